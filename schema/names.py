@@ -54,7 +54,7 @@ _ORDER = (
     "monitor",
     "profiling",
     "autotuning",
-    "data_efficiency",
+    "data",
     "compression",
     "quantization",
     "compile",

@@ -149,7 +149,7 @@ CASES = {
     ]
 }
 ENGINE, WARM_START = "dsconfig/model/engine.py", "dsconfig/model/warm_start.py"
-DATA, DATA_CASES = "dsconfig/rules/engine/data.py", f"tests/cases/engine/{CODE}-samples-left-out.json"
+DATA, DATA_CASES = "dsconfig/rules/data/loader.py", f"tests/cases/data/{CODE}-samples-left-out.json"
 RELEASES = "dsconfig/core/releases.py"
 
 

@@ -11,7 +11,7 @@ from dsconfig.model.checkpoint import CheckpointKeys
 from dsconfig.model.communication import CommunicationKeys
 from dsconfig.model.compile import CompileKeys
 from dsconfig.model.compression import CompressionKeys
-from dsconfig.model.data_efficiency import DataKeys
+from dsconfig.model.data import DataKeys
 from dsconfig.model.elasticity import ElasticityKeys
 from dsconfig.model.engine import EngineKeys
 from dsconfig.model.expert_parallel import ExpertParallelKeys

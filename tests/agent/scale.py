@@ -37,11 +37,8 @@ SETTINGS = RendezvousSettings()
 OURS = (
     "heartbeat",
     "state_store",
-    "mailbox",
     "node",
     "joiner",
-    "group_formation",
-    "last_call",
     "transitions",
 )
 ENCODE = State.encode

@@ -92,7 +92,7 @@ def test_removal_never_overtakes_the_lease(seed: int, tmp_path: Path, monkeypatc
                 left = nodes[member.node].lease.remaining()
                 faults.extend([f"{member.node} was removed {left:.2f} s too early"] if left > 0 else [])
 
-    world.patch(monkeypatch, ["agent.heartbeat", "worker.lease", "agent.state_store", "agent.mailbox"])
+    world.patch(monkeypatch, ["agent.heartbeat", "worker.lease", "agent.state_store"])
     call_large(seed, world, monkeypatch)
     store = SlowStore(world, data, judge, BEFORE_A_CHANGE)
     names = ("n0", "n1", "n2", "n3", "n4")
@@ -229,8 +229,7 @@ class Story:
 def test_all_train_or_stand_by_in_the_end(seed: int, tmp_path: Path, monkeypatch: Any) -> None:
     story = Story(seed, tmp_path)
     call_large(seed, story.world, monkeypatch)
-    names = ["heartbeat", "state_store", "node", "joiner", "group_formation", "last_call", "worker_requests"]
-    names += ["transitions", "failure_detector", "mailbox"]
+    names = ["heartbeat", "state_store", "node", "joiner", "worker_server", "transitions", "failure_detector"]
     story.world.patch(monkeypatch, ["worker.lease", *(f"agent.{name}" for name in names)])
     monkeypatch.setattr("elastic.agent.node.ResizePolicy", partial(ResizePolicy, clock=story.world.now))
     monkeypatch.setattr("elastic.agent.node.WorkerServer", _NoServer)

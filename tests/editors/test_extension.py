@@ -100,7 +100,7 @@ def test_every_command_is_registered_and_every_setting_read(manifest: dict) -> N
     code = "".join(path.read_text("utf-8") for path in (VSCODE / "src").glob("*.ts"))
     for each in manifest["contributes"]["commands"]:
         assert f'register("{each["command"]}"' in code
-    server = (ROOT / "dsconfig" / "lsp" / "editor_settings.py").read_text("utf-8")
+    server = (ROOT / "dsconfig" / "lsp" / "workspace.py").read_text("utf-8")
     for name in manifest["contributes"]["configuration"]["properties"]:
         key = name.removeprefix("dsconfig.")
         assert f'"{key}"' in code or f'"{key}"' in server, name
