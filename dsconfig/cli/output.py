@@ -15,7 +15,7 @@ from dsconfig.render.matplotlib_output import SUFFIXES
 
 # Writing a config's new text: to stdout, over the file, or as a diff.
 
-_CI = ("CI", "GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
+CI_VARIABLES = ("CI", "GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
 """Variables of CI services: elsewhere a diff with `##vso[...]` may be piped into what applies it."""
 _LONGEST = 60
 """Characters of a line that a message shows."""
@@ -82,7 +82,7 @@ def show(lines: Iterable[str]) -> None:
         sys.stdout.writelines(map(visible, lines))
         return
     text = "".join(lines)
-    refuse_commands(text, anywhere=any(os.environ.get(name) for name in _CI))
+    refuse_commands(text, anywhere=any(os.environ.get(name) for name in CI_VARIABLES))
     sys.stdout.write(text)
 
 
