@@ -8,29 +8,73 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.arguments import add_color, tell_exit_codes
+from dsconfig.cli.arguments import add_color, consumer, tell_exit_codes, world_size
 from dsconfig.cli.errors import CLEAN, FAILED, refuse
+from dsconfig.cli.inputs import read, read_stdin
 from dsconfig.cli.markdown_to_terminal import page
 from dsconfig.core.diagnostic import page_of
 from dsconfig.render.terminal import Style, style_of, wrapped
 
 if TYPE_CHECKING:
+    from dsconfig.check.report import Report
     from dsconfig.rules import Rule
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.set_defaults(run=run)
-    parser.add_argument("what", metavar="CODE|NAME|KEY", help="a rule's code or name, or a key's dotted path")
+    told = "code or name of a rule, dotted path of a key, or an error message or traceback; `-` reads it from stdin"
+    parser.add_argument("what", nargs="+", metavar="CODE|NAME|KEY|MESSAGE", help=told)
+    add = parser.add_argument_group("error messages").add_argument
+    add("--config", metavar="FILE", help="the config of the job: say whether the error applies to it")
+    add("--target", metavar="RELEASE", help="the DeepSpeed release that printed it (default: as for a check)")
+    add("--world-size", type=world_size, metavar="N", help="number of processes of the job")
+    add("--consumer", type=consumer, metavar="CONSUMER", help="library that loads the config")
+    add("--output-format", choices=("text", "json"), default="text", help="default: text")
     add_color(parser)
-    tell_exit_codes(parser, {CLEAN: "shown", FAILED: "neither a rule nor a key, or wrong use"})
+    tell_exit_codes(
+        parser, {CLEAN: "shown", FAILED: "no rule, key or error message is known by it, or wrong use"}
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Show what is known."""
     style = style_of(sys.stdout, args.color)
-    sys.stdout.write(_rules(args.what, style) or _key(args.what, style) or _unknown(args.what))
+    what = " ".join(args.what)
+    if what == "-":
+        what = read_stdin("<stdin>").text
+    page = (
+        None
+        if args.output_format == "json" or len(what.split()) > 1
+        else _rules(what, style) or _key(what, style)
+    )
+    sys.stdout.write(page or _error(what, args, style) or _unknown(what))
     return CLEAN
+
+
+def _error(text: str, args: argparse.Namespace, style: Style) -> str | None:
+    """The explanation of an error message; None where the text holds no message that is known."""
+    from dsconfig.cli.explain_error import as_json, as_text, explain_error
+    from dsconfig.core.releases import UnknownReleaseError, resolve
+
+    try:
+        target = resolve(args.target)
+    except UnknownReleaseError as error:
+        refuse(str(error))
+    explanation = explain_error(text, target, _report(args) if args.config else None)
+    if explanation is None:
+        return None
+    return as_json(explanation) + "\n" if args.output_format == "json" else as_text(explanation, style)
+
+
+def _report(args: argparse.Namespace) -> Report:
+    """The report of the config that the error is about."""
+    from dsconfig.check.build_job import asked, build_job
+    from dsconfig.check.check import check
+    from dsconfig.launch.located_config import locate
+
+    located = locate(read(args.config))
+    return check(located, build_job(located, asked(args.target, args.world_size, args.consumer)))
 
 
 def _rules(word: str, style: Style) -> str | None:
@@ -87,6 +131,10 @@ def _members(keys: Mapping[str, str], style: Style) -> str:
 
 
 def _unknown(word: str) -> str:
+    if len(word.split()) > 1:
+        refuse(
+            "no known error message stands in the text: paste the line that names the exception, and those after it"
+        )
     from dsconfig.check.rule_selector import catalogue
     from dsconfig.core.wording import closest
 

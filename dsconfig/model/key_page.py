@@ -62,7 +62,7 @@ def _variants(infos: list[KeyInfo]) -> Iterator[str]:
         counted = [member for member in members if bool(member[1]) != alone] or members
         yield text
         yield f"- Releases: {_joined(_spans(info, kind) for info, kind in counted)}"
-        yield f"- Read by: {_joined(f'`{_source(info)}`' for info, _ in counted)}"
+        yield f"- Read by: {_joined(f'`{source_of(info)}`' for info, _ in counted)}"
         yield ""
 
 
@@ -128,7 +128,7 @@ def span(first: int, last: int) -> str:
     return f"{name(first)} and later" if last == NEVER else f"{name(first)} to {name(last)}"
 
 
-def _source(info: KeyInfo) -> str:
+def source_of(info: KeyInfo) -> str:
     """Where DeepSpeed reads the key."""
     whole, own = SOURCES[info.section]
     return own.get(info.name, whole)

@@ -1,0 +1,82 @@
+"""Known error messages: each is found by its own words, also in a log, and nothing else is taken for one."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from dsconfig.rules import RULES
+from dsconfig.rules.error_messages import ErrorMessage, entries, find
+
+PASTED = [
+    (text, id)
+    for id, text in re.findall(
+        r"^== (.+)\n((?:(?!== ).*\n)+)",
+        Path(__file__).with_name("pasted_errors.txt").read_text("utf-8"),
+        re.MULTILINE,
+    )
+]
+"""Errors as users paste them, with paths, ranks and values, cut off or reworded by a release; and the entry's id."""
+ALL = {entry.id: entry for entry in entries()}
+
+
+def printed(entry: ErrorMessage) -> str:
+    """The message as a program prints it, with some value for each placeholder."""
+    values = iter(["0", "'a/b.json'", "<class 'X'>", "[1, 2]", "torch.float16"] * 4)
+    return f"{entry.error}: {re.sub(r'[{][}]', lambda _: next(values), entry.text)}"
+
+
+def test_there_are_enough() -> None:
+    assert len(ALL) == len(entries()) >= 120
+
+
+@pytest.mark.parametrize("entry", entries(), ids=list(ALL))
+def test_an_entry_is_complete(entry: ErrorMessage) -> None:
+    assert entry.cause.endswith(".")
+    assert entry.remedies
+    assert all(each[-1] in ".:)`" for each in entry.remedies)
+    assert set(entry.rules) <= RULES.keys()
+    assert re.fullmatch(r"[a-z0-9-]+", entry.id)
+    assert "  " not in entry.text
+
+
+@pytest.mark.parametrize("entry", entries(), ids=list(ALL))
+def test_a_message_is_found_by_its_own_text(entry: ErrorMessage) -> None:
+    matches = find(printed(entry))
+    assert matches[0].score == 1
+    assert entry.id in [match.entry.id for match in matches] or entry.symptom
+
+
+@pytest.mark.parametrize("entry", entries(), ids=list(ALL))
+def test_a_message_is_found_in_the_log_of_a_rank(entry: ErrorMessage) -> None:
+    lines = ["Traceback (most recent call last):", '  File "train.py", line 7, in <module>', printed(entry)]
+    log = "\n".join(f"\x1b[31m[rank3]:\x1b[0m {line}" for line in lines)
+    assert [match.entry.id for match in find(log)] == [match.entry.id for match in find(printed(entry))]
+
+
+@pytest.mark.parametrize(("text", "id"), PASTED)
+def test_a_pasted_error_is_found_first(text: str, id: str) -> None:
+    matches = find(text)
+    assert (matches[0].entry.id if matches else "unknown") == id
+
+
+def test_a_similar_message_says_how_similar() -> None:
+    (match,) = find("AssertionError: no_sync context manager is incompatible with gradientpartitioning logic")
+    assert match.entry.id == "nosync"
+    assert 0.6 < match.score < 1
+
+
+def test_a_cause_comes_before_the_symptom_that_follows() -> None:
+    text = (
+        "CUDAMismatchException: >- DeepSpeed Op Builder: Installed CUDA version 11.8 does not match the version torch "
+        "was compiled with 12.1, unable to compile cuda/cpp extensions without a matching cuda version.\n"
+        "AttributeError: 'DeepSpeedCPUAdam' object has no attribute 'ds_opt_adam'"
+    )
+    assert [match.entry.id for match in find(text)] == ["cuda-mismatch"]
+
+
+def test_a_huge_text_is_searched_from_its_end() -> None:
+    text = "x" * 10**6 + "\nAssertionError: zero stage 2 requires an optimizer"
+    assert find(text)[0].entry.id == "zero-needs-optimizer"
