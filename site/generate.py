@@ -9,13 +9,14 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from pages import command, keys, playground, readers, releases, rules, schemas
+from pages import command, keys, messages, playground, readers, releases, rules, schemas
 
 DOCS = Path(__file__).resolve().parent / "docs"
-FOLDERS = ("cli", "keys", "playground", "readers", "releases", "rules", "schema", "settings")
+FOLDERS = ("cli", "keys", "messages", "playground", "readers", "releases", "rules", "schema", "settings")
 """Folders of `docs` in which all files are generated."""
 MAKERS: tuple[Callable[[], dict[str, str]], ...] = (
     rules.pages,
+    messages.pages,
     keys.pages,
     releases.pages,
     command.pages,

@@ -115,10 +115,14 @@ def _applies(match: Match, report: Report, diagnostics: Sequence[Diagnostic]) ->
     if not codes:
         return f"`{name}`: no rule of dsconfig looks for this error: the config alone cannot tell whether it applies."
     if diagnostics:
-        lines = (f"- `{name}:{each.location.line}`: {each.code} {each.message}" for each in diagnostics)
+        lines = (f"- `{name}{_line(each)}`: {each.code} {each.message}" for each in diagnostics)
         return "\n".join(["It applies:", *lines])
     unknown = "" if report.world_size else " The number of ranks is unknown: `--world-size N` may tell more."
     return f"`{name}`: against DeepSpeed {report.target.text} none of {codes} finds anything.{unknown}"
+
+
+def _line(diagnostic: Diagnostic) -> str:
+    return f":{diagnostic.location.line}" if diagnostic.location else ""
 
 
 # The text of pydantic's errors: "1 validation error for DeepSpeedZeroConfig", then a line with the field's path and
@@ -135,6 +139,8 @@ class PydanticError(NamedTuple):
     path: str
     """From the root of the config, dotted."""
     value: Json
+    is_extra: bool
+    """Whether the model has no such field."""
 
 
 def _pydantic_errors(text: str) -> Iterator[PydanticError]:
@@ -146,7 +152,8 @@ def _pydantic_errors(text: str) -> Iterator[PydanticError]:
     for each in _FIELD.finditer(head["body"]):
         value = _VALUE.search(each["reason"])
         path = f"{section}.{each['path']}" if section else each["path"]
-        yield PydanticError(path, _literal(value["value"]) if value else True)
+        is_extra = "extra" in each["reason"].lower()
+        yield PydanticError(path, _literal(value["value"]) if value else True, is_extra)
 
 
 def _literal(text: str) -> Json:
@@ -172,6 +179,10 @@ def _sections() -> dict[str, str]:
     return sections
 
 
+_KEY_RULES = ("DSC10",)
+"""Rules about keys that a release does not have; others are about values, of which pydantic 1 prints none."""
+
+
 def _rejected(error: PydanticError, target: Target) -> str:
     """What a check says about the key, in a config that holds little else."""
     from dsconfig.check.check import check_document
@@ -186,7 +197,8 @@ def _rejected(error: PydanticError, target: Target) -> str:
         config["zero_optimization"].setdefault("stage", 3)
     at[last] = error.value
     for diagnostic in check_document(read_dict(config), target):
-        if ".".join(map(str, diagnostic.path)) == error.path:
+        is_about_key = ".".join(map(str, diagnostic.path)) == error.path
+        if is_about_key and (diagnostic.code.startswith(_KEY_RULES) or not error.is_extra):
             remedy = f" ({diagnostic.help})" if diagnostic.help else ""
             return f"`{error.path}`: {diagnostic.message}{remedy}"
     accepts = f"`{error.path}`: DeepSpeed {target.text} accepts it; the release that printed this does not."

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from difflib import SequenceMatcher
 from functools import cache, cached_property
 from math import log
-from pathlib import Path
+from pkgutil import get_data
 from typing import NamedTuple
 
-FILE = Path(__file__).with_suffix(".json")
+FILE = "error_messages.json"
+"""Beside this module; read as package data, since the editors' worker runs from an archive."""
 LONGEST = 200_000
 """Characters of a pasted text that are searched; the end is kept, where Python prints the exception."""
 LEAST_SCORE = 0.66
@@ -35,6 +36,8 @@ _GENERIC = frozenset(
     }
 )
 """Python words these itself, around one name that tells them apart: they have to match literally."""
+_TELLING_NUMBER = re.compile(r"[(\[-]\d")
+"""A number that tells a message from others, such as the size 0 of a sharded weight or an exit code."""
 _LONG_PART = 40
 """Characters of a part between two values that few messages share."""
 _PART_SCORE = 0.95
@@ -45,7 +48,8 @@ _GAP = 300
 class ErrorMessage(NamedTuple):
     """A message of DeepSpeed or of a program around it, with what it means.
 
-    `text` is the message as the source has it, `{}` for each value. `error` is the exception's name or `warning`.
+    `text` is the message as the newest source has it, `{}` for each value; `variants` are the words of other
+    releases. `error` is the exception's name or `warning`.
     `symptom` marks messages that follow from another error, which the user has to look for.
     """
 
@@ -60,6 +64,12 @@ class ErrorMessage(NamedTuple):
     guide: str | None = None
     versions: str | None = None
     symptom: bool = False
+    variants: tuple[str, ...] = ()
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The message in the words of every release."""
+        return (self.text, *self.variants)
 
 
 class Match(NamedTuple):
@@ -74,11 +84,9 @@ class Match(NamedTuple):
 @cache
 def entries() -> tuple[ErrorMessage, ...]:
     """Every known message."""
-    rows = json.loads(FILE.read_text("utf-8"))
-    return tuple(
-        ErrorMessage(**row | {"remedies": tuple(row["remedies"]), "rules": tuple(row.get("rules", ()))})
-        for row in rows
-    )
+    rows = json.loads(get_data(__package__, FILE) or b"[]")
+    lists = ("remedies", "rules", "variants")
+    return tuple(ErrorMessage(**row | {name: tuple(row.get(name, ())) for name in lists}) for row in rows)
 
 
 def find(text: str) -> list[Match]:
@@ -89,21 +97,29 @@ def find(text: str) -> list[Match]:
     """
     lines = list(_lines(text[-LONGEST:]))
     joined = " ".join(lines)
-    exact = [
-        Match(each, 1.0, found[0]) for each in entries() if (found := _pattern(each.text).search(joined))
-    ]
+    exact = [*_literal(joined)]
     if exact:
-        causes = [each for each in exact if not each.entry.symptom] or exact
-        return sorted(causes, key=lambda each: -_literal_length(each.entry.text))
+        causes = [each for each in exact if not each[1].entry.symptom] or exact
+        return [match for _, match in sorted(causes, key=lambda each: -each[0])]
     similar = [*_with_part(joined)] or sorted(_similar(lines), key=lambda each: -each.score)
     return [each for each in similar if each.score >= similar[0].score - _CLOSE][:3]
+
+
+def _literal(text: str) -> Iterator[tuple[int, Match]]:
+    """Messages that the text holds, each with the number of characters that are no values."""
+    for each in entries():
+        for variant in each.texts:
+            if found := _pattern(variant).search(text):
+                yield len(variant.replace("{}", "")), Match(each, 1.0, found[0])
+                break
 
 
 def _with_part(text: str) -> Iterator[Match]:
     """Messages of which the text holds a long part between two values; the rest was cut off."""
     lower = text.lower()
     for each in entries():
-        parts = [part.strip().lower() for part in each.text.split("{}") if len(part.strip()) >= _LONG_PART]
+        texts = [part.strip().lower() for variant in each.texts for part in variant.split("{}")]
+        parts = [part for part in texts if len(part) >= _LONG_PART]
         if parts and any(part in lower for part in parts):
             yield Match(each, _PART_SCORE, next(part for part in parts if part in lower))
 
@@ -123,7 +139,7 @@ _FRAME = re.compile(r'^\s*File "[^"]*", line \d+')
 def _lines(text: str) -> Iterator[str]:
     """The lines without colors and prefixes of loggers; frames of the traceback are left out."""
     for line in _ESCAPE.sub("", text).translate(_QUOTES).splitlines():
-        bare = " ".join(_PREFIX.sub("", line).split())
+        bare = " ".join(_PREFIX.sub("", line).strip("\u2502 ").split())  # the box around a traceback of rich
         if bare and not _FRAME.match(line):
             yield bare
 
@@ -142,10 +158,6 @@ def _pattern(text: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE | re.DOTALL)
 
 
-def _literal_length(text: str) -> int:
-    return len(text.replace("{}", ""))
-
-
 _WORD = re.compile(r"[A-Za-z_][A-Za-z_0-9]*|\d\w*")
 _NUMBER = re.compile(r"\d")
 
@@ -161,7 +173,9 @@ class _Index:
     @cached_property
     def words(self) -> list[tuple[ErrorMessage, list[str]]]:
         """The messages that are long and special enough to be known by their words alone."""
-        own = ((each, _words(each.text)) for each in entries() if each.error not in _GENERIC)
+        own = (
+            (each, _words(text)) for each in entries() if each.error not in _GENERIC for text in each.texts
+        )
         return [(each, words) for each, words in own if len(words) >= _FEWEST_WORDS]
 
     @cached_property

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import io
+import json
 import marshal
 import sys
 import zipfile
@@ -66,7 +67,9 @@ def pack(roots: Mapping[str, str], entry: str) -> bytes:
     wanted += [name for name in sources if name.startswith(PREFIXES)]
     wanted += [name for name in sys.modules if name in sources and not sources[name].ours]
     wanted += [f"encodings.{name}" for name in CODECS]
-    return _archive([sources[name] for name in sorted(_closure(wanted, sources))])
+    modules = _closure(wanted, sources)
+    data = [file for package, folder in roots.items() for file in _data(package, Path(folder), modules)]
+    return _archive([sources[name] for name in sorted(modules)], data)
 
 
 def _library() -> dict[str, Source]:
@@ -84,6 +87,14 @@ def _files(package: str, folder: Path) -> dict[str, Source]:
         path = f"{package}/{file.relative_to(folder).as_posix()}"
         found[_name(path)] = Source(path, file.read_bytes(), ours=True)
     return found
+
+
+def _data(package: str, folder: Path, modules: set[str]) -> Iterator[tuple[str, bytes]]:
+    """The JSON files of modules of the same name, without white space."""
+    for file in sorted(folder.rglob("*.json")):
+        path = f"{package}/{file.relative_to(folder).as_posix()}"
+        if path.removesuffix(".json").replace("/", ".") in modules:
+            yield path, json.dumps(json.loads(file.read_bytes()), separators=(",", ":")).encode()
 
 
 def _name(path: str) -> str:
@@ -127,7 +138,7 @@ def _imports(node: ast.AST, name: str, source: Source) -> Iterator[str]:
             yield from _imports(child, name, source)
 
 
-def _archive(sources: list[Source]) -> bytes:
+def _archive(sources: list[Source], data: list[tuple[str, bytes]]) -> bytes:
     """Bytecode of each file, not compressed one by one; most docstrings are left out."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
@@ -137,6 +148,8 @@ def _archive(sources: list[Source]) -> bytes:
             made = _bare(compile(tree, path, "exec", dont_inherit=True, optimize=0 if keeps else 2))
             header = MAGIC_NUMBER + bytes(12)  # no flags, and no source to be older than
             archive.writestr(zipfile.ZipInfo(f"{path}c"), header + marshal.dumps(made))
+        for path, content in data:
+            archive.writestr(zipfile.ZipInfo(path), content)
     return buffer.getvalue()
 
 

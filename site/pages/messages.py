@@ -1,0 +1,81 @@
+"""A page for each known error message, and the page on which a traceback is pasted."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from dsconfig.rules import RULES
+from dsconfig.rules.error_messages import ErrorMessage, entries
+from pages import markdown
+
+LIBRARIES = {
+    "deepspeed": "DeepSpeed",
+    "transformers": "Transformers",
+    "accelerate": "Accelerate",
+    "trl": "TRL",
+    "lightning": "Lightning",
+    "torch": "PyTorch, CUDA and NCCL",
+    "pydantic": "pydantic",
+    "python": "Python",
+    "shell": "Shell and launchers",
+}
+"""By the library of an entry, in the order of the page."""
+
+
+_BOX = """<div id="explain-error" class="planner" markdown="0"><p>The box needs JavaScript. On the command line,
+<code>dsconfig explain - &lt; log.txt</code> prints the same.</p></div>"""
+
+
+def pages() -> dict[str, str]:
+    """The index and the pages by their paths."""
+    return {"messages/index.md": _index(), **{f"messages/{each.id}.md": _page(each) for each in entries()}}
+
+
+def _shown(entry: ErrorMessage) -> str:
+    """The message in one line, with dots for values."""
+    return entry.text.replace("{}", "…")
+
+
+def _index() -> str:
+    description = "Paste a DeepSpeed traceback and get its cause and what to do; or look an error message up."
+    order = list(LIBRARIES)
+    parts = [
+        "Paste a line or a whole traceback. The page runs `dsconfig explain` in your browser and sends no data.",
+        _BOX,
+        f"{len(entries())} messages are known, those of the programs around DeepSpeed included.",
+    ]
+    ordered = sorted(entries(), key=lambda each: (order.index(each.library), each.text.lower()))
+    for library, group in groupby(ordered, lambda each: each.library):
+        parts.append(f"## {LIBRARIES[library]}")
+        rows = [(f"[`{_cut(_shown(each))}`]({each.id}.md)", each.error) for each in group]
+        parts.append(markdown.table(("message", "exception"), rows))
+    scripts = (f'<script src="../assets/{name}.js" defer></script>' for name in ("checker", "explain"))
+    parts.append("\n".join(scripts))
+    return markdown.page("Error messages", description, *parts)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 110 else f"{text[:109]}…"
+
+
+def _page(entry: ErrorMessage) -> str:
+    title = f"{entry.error}: {_cut(_shown(entry))}"
+    parts = [markdown.fence(f"{entry.error}: {_shown(entry)}")]
+    if entry.variants:
+        others = "\n".join(each.replace("{}", "…") for each in entry.variants)
+        parts += ["In the words of other releases:", markdown.fence(others)]
+    if entry.symptom:
+        parts.append("This message often follows from another error: look for the first one in the log.")
+    parts += ["## Cause", entry.cause, "## What to do", markdown.bullets(entry.remedies)]
+    facts = [f"Raised in `{entry.source}`."]
+    if entry.versions:
+        facts.append(f"Versions: `{entry.versions}`.")
+    if entry.rules:
+        facts.append(
+            "Rules: " + ", ".join(f"[{c}](../rules/{c}.md) {RULES[c].name}" for c in entry.rules) + "."
+        )
+    if entry.guide:
+        facts.append(f"[Guide](../guides/{entry.guide}.md).")
+    parts.append(markdown.bullets(facts))
+    description = f"{entry.error}: {_cut(_shown(entry))} Cause and remedies."
+    return markdown.page(title, description, *parts)
