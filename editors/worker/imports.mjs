@@ -15,7 +15,7 @@ const failed = runtime.runPython(`
 import importlib, json, sys, zipfile
 
 OURS = ("dsconfig", "elastic", "packaging", "worker", "yaml")
-names = [name for name in zipfile.ZipFile("/lib/python314.zip").namelist() if name.startswith(OURS)]
+names = [name for name in zipfile.ZipFile("/lib/python314.zip").namelist() if name.startswith(OURS) and name.endswith(".pyc")]
 failed = []
 for name in names:
     module = name.removesuffix(".pyc").removesuffix("/__init__").replace("/", ".")

@@ -22,6 +22,8 @@ LIBRARIES = {
 """By the library of an entry, in the order of the page."""
 
 
+_SEARCH = "search:\n  boost: 0.7\n"
+"""A message in its own words is found first anyway; words about a subject are to find keys and rules."""
 _BOX = """<div id="explain-error" class="planner" markdown="0"><p>The box needs JavaScript. On the command line,
 <code>dsconfig explain - &lt; log.txt</code> prints the same.</p></div>"""
 
@@ -78,4 +80,4 @@ def _page(entry: ErrorMessage) -> str:
         facts.append(f"[Guide](../guides/{entry.guide}.md).")
     parts.append(markdown.bullets(facts))
     description = f"{entry.error}: {_cut(_shown(entry))} Cause and remedies."
-    return markdown.page(title, description, *parts)
+    return markdown.page(title, description, *parts, more=_SEARCH)

@@ -47,8 +47,8 @@ def test_its_links_lead_into_the_site(built: Path) -> None:
         assert ((built / "playground" / link).resolve() / "index.html").is_file(), link
 
 
-def test_the_memory_planner_takes_what_the_playground_has() -> None:
-    script = (ROOT / "site" / "docs" / "assets" / "memory.js").read_text("utf-8")
+def test_pages_that_run_the_command_take_what_the_playground_has() -> None:
+    script = (ROOT / "site" / "docs" / "assets" / "checker.js").read_text("utf-8")
     build = (SOURCES / "build.mjs").read_text("utf-8")
     parts = re.findall(r'at\("([\w.]+)"\)', script)
     assert set(parts) == {"worker.js", "pyodide.asm.wasm", "python.archive"}
