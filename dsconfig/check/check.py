@@ -109,7 +109,12 @@ def _report(
     span = Interval(NUMBERS[target.releases[0]], NUMBERS[target.releases[-1]])
     kind = detect_config.kind_of(document)
     overwrite = partial(overwrite_of, document.name) if overwrites(document.name) else None
-    source = Source(document, reader.spec, size, span, job.given, reader.known, kind, overwrite)
+    unknown: frozenset[KeyPath] = frozenset()
+    if document.format == "python":
+        from dsconfig.launch.python_config import unknown_in, with_unknown
+
+        unknown, overwrite = unknown_in(document), with_unknown(document, overwrite)
+    source = Source(document, reader.spec, size, span, job.given, reader.known, kind, unknown, overwrite)
     found, newest, more = merged(source, target.releases)
     listed, assumption = wrong_for_all(diagnostics(document, found), source, reader, target.releases)
     result = suppressions.apply(document, (*listed, *lifted), cut=more or cut)

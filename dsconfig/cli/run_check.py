@@ -21,6 +21,7 @@ from dsconfig.core.releases import Target
 from dsconfig.document import Document
 from dsconfig.job.detect_consumer import Reader, given
 from dsconfig.launch.config_references import read_config as read_file
+from dsconfig.launch.config_references import read_configs
 from dsconfig.render.terminal import Style
 
 if TYPE_CHECKING:
@@ -127,11 +128,28 @@ class Checker:
     def _read(self, name: str) -> Document:
         return read_stdin(self.options.stdin_name) if name == "-" else read_file(name)
 
+    def _read_all(self, name: str) -> list[Document]:
+        """The configs of a file: a Python source may hold several."""
+        return [self._read(name)] if name == "-" else read_configs(name)
+
     def attempt(self, name: str) -> list[Report]:
         """The report of a file and of those that it names, or the one that says why it was not read."""
+        try:
+            documents = self._read_all(name)
+        except OSError as error:
+            known = len(self.unread)
+            self._refuse(name, reason(error))
+            return self.unread[known:]
+        reports: list[Report] = []
+        for number, document in enumerate(documents):
+            # A fix of one config in a Python source moves those behind it.
+            moved = number > 0 and self.fixer is not None
+            reports += self._attempt(name, self._read_all(name)[number] if moved else document)
+        return reports
+
+    def _attempt(self, name: str, document: Document) -> list[Report]:
         known = len(self.unread)
         try:
-            document = self._read(name)
             if self.fixer is None:
                 located, job = prepared(document, self.options)
                 report = _with_proven_fixes(finished(check(located, job), self.options))

@@ -46,7 +46,8 @@ class Layout:
     def of(cls, document: Document) -> Layout:
         """As the document has them; two blanks where nothing is indented."""
         found = LINE_END.search(document.text)
-        return cls(found.group() if found else "\n", _unit(document), document.format == "yaml", document.format == "python")
+        newline, form = found.group() if found else "\n", document.format
+        return cls(newline, _unit(document), form == "yaml", form == "python")
 
 
 @dataclass(frozen=True, slots=True)
