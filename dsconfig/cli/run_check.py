@@ -40,6 +40,8 @@ class Checker:
         self.named_by: Mapping[str, Sequence[str]] = {}
         """The launch files among those to check, by the absolute paths of the configs that they name."""
         self.failed = False
+        self.is_counted = False
+        """Whether the file of the config at hand was counted before."""
         self.meant: set[str] = set()
         """Files that somebody named, and that were not picked by their content."""
         self.unread: list[Report] = []
@@ -100,7 +102,8 @@ class Checker:
         """A report for each file, also for those that could not be read, and for what could not be found."""
         yield from self.unread
         for name in names:
-            yield from self.attempt(name)
+            for document in self.documents(name):
+                yield from self.attempt(name, document)
 
     def listed(self, names: Sequence[str]) -> Iterator[str]:
         """Each file that would be checked, and who reads it: those that launch files name behind these."""
@@ -128,26 +131,27 @@ class Checker:
     def _read(self, name: str) -> Document:
         return read_stdin(self.options.stdin_name) if name == "-" else read_file(name)
 
-    def _read_all(self, name: str) -> list[Document]:
-        """The configs of a file: a Python source may hold several."""
-        return [self._read(name)] if name == "-" else read_configs(name)
+    def documents(self, name: str) -> Iterator[Document | None]:
+        """The configs of a file, of which a Python source may hold several; None where it cannot be read.
 
-    def attempt(self, name: str) -> list[Report]:
-        """The report of a file and of those that it names, or the one that says why it was not read."""
+        With a fixer each is that of the text which the fixes of the configs before it left.
+        """
         try:
-            documents = self._read_all(name)
+            documents = [self._read(name)] if name == "-" else read_configs(name)
         except OSError as error:
-            known = len(self.unread)
             self._refuse(name, reason(error))
-            return self.unread[known:]
-        reports: list[Report] = []
+            yield None
+            return
         for number, document in enumerate(documents):
-            # A fix of one config in a Python source moves those behind it.
-            moved = number > 0 and self.fixer is not None
-            reports += self._attempt(name, self._read_all(name)[number] if moved else document)
-        return reports
+            self.is_counted = number > 0
+            yield document if self.fixer is None else self.fixer.current(name, document, number)
+        if self.fixer is not None:
+            self.fixer.finish(name)
 
-    def _attempt(self, name: str, document: Document) -> list[Report]:
+    def attempt(self, name: str, document: Document | None) -> list[Report]:
+        """The reports of a config and of those that it names, or the one that says why it was not read."""
+        if document is None:
+            return self.unread[-1:]
         known = len(self.unread)
         try:
             if self.fixer is None:
@@ -170,7 +174,7 @@ class Checker:
                 complain(f"{report.name}: {report.foreign}")
                 self.failed = True
                 report = report.replaced(notes=())
-            return [*self.tally.counted(report), *self.unread[known:]]
+            return [*self.tally.counted(report, again=self.is_counted), *self.unread[known:]]
         return self.unread[known:]
 
     def _refuse(self, name: str, why: str) -> None:

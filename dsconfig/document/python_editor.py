@@ -25,7 +25,9 @@ class PythonEditor(JsonEditor):
         is_argument = self.document.text[span.start] not in "\"'"
         if is_argument and (not name.isidentifier() or keyword.iskeyword(name)):
             raise EditError(f"`{name}` cannot be an argument of dict()")
-        if not is_argument and self.document.text[span.start : span.start + 3] in ('"""', "'''"):
+        if is_argument:
+            return [Edit(*span, name)]
+        if self.document.text[span.start : span.start + 3] in ('"""', "'''"):
             raise EditError("the key has triple quotes")
         return super().rename(path, name)
 

@@ -40,7 +40,9 @@ _TAKES: dict[str, tuple[str, tuple[str, ...]]] = {
 of `deepspeed.initialize`, whose first arguments are others."""
 _TRAINER_ARGUMENT = "deepspeed"
 """The argument of `TrainingArguments`, and of TRL's configs that derive from it."""
-_NAME = re.compile(r"(?i)(?:ds|deepspeed|deep_speed|zero\d?)_?(?:\w*_)?(?:config|cfg|conf|params|dict)\w*")
+_NAME = re.compile(
+    r"(?i)(?:\w*_)?(?:ds|deepspeed|deep_speed|zero\d?)_?(?:\w*_)?(?:config|cfg|conf|params|dict)\w*"
+)
 _ROOT_KEYS = frozenset(
     {
         "activation_checkpointing",
@@ -136,6 +138,14 @@ class _Source:
         """What a function returns."""
         self.rebound: set[str] = set()
         """Names that are bound in ways that show no value: arguments, loops, imports, `with`."""
+        self.aliases = {
+            alias.asname or alias.name
+            for node in self.nodes
+            if isinstance(node, ast.Import)
+            for alias in node.names
+            if alias.name.partition(".")[0] == "deepspeed"
+        }
+        """Names of the module `deepspeed`."""
         self.values = 0
         for node in self.nodes:
             self._bind(node)
@@ -144,7 +154,7 @@ class _Source:
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 self._assign(target, node.value)
-        elif (isinstance(node, ast.AnnAssign) and node.value is not None) or isinstance(node, ast.NamedExpr):
+        elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value is not None:
             self._assign(node.target, node.value)
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             self.returned[node.name] = [
@@ -207,10 +217,12 @@ class _Source:
                 why = f"{self.name}:{node.lineno} passes it to `{ast.unparse(node.func)}`"
                 yield from (_Found(value, consumer, why) for value in self._dicts(argument))
 
-    @staticmethod
-    def _is_of_deepspeed(function: ast.expr) -> bool:
+    def _is_of_deepspeed(self, function: ast.expr) -> bool:
         """Whether `initialize` is DeepSpeed's: other libraries have one, too."""
-        return isinstance(function, ast.Name) or "deepspeed" in ast.unparse(function).lower()
+        if isinstance(function, ast.Name):
+            return True
+        module = ast.unparse(function).partition(".")[0]
+        return "deepspeed" in ast.unparse(function).lower() or module in self.aliases
 
     def _named(self) -> Iterator[_Found]:
         """Dicts that are bound to a name such as `ds_config`, with a key of the root."""
@@ -351,7 +363,7 @@ class _Source:
                 elif node.func.attr in ("setdefault", "pop") and node.args:
                     base, key = _path(node.func.value, names), node.args[0]
                     if base is not None:
-                        yield (*base, key.value if isinstance(key, ast.Constant) else "*")
+                        yield (*base, str(key.value) if isinstance(key, ast.Constant) else "*")
 
     def _names_of(self, value: ast.expr) -> frozenset[str]:
         """The names under which the program has a config: bound to it, or to a call of what returns it."""

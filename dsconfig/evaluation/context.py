@@ -256,17 +256,19 @@ class Context:
         value: Json = self.data
         for part in self.place(path) if self.walk.spelled else split(path):
             if not isinstance(value, dict) or part not in value:
-                self._refuse_to_guess(path, value)
+                if self.walk.is_partial:
+                    self._refuse_to_guess(path, value)
                 return MISSING
             value = value[part]
-        self._refuse_to_guess("", value)
+        if value is UNKNOWN:
+            raise SkipRule
         return value
 
     def _refuse_to_guess(self, absent: str, value: Json) -> None:
         """Skip the rule where a value, or whether a key is there, is only known at run time."""
         if value is UNKNOWN:
             raise SkipRule
-        if self._open and absent:
+        if self._open:
             parts = split(absent)
             if any(parts[: len(section)] == section for section in self._open):
                 raise SkipRule
@@ -280,7 +282,8 @@ class Context:
         value: Json = self.data
         for part in self.place(path) if self.walk.spelled else split(path):
             if not isinstance(value, dict) or part not in value:
-                self._refuse_to_guess(path, value)
+                if self.walk.is_partial:
+                    self._refuse_to_guess(path, value)
                 return False
             value = value[part]
         return True
@@ -321,7 +324,8 @@ class Context:
             if found is UNREADABLE:
                 raise SkipRule
             if not isinstance(found, dict) or part not in found:
-                self._refuse_to_guess(path, found)
+                if self.walk.is_partial:
+                    self._refuse_to_guess(path, found)
                 return self.default(path)
             found = found[part]
         if found is UNREADABLE:
