@@ -243,7 +243,8 @@ class _Source:
     def _dicts(self, value: ast.expr, depth: int = 0) -> Iterator[ast.expr]:
         """The dict literals that an expression may be."""
         if _is_dict(value):
-            yield value
+            if _keys(value):  # `{}` is filled elsewhere
+                yield value
         elif depth > 4:
             return
         elif isinstance(value, ast.Name | ast.Attribute):
@@ -263,6 +264,8 @@ class _Source:
         root = self._node(found.value, 0)
         unknown = {path for path, node in _walked(root, ()) if node.value is UNKNOWN}
         unknown |= {(*path, "*") for path in self._open(found.value, ())}
+        if found.consumer is None:
+            unknown.add(("*",))  # nothing shows that it is handed over as it stands here: it may be a part
         value = root.value
         for path in self._written(found.value):
             unknown.add(path)

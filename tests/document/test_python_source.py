@@ -55,6 +55,7 @@ def test_which_dicts_are_configs(text: str, consumer: str | None) -> None:
         "optimizer = {'optimizer': 'adam', 'scheduler': None}",
         "config = {'train_batch_size': 8}",
         "app.initialize(config={'fp16': {}})",
+        "config = {}\ndeepspeed.initialize(config=config)",
         "ds_config = 'ds_config.json'",
         "ds_config = {'stage': 2}",
         "this is no Python {'zero_optimization': {}, 'fp16': {}}",
@@ -221,3 +222,8 @@ def test_the_same_config_is_found_in_the_edited_source() -> None:
 def test_a_deep_or_huge_source_is_no_config() -> None:
     assert python_configs("ds_config = " + "{'fp16': " * 3000 + "1" + "}" * 3000, "x.py") == ()
     assert python_configs("ds_config = {'fp16': {}}\n" + "#" * 600_000, "x.py") == ()
+
+
+def test_a_dict_that_nothing_takes_may_be_a_part() -> None:
+    assert ("*",) in only("ds_config = {'fp16': {'enabled': True}}").unknown
+    assert not only("DeepSpeedConfig({'fp16': {'enabled': True}})").unknown
