@@ -170,6 +170,10 @@ def _read_by(located: LocatedConfig) -> Reader:
     host = located.host
     if located.how != "file":
         return Reader("accelerate", "it is a launch file of Accelerate", "content")
+    if host.format == "python":
+        from dsconfig.launch.python_config import reader_of
+
+        return reader_of(host)
     content = of_content(host.value())
     return config_references.reader_of(host.name, content) or content
 

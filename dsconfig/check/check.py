@@ -18,7 +18,7 @@ from dsconfig.document import Document
 from dsconfig.document.document import location, location_of
 from dsconfig.evaluation.context import Context, Source
 from dsconfig.evaluation.evaluate import Outcome, Said, evaluate
-from dsconfig.job.detect_consumer import Reader
+from dsconfig.job.detect_consumer import Overwrite, Reader
 from dsconfig.job.job import Job
 from dsconfig.launch import detect_config
 from dsconfig.launch.format_table import SCRIPTS
@@ -108,8 +108,15 @@ def _report(
     target, size = job.releases, job.ranks
     span = Interval(NUMBERS[target.releases[0]], NUMBERS[target.releases[-1]])
     kind = detect_config.kind_of(document)
-    overwrite = partial(overwrite_of, document.name) if overwrites(document.name) else None
-    source = Source(document, reader.spec, size, span, job.given, reader.known, kind, overwrite)
+    overwrite: Callable[[str, Json], Overwrite | None] | None = None
+    if overwrites(document.name):
+        overwrite = partial(overwrite_of, document.name)
+    unknown: frozenset[KeyPath] = frozenset()
+    if document.format == "python":
+        from dsconfig.launch.python_config import unknown_in, with_unknown
+
+        unknown, overwrite = unknown_in(document), with_unknown(document, overwrite)
+    source = Source(document, reader.spec, size, span, job.given, reader.known, kind, unknown, overwrite)
     found, newest, more = merged(source, target.releases)
     listed, assumption = wrong_for_all(diagnostics(document, found), source, reader, target.releases)
     result = suppressions.apply(document, (*listed, *lifted), cut=more or cut)

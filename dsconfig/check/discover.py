@@ -149,6 +149,8 @@ def reads_as_config(path: str, data: bytes, *, yaml: bool) -> bool:
 
     if _OF_AUTOTUNER.search(path.replace(os.sep, "/")):
         return False
+    if path.lower().endswith(".py"):
+        return _holds_python_config(path, data)
     data = _in_utf8(data)
     if yaml and is_launch(data):
         return True
@@ -173,13 +175,27 @@ def stands_for_config(document: Document | None) -> bool:
     return document is not None and is_named_config(document.name) and is_broken(document)
 
 
+_WORDS = re.compile(rb"zero_optimization|train_micro_batch_size_per_gpu|train_batch_size")
+"""One of these stands in every source that holds a config; a search costs far less than parsing."""
+_IS_TEST = re.compile(r"(?:^|/)(?:tests?/(?:.*/)?[^/]*|test_[^/]*|[^/]*_test|conftest)\.py$")
+"""Tests hold configs that are wrong on purpose: they are checked where they are named, not where a folder is."""
+
+
+def _holds_python_config(path: str, data: bytes) -> bool:
+    if not _WORDS.search(data) or _IS_TEST.search(path.replace(os.sep, "/")):
+        return False
+    from dsconfig.launch.python_config import documents_in
+
+    return bool(documents_in(data, path))
+
+
 _OF_AUTOTUNER = re.compile(r"(?:^|/)(?:autotuning/config_templates|autotuning_(?:exps|results))/")
 """Folders of what DeepSpeed's autotuner makes configs of, and has made: autotuning/constants.py."""
 
 
 def may_be_config(name: str) -> bool:
     """Whether a file of this name can be a config, or a launch file that is not a script."""
-    return name.lower().endswith(SUFFIXES)
+    return name.lower().endswith((*SUFFIXES, ".py"))
 
 
 def is_launch(data: bytes) -> bool:

@@ -91,7 +91,8 @@ def _run(args: argparse.Namespace) -> tuple[int, set[str]]:
     else:
         reports = list(checker.unread)
         for name in _tracked(args, names):  # not through `reports`, whose frame stands over every rule
-            reports += checker.attempt(name)
+            for document in checker.documents(name):
+                reports += checker.attempt(name, document)
         _show(args, checker, names, reports, fixer)
     seen = {*names, *checker.tally.paths, *options.nearest.paths}
     return _code(args, checker, fixer), seen

@@ -44,9 +44,40 @@ def read(name: str) -> Document:
     from dsconfig.launch.config_references import read_config
 
     try:
-        return read_stdin("<stdin>") if name == "-" else read_config(name)
+        document = read_stdin("<stdin>") if name == "-" else read_config(name)
     except OSError as error:
         refuse(f"{name}: {reason(error)}")
+    if document.format == "python":
+        _refuse_several(document)
+    return document
+
+
+def _refuse_several(document: Document) -> None:
+    """Refuse a Python source with more than one config, where one is asked for."""
+    from dsconfig.document.python_source import python_configs
+
+    configs = [each.document for each in python_configs(document.text, document.name)]
+    if len(configs) > 1:
+        lines = [str(each.position(each.root.span.start).line) for each in configs if each.root]
+        shown = f"{', '.join(lines[:-1])} and {lines[-1]}"
+        refuse(
+            f"{document.name} holds {len(configs)} configs, in lines {shown}: write the one that is meant to a file"
+        )
+
+
+def refuse_unknown(document: Document) -> None:
+    """Refuse a config of a Python source some values of which are only known at run time."""
+    if document.format != "python":
+        return
+    from dsconfig.launch.python_config import unknown_in
+
+    unknown = sorted(".".join(map(str, path)) for path in unknown_in(document))
+    if unknown:
+        more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
+        keys = ", ".join(f"`{each}`" for each in unknown[:3])
+        refuse(
+            f"{document.name}: {keys}{more} only known at run time; `dsconfig check` checks what the source shows"
+        )
 
 
 def read_stdin(name: str) -> Document:

@@ -23,7 +23,7 @@ from dsconfig.cli.arguments import (
     world_size,
 )
 from dsconfig.cli.errors import CLEAN, FAILED, FINDINGS, note, refuse
-from dsconfig.cli.inputs import is_stdout, mapping, read, reason, refuse_inputs, write
+from dsconfig.cli.inputs import is_stdout, mapping, read, reason, refuse_inputs, refuse_unknown, write
 from dsconfig.cli.output import NEEDS_MATPLOTLIB, plotted, put, refuse_unlike
 from dsconfig.cli.resolve_helpers import assignment, explain, in_flags, refuse_open, tell
 from dsconfig.render.fingerprint import as_json
@@ -194,6 +194,7 @@ def _options(args: argparse.Namespace) -> tuple[Document, Options]:
     from dsconfig.resolve.memory import Options
 
     document = read(args.file)
+    refuse_unknown(document)
     job = in_force(args, document)
     size, known = args.world_size, job.known
     args.host = known.host_memory if args.host is None else args.host

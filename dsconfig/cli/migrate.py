@@ -18,7 +18,7 @@ from dsconfig.cli.arguments import (
     to_file,
 )
 from dsconfig.cli.errors import CLEAN, FINDINGS, refuse
-from dsconfig.cli.inputs import in_force, read, reason, refuse_input, refuse_inputs, write
+from dsconfig.cli.inputs import in_force, read, reason, refuse_input, refuse_inputs, refuse_unknown, write
 from dsconfig.core.diagnostic import clipped, dotted
 from dsconfig.core.releases import UnknownReleaseError, resolve
 from dsconfig.fix.migrate import OWN, Migration, migrate
@@ -76,6 +76,7 @@ def run(args: argparse.Namespace) -> int:
 
     _refuse_same(args)
     document = read(args.file)
+    refuse_unknown(document)
     refuse_foreign(document)
     for name in filter(None, (args.output, args.elasticity)):
         refuse_inputs(name, document, instead=_ITSELF)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dsconfig.cli.arguments import add_file, add_filling, add_settings, tell_exit_codes, to_file, world_size
 from dsconfig.cli.errors import CLEAN, FINDINGS, refuse
-from dsconfig.cli.inputs import mapping, read, refuse_inputs, write
+from dsconfig.cli.inputs import mapping, read, refuse_inputs, refuse_unknown, write
 from dsconfig.cli.resolve_helpers import assignment, explain, in_flags, plain, refuse_open, unspeakable
 from dsconfig.core.diagnostic import dotted
 from dsconfig.core.releases import NUMBERS
@@ -79,6 +79,7 @@ def _resolve(args: argparse.Namespace) -> Run:
     from dsconfig.resolve.resolve import resolve_job
 
     document = read(args.file)
+    refuse_unknown(document)
     if args.output:
         refuse_inputs(args.output, document, args.file, args.training_args, args.model_config, args.config)
     located = locate(document)

@@ -21,6 +21,7 @@ from dsconfig.core.releases import Target
 from dsconfig.document import Document
 from dsconfig.job.detect_consumer import Reader, given
 from dsconfig.launch.config_references import read_config as read_file
+from dsconfig.launch.config_references import read_configs
 from dsconfig.render.terminal import Style
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class Checker:
         self.named_by: Mapping[str, Sequence[str]] = {}
         """The launch files among those to check, by the absolute paths of the configs that they name."""
         self.failed = False
+        self.is_counted = False
+        """Whether the file of the config at hand was counted before."""
         self.meant: set[str] = set()
         """Files that somebody named, and that were not picked by their content."""
         self.unread: list[Report] = []
@@ -99,7 +102,8 @@ class Checker:
         """A report for each file, also for those that could not be read, and for what could not be found."""
         yield from self.unread
         for name in names:
-            yield from self.attempt(name)
+            for document in self.documents(name):
+                yield from self.attempt(name, document)
 
     def listed(self, names: Sequence[str]) -> Iterator[str]:
         """Each file that would be checked, and who reads it: those that launch files name behind these."""
@@ -127,11 +131,29 @@ class Checker:
     def _read(self, name: str) -> Document:
         return read_stdin(self.options.stdin_name) if name == "-" else read_file(name)
 
-    def attempt(self, name: str) -> list[Report]:
-        """The report of a file and of those that it names, or the one that says why it was not read."""
+    def documents(self, name: str) -> Iterator[Document | None]:
+        """The configs of a file, of which a Python source may hold several; None where it cannot be read.
+
+        With a fixer each is that of the text which the fixes of the configs before it left.
+        """
+        try:
+            documents = [self._read(name)] if name == "-" else read_configs(name)
+        except OSError as error:
+            self._refuse(name, reason(error))
+            yield None
+            return
+        for number, document in enumerate(documents):
+            self.is_counted = number > 0
+            yield document if self.fixer is None else self.fixer.current(name, document, number)
+        if self.fixer is not None:
+            self.fixer.finish(name)
+
+    def attempt(self, name: str, document: Document | None) -> list[Report]:
+        """The reports of a config and of those that it names, or the one that says why it was not read."""
+        if document is None:
+            return self.unread[-1:]
         known = len(self.unread)
         try:
-            document = self._read(name)
             if self.fixer is None:
                 located, job = prepared(document, self.options)
                 report = _with_proven_fixes(finished(check(located, job), self.options))
@@ -152,7 +174,7 @@ class Checker:
                 complain(f"{report.name}: {report.foreign}")
                 self.failed = True
                 report = report.replaced(notes=())
-            return [*self.tally.counted(report), *self.unread[known:]]
+            return [*self.tally.counted(report, again=self.is_counted), *self.unread[known:]]
         return self.unread[known:]
 
     def _refuse(self, name: str, why: str) -> None:

@@ -20,6 +20,7 @@ from dsconfig.document.edit import again
 from dsconfig.fix.fix import Fixed, Judge, agreed, fix_document
 from dsconfig.fix.verify import LONG, with_proven_fixes
 from dsconfig.launch.config_references import read_config
+from dsconfig.launch.python_config import documents_in
 from dsconfig.render.summary import count
 from dsconfig.render.terminal import printable
 
@@ -53,6 +54,8 @@ class Fixer:
         self._texts: dict[str, str] = {}
         """The new texts of configs that launch files name, by their paths."""
         self._swept: set[str] = set()
+        self._source: tuple[Document, str] | None = None
+        """A Python source whose configs are fixed one after the other, and its new text."""
 
     def fix(self, name: str, document: Document) -> Report:
         """Fix the document read from `name`, and what it names; the report is that of the new texts."""
@@ -63,6 +66,20 @@ class Fixer:
         self.notes += () if left.foreign else left.notes
         self.more += sum(found.fix is not None for each in (left, *left.children) for found in each)
         return left
+
+    def current(self, name: str, document: Document, number: int) -> Document:
+        """The config of a source with that number, in the text that earlier fixes of its configs left."""
+        if self._source is None or document.format != "python":
+            return document
+        return documents_in(self._source[1].encode(), name)[number]
+
+    def finish(self, name: str) -> None:
+        """Write the new text of a Python source, once all of its configs are fixed."""
+        if self._source is not None:
+            document, text = self._source
+            self._source = None
+            self.changed += 1
+            self._keep(name, document, text)
 
     def _fixed(self, name: str, document: Document, judged: Judge) -> Report:
         folder = os.path.dirname(os.path.realpath(name))
@@ -79,9 +96,12 @@ class Fixer:
             fixed = Fixed(document.text, (), judged(document))
         self.cut |= fixed.cut
         if fixed.text != document.text:
-            self._keep(name, document, fixed.text)
-            self.changed += 1
-            self.by_file[document.name] = fixed.applied
+            if document.format == "python":
+                self._source = (self._source[0] if self._source else document, fixed.text)
+            else:
+                self._keep(name, document, fixed.text)
+                self.changed += 1
+            self.by_file[document.name] = (*self.by_file.get(document.name, ()), *fixed.applied)
         elif name == "-" and not self.diff:
             put(document.text)
         return fixed.report

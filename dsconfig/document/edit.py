@@ -127,7 +127,18 @@ def edited(document: Document, operations: Iterable[Operation]) -> Document:
 
 
 def again(document: Document, text: str) -> Document:
-    """The document with another text."""
+    """The document with another text.
+
+    Raises:
+        EditError: it is a Python source that does not hold the same configs afterwards.
+    """
+    if document.format == "python":
+        from dsconfig.document.python_source import reread
+
+        try:
+            return reread(document, text)
+        except ValueError as error:
+            raise EditError(str(error)) from None
     new = read_text(text, document.name, document.format)
     return new.passed_as_json() if document.is_passed_as_json else new
 
@@ -217,6 +228,10 @@ def editor(document: Document) -> Editor:
         from dsconfig.document.yaml_editor import YamlEditor
 
         return YamlEditor(document)
+    if document.format == "python":
+        from dsconfig.document.python_editor import PythonEditor
+
+        return PythonEditor(document)
     from dsconfig.document.json_editor import JsonEditor
 
     return JsonEditor(document)

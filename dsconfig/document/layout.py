@@ -40,12 +40,14 @@ class Layout:
     newline: str
     unit: str
     yaml: bool
+    python: bool = False
 
     @classmethod
     def of(cls, document: Document) -> Layout:
         """As the document has them; two blanks where nothing is indented."""
         found = LINE_END.search(document.text)
-        return cls(found.group() if found else "\n", _unit(document), document.format == "yaml")
+        newline, form = found.group() if found else "\n", document.format
+        return cls(newline, _unit(document), form == "yaml", form == "python")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +158,8 @@ def scalar(value: Json, layout: Layout, sample: str = '"') -> str:
         raise ValueError(f"{value} has no text in JSON")
     if isinstance(value, str):
         return quoted_like(sample, value)
+    if layout.python:
+        return repr(value)
     text = json.dumps(value, ensure_ascii=False)
     if layout.yaml and isinstance(value, float) and "." not in text:
         return text.replace("e", ".0e")  # YAML 1.1 takes 1e-05 for text

@@ -14,10 +14,20 @@ if TYPE_CHECKING:
 # The values are named tuples and not dataclasses: importing `dataclasses` alone costs 6 ms of CPU.
 
 Parser = Literal["hjson", "json", "yaml"]
-Format = Literal["json", "yaml"]
+Format = Literal["json", "yaml", "python"]
 Part = Literal["value", "key", "entry"]
 """Of what stands at a path: its value, its key, or both."""
-NodeKind = Literal["object", "array", "string", "number", "boolean", "null"]
+NodeKind = Literal["object", "array", "string", "number", "boolean", "null", "unknown"]
+
+
+class Unknown:
+    """The value of a key in a Python source that only a run shows."""
+
+    def __repr__(self) -> str:
+        return "<unknown>"
+
+
+UNKNOWN: Final = Unknown()
 
 MAX_VALUES: Final = 20_000
 """Most values, and most comments, read from one text."""

@@ -14,6 +14,7 @@ from dsconfig.core.diagnostic import Effect, EffectName, Fix
 from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple, at, copied
 from dsconfig.core.releases import EVERY_RELEASE, Interval, name, number
 from dsconfig.document import Document, Parser, Part, Problem, Span
+from dsconfig.document.tree import UNKNOWN
 from dsconfig.evaluation.key_walk import UNREADABLE, UnknownKey, Walk
 from dsconfig.job.detect_consumer import Given
 from dsconfig.job.run_facts import NOTHING, Known
@@ -93,6 +94,8 @@ class Source(NamedTuple):
     """What else is known of the run."""
     holds: Root = "config"
     """A launch file is judged for its way to the config only."""
+    unknown: frozenset[KeyPath] = frozenset()
+    """Paths of a Python source whose value only a run shows; one that ends in `*`: any key not written there."""
     overwrite: Callable[[str, Json], Overwrite | None] | None = None
     """What a program of the repository does to a key, by its dotted path and the config; None: nobody looks."""
 
@@ -120,6 +123,8 @@ class Context:
         """Whether there is more to find than is listed."""
         self.parser: Parser = self._parser()
         self._holds, self._overwrite = source.holds, source.overwrite
+        self._open = [path[:-1] for path in source.unknown if path[-1] == "*"]
+        """Sections of a Python source that may have more keys than it shows."""
         self.reading = self.alike  # releases that read the text with the same parser
         data = source.document.value(self.parser)
         empty = any(problem.kind == "empty" for problem in source.document.problems)
@@ -141,6 +146,7 @@ class Context:
         self._keys: dict[str, KeyView | None] = {}
         self._facts: dict[Callable[[Context], object], object] = {}
         self.walk = Walk(release, self.consumer, unfilled(source.consumer))
+        self.walk.is_partial = bool(source.unknown)
         self.walk.values = self.walk.section(ROOT, self._handed_over(), (), ())
         self.walk.unknown += self._unknown_to_elastic()
 
@@ -242,19 +248,42 @@ class Context:
     # ------------------------------------------------------------------------------------------
 
     def written(self, path: str) -> Json:
-        """The value as written, under any of the key's names; MISSING where there is none."""
+        """The value as written, under any of the key's names; MISSING where there is none.
+
+        Raises:
+            SkipRule: only a run shows it.
+        """
         value: Json = self.data
         for part in self.place(path) if self.walk.spelled else split(path):
             if not isinstance(value, dict) or part not in value:
+                if self.walk.is_partial:
+                    self._refuse_to_guess(path, value)
                 return MISSING
             value = value[part]
+        if value is UNKNOWN:
+            raise SkipRule
         return value
 
+    def _refuse_to_guess(self, absent: str, value: Json) -> None:
+        """Skip the rule where a value, or whether a key is there, is only known at run time."""
+        if value is UNKNOWN:
+            raise SkipRule
+        if self._open:
+            parts = split(absent)
+            if any(parts[: len(section)] == section for section in self._open):
+                raise SkipRule
+
     def has(self, path: str) -> bool:
-        """Whether the key is written, whatever its value."""
+        """Whether the key is written, whatever its value.
+
+        Raises:
+            SkipRule: only a run shows it.
+        """
         value: Json = self.data
         for part in self.place(path) if self.walk.spelled else split(path):
             if not isinstance(value, dict) or part not in value:
+                if self.walk.is_partial:
+                    self._refuse_to_guess(path, value)
                 return False
             value = value[part]
         return True
@@ -295,6 +324,8 @@ class Context:
             if found is UNREADABLE:
                 raise SkipRule
             if not isinstance(found, dict) or part not in found:
+                if self.walk.is_partial:
+                    self._refuse_to_guess(path, found)
                 return self.default(path)
             found = found[part]
         if found is UNREADABLE:

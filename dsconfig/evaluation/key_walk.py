@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple, Spec
 from dsconfig.core.releases import EVERY_RELEASE, Interval
+from dsconfig.document.tree import UNKNOWN
 from dsconfig.evaluation.coercion import Coerced, Refused, read
 from dsconfig.model.keyinfo import KeyView, SectionView, child_section, type_named, view
 
@@ -43,6 +44,8 @@ class Walk:
         """What the release ends up with, nested by canonical names."""
         self.spelled: dict[KeyPath, KeyPath] = {}
         """The paths as written of keys under an alias, by their canonical paths."""
+        self.is_partial = False
+        """Whether some values are only known at run time."""
 
     def view(self, name: str) -> SectionView:
         """The section as the release sees it; narrows the releases for which the walk's outcome holds."""
@@ -97,6 +100,8 @@ class Walk:
             self.unread.append(entry)
         elif info.deprecated <= self.release:
             self.deprecated.append(entry)
+        if self.is_partial and _holds_unknown(value):
+            return UNREADABLE
         if value == "auto" and isinstance(value, str):
             if self.consumer in info.fills and ".".join(map(str, canonical)) not in self.unfilled:
                 return UNREADABLE
@@ -156,6 +161,11 @@ class Walk:
         if inner is not None and isinstance(value, dict):
             return self.section(inner, value, path, canonical)
         return self._within(spec, value, path, canonical)
+
+
+def _holds_unknown(value: Json) -> bool:
+    """Whether a value, or an entry of a list, is only known at run time; a section is looked into key by key."""
+    return value is UNKNOWN or (isinstance(value, list) and any(map(_holds_unknown, value)))
 
 
 _ABSENT = object()

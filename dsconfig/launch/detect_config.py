@@ -296,7 +296,7 @@ def foreign_kind(document: Document) -> str | None:
 
     A text that reads as an object with keys of DeepSpeed is a config under any name: DeepSpeed opens it.
     """
-    if document.is_data:
+    if document.is_data or document.format == "python":
         return None
     value, named = document.value(), _BY_SUFFIX.get(os.path.splitext(document.name.lower())[1])
     if isinstance(value, dict) and not is_broken(document):

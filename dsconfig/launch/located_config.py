@@ -160,6 +160,8 @@ def locate(host: Document, consumer: str | None = None) -> LocatedConfig:
     Raises:
         OSError: the config that a launch file names cannot be read.
     """
+    if host.format == "python":
+        return LocatedConfig(host, host, "file")
     job = job_of(host)
     if job is not None:
         return _of_job(job)

@@ -1,0 +1,145 @@
+"""Configs in Python sources, as the command checks and fixes them."""
+
+from __future__ import annotations
+
+import json
+import pprint
+from pathlib import Path
+
+import pytest
+
+import dsconfig
+from dsconfig.rules import RULES
+from tests.examples import examples
+
+from .conftest import Runs
+
+TRAIN = """import deepspeed
+
+ds_config = {
+    "train_micro_batch_size_per_gpu": args.batch,
+    "zero_optimization": {"stage": 2, "overlap_com": True},
+    'fp16': dict(enabled=True, loss_scal=0),
+    "gradient_cliping": 1.0,  # dsconfig: ignore[DSC102]
+}
+ds_config["gradient_accumulation_steps"] = args.steps
+engine, *_ = deepspeed.initialize(model=model, config=ds_config)
+"""
+
+
+def codes(run: Runs, *argv: str) -> list[tuple[str, int]]:
+    files = json.loads(run("check", *argv, "--output-format", "json").out)["files"]
+    return [(each["code"], each["line"]) for file in files for each in file["diagnostics"]]
+
+
+def test_a_source_is_checked_at_its_lines(run: Runs, here: Path) -> None:
+    (here / "train.py").write_text(TRAIN)
+    assert codes(run, "train.py") == [("DSC102", 5), ("DSC102", 6)]
+    assert "train.py:10 passes it to `deepspeed.initialize`" in run("check", "train.py", "--verbose").out
+
+
+def test_a_folder_is_searched_for_sources(run: Runs, here: Path) -> None:
+    (here / "train.py").write_text(TRAIN)
+    (here / "other.py").write_text("print('zero_optimization')\n")
+    (here / "tests").mkdir()
+    (here / "tests" / "test_train.py").write_text(TRAIN)
+    assert run("check", "--show-files", ".").out.splitlines() == [
+        "train.py: read by deepspeed: train.py:10 passes it to `deepspeed.initialize`"
+    ]
+
+
+def test_fixes_go_into_the_literal(run: Runs, here: Path) -> None:
+    path = here / "train.py"
+    path.write_text(TRAIN)
+    run("fix", "train.py")
+    fixed = TRAIN.replace("overlap_com", "overlap_comm").replace("loss_scal=", "loss_scale=")
+    assert path.read_text() == fixed
+
+
+def test_several_configs_of_a_source(run: Runs, here: Path) -> None:
+    path = here / "train.py"
+    text = TRAIN + 'other_ds_config = {"fp16": {"enabled": "true"}, "train_batch_size": 8}\n'
+    path.write_text(text)
+    assert codes(run, "train.py") == [("DSC102", 5), ("DSC102", 6), ("DSC113", 11)]
+    result = run("fix", "train.py", "--diff")
+    assert result.out.count("+++ ") == 1
+    assert result.out.count("\n-") == 3
+    assert path.read_text() == text
+    done = run("fix", "train.py").out
+    assert "Fixed 3 findings in 1 file" in done
+    assert '"enabled": True}' in path.read_text()
+    code, _, err = run("show", "train.py")
+    assert code == 2
+    assert "holds 2 configs" in err
+
+
+def test_a_value_of_the_run_is_not_guessed(run: Runs, here: Path) -> None:
+    (here / "train.py").write_text(TRAIN)
+    code, out, err = run("resolve", "--world-size", "8", "train.py")
+    assert (code, out) == (2, "")
+    assert "train_micro_batch_size_per_gpu" in err
+    assert "only known at run time" in err
+
+
+# A dict with the keys of NeoX is taken for a launch file of NeoX, in a source it is what the call makes of it.
+JUDGED = [code for code, rule in RULES.items() if rule.reads == "config" and code != "DSC213"]
+
+
+@pytest.mark.parametrize("code", JUDGED)
+def test_a_rule_finds_in_a_literal_what_it_finds_in_the_dict(here: Path, code: str) -> None:
+    for number, example in enumerate(examples(RULES[code])):
+        try:
+            config = json.loads(example.text)
+        except ValueError:
+            continue
+        if not isinstance(config, dict) or not config:
+            continue
+        options = {
+            "target": example.target,
+            "world_size": example.world_size,
+            "consumer": example.consumer,
+            "host_memory": example.host_memory,
+        }
+        path = here / f"train_{number}.py"
+        path.write_text(f"x = 0\nDeepSpeedConfig(\n{pprint.pformat(config, sort_dicts=False)}\n)\n")
+        expected = dsconfig.check(config, **options)
+        found = dsconfig.check(str(path), **options)
+        assert sorted((d.code, d.path, d.message) for d in found) == sorted(
+            (d.code, d.path, d.message) for d in expected
+        )
+        assert all(d.location for d in found)
+
+
+@pytest.mark.parametrize("code", JUDGED)
+def test_no_rule_guesses_a_value_that_only_a_run_shows(here: Path, code: str) -> None:
+    """Each key of an example in turn is left to the run: what is found then is found with any value of the key."""
+    for number, example in enumerate(examples(RULES[code])):
+        try:
+            config = json.loads(example.text)
+        except ValueError:
+            continue
+        if not isinstance(config, dict):
+            continue
+        for place, path in enumerate(leaves(config, ())):
+            source = here / f"train_{number}_{place}.py"
+            text = pprint.pformat(replaced(config, path), sort_dicts=False).replace("'<run>'", "args.value")
+            source.write_text(f"DeepSpeedConfig(\n{text}\n)\n")
+            report = dsconfig.check(
+                str(source), target=example.target, world_size=example.world_size, consumer=example.consumer
+            )
+            for found in report:
+                assert found.path[: len(path)] != path, found
+                assert "unknown>" not in found.message
+
+
+def leaves(value: object, path: tuple[str, ...]) -> list[tuple[str, ...]]:
+    if isinstance(value, dict) and value:
+        return [leaf for key, item in value.items() for leaf in leaves(item, (*path, key))]
+    return [path] if path and path[0] != "$dsconfig" else []
+
+
+def replaced(value: object, path: tuple[str, ...]) -> object:
+    if not path:
+        return "<run>"
+    assert isinstance(value, dict)
+    return {**value, path[0]: replaced(value[path[0]], path[1:])}
