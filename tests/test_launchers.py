@@ -105,7 +105,7 @@ def test_a_mismatch_is_what_the_trainer_raises_for(project: Path) -> None:
     with pytest.raises(ResolveError, match="refuses what differs"):
         resolve(path, world_size=8, target="0.19.8")
     (stretch,) = compat(read_file(path), target=target("0.19.8"), consumer="transformers")
-    assert (stretch.word, stretch.reason and stretch.reason.code) == ("refused", "DSC809")
+    assert (stretch.word, stretch.reason and stretch.reason.code) == ("rejected", "DSC809")
 
 
 def test_precision_that_the_trainer_refuses(project: Path) -> None:

@@ -92,7 +92,7 @@ def test_the_version_that_is_installed(
 ) -> None:
     (tmp_path / entry).mkdir()
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
-    assert releases.version_installed("deepspeed") == version
+    assert releases.installed_version("deepspeed") == version
 
 
 def test_the_release_that_is_installed_needs_no_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

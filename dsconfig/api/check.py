@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import os
 
-from dsconfig.check.build_job import MappingSource, ModelSource, asked, build_job, known_of
+from dsconfig.check.build_job import (
+    MappingSource,
+    ModelSource,
+    build_job,
+    job_from_arguments,
+    model_and_hosts,
+)
 from dsconfig.check.check import check as judge
 from dsconfig.check.report import Report
 from dsconfig.core.releases import Target
@@ -55,6 +61,6 @@ def check(
             model.
     """
     located = locate(read(source))
-    known = known_of(model, host_memory, gpus_per_node)
-    job = build_job(located, asked(target, world_size, consumer, known, training_args, launch))
+    known = model_and_hosts(model, host_memory, gpus_per_node)
+    job = build_job(located, job_from_arguments(target, world_size, consumer, known, training_args, launch))
     return with_proven_fixes(judge(located, job))

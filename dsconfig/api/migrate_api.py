@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import os
 
-from dsconfig.check.build_job import MappingSource, ModelSource, asked, build_job, known_of
+from dsconfig.check.build_job import (
+    MappingSource,
+    ModelSource,
+    build_job,
+    job_from_arguments,
+    model_and_hosts,
+)
 from dsconfig.core.releases import Target, resolve
 from dsconfig.document import Document
 from dsconfig.fix.fix import as_text
@@ -51,7 +57,7 @@ def migrate(
             holds what JSON has no word for.
     """
     document = as_text(read(source), source)
-    said = asked(origin, world_size, consumer, known_of(model), training_args, launch)
+    said = job_from_arguments(origin, world_size, consumer, model_and_hosts(model), training_args, launch)
     inside = editable(document)
     if inside is None or inside.place is None:
         return _carried(document, to, said, keep=keep)

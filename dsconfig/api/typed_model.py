@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar, get_args, get_origin
 
 from dsconfig import model
 from dsconfig.api.check import check
-from dsconfig.check.check import config_of
+from dsconfig.check.check import parsed_config
 from dsconfig.check.report import Report
 from dsconfig.core.releases import NUMBERS, Target
 from dsconfig.launch.detect_config import may_be_config
@@ -49,7 +49,7 @@ class ConfigError(ValueError):
     """DeepSpeed refuses the config, or there is none in the source; `report` holds every finding."""
 
     def __init__(self, report: Report, errors: Iterable[Diagnostic] = ()) -> None:
-        found = list(errors) or report.refusals() or report.refusals(silenced=True)
+        found = list(errors) or report.refusals() or report.refusals(suppressed=True)
         lines = [f"{each.code} {each.message}{f' ({each.help})' if each.help else ''}" for each in found]
         if len(lines) > _MOST:
             lines[_MOST - 1 :] = [f"and {len(lines) - _MOST + 1} more"]
@@ -94,7 +94,7 @@ def read_into(
         report = report.children[0]
     assert report.document is not None
     release = NUMBERS[report.target.releases[-1]]
-    root = config_of(report)
+    root = parsed_config(report)
     errors = report.refusals()
     if fields_only:
         errors = [found for found in errors if found.code.startswith(_OF_FIELDS)]

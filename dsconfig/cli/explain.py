@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from dsconfig.cli.arguments import add_color, tell_exit_codes
 from dsconfig.cli.errors import CLEAN, FAILED, refuse
 from dsconfig.cli.markdown_to_terminal import page
-from dsconfig.core.diagnostic import page_of
+from dsconfig.core.diagnostic import rule_url
 from dsconfig.render.terminal import Style, style_of, wrapped
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def _page(rule: Rule, style: Style) -> str:
         facts.append(f"Releases: {rule.since or 'the first'} to {rule.until or 'the latest'}")
     if rule.source:
         facts.append(f"Source: {rule.source}")
-    facts.append(f"Page: {style.link(page_of(rule.code), page_of(rule.code))}")
+    facts.append(f"Page: {style.link(rule_url(rule.code), rule_url(rule.code))}")
     heading = style.paint(f"{rule.code} {rule.name}", "bold")
     return f"{heading}\n\n{page(rule.doc, style)}\n" + "".join(
         f"{wrapped(fact, style, 2)}\n" for fact in facts

@@ -19,7 +19,7 @@ from dsconfig.cli.arguments import (
 )
 from dsconfig.cli.errors import CLEAN, FINDINGS, refuse
 from dsconfig.cli.inputs import in_force, read, reason, refuse_input, refuse_inputs, write
-from dsconfig.core.diagnostic import clipped, dotted
+from dsconfig.core.diagnostic import dotted, truncate_middle
 from dsconfig.core.releases import UnknownReleaseError, resolve
 from dsconfig.fix.migrate import OWN, Migration, migrate
 from dsconfig.job.job import Fact, of_reader
@@ -116,7 +116,7 @@ def _led_to(args: argparse.Namespace, document: Document) -> EditableConfig | No
 
         path = os.path.realpath(found.document.name)
         if not is_ours(path, args.file):
-            refuse(f"{found.document.name} stands outside of this repository, and is not changed")
+            refuse(f"{found.document.name} is outside of this repository, and is not changed")
     return found
 
 
@@ -321,4 +321,4 @@ _LONGEST = 400
 
 def _place(path: KeyPath, line: int | None, *, was: bool = False) -> str:
     at = f"{'was line' if was else 'line'} {line}, " if line else ""
-    return f"{at}`{clipped(dotted(path), _LONGEST)}`: " if path else at.replace(", ", ": ")
+    return f"{at}`{truncate_middle(dotted(path), _LONGEST)}`: " if path else at.replace(", ", ": ")

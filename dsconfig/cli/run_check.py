@@ -8,15 +8,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dsconfig.check.build_job import foreign
-from dsconfig.check.check import check, finished, prepared
+from dsconfig.check.build_job import why_not_config
+from dsconfig.check.check import apply_options, check, locate_with_job
 from dsconfig.check.discover import stands_for_config
 from dsconfig.check.effective_settings import Options
 from dsconfig.check.report import Report
 from dsconfig.cli.errors import UsageError, complain, complain_internal, note
 from dsconfig.cli.inputs import read_stdin, reason
 from dsconfig.core.diagnostic import SEVERITIES
-from dsconfig.core.file_access import ask_for
+from dsconfig.core.file_access import register_named_paths
 from dsconfig.core.releases import Target
 from dsconfig.document import Document
 from dsconfig.fix.verify import with_proven_fixes
@@ -51,7 +51,7 @@ class Checker:
 
         found: dict[str, str] = {}
         # A hook names whatever is committed: those are no files that somebody means.
-        ask_for(each for each in paths if not self.options.asked.force_exclude or os.path.isdir(each))
+        register_named_paths(each for each in paths if not self.options.asked.force_exclude or os.path.isdir(each))
         if self.options.asked.verbose:
             note(f"settings: {self.options.settings.where}")
         for path in paths:
@@ -68,7 +68,7 @@ class Checker:
         return [name for name in found.values() if os.path.realpath(name) not in self.named_by]
 
     def _below(self, folder: str) -> list[str]:
-        from dsconfig.check.discover import configs
+        from dsconfig.check.discover import find_configs
 
         asked = self.options.asked
         try:
@@ -77,7 +77,7 @@ class Checker:
             self._refuse(folder, reason(error))
             return []
         hidden: list[str] = []
-        found = configs(folder, self.options.excludes, note, hidden.append)
+        found = find_configs(folder, self.options.excludes, note, hidden.append)
         names = [name for name in found if not self.options.of(name).excludes(name)]
         for each in hidden if asked.verbose else ():
             note(f"{each} is hidden, and passed over")
@@ -87,12 +87,12 @@ class Checker:
 
     def _named(self, name: str) -> list[str]:
         """The file that is named, where it is not left to us to pick those that are meant."""
-        from dsconfig.check.discover import is_config, passed_over
+        from dsconfig.check.discover import is_config, is_skipped
 
         if not self.options.asked.force_exclude or name == "-" or not os.path.lexists(name):
             self.meant.add(name)
             return [name]
-        if passed_over(name) or self.options.of(name).excludes(name) or not is_config(name):
+        if is_skipped(name) or self.options.of(name).excludes(name) or not is_config(name):
             return []
         return [name]
 
@@ -104,18 +104,18 @@ class Checker:
 
     def listed(self, names: Sequence[str]) -> Iterator[str]:
         """Each file that would be checked, and who reads it: those that launch files name behind these."""
-        from dsconfig.check.check import job_of, judge
+        from dsconfig.check.check import check_with_options, job_of
 
         launches = {launch for several in self.named_by.values() for launch in several}
         told: set[str] = set()
         for name in names:
             try:
                 document = self._read(name)
-                if why := foreign(document):
+                if why := why_not_config(document):
                     yield f"{name}: {why}"
                     continue
                 yield f"{name}: {job_of(document, self.options).reader}"
-                below = list(judge(document, self.options).children) if name in launches else []
+                below = list(check_with_options(document, self.options).children) if name in launches else []
             except OSError as error:
                 yield f"{name}: {reason(error)}"
                 continue
@@ -134,8 +134,8 @@ class Checker:
         try:
             document = self._read(name)
             if self.fixer is None:
-                located, job = prepared(document, self.options)
-                report = with_proven_fixes(finished(check(located, job), self.options))
+                located, job = locate_with_job(document, self.options)
+                report = with_proven_fixes(apply_options(check(located, job), self.options))
             else:
                 report = self.fixer.fix(name, document)
         except OSError as error:

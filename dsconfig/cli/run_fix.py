@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from dsconfig.check.check import job_of, judge, judge_again
+from dsconfig.check.check import check_with_options, job_of, rechecker
 from dsconfig.check.discover import SKIPPED
 from dsconfig.check.effective_settings import Options
 from dsconfig.check.report import Report
@@ -57,7 +57,7 @@ class Fixer:
     def fix(self, name: str, document: Document) -> Report:
         """Fix the document read from `name`, and what it names; the report is that of the new texts."""
         job = job_of(document, self.options)  # that of the text as it was: a fix moves the evidence
-        report = self._fixed(name, document, lambda text: judge(text, self.options, job))
+        report = self._fixed(name, document, lambda text: check_with_options(text, self.options, job))
         children = tuple(self._fix_named(name, child) for child in report.children)
         left = with_proven_fixes(report.replaced(children=children))
         self.notes += () if left.foreign else left.notes
@@ -91,15 +91,15 @@ class Fixer:
         document = report.document
         if document is None or launch == "-" or document.is_data or not os.path.isfile(document.name):
             return report
-        path, own = os.path.realpath(document.name), judge_again(report, self.options)
+        path, own = os.path.realpath(document.name), rechecker(report, self.options)
         if path in self._texts:
             left = own(again(document, self._texts[path]))
         elif not is_ours(path, launch):
-            note(f"{document.name} stands outside of this repository, and is not changed")
+            note(f"{document.name} is outside of this repository, and is not changed")
             in_words = (each._replace(fix=None, help=each.help or _title(each)) for each in report)
             left = report.replaced(diagnostics=tuple(in_words))
         else:
-            others = (judge_again(other, self.options) for other in self._others(path, launch))
+            others = (rechecker(other, self.options) for other in self._others(path, launch))
             done = self._fixed(document.name, document, agreed([own, *others]))
             left = own(done.document or document)
             self._texts[path] = (done.document or document).text
@@ -109,7 +109,7 @@ class Fixer:
         """What further launch files say of a config."""
         for name in self.named_by.get(path, ()):
             if name != launch:
-                below = list(judge(read_config(name), self.options).children)
+                below = list(check_with_options(read_config(name), self.options).children)
                 yield from (each for each in below if os.path.realpath(each.name) == path)
 
     def outcome(self, left: int) -> str:

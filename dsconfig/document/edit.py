@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol
 
 from dsconfig.core.diagnostic import Fix, Move, Operation, Remove, Rename, Replace, Set
-from dsconfig.core.json_types import copied
+from dsconfig.core.json_types import copy_json
 from dsconfig.document.document import Document
 from dsconfig.document.reader import read_text
 from dsconfig.document.text_edit import Edit, EditError, apply, trimmed
@@ -138,17 +138,17 @@ def carried_out(value: Json, operations: Iterable[Operation]) -> Json:
     Raises:
         KeyError, IndexError, TypeError: an operation is impossible.
     """
-    value = copied(value)
+    value = copy_json(value)
     for operation in (step for whole in operations for step in _steps(whole)):
         match operation:
             case Set():
-                _put(value, operation.path, copied(operation.value))
+                _put(value, operation.path, copy_json(operation.value))
             case Remove():
                 _take(value, operation.path)
             case Rename():
                 _put(value, (*operation.path[:-1], operation.name), _take(value, operation.path))
             case Move():
-                _put(value, operation.to, copied(_get(value, operation.path)))
+                _put(value, operation.to, copy_json(_get(value, operation.path)))
             case Replace():
                 pass
     return value

@@ -7,7 +7,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from dsconfig.check.build_job import MappingSource, ModelSource, asked, build_job, known_of, stated_job
+from dsconfig.check.build_job import (
+    MappingSource,
+    ModelSource,
+    build_job,
+    job_from_arguments,
+    job_without_repository,
+    model_and_hosts,
+)
 from dsconfig.check.check import check, check_document
 from dsconfig.check.report import Report
 from dsconfig.core.diagnostic import SEVERITIES, Diagnostic, dotted
@@ -106,12 +113,12 @@ def fix(
     if format not in ("json", "yaml"):
         raise ValueError(f"unknown format {format!r}: expected json or yaml")
     kind, document = _read(source, format)
-    said = asked(target, world_size, consumer, known_of(model), training_args, launch)
+    said = job_from_arguments(target, world_size, consumer, model_and_hosts(model), training_args, launch)
     job = build_job(locate(document), said)
 
     def judge(document: Document) -> Report:
         located = locate(document)
-        return check(located, stated_job(located, job))
+        return check(located, job_without_repository(located, job))
 
     fixed = fix_document(document, judge, unsafe=unsafe)
     return FixResult(fixed.text, kind, document.name, fixed.applied, fixed.report)

@@ -273,7 +273,7 @@ def _ways_out(way: Transition, number: int) -> Iterator[str]:
     taken = [
         each.releases
         for each in compat(way.document, world_size=way.world_size, consumer=way.consumer)
-        if each.word == "taken"
+        if each.word == "ok"
     ]
     if not taken:
         yield "no release takes it"

@@ -7,7 +7,16 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from dsconfig.core.diagnostic import Diagnostic, Effect, Operation, Remove, Rename, Set, clipped, dotted
+from dsconfig.core.diagnostic import (
+    Diagnostic,
+    Effect,
+    Operation,
+    Remove,
+    Rename,
+    Set,
+    dotted,
+    truncate_middle,
+)
 from dsconfig.core.releases import NUMBERS, RELEASES
 from dsconfig.core.wording import one_of, quoted
 from dsconfig.document.document import location_of
@@ -231,7 +240,7 @@ class Decisions:
 
 def _named(path: KeyPath) -> str:
     """A key in words: a long one without its middle."""
-    return clipped(dotted(path), _LONGEST)
+    return truncate_middle(dotted(path), _LONGEST)
 
 
 def _plain(value: Json) -> bool:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from dsconfig.consumers import HUGGING_FACE
 from dsconfig.consumers.consumer import BY_NAME
 from dsconfig.consumers.consumer_versions import does
-from dsconfig.core.file_access import root
+from dsconfig.core.file_access import repository_root
 from dsconfig.core.json_types import Json, NamedTuple, at
 from dsconfig.document import Document
 from dsconfig.job.detect_consumer import Overwrite
@@ -76,7 +76,7 @@ def overwrites(name: str) -> tuple[Overwrite, ...]:
 @lru_cache(maxsize=16)
 def _overwrites(path: str, _: tuple[int, ...]) -> tuple[Overwrite, ...]:
     folder = os.path.dirname(path)
-    top = root(folder)
+    top = repository_root(folder)
     known = texts(top or folder, path, deep=top is not None)
     found = (
         each

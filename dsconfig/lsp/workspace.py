@@ -11,8 +11,8 @@ import tempfile
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, NoReturn
 
-from dsconfig.check.check import judge, recheck
-from dsconfig.check.effective_settings import Asked, Nearest, Options, options
+from dsconfig.check.check import check_with_options, recheck
+from dsconfig.check.effective_settings import Options, Overrides, SettingsFinder, working_directory_options
 from dsconfig.consumers.consumer_versions import is_known
 from dsconfig.fix.verify import holding
 from dsconfig.job.settings_file import Settings
@@ -118,7 +118,7 @@ class Workspace:
             options = self.configuration.of(text.name)
             if options.excludes(text.name):
                 return None
-            self._judged[uri] = Judged(text, judge(text.document, options))
+            self._judged[uri] = Judged(text, check_with_options(text.document, options))
         return self._judged[uri]
 
     def text_of(self, path: str) -> OpenText | None:
@@ -264,23 +264,23 @@ class Configuration:
         """The options for a file; where its settings cannot be used, those without any."""
         try:
             if self._options is None:
-                self._options = options(self._asked, Nearest(self._asked))
+                self._options = working_directory_options(self._asked, SettingsFinder(self._asked))
             return self._options.of(name)
         except InvalidSettingsError as error:
             if str(error) not in self._told:
                 self._told.add(str(error))
                 self.problems.append(str(error))
-            asked = Asked(_refuse, _pass_over)
-            return options(asked, Nearest(asked, Settings()))
+            asked = Overrides(_refuse, _pass_over)
+            return working_directory_options(asked, SettingsFinder(asked, Settings()))
 
     def _model(self, named: Json) -> str | None:
         """The model, where it can be read; what else the settings say counts in any case."""
         if not isinstance(named, str) or not named:
             return None
-        from dsconfig.check.build_job import asked_model
+        from dsconfig.check.build_job import require_model
 
         try:
-            asked_model(named)
+            require_model(named)
         except ValueError as error:
             if sys.platform != "emscripten":  # a browser has no files but those that are open
                 self.problems.append(f"model: {error}")
@@ -301,10 +301,10 @@ def _pass_over(_: str) -> None:
     """What is only of note has no place in an editor."""
 
 
-def _asked(own: JsonObject) -> Asked:
+def _asked(own: JsonObject) -> Overrides:
     """What the editor's own settings ask for; what is not understood counts as not said."""
     target, size, consumer = own.get("target"), own.get("worldSize"), own.get("consumer")
-    return Asked(
+    return Overrides(
         _refuse,
         _pass_over,
         target=target if isinstance(target, str) and target else None,

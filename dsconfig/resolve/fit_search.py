@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.check.build_job import asked, job_of
+from dsconfig.check.build_job import job_from_arguments, job_of
 from dsconfig.check.check import check_document
 from dsconfig.consumers import HUGGING_FACE
 from dsconfig.consumers.consumer import consumer_of
@@ -541,7 +541,7 @@ def written(document: Document, options: Options, found: Fit, name: str) -> Fitt
         text = (edited(after, map(Remove, out)) if out else after).text
     except EditError as error:
         raise ValueError(f"{document.name} cannot be changed: {error}") from None
-    said = asked(None, None, options.job.reader.said if options.job else options.consumer)
+    said = job_from_arguments(None, None, options.job.reader.said if options.job else options.consumer)
     of_old = job_of(document, said).reader.spec
     of_new = job_of(read_text(text, name, document.format), said).reader.spec
     return Fitted(text, tuple(map(dotted, out)), None if of_old == of_new else of_old)

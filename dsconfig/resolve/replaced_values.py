@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 from dsconfig.consumers.consumer import consumer_of
 from dsconfig.core.batch_triplet import KEYS
 from dsconfig.core.diagnostic import Effect
-from dsconfig.core.json_types import at, copied
+from dsconfig.core.json_types import at, copy_json
 from dsconfig.core.releases import EVERY_RELEASE, NEVER, Interval, number
 from dsconfig.document import read_dict
 from dsconfig.evaluation.context import Context, SkipRule, Source
@@ -58,7 +58,7 @@ class Origins:
         self.written, self.resolved, self.release = written, run, written.release_name
         self.place = place
         self.of_ranks, _, self.formula = (formula or "").partition(" = ")
-        self.data: JsonObject = copied(made.config if made else written.data)
+        self.data: JsonObject = copy_json(made.config if made else written.data)
         if run is not None:
             self.data |= dict(zip(KEYS, run.triplet, strict=True))
         self.reader = "deepspeed" if run else written.consumer

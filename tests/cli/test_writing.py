@@ -150,8 +150,8 @@ def test_what_may_not_be_written_is_left(as_nobody: Nobody) -> None:
     code, said = as_nobody("check", ".", "-q")
     assert code == 1
     assert sorted(said.splitlines()) == [
-        "dsconfig: note: a.json may not be read, and is passed over",
-        "dsconfig: note: closed may not be read, and is passed over",
+        "dsconfig: note: a.json cannot be read (permission denied); skipped",
+        "dsconfig: note: closed cannot be read (permission denied); skipped",
     ]
     assert (file.read_bytes(), left()) == (OLD, ["a.json", "closed"])
 

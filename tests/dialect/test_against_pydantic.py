@@ -12,7 +12,7 @@ import pytest
 from pydantic import v1
 
 from dsconfig.core.json_types import Json, Spec
-from dsconfig.evaluation.coercion import Coerced, Refused, read
+from dsconfig.evaluation.coercion import Coerced, Rejected, read
 
 
 class Stage(int, enum.Enum):
@@ -96,9 +96,9 @@ def test_every_value_is_read_as_pydantic_reads_it(dialect: str, name: str) -> No
         try:
             parsed = parse(value)
         except ValueError:
-            assert isinstance(verdict, Refused), (value, verdict)
+            assert isinstance(verdict, Rejected), (value, verdict)
             continue
-        assert not isinstance(verdict, Refused), (value, verdict, parsed)
+        assert not isinstance(verdict, Rejected), (value, verdict, parsed)
         made = verdict.value if isinstance(verdict, Coerced) else value
         if name == "float" and isinstance(value, int):
             assert float(made) == parsed, value  # the same number to everybody
@@ -114,7 +114,7 @@ def test_bounds_hold_for_the_number_that_is_made(dialect: str, bound: str) -> No
     for kind, annotation in (("int", int), ("float", float)):
         model = module.create_model("Model", key=(annotation, module.Field(**{bound: 1})))
         for value in (*VALUES[:16], "0", "1", "2", "nan"):
-            refused = isinstance(read((kind, *limits), value, dialect), Refused)
+            refused = isinstance(read((kind, *limits), value, dialect), Rejected)
             try:
                 model(key=value)
             except ValueError:
@@ -128,5 +128,5 @@ def test_a_refusal_says_where_the_part_is(dialect: str) -> None:
     verdict = read(("map", ("list", ("int", *FREE))), {"a": [1], "b": [2, "x"]}, dialect)
     with pytest.raises(ValueError, match="b") as caught:
         VERSIONS[dialect](dict[str, list[int]])({"a": [1], "b": [2, "x"]})
-    assert isinstance(verdict, Refused)
+    assert isinstance(verdict, Rejected)
     assert caught.value.errors()[0]["loc"][-2:] == verdict.at == ("b", 1)

@@ -258,9 +258,9 @@ def _compat(given: Input, result: Result) -> None:
     rows = _parsed(result.out)["stretches"]
     listed = [release for row in rows for release in row["releases"]]
     require(tuple(listed) == releases(given.target).releases, "not every release is listed once")
-    taken = rows[-1]["verdict"] == "taken"
+    taken = rows[-1]["verdict"] == "ok"
     require(result.code == (0 if taken else 1), "the exit code and the table do not agree")
     release = listed[len(given.content) % len(listed)]
     verdict = next(row["verdict"] for row in rows if release in row["releases"])
     codes = _refused(_document(given, given.content), given._replace(target=release))
-    require(bool(codes) == (verdict == "refused"), f"`check` and `compat` do not agree: {codes[:1]}")
+    require(bool(codes) == (verdict == "rejected"), f"`check` and `compat` do not agree: {codes[:1]}")

@@ -18,7 +18,7 @@ from dsconfig.rules._suggest_section import named
 if TYPE_CHECKING:
     from dsconfig.consumers.autofill import Mismatch
     from dsconfig.core.json_types import Json, KeyPath
-    from dsconfig.evaluation.context import Job
+    from dsconfig.evaluation.context import FilledConfig
 
 
 # Values that contradict the arguments of the job that reads them.
@@ -55,7 +55,7 @@ def value_against_training_argument(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(str(told.key), told.text, help='write "auto", which stands for the argument')
 
 
-def _in_the_job(job: Job, found: Mismatch) -> Iterator[str]:
+def _in_the_job(job: FilledConfig, found: Mismatch) -> Iterator[str]:
     """How the launch file says what the config says; nothing where no argument alone says it."""
     values: list[Json] = found.written if isinstance(found.written, list) else [found.written]
     names = found.argument.strip("[]").split(", ")

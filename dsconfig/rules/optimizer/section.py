@@ -273,9 +273,9 @@ What stands after it is searched from its first word only: from each, it takes t
 
 
 def _bare(word: str) -> str:
-    from dsconfig.core.did_you_mean import plain
+    from dsconfig.core.did_you_mean import letters_of
 
-    return re.sub(_MAKERS, "", plain(word))
+    return re.sub(_MAKERS, "", letters_of(word))
 
 
 def _help(meant: str | None, known: list[str]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dsconfig.core.diagnostic import Fix, Operation, Remove, Set
 from dsconfig.core.json_types import JsonObject
 from dsconfig.core.wording import expected, quoted
-from dsconfig.evaluation.coercion import Refused, read
+from dsconfig.evaluation.coercion import Rejected, read
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import Absent, Condition, Written, rule
 from dsconfig.rules._effective_values import ZERO, stage
@@ -76,7 +76,7 @@ def allgather_size_refused(ctx: Context) -> Iterator[Finding]:
         or bucket is None
     ):
         return
-    if written != "auto" and isinstance(read(bucket.type, written, section.dialect), Refused):
+    if written != "auto" and isinstance(read(bucket.type, written, section.dialect), Rejected):
         yield ctx.at(
             "allgather_size",
             f"`allgather_size` is {quoted(written)}, but must be {expected(bucket.type)}: it becomes"
