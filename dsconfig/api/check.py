@@ -14,7 +14,7 @@ from dsconfig.check.build_job import (
 from dsconfig.check.check import check as judge
 from dsconfig.check.report import Report
 from dsconfig.core.releases import Target
-from dsconfig.fix.verify import with_proven_fixes
+from dsconfig.fix.verify import with_verified_fixes
 from dsconfig.launch.config_source import ConfigSource, read
 from dsconfig.launch.located_config import locate
 
@@ -63,4 +63,4 @@ def check(
     located = locate(read(source))
     known = model_and_hosts(model, host_memory, gpus_per_node)
     job = build_job(located, job_from_arguments(target, world_size, consumer, known, training_args, launch))
-    return with_proven_fixes(judge(located, job))
+    return with_verified_fixes(judge(located, job))

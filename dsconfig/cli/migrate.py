@@ -21,7 +21,7 @@ from dsconfig.cli.errors import CLEAN, FINDINGS, refuse
 from dsconfig.cli.inputs import in_force, read, reason, refuse_input, refuse_inputs, write
 from dsconfig.core.diagnostic import dotted, truncate_middle
 from dsconfig.core.releases import UnknownReleaseError, resolve
-from dsconfig.fix.migrate import OWN, Migration, migrate
+from dsconfig.fix.migrate import BLOCK_KEY, Migration, migrate
 from dsconfig.job.job import Fact, of_reader
 from dsconfig.render.terminal import printable
 
@@ -71,7 +71,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Migrate the file."""
     from dsconfig.cli.inputs import refuse_foreign
-    from dsconfig.fix.migrate import lifted
+    from dsconfig.fix.migrate import in_launch_file
     from dsconfig.render.terminal import style_of
 
     _refuse_same(args)
@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
     except ValueError as error:
         refuse(f"{way.known_from}: {error}")
     if inside is not None and inside.place is not None:
-        done = lifted(done, inside.place)
+        done = in_launch_file(done, inside.place)
     handed = None if done.stopped else _keep(args, document, done)
     # The text or the diff has stdout to itself.
     stream = sys.stdout if args.write or args.output else sys.stderr
@@ -184,7 +184,7 @@ def _holds(name: str, text: str) -> bool:
 
 _ASKED = (
     "which release was the config written for? Give --from RELEASE, or --from installed, or write "
-    f'`"{OWN}": {{"target": "RELEASE"}}` into the file'
+    f'`"{BLOCK_KEY}": {{"target": "RELEASE"}}` into the file'
 )
 
 

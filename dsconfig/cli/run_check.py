@@ -19,7 +19,7 @@ from dsconfig.core.diagnostic import SEVERITIES
 from dsconfig.core.file_access import register_named_paths
 from dsconfig.core.releases import Target
 from dsconfig.document import Document
-from dsconfig.fix.verify import with_proven_fixes
+from dsconfig.fix.verify import with_verified_fixes
 from dsconfig.job.detect_consumer import Reader, given
 from dsconfig.launch.config_references import read_config as read_file
 from dsconfig.render.terminal import Style
@@ -135,7 +135,7 @@ class Checker:
             document = self._read(name)
             if self.fixer is None:
                 located, job = locate_with_job(document, self.options)
-                report = with_proven_fixes(apply_options(check(located, job), self.options))
+                report = with_verified_fixes(apply_options(check(located, job), self.options))
             else:
                 report = self.fixer.fix(name, document)
         except OSError as error:

@@ -16,9 +16,9 @@ from dsconfig.core.diagnostic import Diagnostic
 from dsconfig.core.file_access import may_read
 from dsconfig.document import Document
 from dsconfig.document.atomic_write import sweep
-from dsconfig.document.edit import again
-from dsconfig.fix.fix import Fixed, Judge, agreed, fix_document
-from dsconfig.fix.verify import LONG, with_proven_fixes
+from dsconfig.document.edit import reparse
+from dsconfig.fix.fix import FixedText, Judge, combine_checks, fix_document
+from dsconfig.fix.verify import LONG_TEXT, with_verified_fixes
 from dsconfig.launch.config_references import read_config
 from dsconfig.render.summary import count
 from dsconfig.render.terminal import printable
@@ -59,7 +59,7 @@ class Fixer:
         job = job_of(document, self.options)  # that of the text as it was: a fix moves the evidence
         report = self._fixed(name, document, lambda text: check_with_options(text, self.options, job))
         children = tuple(self._fix_named(name, child) for child in report.children)
-        left = with_proven_fixes(report.replaced(children=children))
+        left = with_verified_fixes(report.replaced(children=children))
         self.notes += () if left.foreign else left.notes
         self.more += sum(found.fix is not None for each in (left, *left.children) for found in each)
         return left
@@ -71,12 +71,12 @@ class Fixer:
             sweep(folder)
         if is_whole(document):
             # Of a long text, what is read here holds no tree meanwhile; nor does a name hold what is fixed.
-            long = len(document.text) > LONG
+            long = len(document.text) > LONG_TEXT
             fixed = fix_document(
-                again(document, document.text) if long else document, judged, unsafe=self.unsafe
+                reparse(document, document.text) if long else document, judged, unsafe=self.unsafe
             )
         else:  # nothing can be written, so the report is that of the text as it is
-            fixed = Fixed(document.text, (), judged(document))
+            fixed = FixedText(document.text, (), judged(document))
         self.cut |= fixed.cut
         if fixed.text != document.text:
             self._keep(name, document, fixed.text)
@@ -93,14 +93,14 @@ class Fixer:
             return report
         path, own = os.path.realpath(document.name), rechecker(report, self.options)
         if path in self._texts:
-            left = own(again(document, self._texts[path]))
+            left = own(reparse(document, self._texts[path]))
         elif not is_ours(path, launch):
             note(f"{document.name} is outside of this repository, and is not changed")
             in_words = (each._replace(fix=None, help=each.help or _title(each)) for each in report)
             left = report.replaced(diagnostics=tuple(in_words))
         else:
             others = (rechecker(other, self.options) for other in self._others(path, launch))
-            done = self._fixed(document.name, document, agreed([own, *others]))
+            done = self._fixed(document.name, document, combine_checks([own, *others]))
             left = own(done.document or document)
             self._texts[path] = (done.document or document).text
         return left.replaced(children=tuple(self._fix_named(launch, each) for each in report.children))

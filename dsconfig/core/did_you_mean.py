@@ -151,29 +151,29 @@ def _similar_by_edits(unknown: _Entry, known: Lexicon) -> Iterator[Near]:
             if (entry.letters & ~unknown.letters).bit_count() > limit:
                 continue
             if len(entry.parts) > 1 and len(entry.parts) == len(unknown.parts):
-                edits_ = _part_by_part(unknown.parts, entry.parts)
-                if edits_ is not None and edits_ <= limit:
-                    yield Near(entry.word, 1 + edits_)
+                edits = _part_by_part(unknown.parts, entry.parts)
+                if edits is not None and edits <= limit:
+                    yield Near(entry.word, 1 + edits)
                     continue
-                edits_ = _part_by_part(unknown.ordered, entry.ordered)
-                if edits_ is not None and edits_ < limit:
-                    yield Near(entry.word, 1 + edits_ + (edits_ > 0))
+                edits = _part_by_part(unknown.ordered, entry.ordered)
+                if edits is not None and edits < limit:
+                    yield Near(entry.word, 1 + edits + (edits > 0))
             elif any(piece in entry.plain for piece in pieces):
-                edits_ = distance(unknown.plain, entry.plain, limit)
-                if edits_ <= limit and _begins_alike(unknown.plain, entry.plain, edits_):
-                    yield Near(entry.word, 1 + edits_)
+                edits = distance(unknown.plain, entry.plain, limit)
+                if edits <= limit and _begins_alike(unknown.plain, entry.plain, edits):
+                    yield Near(entry.word, 1 + edits)
 
 
-def _pieces(text: str, slips: int) -> list[str]:
+def _pieces(text: str, edits: int) -> list[str]:
     """Split the text into more pieces than `slips` edits can change, unless a swap crosses a border."""
-    count = slips + 2
+    count = edits + 2
     cuts = [len(text) * index // count for index in range(count + 1)]
     return [text[start:end] for start, end in pairwise(cuts) if start < end]
 
 
 def _part_by_part(parts: tuple[_Part, ...], counterparts: tuple[_Part, ...]) -> int | None:
     """Return the edits over all parts; None if a part is a different word."""
-    slips = 0
+    edits = 0
     for (part, letters), (counterpart, counterpart_letters) in zip(parts, counterparts, strict=True):
         if part == counterpart:
             continue
@@ -188,13 +188,13 @@ def _part_by_part(parts: tuple[_Part, ...], counterparts: tuple[_Part, ...]) -> 
         part_edits = distance(part, counterpart, limit)
         if part_edits > limit or not _begins_alike(part, counterpart, part_edits):
             return None
-        slips += part_edits
-    return slips
+        edits += part_edits
+    return edits
 
 
-def _begins_alike(word: str, other: str, slips: int) -> bool:
+def _begins_alike(word: str, other: str, edits: int) -> bool:
     """Whether short words with many edits start with the same letters: `gpu` is not `cpu`."""
-    if slips < _max_edits(len(word)) or (slips == 1 and len(word) > 3):
+    if edits < _max_edits(len(word)) or (edits == 1 and len(word) > 3):
         return True
     return word[0] == other[0] or word[:2] == other[1::-1]
 

@@ -231,6 +231,6 @@ def _nearest_to_installed(version: str) -> Target:
     except UnknownReleaseError:
         pass
     digits = re.findall(r"\d+", version)[:3]
-    number_ = number(".".join(digits)) if len(digits) == 3 else 0
-    release = next((r for r in reversed(RELEASES) if NUMBERS[r] <= number_), RELEASES[0])
+    installed = number(".".join(digits)) if len(digits) == 3 else 0
+    release = next((r for r in reversed(RELEASES) if NUMBERS[r] <= installed), RELEASES[0])
     return Target((release,), version, "installed", f"the installed {version} is checked as {release}")

@@ -365,8 +365,8 @@ class Context:
         places: Iterable[tuple[str, Span]] = (),
     ) -> Finding:
         """Build a finding at the location of a problem in the text."""
-        effect_, others = Effect(effect) if effect else None, tuple(places)
-        return Finding(message, problem.path, help, effect_, fix=fix, span=problem.span, places=others)
+        parsed_effect, others = Effect(effect) if effect else None, tuple(places)
+        return Finding(message, problem.path, help, parsed_effect, fix=fix, span=problem.span, places=others)
 
     def _path(self, path: str | KeyPath) -> KeyPath:
         return self.place(path) if isinstance(path, str) and path else tuple(path)

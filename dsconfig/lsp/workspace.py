@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 from dsconfig.check.check import check_with_options, recheck
 from dsconfig.check.effective_settings import Options, Overrides, SettingsFinder, working_directory_options
 from dsconfig.consumers.consumer_versions import is_known
-from dsconfig.fix.verify import holding
+from dsconfig.fix.verify import verify_fixes
 from dsconfig.job.settings_file import Settings
 from dsconfig.launch import repository
 from dsconfig.lsp.document_filter import is_empty, is_ours
@@ -237,7 +237,7 @@ class Judged:
         left = [number for number in numbers if number not in self._proven]
         if left:
             wanted = [self.report[number] for number in left]
-            shown = holding(self.report, partial(recheck, self.report), wanted)
+            shown = verify_fixes(self.report, partial(recheck, self.report), wanted)
             self._proven.update(zip(left, shown, strict=True))
         return [self._proven[number] for number in numbers]
 

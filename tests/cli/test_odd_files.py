@@ -29,7 +29,7 @@ ODD: dict[str, tuple[Callable[[str], object], str]] = {
     "a pipe": (os.mkfifo, "is a pipe, not a file"),
     "a socket": (socket_at, "is a socket, not a file"),
     "an endless device": (lambda name: os.symlink("/dev/zero", name), "is a device, not a file"),
-    "a file that waits": (lambda name: os.symlink("/proc/kmsg", name), "not waited for"),
+    "a file that waits": (lambda name: os.symlink("/proc/kmsg", name), "has no data to read yet"),
     "memory": (lambda name: os.symlink("/proc/self/mem", name), "input/output error"),
 }
 VERBS = {

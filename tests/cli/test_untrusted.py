@@ -103,7 +103,7 @@ def test_what_a_hook_says_of_its_repository_is_not_said_of_this_one(
 
 def test_a_pipe_for_ignore_rules_is_not_waited_for(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = repository
-    monkeypatch.setattr(discover, "PATIENCE", 0.2)
+    monkeypatch.setattr(discover, "GIT_TIMEOUT", 0.2)
     os.mkfifo(here / ".gitignore")
     for name in ("a", "b", "c"):
         (here / name).mkdir()

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from dsconfig.core.diagnostic import Fix, Move, Operation, Remove, Rename, Replace, Set
 from dsconfig.core.json_types import KeyPath
 from dsconfig.document import Document, read_text
-from dsconfig.document.edit import carried_out, edits, same
-from dsconfig.document.text_edit import EditError, apply, trimmed
+from dsconfig.document.edit import apply_to_value, edits, is_equal
+from dsconfig.document.text_edit import EditError, apply, minimal_edit
 
 JSONC = """{
   // what we train with
@@ -183,9 +183,9 @@ def test_there_is_no_text_of_a_dict() -> None:
 
 
 def test_trimmed_is_the_smallest_single_edit() -> None:
-    assert trimmed("abcd", "abXd") == (2, 3, "X")
-    assert trimmed("aa", "aaa") == (2, 2, "a")
-    assert trimmed("same", "same") == (4, 4, "")
+    assert minimal_edit("abcd", "abXd") == (2, 3, "X")
+    assert minimal_edit("aa", "aaa") == (2, 2, "a")
+    assert minimal_edit("same", "same") == (4, 4, "")
 
 
 # -- any text, any operation -----------------------------------------------------------------------
@@ -284,12 +284,12 @@ def check(document: Document, operation: Operation) -> None:
     text = document.text
     try:
         made = edits(document, Fix("", (operation,)))
-        expected = carried_out(document.value(), (operation,))
+        expected = apply_to_value(document.value(), (operation,))
     except (EditError, KeyError, IndexError, TypeError, AttributeError):
         return
     after = read_text(apply(text, made), format=document.format)
     assert after.readable(), (text, operation, after.text)
-    assert same(after.value(), expected), (text, operation, after.text)
+    assert is_equal(after.value(), expected), (text, operation, after.text)
     if isinstance(operation, Replace):
         return
     start, end = document.span(operation.path, "value" if isinstance(operation, Set) else "entry")

@@ -15,7 +15,7 @@ from dsconfig.check.report import Report
 from dsconfig.core.diagnostic import Diagnostic, Effect, Fix, Operation, Remove, Rename, Replace, Set
 from dsconfig.core.releases import resolve
 from dsconfig.document import Document, read_text
-from dsconfig.fix.fix import MOST_PASSES, fix_document
+from dsconfig.fix.fix import MAX_PASSES, fix_document
 from dsconfig.rules import RULES, Rule
 from tests.examples import Example, examples
 
@@ -172,7 +172,7 @@ def test_a_fix_that_always_finds_more_to_do_is_stopped() -> None:
         assert isinstance(value, dict)
         return report_of(document, finding(Set(("a",), value["a"] + 1)))
 
-    assert fix_document(read_text('{"a": 0}'), judge).text == f'{{"a": {MOST_PASSES}}}'
+    assert fix_document(read_text('{"a": 0}'), judge).text == f'{{"a": {MAX_PASSES}}}'
 
 
 def test_an_edit_that_says_something_else_is_not_made() -> None:

@@ -10,7 +10,7 @@ import pytest
 from dsconfig import check
 from dsconfig.core.diagnostic import Diagnostic, KeyPath, Move, Rename
 from dsconfig.core.releases import NUMBERS
-from dsconfig.document.edit import carried_out
+from dsconfig.document.edit import apply_to_value
 from dsconfig.model.keyinfo import child_section, view
 from tests.fuzz.drafts import strayed
 
@@ -30,7 +30,7 @@ def test_a_key_arrives_where_it_is_taken(seed: int) -> None:
             if to is None or found.fix is None:
                 continue
             seen += 1
-            after = check(carried_out(config, found.fix.operations), target=target)
+            after = check(apply_to_value(config, found.fix.operations), target=target)
             for new in _at(after, to):
                 before = (*found.path, *new.path[len(to) :])
                 known = any((old.code, old.path) == (new.code, before) for old in report)

@@ -12,7 +12,7 @@ from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.wording import one_of, quoted
 from dsconfig.document import KINDS, Document, Node, Problem, Span
 from dsconfig.document.edit import Editor, editor
-from dsconfig.document.reader import in_quotes
+from dsconfig.document.reader import json_string
 from dsconfig.document.text_edit import EditError
 from dsconfig.document.tree import YAML_TEXT
 from dsconfig.evaluation.context import Context, Finding
@@ -327,7 +327,7 @@ def repaired(document: Document, problem: Problem) -> Fix | None:
         case "unquoted-string" if _AMBIGUOUS.search(text):
             return None
         case "unquoted-key" | "unquoted-string":
-            return _replacement("put it in quotes", start, end, in_quotes(text))
+            return _replacement("put it in quotes", start, end, json_string(text))
         case "control-character":
             return _replacement("write it as an escape", start, end, json.dumps(text)[1:-1])
         case "missing-comma" if start in _ends_of_words(document):
@@ -381,7 +381,7 @@ def _quoted(document: Document, start: int) -> Fix | None:
     found = _strings(document).get(start)
     if found is None:
         return None
-    return _replacement("use double quotes", *found[0], in_quotes(found[1]))
+    return _replacement("use double quotes", *found[0], json_string(found[1]))
 
 
 @lru_cache(maxsize=1)
