@@ -45,7 +45,7 @@ def parse(text: str, *, translate: bool = True) -> Tree:
         builder, pos = _bare_root(builder, pos)
     char, pos = skip(builder, pos)
     if char:
-        raise ReadError("unexpected", pos, len(text), "after the end")
+        raise ReadError("unexpected", pos, len(text), text[pos : pos + 80].strip())
     return builder.tree()
 
 
@@ -480,7 +480,7 @@ class TreeBuilder:
     def open(self, start: int, *, is_object: bool, braces: bool = True) -> None:
         """Enter an object or array."""
         if len(self.stack) >= MAX_DEPTH:
-            raise ReadError("too-deep", start, start + 1, str(MAX_DEPTH), fatal=True)
+            raise ReadError("too-deep", start, start + 1, f"{MAX_DEPTH} levels", fatal=True)
         self.stack.append(Frame(start, is_object=is_object, braces=braces))
         if not braces:
             self.note("missing-root-braces", start, start + 1, path=())

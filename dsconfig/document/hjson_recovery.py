@@ -151,7 +151,9 @@ class _Attempt:
             return
         char, pos = skip_any(builder, pos)
         if char:
-            builder.note("unexpected", pos, len(builder.text), "after the end", BOTH_JSON)
+            builder.note(
+                "unexpected", pos, len(builder.text), builder.text[pos : pos + 80].strip(), BOTH_JSON
+            )
 
     def read_entries(self, pos: int) -> int:
         """Parse until all brackets are closed; each iteration advances."""

@@ -60,7 +60,7 @@ def read_mapping(mapping: Mapping[str, object], name: str = "<dict>") -> Documen
 
     if (kind := exceeded_limit(mapping)) is None:
         return read_dict(with_plain_values(mapping), name)
-    return _failed_document("", name, "json", kind, {"too-deep": str(MAX_DEPTH)}.get(kind, ""))
+    return _failed_document("", name, "json", kind, {"too-deep": f"{MAX_DEPTH} levels"}.get(kind, ""))
 
 
 def read_base64(text: str, name: str = "<base64>") -> Document:

@@ -336,7 +336,7 @@ class LimitError(Exception):
     def __init__(self, kind: str, at: int) -> None:
         super().__init__(kind)
         self.kind, self.at = kind, at
-        details = {"too-deep": str(MAX_DEPTH), "too-large": f"more than {MAX_VALUES} values"}
+        details = {"too-deep": f"{MAX_DEPTH} levels", "too-large": f"more than {MAX_VALUES} values"}
         self.detail = details.get(kind, "")
 
 

@@ -117,8 +117,8 @@ def test_the_file_says_itself_what_it_is_for() -> None:
     ("text", "reason"),
     [
         ('{"train_batch_size": "x", "amp": null}', "0.14.5 rejects the file as it is"),
-        ('{"train_batch_size": 8, "optimizer": {"type": "Adm"}}', "0.14.5 stops in training with the file"),
-        ('{"train_batch_size": 8, "optimizer": {"type": "OneBitAdam"}}', "0.19.8 still stops in training"),
+        ('{"train_batch_size": 8, "optimizer": {"type": "Adm"}}', "0.14.5 crashes with the file"),
+        ('{"train_batch_size": 8, "optimizer": {"type": "OneBitAdam"}}', "0.19.8 still crashes with"),
         ('{"train_batch_size": 8', "0.14.5 rejects the file as it is"),
     ],
 )
@@ -147,7 +147,7 @@ def test_which_releases_take_it_is_said(here: Path, run: Runs) -> None:
     Path("a.json").write_text(
         '{"train_batch_size": 8, "zero_optimization": {"stage": 3, "log_trace_cache_warnings": true}}'
     )
-    assert "so also 0.19.8: there is nothing to migrate" in run("migrate", *WAY, "a.json").err
+    assert "including 0.19.8: there is nothing to migrate" in run("migrate", *WAY, "a.json").err
 
 
 # -- from which release ------------------------------------------------------------------------------------
@@ -333,7 +333,7 @@ def test_without_a_release_to_go_to_it_is_the_newest(files: Path, run: Runs) -> 
         (["--from", "0.14.5", "--to", "0.19.8", "missing.json"], "no such file"),
         (["--from", "0.14.5", "--to", "9", "clean.json"], "--to: unknown DeepSpeed release"),
         (["--from", "0.14.5", "--to", ">=0.19", "clean.json"], "names"),
-        (["--to", "0.14.5", "--from", "0.19.8", "clean.json"], "--from: 0.19.8 is not earlier than 0.14.5"),
+        (["--to", "0.14.5", "--from", "0.19.8", "clean.json"], "--from: cannot migrate from 0.19.8 to 0.14.5"),
         (["clean.json"], "which release was the config written for? Give --from"),
         ([*WAY, "--write", "-o", "x.json", "clean.json"], "not allowed with"),
         ([*WAY, "--write", "-"], "--write needs a file"),

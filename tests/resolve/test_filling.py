@@ -277,7 +277,7 @@ def test_files(tmp_path: Path) -> None:
     faults = {
         "list.json": "JSON object: the root is not an object",
         "broken.yaml": "YAML object: not YAML",
-        "deep.json": "JSON object: nested deeper than is read",
+        "deep.json": "JSON object: nested deeper than the limit",
     }
     for name, fault in faults.items():
         with pytest.raises(ValueError, match=f"{name} holds no {fault}"):
