@@ -36,9 +36,9 @@ def test_recognised_and_followed(project: Path, name: str) -> None:
     assert found.name == name
     report = check(launch(project, JOBS[name]))
     (child,) = report.children or (report,)
-    assert report.is_held or not report.diagnostics
+    assert report.is_embedded or not report.diagnostics
     assert child.consumer == found.reader
-    assert bool(report.base) == (name in ("ArcticTraining", "Composer"))
+    assert bool(report.base_path) == (name in ("ArcticTraining", "Composer"))
     if found.makes and found.made_of in JOBS[name]:
         assert child.name == report.name
     elif report.children:

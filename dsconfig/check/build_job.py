@@ -44,7 +44,7 @@ def job_from_arguments(
     target: str | Target | None = None,
     world_size: int | None = None,
     consumer: str | Reader | None = None,
-    known: Known = NOTHING_KNOWN,
+    facts: Known = NOTHING_KNOWN,
     training_args: MappingSource = None,
     launch: str | os.PathLike[str] | None = None,
 ) -> Job:
@@ -62,7 +62,7 @@ def job_from_arguments(
     if world_size is not None and (type(world_size) is not int or world_size < 1):
         raise ValueError(f"world size {world_size!r}: expected an integer of at least 1")
     release = target if target is None or isinstance(target, Target) else releases.resolve(target)
-    job = layer(known, "argument", "set by the caller")
+    job = layer(facts, "argument", "set by the caller")
     job = job if reader is None else merge(job, of_reader(reader, "argument"))
     return job._replace(
         target=release and Fact(release, release.origin, release.text),
@@ -109,7 +109,7 @@ def model_and_hosts(
     return Known(None if model is None else require_model(model), host_memory, gpus_per_node)
 
 
-def build_job(located: LocatedConfig, said: Job = NOTHING, settings: Job = NOTHING) -> Job:
+def build_job(located: LocatedConfig, arguments: Job = NOTHING, settings: Job = NOTHING) -> Job:
     """Build the job of a config from all its sources; each fact comes from the strongest source that has it.
 
     The order: explicit arguments, the config's `"$dsconfig"` block, settings, launch files, the repository. The
@@ -117,10 +117,10 @@ def build_job(located: LocatedConfig, said: Job = NOTHING, settings: Job = NOTHI
 
     Args:
         located: the config and its launch file.
-        said: the facts that a caller or the command line gives.
-        settings: the facts that a settings file gives.
+        arguments: facts from a caller or the command line.
+        settings: facts from a settings file.
     """
-    final = located.next(said) if located.how == "launch" else located
+    final = located.next(arguments) if located.how == "launch" else located
     documents = [each for each in (final.config, final.host, located.host) if each is not None]
     block_facts = merge(*(_block_facts(each) for each in documents))
     elastic = settings.consumer is not None and settings.consumer.value.name == ELASTIC
@@ -128,15 +128,17 @@ def build_job(located: LocatedConfig, said: Job = NOTHING, settings: Job = NOTHI
         # Settings apply to a whole folder. A config without an `elasticity` block cannot be started by
         # `dsconfig elastic run`, so their `consumer = "elastic"` does not apply to it.
         settings = settings._replace(consumer=None)
-    explicit = merge(said, block_facts, settings)
+    explicit = merge(arguments, block_facts, settings)
     launch = explicit.launch.value if explicit.launch else None
     reader = with_launch_arguments(
         located, explicit.reader if explicit.consumer else _detected_reader(located), launch
     )
     merged = merge(explicit, of_reader(reader), _launch_file_facts(located, final))
+    # The machine that checks often has another DeepSpeed than the one that trains, or none: a pin in the
+    # repository is the better evidence.
     target = merged.target or _pinned(final.config or located.host) or _installed()
-    arguments = _merge_arguments(explicit.arguments, of_reader(reader).arguments, merged.arguments)
-    return merged._replace(target=target, arguments=arguments, consumer=of_reader(reader).consumer)
+    training_args = _merge_arguments(explicit.arguments, of_reader(reader).arguments, merged.arguments)
+    return merged._replace(target=target, arguments=training_args, consumer=of_reader(reader).consumer)
 
 
 def _merge_arguments(explicit: Fact[Given] | None, *others: Fact[Given] | None) -> Fact[Given] | None:
@@ -144,6 +146,7 @@ def _merge_arguments(explicit: Fact[Given] | None, *others: Fact[Given] | None) 
     launched = next((each for each in others if each is not None and each is not explicit), None)
     if explicit is None or launched is None or explicit.source != "training_args":
         return explicit or launched
+    # `training_args` may list only some arguments; the launch command supplies the others.
     arguments = {**launched.value.arguments, **explicit.value.arguments}
     merged = launched.value._replace(
         arguments=arguments, unknown=launched.value.unknown - explicit.value.arguments.keys()
@@ -151,23 +154,23 @@ def _merge_arguments(explicit: Fact[Given] | None, *others: Fact[Given] | None) 
     return Fact(merged, launched.origin, launched.source)
 
 
-def job_of(document: Document, said: Job = NOTHING) -> Job:
+def job_of(document: Document, arguments: Job = NOTHING) -> Job:
     """Return the job of the config that a document is, embeds or refers to; see `build_job`."""
-    return build_job(locate(document), said)
+    return build_job(locate(document), arguments)
 
 
-def job_without_repository(located: LocatedConfig, said: Job) -> Job:
+def job_without_repository(located: LocatedConfig, arguments: Job) -> Job:
     """Return the job without repository evidence: explicit facts, and those of the launch file."""
-    final = located.next(said) if located.how == "launch" else located
-    return merge(said, _launch_file_facts(located, final), Job(target=_installed()))
+    final = located.next(arguments) if located.how == "launch" else located
+    return merge(arguments, _launch_file_facts(located, final), Job(target=_installed()))
 
 
 def with_launch_arguments(located: LocatedConfig, reader: Reader, launch: str | None = None) -> Reader:
     """Add the reader's version, and the arguments of the scripts that use the config (or of `launch` alone)."""
     if located.how == "file":
         reader = with_arguments(reader, located.host.name, launch)
-    nearest = located.config if located.job is None and located.config is not None else located.host
-    return with_version(reader, nearest.name)
+    document = located.config if located.job is None and located.config is not None else located.host
+    return with_version(reader, document.name)
 
 
 def _detected_reader(located: LocatedConfig) -> Reader:
@@ -224,7 +227,9 @@ def _pinned(config: Document) -> Fact[Target] | None:
         return None
     try:
         target = releases.resolve(pin.exact or pin.specifier, "pin")
-    except UnknownReleaseError:
+    except (
+        UnknownReleaseError
+    ):  # a fork, or a release newer than this package: it tells nothing about the config
         return None
     file = pin.source.rpartition(":")[0] or pin.source
     return Fact(target._replace(source=file), "pin", f"{pin.source}: deepspeed{pin.specifier}")
@@ -241,7 +246,7 @@ def _block_facts(document: Document) -> Job:
     if block == Declared():
         return NOTHING
     consumer = (
-        None if block.consumer is None else given(block.consumer, 'its own `"$dsconfig"` says so', "file")
+        None if block.consumer is None else given(block.consumer, 'set in its own `"$dsconfig"`', "file")
     )
     target = target_of_block(document)
     return layer(known_of_block(document.value(), document.name), "file", source)._replace(

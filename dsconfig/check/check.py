@@ -38,25 +38,27 @@ def check(located: LocatedConfig, job: Job) -> Report:
     """Check an embedded, linked or plain config as its job reads it. Fixes are not verified yet; see `fix.verify`."""
     host = located.host
     if reason := why_not_config(host):
-        return _empty_report(host, job, job.reader, f"{host.name}: {reason}", foreign=reason)
+        return _empty_report(host, job, job.reader, f"{host.name}: {reason}", reason=reason)
     if located.how == "file":
         return _report(host, job, job.reader)
-    is_judged = not host.name.endswith(SCRIPTS) or _is_rejected(located, job)
+    # A shell script has no keys to check; its diagnostics are arguments that its program rejects.
+    is_checked = not host.name.endswith(SCRIPTS) or _is_rejected(located, job)
     if located.how == "held" and located.config is not None:
-        return _embedded_report(located, job, _report(located.config, job, job.reader), is_judged=is_judged)
+        config = _report(located.config, job, job.reader)
+        return _embedded_report(located, job, config, is_checked=is_checked)
     reader = host_reader(located, job)
     launch = job._replace(arguments=None)  # their values belong to the config, which is compared with them
-    report = _report(host, launch, reader) if is_judged else _empty_report(host, launch, reader)
+    report = _report(host, launch, reader) if is_checked else _empty_report(host, launch, reader)
     notes = [located.note] if located.note else []
     if located.unlike and located.job:
         notes.append(f"{host.name}: {located.unlike}")
     if located.config is None:
-        return report.replaced(notes=tuple(notes) or report.notes)
+        return report.copy_with(notes=tuple(notes) or report.notes)
     child = (
         check(located.next(job), job) if located.how == "launch" else _report(located.config, job, job.reader)
     )
     notes += located.job.left_open(child.world_size) if located.job else ()
-    return report.replaced(notes=tuple(notes), children=(child,))
+    return report.copy_with(notes=tuple(notes), children=(child,))
 
 
 def check_document(
@@ -81,7 +83,7 @@ def recheck(report: Report, document: Document) -> Report:
     The job is kept because a fix may remove the very key from which the consumer was detected.
     """
     assert report.job is not None
-    if report.is_held:  # the launch file embeds the config, so its arguments may have changed too
+    if report.is_embedded:  # the launch file embeds the config, so its arguments may have changed too
         located = locate(document)
         return check(located, job_without_repository(located, report.job))
     return _report(document, report.job, report.reader)
@@ -102,7 +104,12 @@ def _is_rejected(located: LocatedConfig, job: Job) -> bool:
 
 
 def _report(
-    document: Document, job: Job, reader: Reader, lifted: tuple[Diagnostic, ...] = (), *, cut: bool = False
+    document: Document,
+    job: Job,
+    reader: Reader,
+    embedded: tuple[Diagnostic, ...] = (),
+    *,
+    is_truncated: bool = False,
 ) -> Report:
     """Build the report of one text.
 
@@ -110,20 +117,20 @@ def _report(
         document: the text.
         job: the job that reads it.
         reader: the consumer of this text.
-        lifted: diagnostics of a config that this text embeds.
-        cut: whether there are more of those than are listed.
+        embedded: diagnostics of a config that this text embeds.
+        is_truncated: whether there are more of those than are listed.
     """
     target, size = job.releases, job.ranks
     span = Interval(NUMBERS[target.releases[0]], NUMBERS[target.releases[-1]])
     kind = detect_config.kind_of(document)
     overwrite = partial(overwrite_of, document.name) if overwrites(document.name) else None
     source = Source(document, reader.spec, size, span, job.given, reader.known, kind, overwrite)
-    findings, newest, is_cut = merge_releases(source, target.releases)
+    findings, newest, has_more = merge_releases(source, target.releases)
     listed, assumption = common_to_all_consumers(
         diagnostics(document, findings), source, reader, target.releases
     )
     # Suppressions apply to the merged diagnostics of all releases: an ignored rule stays ignored in each.
-    result = suppressions.apply(document, (*listed, *lifted), cut=is_cut or cut)
+    result = suppressions.apply(document, (*listed, *embedded), is_truncated=has_more or is_truncated)
     return Report(
         document.name,
         target,
@@ -133,17 +140,15 @@ def _report(
         suppressed=result.suppressed,
         sizes=world_sizes(newest.context),
         document=document,
-        notes=(*assumption, *notes(document, newest, reader, cut=result.cut)),
-        cut=result.cut,
+        notes=(*assumption, *notes(document, newest, reader, is_truncated=result.is_truncated)),
+        is_truncated=result.is_truncated,
         job=job,
     )
 
 
-def _empty_report(
-    host: Document, job: Job, reader: Reader, *notes: str, foreign: str | None = None
-) -> Report:
+def _empty_report(host: Document, job: Job, reader: Reader, *notes: str, reason: str | None = None) -> Report:
     """Build an empty report for a file that is not checked."""
-    document = host if foreign else None
+    document = host if reason else None
     return Report(
         host.name,
         job.releases,
@@ -152,21 +157,27 @@ def _empty_report(
         (),
         document=document,
         notes=notes,
-        foreign=foreign,
+        why_not_config=reason,
         job=job,
     )
 
 
-def _embedded_report(located: LocatedConfig, job: Job, config: Report, *, is_judged: bool) -> Report:
+def _embedded_report(located: LocatedConfig, job: Job, config: Report, *, is_checked: bool) -> Report:
     """Build the report of a launch file: its own diagnostics, and those of its embedded config."""
     host = located.host
     assert located.job is not None
     diagnostics, suppressed = (
-        tuple(lifted for each in group if (lifted := located.lift(each)) is not None)
+        tuple(diagnostic for each in group if (diagnostic := located.lift(each)) is not None)
         for group in (config.diagnostics, config.suppressed)
     )
-    if is_judged:
-        host_report = _report(host, job._replace(arguments=None), config.reader, diagnostics, cut=config.cut)
+    if is_checked:
+        host_report = _report(
+            host,
+            job._replace(arguments=None),
+            config.reader,
+            diagnostics,
+            is_truncated=config.is_truncated,
+        )
         diagnostics, suppressed = host_report.diagnostics, (*suppressed, *host_report.suppressed)
     return Report(
         host.name,
@@ -178,9 +189,9 @@ def _embedded_report(located: LocatedConfig, job: Job, config: Report, *, is_jud
         sizes=config.sizes,
         document=host,
         notes=(located.note, *located.job.left_open(config.world_size), *config.notes),
-        cut=config.cut,
+        is_truncated=config.is_truncated,
         job=job,
-        base=located.job.inline or (),
+        base_path=located.job.inline or (),
     )
 
 
@@ -229,15 +240,17 @@ def _without_excluded(report: Report, options: Options) -> Report:
             )
         else:
             kept.append(_without_excluded(_select_rules(child, options), options))
-    return report.replaced(children=tuple(kept), notes=(*report.notes, *notes)) if report.children else report
+    return (
+        report.copy_with(children=tuple(kept), notes=(*report.notes, *notes)) if report.children else report
+    )
 
 
 def _select_rules(report: Report, options: Options) -> Report:
     """Move diagnostics of disabled rules to `suppressed`, and drop the fixes of unfixable rules."""
     file_options, diagnostics, suppressed = options.of(report.name), report.diagnostics, report.suppressed
-    if options.asked.no_ignores:
+    if options.overrides.no_ignores:
         diagnostics, suppressed = tuple(sorted((*diagnostics, *suppressed), key=location_order)), ()
-    disabled, unfixable = file_options.rules.off_in(report.name), file_options.rules.unfixable
+    disabled, unfixable = file_options.rules.disabled_in(report.name), file_options.rules.unfixable
     severities = SEVERITIES[: SEVERITIES.index(file_options.min_severity) + 1]
 
     def is_kept(each: Diagnostic) -> bool:
@@ -248,7 +261,7 @@ def _select_rules(report: Report, options: Options) -> Report:
         suppressed = (*suppressed, *(each for each in diagnostics if not is_kept(each)))
     if unfixable:
         kept = tuple(each._replace(fix=None) if each.code in unfixable else each for each in kept)
-    return report if kept == report.diagnostics else report.replaced(diagnostics=kept, suppressed=suppressed)
+    return report if kept == report.diagnostics else report.copy_with(diagnostics=kept, suppressed=suppressed)
 
 
 # Notes: assumptions behind a report, which are not diagnostics.
@@ -259,14 +272,14 @@ def world_sizes(context: Context) -> tuple[int, ...] | None:
     return sizes(context) if context.is_config and context.world_size is None else None
 
 
-def notes(document: Document, newest: Outcome, reader: Reader, *, cut: bool) -> tuple[str, ...]:
+def notes(document: Document, newest: Outcome, reader: Reader, *, is_truncated: bool) -> tuple[str, ...]:
     """Return the notes on the file as a whole."""
     limit = f"{newest.context.most:,}"
     truncation = (
         f"{document.name}: only the first {limit} diagnostics of each rule are listed; there are more"
     )
     remarks = (f"{document.name}: {remark}" for remark in newest.context.remarks)
-    return (*_unresolved_note(document, newest, reader), *remarks, *([truncation] if cut else []))
+    return (*_unresolved_note(document, newest, reader), *remarks, *([truncation] if is_truncated else []))
 
 
 def _unresolved_note(document: Document, newest: Outcome, reader: Reader) -> tuple[str, ...]:
@@ -293,6 +306,7 @@ def common_to_all_consumers(
         return candidates, ()
     kept = candidates
     for other in reader.others:
+        # The training arguments come from the launch command of the assumed consumer.
         others_diagnostics = diagnostics(
             source.document, merge_releases(source._replace(consumer=other, given=None), releases)[0]
         )
@@ -332,7 +346,7 @@ def merge_releases(source: Source, releases: tuple[str, ...]) -> tuple[list[Merg
     The notes of the report come from the newest release alone.
     """
     merged_findings: dict[Hashable, MergedFinding] = {}
-    newest, cut = None, False
+    newest, is_truncated = None, False
     remaining = list(releases)
     text_findings: TextFindings = {}
     while remaining:  # one evaluation covers all neighboring releases in `outcome.alike`
@@ -341,16 +355,17 @@ def merge_releases(source: Source, releases: tuple[str, ...]) -> tuple[list[Merg
         while remaining and NUMBERS[remaining[-1]] in outcome.alike:
             alike.append(remaining.pop())
         newest = newest or outcome
-        cut = cut or outcome.context.cut
+        is_truncated = is_truncated or outcome.context.cut
         for rule, finding in outcome.findings:
             _add(merged_findings, rule, finding, alike)
     assert newest is not None
-    return list(merged_findings.values()), newest, cut
+    return list(merged_findings.values()), newest, is_truncated
 
 
 def _add(
     merged_findings: dict[Hashable, MergedFinding], rule: Rule, finding: Finding, releases: list[str]
 ) -> None:
+    # The effect is part of the key: a release may reject a key that the next one only ignores.
     key = (rule.code, finding.path, finding.effect, finding.span, finding.part)
     entry = merged_findings.setdefault(key, MergedFinding(rule, finding, []))
     if entry.finding.fix != finding.fix:  # a fix that suits one release may be wrong for another
@@ -410,7 +425,7 @@ def _related(document: Document, finding: Finding) -> tuple[Related, ...]:
 
 def _exists(document: Document, path: KeyPath) -> bool:
     if not document.is_data:
-        return document.located(path)
+        return document.has_path(path)
     value: Json = document.value()
     for part in path:
         inside = isinstance(value, dict) and part in value

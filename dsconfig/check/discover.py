@@ -71,7 +71,9 @@ def find_configs(
             elif is_folder:
                 # `git ls-files` does not descend into a nested repository or submodule, so ask in there.
                 inner_listing = (
-                    git_client.listing(entry.path) if listing and listing.ends_at(entry.path) else listing
+                    git_client.listing(entry.path)
+                    if listing and listing.is_nested_repository(entry.path)
+                    else listing
                 )
                 subfolders.append((entry.path, inner_listing))
             elif _is_wanted(entry, note):
@@ -297,25 +299,25 @@ class Listing:
     def __init__(self, folder: str, names: list[str]) -> None:
         base = os.path.join(folder, "")
         self._paths = {base + name for name in names}
-        self._inner = {path.rstrip("/") for path in self._paths if path.endswith("/")}
+        self._nested = {path.rstrip("/") for path in self._paths if path.endswith("/")}
         for name in names:  # git lists files only; `has` is also asked about their folders
             while (name := name.rpartition("/")[0]) and base + name not in self._paths:
                 self._paths.add(base + name)
 
     def has(self, path: str) -> bool:
         """Whether git lists the file, or a file in the folder."""
-        return path in self._paths or path in self._inner
+        return path in self._paths or path in self._nested
 
-    def ends_at(self, path: str) -> bool:
+    def is_nested_repository(self, path: str) -> bool:
         """Whether a folder is a repository of its own, into which the listing does not descend."""
-        return path in self._inner or os.path.lexists(os.path.join(path, ".git"))
+        return path in self._nested or os.path.lexists(os.path.join(path, ".git"))
 
 
 class Git:
     """Lists folders until git times out once. `told` is called with the reason."""
 
     def __init__(self, note: Callable[[str], object] = str) -> None:
-        self._told = note
+        self._note = note
         self._answers = True
 
     def listing(self, folder: str) -> Listing | None:
@@ -351,7 +353,7 @@ class Git:
                         break
         except subprocess.TimeoutExpired:
             self._answers = False
-            self._told(f"git did not answer within {GIT_TIMEOUT:g} seconds; checking ignored files too")
+            self._note(f"git did not answer within {GIT_TIMEOUT:g} seconds; checking ignored files too")
             return None
         except OSError:
             return None

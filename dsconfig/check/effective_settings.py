@@ -24,14 +24,14 @@ from dsconfig.launch.located_config import LocatedConfig
 class Options(NamedTuple):
     """The effective options of one file. Those of the whole run are those of the working directory."""
 
-    asked: Overrides
-    nearest: SettingsFinder
+    overrides: Overrides
+    finder: SettingsFinder
     settings: Settings
     target: Target
     world_size: int | None
     reader: Reader | None
     """The consumer, where the command line or the settings name it."""
-    known: tuple[Known, Known]
+    model_and_hosts: tuple[Known, Known]
     """The model and the hosts: from the command line, and from the settings."""
     fail_on: str
     min_severity: str
@@ -43,16 +43,18 @@ class Options(NamedTuple):
 
     def of(self, name: str) -> Options:
         """Return the options of one file, from the nearest settings file and its overrides."""
-        settings, overrides = self.nearest.of(name)
+        settings, overrides = self.finder.for_file(name)
+        # Settings are cached for the whole run, so the identities of their overrides are stable keys.
         key = (settings.path, *map(id, overrides))
         if key not in self.cache:
-            self.cache[key] = _build_options(self.asked, self.nearest, settings, overrides, self.cache)
+            self.cache[key] = _build_options(self.overrides, self.finder, settings, overrides, self.cache)
         return self.cache[key]
 
     def job(self, located: LocatedConfig) -> Job:
         """Build the job of a config with these options."""
         return build_job(
-            located, *job_layers(self.asked, self.settings, self.target, self.reader, self.known)
+            located,
+            *job_layers(self.overrides, self.settings, self.target, self.reader, self.model_and_hosts),
         )
 
     def excludes(self, path: str) -> bool:
@@ -60,9 +62,9 @@ class Options(NamedTuple):
         return any(is_excluded(path, root, patterns) for root, patterns in self.excluded)
 
 
-def working_directory_options(asked: Overrides, nearest: SettingsFinder) -> Options:
+def working_directory_options(overrides: Overrides, finder: SettingsFinder) -> Options:
     """Return the options of the working directory; `Options.of` derives those of each file."""
-    return _build_options(asked, nearest, nearest.here, [], {})
+    return _build_options(overrides, finder, finder.here, [], {})
 
 
 def _build_options(
@@ -77,15 +79,15 @@ def _build_options(
         target = explicit_target(asked, effective)
         rules = select_rules(asked, settings, overrides, effective)
     except (UnknownReleaseError, UnknownRuleError) as error:
-        asked.refuse(str(error))
+        asked.fail(str(error))
     return Options(
-        asked=asked,
-        nearest=nearest,
+        overrides=asked,
+        finder=nearest,
         settings=effective,
         target=target,
         world_size=asked.world_size or effective.world_size,
         reader=explicit_reader(asked, effective),
-        known=model_and_host_layers(asked, effective),
+        model_and_hosts=model_and_host_layers(asked, effective),
         fail_on=asked.fail_on or effective.fail_on or "warning",
         min_severity=asked.min_severity or effective.min_severity or "info",
         rules=rules,
@@ -95,31 +97,34 @@ def _build_options(
     )
 
 
-def _exclude_patterns(asked: Overrides, settings: Settings) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def _exclude_patterns(overrides: Overrides, settings: Settings) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return the patterns to exclude, by their root folder.
 
     `--exclude` replaces the `exclude` of the settings; the `extend-exclude` of both is always added.
     """
     patterns = (
         settings.extend_exclude
-        if asked.exclude is not None
+        if overrides.exclude is not None
         else (*settings.exclude, *settings.extend_exclude)
     )
-    return (settings.root, patterns), (os.getcwd(), (*(asked.exclude or ()), *(asked.extend_exclude or ())))
+    return (settings.root, patterns), (
+        os.getcwd(),
+        (*(overrides.exclude or ()), *(overrides.extend_exclude or ())),
+    )
 
 
-def explicit_reader(asked: Overrides, settings: Settings) -> Reader | None:
+def explicit_reader(overrides: Overrides, settings: Settings) -> Reader | None:
     """Return the consumer, where the command line or the settings name it."""
-    if asked.consumer is not None:
-        return given(asked.consumer)
+    if overrides.consumer is not None:
+        return given(overrides.consumer)
     consumer = settings.consumer
     return None if consumer is None else given(consumer, f"{settings.where}: consumer", "settings")
 
 
-def model_and_host_layers(asked: Overrides, settings: Settings) -> tuple[Known, Known]:
+def model_and_host_layers(overrides: Overrides, settings: Settings) -> tuple[Known, Known]:
     """Return the model and hosts of the command line, and those of the settings."""
-    model = None if asked.model is None else _require_model(asked, asked.model)
-    from_command_line = Known(model, asked.host_memory, asked.gpus_per_node)
+    model = None if overrides.model is None else _require_model(overrides, overrides.model)
+    from_command_line = Known(model, overrides.host_memory, overrides.gpus_per_node)
     model = None
     if settings.model is not None:
         folder = os.path.relpath(os.path.dirname(settings.path)) if settings.path else ""
@@ -129,28 +134,34 @@ def model_and_host_layers(asked: Overrides, settings: Settings) -> tuple[Known, 
     return from_command_line, Known(model, settings.host_memory, settings.gpus_per_node)
 
 
-def _require_model(asked: Overrides, name: str) -> Model:
+def _require_model(overrides: Overrides, name: str) -> Model:
     """Return the model that `--model` names; it must exist."""
     try:
         return require_model(name)
     except ValueError as error:
-        asked.refuse(f"model: {error}")
+        overrides.fail(f"model: {error}")
 
 
 def job_layers(
-    asked: Overrides, settings: Settings, target: Target, reader: Reader | None, known: tuple[Known, Known]
+    overrides: Overrides,
+    settings: Settings,
+    target: Target,
+    reader: Reader | None,
+    model_and_hosts: tuple[Known, Known],
 ) -> tuple[Job, Job]:
     """Return the facts of the command line and of the settings, as two layers of a job."""
     target_fact = Fact(target, target.origin, target.text)
     consumer = None if reader is None else of_reader(reader).consumer
     is_explicit, is_configured = target.origin in ("argument", "environment"), target.origin == "settings"
-    explicit_facts, configured_facts = known
+    explicit_facts, configured_facts = model_and_hosts
     explicit = layer(explicit_facts, "argument", "set on the command line")._replace(
         target=target_fact if is_explicit else None,
         consumer=consumer if consumer and consumer.origin == "argument" else None,
-        world_size=None if asked.world_size is None else Fact(asked.world_size, "argument", "--world-size"),
-        arguments=_arguments(asked),
-        launch=None if asked.launch is None else Fact(asked.launch, "argument", "--launch"),
+        world_size=None
+        if overrides.world_size is None
+        else Fact(overrides.world_size, "argument", "--world-size"),
+        arguments=_arguments(overrides),
+        launch=None if overrides.launch is None else Fact(overrides.launch, "argument", "--launch"),
     )
     size = None if settings.world_size is None else Fact(settings.world_size, "settings", settings.where)
     configured = layer(configured_facts, "settings", settings.where)._replace(
@@ -161,17 +172,17 @@ def job_layers(
     return explicit, configured
 
 
-def _arguments(asked: Overrides) -> Fact[Given] | None:
+def _arguments(overrides: Overrides) -> Fact[Given] | None:
     """Return the explicit training arguments; they must be readable."""
     try:
-        return training_arguments(asked.training_args)
+        return training_arguments(overrides.training_args)
     except OSError as error:
-        asked.refuse(f"{error.filename}: {(error.strerror or str(error)).lower()}")
+        overrides.fail(f"{error.filename}: {(error.strerror or str(error)).lower()}")
     except ValueError as error:
-        asked.refuse(str(error))
+        overrides.fail(str(error))
 
 
-def explicit_target(asked: Overrides, settings: Settings) -> Target:
+def explicit_target(overrides: Overrides, settings: Settings) -> Target:
     """Return the releases to check against, unless a config states its own.
 
     Raises:
@@ -179,8 +190,8 @@ def explicit_target(asked: Overrides, settings: Settings) -> Target:
     """
     # The variable lets a CI matrix check one repository against several releases without editing settings.
     environment = os.environ.get("DSCONFIG_TARGET")
-    if asked.target is not None:
-        return resolve_target(asked.target, "argument")
+    if overrides.target is not None:
+        return resolve_target(overrides.target, "argument")
     if environment:
         return _resolve_from(environment, "environment", "DSCONFIG_TARGET")
     if settings.target is not None:
@@ -204,7 +215,7 @@ PatternSelectors: TypeAlias = "Sequence[tuple[str, Sequence[str]]] | None"
 class Overrides(NamedTuple):
     """Command-line overrides (None or False where not set), and callbacks for errors and notes."""
 
-    refuse: Callable[[str], NoReturn]
+    fail: Callable[[str], NoReturn]
     note: Callable[[str], object]
     target: str | None = None
     world_size: int | None = None
@@ -237,41 +248,44 @@ class Overrides(NamedTuple):
 class SettingsFinder:
     """Finds the settings of each file; every settings file is read once."""
 
-    def __init__(self, asked: Overrides, only: Settings | None = None) -> None:
-        self._found: dict[str, Settings] = {}
-        self._told: set[str] = set()
-        self._asked, self._only = asked, only
-        self.here = self.below(os.getcwd())
+    def __init__(self, overrides: Overrides, only: Settings | None = None) -> None:
+        self._by_folder: dict[str, Settings] = {}
+        self._noted: set[str] = set()
+        self._overrides, self._only = overrides, only
+        self.here = self.for_folder(os.getcwd())
 
     @property
     def paths(self) -> set[str]:
         """Return the settings files that were read."""
-        return {settings.path for settings in (*self._found.values(), self.here) if settings.path}
+        return {settings.path for settings in (*self._by_folder.values(), self.here) if settings.path}
 
-    def below(self, folder: str) -> Settings:
+    def for_folder(self, folder: str) -> Settings:
         """Return the settings for a folder; an invalid settings file ends the run."""
         if self._only is not None:
             return self._only
-        if folder not in self._found:
+        if folder not in self._by_folder:
             try:
-                self._found[folder] = find(folder)
+                self._by_folder[folder] = find(folder)
             except SettingsFileError as error:
-                self._asked.refuse(str(error))
-            for line in self._found[folder].passed_over:
-                if line not in self._told:
-                    self._told.add(line)
-                    self._asked.note(line)
-        return self._found[folder]
+                self._overrides.fail(str(error))
+            for line in self._by_folder[folder].passed_over:
+                if line not in self._noted:
+                    self._noted.add(line)
+                    self._overrides.note(line)
+        return self._by_folder[folder]
 
-    def of(self, name: str) -> tuple[Settings, list[Settings]]:
+    def for_file(self, name: str) -> tuple[Settings, list[Settings]]:
         """Return the settings for a file, and the overrides among them that match it."""
-        nearest = self.here if name.startswith("<") else self.below(os.path.dirname(os.path.abspath(name)))
-        settings = nearest if nearest.path else self.here
+        found_settings = (
+            self.here if name.startswith("<") else self.for_folder(os.path.dirname(os.path.abspath(name)))
+        )
+        # A file outside of any project is checked with the settings of the working directory.
+        settings = found_settings if found_settings.path else self.here
         return settings, [each for each in settings.overrides if is_excluded(name, settings.root, each.files)]
 
-    def said_of(self, name: str) -> Settings:
+    def settings_of(self, name: str) -> Settings:
         """Return the settings of one file with its overrides applied."""
-        return apply_overrides(*self.of(name))
+        return apply_overrides(*self.for_file(name))
 
 
 def apply_overrides(settings: Settings, overrides: Sequence[Settings]) -> Settings:
@@ -292,15 +306,15 @@ def apply_overrides(settings: Settings, overrides: Sequence[Settings]) -> Settin
 class RuleSelection(NamedTuple):
     """The codes of disabled rules, and of rules whose fixes are not applied."""
 
-    off: frozenset[str]
+    disabled: frozenset[str]
     unfixable: frozenset[str]
     per_file: tuple[tuple[str, str, frozenset[str]], ...]
     """A folder, a pattern relative to it, and the rules that are disabled in the matching files."""
 
-    def off_in(self, name: str) -> frozenset[str]:
+    def disabled_in(self, name: str) -> frozenset[str]:
         """Return the rules that are disabled in a file."""
         matching = (codes for root, pattern, codes in self.per_file if is_excluded(name, root, (pattern,)))
-        return self.off.union(*matching)
+        return self.disabled.union(*matching)
 
 
 def select_rules(
@@ -322,22 +336,27 @@ def select_rules(
     )
     option_names = ("fixable", "", "unfixable")
     fixing = (
-        *(Layer(f"{each.where}: ", each.fixable, each.unfixable, words=option_names) for each in layers),
-        Layer("--", asked.fixable, asked.unfixable or (), words=option_names),
+        *(
+            Layer(f"{each.where}: ", each.fixable, each.unfixable, option_names=option_names)
+            for each in layers
+        ),
+        Layer("--", asked.fixable, asked.unfixable or (), option_names=option_names),
     )
     codes = frozenset(rules)
     disabled, unfixable = codes - enabled_rules(enabling, rules), codes - enabled_rules(fixing, rules)
     return RuleSelection(disabled, unfixable, _per_file(asked, effective))
 
 
-def _per_file(asked: Overrides, settings: Settings) -> tuple[tuple[str, str, frozenset[str]], ...]:
+def _per_file(overrides: Overrides, settings: Settings) -> tuple[tuple[str, str, frozenset[str]], ...]:
     """Return the per-file ignores: `--per-file-ignores` replaces the settings' own, `extend-` options add to them."""
     rules = catalogue()
-    configured = () if asked.no_ignores or asked.per_file_ignores is not None else settings.per_file_ignores
+    configured = (
+        () if overrides.no_ignores or overrides.per_file_ignores is not None else settings.per_file_ignores
+    )
     where = f"{settings.where}: per-file-ignores"
     command_line = (
-        ("per-file-ignores", asked.per_file_ignores),
-        ("extend-per-file-ignores", asked.extend_per_file_ignores),
+        ("per-file-ignores", overrides.per_file_ignores),
+        ("extend-per-file-ignores", overrides.extend_per_file_ignores),
     )
     return (
         *((settings.root, pattern, expand(names, rules, where)) for pattern, names in configured),

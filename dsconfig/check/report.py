@@ -39,22 +39,22 @@ class Report:
         document: Document | None = None,
         children: tuple[Report, ...] = (),
         notes: tuple[str, ...] = (),
-        cut: bool = False,
-        foreign: str | None = None,
-        unread: str | None = None,
+        is_truncated: bool = False,
+        why_not_config: str | None = None,
+        read_error: str | None = None,
         job: Job | None = None,
-        base: KeyPath | None = None,
+        base_path: KeyPath | None = None,
     ) -> None:
         self.name, self.document = name, document
         self.target, self.reader, self.world_size = target, reader, world_size
         self.diagnostics, self.suppressed = diagnostics, suppressed
         self.job = job
         """The facts about the run; None for a file that could not be read."""
-        self.is_held, self.base = base is not None, base or ()
+        self.is_embedded, self.base_path = base_path is not None, base_path or ()
         """Whether this is a launch file with an embedded config, and the path at which the config's keys begin."""
-        self.foreign = foreign
+        self.why_not_config = why_not_config
         """Why the file is not a DeepSpeed config and was not checked; None for a config."""
-        self.unread = unread
+        self.read_error = read_error
         """Why the file could not be read or checked; None if it was."""
         self.sizes = sizes
         """World sizes at which the batch triplet works; None for any, or where the world size is known."""
@@ -62,10 +62,10 @@ class Report:
         """The reports of the files that this one refers to: the config of a launch file."""
         self.notes = notes
         """Notes on the assumptions, which are not diagnostics."""
-        self.cut = cut
+        self.is_truncated = is_truncated
         """Whether a rule found more than is listed."""
 
-    def replaced(
+    def copy_with(
         self,
         *,
         diagnostics: tuple[Diagnostic, ...] | None = None,
@@ -85,15 +85,15 @@ class Report:
             document=self.document,
             children=self.children if children is None else children,
             notes=self.notes if notes is None else notes,
-            cut=self.cut,
-            foreign=self.foreign,
-            unread=self.unread,
+            is_truncated=self.is_truncated,
+            why_not_config=self.why_not_config,
+            read_error=self.read_error,
             job=self.job,
-            base=self.base if self.is_held else None,
+            base_path=self.base_path if self.is_embedded else None,
         )
 
     @property
-    def given(self) -> Given | None:
+    def training_arguments(self) -> Given | None:
         """The training arguments of the job that loads the config, where they are known."""
         return self.job.arguments.value if self.job and self.job.arguments else None
 
@@ -107,7 +107,7 @@ class Report:
         """The library that loads the config; `reader` also says why that is assumed."""
         return self.reader.name
 
-    def refusals(self, *, suppressed: bool = False) -> list[Diagnostic]:
+    def rejections(self, *, suppressed: bool = False) -> list[Diagnostic]:
         """Return the diagnostics for which DeepSpeed rejects the config, or the suppressed ones among them."""
         diagnostics = self.suppressed if suppressed else self.diagnostics
         return [each for each in diagnostics if each.effect is Effect.REJECTED]
@@ -115,6 +115,7 @@ class Report:
     @property
     def ok(self) -> bool:
         """Whether DeepSpeed accepts the config and initializes: no diagnostic is an error."""
+        # A launch file can be correct and refer to a config that DeepSpeed rejects.
         errors = any(diagnostic.severity == "error" for diagnostic in self.diagnostics)
         return not errors and all(child.ok for child in self.children)
 
@@ -183,12 +184,13 @@ def _render(report: Report) -> str:
 
     plain = Style()
     reports = (report, *report.children)
-    configs = [each for each in reports if not each.foreign]
+    configs = [each for each in reports if not each.why_not_config]
     counts = Counter[str](diagnostic.severity for each in configs for diagnostic in each.diagnostics)
     suppressed = sum(len(each.suppressed) for each in configs)
     notes = [report.target.note] if report.target.note else []
     notes += [text for each in reports for text in each.notes]
     sizes = {each.name: each.world_sizes for each in configs if each.world_sizes}
+    # Users choose the number of GPUs from this line, so it lists the sizes of every config.
     notes += working_sizes(sizes, every=True)
     closing = summary(
         {**counts, "suppressed": suppressed},
@@ -209,10 +211,10 @@ def with_config_paths(report: Report) -> Report:
     """Return the report with paths relative to the embedded config, instead of its launch file."""
 
     def relative(diagnostic: Diagnostic) -> Diagnostic:
-        inside = diagnostic.path[: len(report.base)] == report.base
-        return diagnostic._replace(path=diagnostic.path[len(report.base) :]) if inside else diagnostic
+        inside = diagnostic.path[: len(report.base_path)] == report.base_path
+        return diagnostic._replace(path=diagnostic.path[len(report.base_path) :]) if inside else diagnostic
 
-    if not report.base:
+    if not report.base_path:
         return report
     kept, suppressed = (tuple(map(relative, group)) for group in (report.diagnostics, report.suppressed))
-    return report.replaced(diagnostics=kept, suppressed=suppressed)
+    return report.copy_with(diagnostics=kept, suppressed=suppressed)

@@ -20,7 +20,7 @@ class Layer(NamedTuple):
     select: Sequence[str] | None = None
     ignore: Sequence[str] = ()
     extend_select: Sequence[str] = ()
-    words: tuple[str, str, str] = ("select", "extend-select", "ignore")
+    option_names: tuple[str, str, str] = ("select", "extend-select", "ignore")
     """The names of the three options in this source."""
 
 
@@ -38,6 +38,7 @@ def match(selector: str, rules: Mapping[str, str]) -> frozenset[str]:
         return frozenset((code,))
     if code == "ALL":
         return frozenset(rules)
+    # A shorter prefix such as `D` would select every rule, which is what `ALL` is for.
     if code[:3] == "DSC":
         return frozenset(each for each in rules if each.startswith(code))
     return frozenset(each for each, name in rules.items() if name == selector)
@@ -71,9 +72,11 @@ def enabled_rules(layers: Iterable[Layer], rules: Mapping[str, str]) -> frozense
     for layer in layers:
         if layer.select is not None:
             enabled = frozenset()
-        options = zip(layer.words, (layer.select or (), layer.extend_select, layer.ignore), strict=True)
+        options = zip(
+            layer.option_names, (layer.select or (), layer.extend_select, layer.ignore), strict=True
+        )
         steps = [
-            (expand((selector,), rules, f"{layer.prefix}{option}"), option == layer.words[-1])
+            (expand((selector,), rules, f"{layer.prefix}{option}"), option == layer.option_names[-1])
             for option, selectors in options
             for selector in selectors
         ]

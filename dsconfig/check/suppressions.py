@@ -28,32 +28,35 @@ class SuppressionResult(NamedTuple):
     kept: tuple[Diagnostic, ...]
     suppressed: tuple[Diagnostic, ...]
     unused: tuple[Diagnostic, ...]
-    cut: bool
+    is_truncated: bool
     """Whether there are more diagnostics than are listed."""
 
 
-def apply(document: Document, diagnostics: Sequence[Diagnostic], *, cut: bool = False) -> SuppressionResult:
+def apply(
+    document: Document, diagnostics: Sequence[Diagnostic], *, is_truncated: bool = False
+) -> SuppressionResult:
     """Divide the diagnostics into those that are shown and those that the document suppresses.
 
     `cut`: the list is incomplete, so that a suppression without a match may still be needed.
     """
     entries_and_problems = list(find_suppressions(document))
     if not entries_and_problems:
-        return SuppressionResult(tuple(diagnostics), (), (), cut)
+        return SuppressionResult(tuple(diagnostics), (), (), is_truncated)
     entries = [entry for entry in entries_and_problems if isinstance(entry, Suppression)]
     index = _SuppressionIndex(entries)
     kept: list[Diagnostic] = []
     suppressed: list[Diagnostic] = []
     for each in diagnostics:
-        (suppressed if index.silence(each) else kept).append(each)
+        (suppressed if index.suppresses(each) else kept).append(each)
     problems = [entry for entry in entries_and_problems if isinstance(entry, Diagnostic)]
-    unused_entries = [entry for entry in entries if not index.serves(entry, cut=cut)]
+    unused_entries = [entry for entry in entries if not index.is_needed(entry, cut=is_truncated)]
+    # One more than the limit, so that `is_truncated` is known without building a thousand diagnostics.
     problems += [_unused(entry, index) for entry in unused_entries[: MAX_FINDINGS + 1]]
     unused: list[Diagnostic] = []
     for each in problems[:MAX_FINDINGS]:
-        (suppressed if index.silence(each) else unused).append(each)
+        (suppressed if index.suppresses(each) else unused).append(each)
     return SuppressionResult(
-        tuple(kept), tuple(suppressed), tuple(unused), cut or len(problems) > MAX_FINDINGS
+        tuple(kept), tuple(suppressed), tuple(unused), is_truncated or len(problems) > MAX_FINDINGS
     )
 
 
@@ -65,14 +68,14 @@ class _SuppressionIndex:
 
         self.rules = catalogue()
         self.codes = {each: match(each, self.rules) for each in {entry.selector for entry in entries}}
-        self.at: dict[Scope, set[str]] = {}
+        self.by_scope: dict[Scope, set[str]] = {}
         self.used: set[tuple[Scope, str]] = set()
         for entry in entries:
             if self.codes[entry.selector]:
-                self.at.setdefault(entry.place, set()).add(entry.selector)
-        self.lengths = {len(scope) for scope in self.at if isinstance(scope, str)}
+                self.by_scope.setdefault(entry.scope, set()).add(entry.selector)
+        self.lengths = {len(scope) for scope in self.by_scope if isinstance(scope, str)}
 
-    def silence(self, diagnostic: Diagnostic) -> bool:
+    def suppresses(self, diagnostic: Diagnostic) -> bool:
         """Whether any suppression covers the diagnostic; every one that does counts as used."""
         matches = list(self._covering(diagnostic))
         self.used.update(matches)
@@ -80,14 +83,14 @@ class _SuppressionIndex:
 
     def _covering(self, diagnostic: Diagnostic) -> Iterator[tuple[Scope, str]]:
         for scope in scopes_of(diagnostic, self.lengths):
-            for selector in self.at.get(scope, ()):
+            for selector in self.by_scope.get(scope, ()):
                 if diagnostic.code in self.codes[selector]:
                     yield scope, selector
 
-    def serves(self, entry: Suppression, *, cut: bool) -> bool:
+    def is_needed(self, entry: Suppression, *, cut: bool) -> bool:
         """Whether the suppression is used, or could match DSC008 itself or an unlisted diagnostic."""
         codes = self.codes[entry.selector]
-        return (entry.place, entry.selector) in self.used or CODE in codes or (cut and bool(codes))
+        return (entry.scope, entry.selector) in self.used or CODE in codes or (cut and bool(codes))
 
 
 def _unused(entry: Suppression, index: _SuppressionIndex) -> Diagnostic:
@@ -125,12 +128,12 @@ class Suppression(NamedTuple):
     path: KeyPath
     location: Location | None
     line: int | None = None
-    below: str = ""
+    scope_key: str = ""
 
     @property
-    def place(self) -> Scope:
+    def scope(self) -> Scope:
         """The line, key or file that it covers."""
-        return self.below if self.line is None else self.line
+        return self.scope_key if self.line is None else self.line
 
 
 def scopes_of(diagnostic: Diagnostic, lengths: Container[int]) -> Iterator[Scope]:
@@ -140,6 +143,8 @@ def scopes_of(diagnostic: Diagnostic, lengths: Container[int]) -> Iterator[Scope
         yield diagnostic.location.line
     dotted = diagnostic.dotted
     for end in range(1, len(dotted) + 1):
+        # A scope covers whole keys only: `zero_optimization.stage` does not cover
+        # `zero_optimization.stage3_x`.
         if end in lengths and dotted[end : end + 1] in ("", ".", "["):
             yield dotted[:end]
 
@@ -211,7 +216,7 @@ def _selectors(
     for index, selector in enumerate(selectors):
         item_path = (*path, index)
         if isinstance(selector, str):
-            yield Suppression(selector, item_path, location_of(document, item_path), below=below)
+            yield Suppression(selector, item_path, location_of(document, item_path), scope_key=below)
         else:
             yield _malformed(document, item_path, "the code or name of a rule")
 
@@ -238,7 +243,7 @@ def _comments(document: Document) -> Iterator[Suppression | Diagnostic]:
             if not selectors:
                 example = f"name the rules: `dsconfig: {match[1]}[DSC401]`"
                 yield _diagnostic("this suppression does not name a rule", (), where, example)
-            line = None if match[1] == "ignore-file" else lines.meant(span)
+            line = None if match[1] == "ignore-file" else lines.target_line(span)
             yield from (Suppression(selector, (), where, line) for selector in selectors)
 
 
@@ -247,10 +252,10 @@ class _Lines:
 
     def __init__(self, document: Document) -> None:
         self.document, self.text = document, document.text
-        self.said: list[int] = []
+        self.targets: list[int] = []
         """For each line, the first line from there on with more than a comment on it, or the last line."""
 
-    def meant(self, span: Span) -> int:
+    def target_line(self, span: Span) -> int:
         """Return the comment's own line, or the next line with content if the comment stands alone."""
         start, end = self.document.position(span.start), self.document.position(span.end)
         if not self._starts_line(span.start) or not self._ends_line(span.end):
@@ -272,11 +277,11 @@ class _Lines:
         return True
 
     def _next(self, line: int) -> int:
-        if not self.said:
+        if not self.targets:
             last = self.document.position(len(self.text)).line
-            self.said = [last] * (last + 1)
+            self.targets = [last] * (last + 1)
             for number in range(last - 1, 0, -1):
                 text = self.document.line(number).strip()
                 alone = not text or text.startswith(_COMMENT_MARKS)
-                self.said[number] = self.said[number + 1] if alone else number
-        return self.said[line] if line < len(self.said) else line
+                self.targets[number] = self.targets[number + 1] if alone else number
+        return self.targets[line] if line < len(self.targets) else line

@@ -40,10 +40,10 @@ def _add(checker: Checker, name: str, reports: Sequence[Report]) -> int:
         checker.failed = True
         return 0
     done = add_suppressions(document, found, comments=accepts_comments(document, reports[0].consumer))
-    if left := len(done.left):
+    if left := len(done.unsuppressed):
         checker.failed = True
         what = f"{count(left, 'finding')} cannot be ignored in the file itself"
-        complain(f"{name}: {what} ({done.left[0].code}): use --per-file-ignores")
+        complain(f"{name}: {what} ({done.unsuppressed[0].code}): use --per-file-ignores")
     try:
         replace(name, document, done.text)
     except OSError as error:

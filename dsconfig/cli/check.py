@@ -93,7 +93,7 @@ def _run(args: argparse.Namespace) -> tuple[int, set[str]]:
         for name in _tracked(args, names):  # not through `reports`, whose frame stands over every rule
             reports += checker.attempt(name)
         _show(args, checker, names, reports, fixer)
-    seen = {*names, *checker.tally.paths, *options.nearest.paths}
+    seen = {*names, *checker.tally.paths, *options.finder.paths}
     return _code(args, checker, fixer), seen
 
 

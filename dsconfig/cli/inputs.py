@@ -225,7 +225,7 @@ def in_force(args: argparse.Namespace, document: Document, located: LocatedConfi
     """The job of a config, for a verb that reads one; an unknown release ends the run."""
     refuse_foreign(document)
     asked = _asked(args)
-    said = _nearest(args, asked).said_of(document.name)
+    said = _nearest(args, asked).settings_of(document.name)
     try:
         target = explicit_target(asked, said)
     except UnknownReleaseError as error:
@@ -281,7 +281,7 @@ def as_toml(options: Options) -> str:
         f"consumer = {_toml(options.reader.spec)}" if options.reader else "# consumer is found out",
         f"fail-on = {_toml(options.fail_on)}",
         f"min-severity = {_toml(options.min_severity)}",
-        f"ignore = {_toml(sorted(options.rules.off))}",
+        f"ignore = {_toml(sorted(options.rules.disabled))}",
         f"unfixable = {_toml(sorted(options.rules.unfixable))}",
         f"exclude = {_toml([pattern for _, patterns in options.excluded for pattern in patterns])}",
         "",

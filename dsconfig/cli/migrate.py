@@ -307,10 +307,10 @@ def _numbered(title: str, decisions: Sequence[Decision], style: Style) -> Iterat
     if decisions:
         yield f"\n{style.paint(title, 'bold')}"
     for number, each in enumerate(decisions, 1):
-        place = _place(each.path, each.line, was=each.gone)
+        place = _place(each.path, each.line, was=each.is_removed)
         yield f"  {number}. {printable(place + each.why)}"
         for letter, choice in zip(_LETTERS, each.choices, strict=False):
-            means = f": {choice.means}" if choice.means else ""
+            means = f": {choice.consequence}" if choice.consequence else ""
             yield f"     {letter}. {printable(choice.what + means)}"
 
 

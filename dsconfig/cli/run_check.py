@@ -51,8 +51,8 @@ class Checker:
 
         found: dict[str, str] = {}
         # A hook names whatever is committed: those are no files that somebody means.
-        register_named_paths(each for each in paths if not self.options.asked.force_exclude or os.path.isdir(each))
-        if self.options.asked.verbose:
+        register_named_paths(each for each in paths if not self.options.overrides.force_exclude or os.path.isdir(each))
+        if self.options.overrides.verbose:
             note(f"settings: {self.options.settings.where}")
         for path in paths:
             names = self._below(path) if os.path.isdir(path) else self._named(path)
@@ -70,7 +70,7 @@ class Checker:
     def _below(self, folder: str) -> list[str]:
         from dsconfig.check.discover import find_configs
 
-        asked = self.options.asked
+        asked = self.options.overrides
         try:
             os.scandir(folder).close()
         except OSError as error:
@@ -89,7 +89,7 @@ class Checker:
         """The file that is named, where it is not left to us to pick those that are meant."""
         from dsconfig.check.discover import is_config, is_skipped
 
-        if not self.options.asked.force_exclude or name == "-" or not os.path.lexists(name):
+        if not self.options.overrides.force_exclude or name == "-" or not os.path.lexists(name):
             self.meant.add(name)
             return [name]
         if is_skipped(name) or self.options.of(name).excludes(name) or not is_config(name):
@@ -149,10 +149,10 @@ class Checker:
             complain_internal(error, name)
             self._fail(name, "internal error")
         else:
-            if report.foreign and (name in self.meant or stands_for_config(report.document)):
-                complain(f"{report.name}: {report.foreign}")
+            if report.why_not_config and (name in self.meant or stands_for_config(report.document)):
+                complain(f"{report.name}: {report.why_not_config}")
                 self.failed = True
-                report = report.replaced(notes=())
+                report = report.copy_with(notes=())
             return [*self.tally.counted(report), *self.unread[known:]]
         return self.unread[known:]
 
@@ -164,7 +164,7 @@ class Checker:
         self.failed = True
         shown = self.options.stdin_name if name == "-" else name
         reader = self.options.reader or given("deepspeed")
-        self.unread.append(Report(shown, self.options.target, reader, None, (), unread=why))
+        self.unread.append(Report(shown, self.options.target, reader, None, (), read_error=why))
 
 
 # What the reports of many files add up to.
@@ -203,12 +203,12 @@ class Tally:
             left = tuple(each for each in child if (each.code, each.dotted, each.message) not in said)
             said |= {(each.code, each.dotted, each.message) for each in left}
             if left or not again:
-                yield from self.counted(child.replaced(diagnostics=left), again=again)
+                yield from self.counted(child.copy_with(diagnostics=left), again=again)
 
     def _count(self, report: Report, *, again: bool) -> None:
         """Count the findings of a report, and its file where that was not counted yet."""
         self.notes.extend(each for each in report.notes if each not in self.notes)
-        if report.foreign:
+        if report.why_not_config:
             return
         options = self.options.of(report.name)
         if not again:
@@ -238,7 +238,7 @@ class Tally:
 
         counts = {**self.by_severity, "suppressed": self.suppressed}
         last = summary(counts, self.targets, self.readers.most_common(), style)
-        notes = dict.fromkeys((*self.notes, *working_sizes(self.sizes, every=self.options.asked.verbose)))
+        notes = dict.fromkeys((*self.notes, *working_sizes(self.sizes, every=self.options.overrides.verbose)))
         return "".join(note(text, style) for text in notes) + last
 
 

@@ -17,7 +17,7 @@ from dsconfig.core.file_access import may_read
 from dsconfig.document import Document
 from dsconfig.document.atomic_write import sweep
 from dsconfig.document.edit import reparse
-from dsconfig.fix.fix import FixedText, Judge, combine_checks, fix_document
+from dsconfig.fix.fix import Checker, FixedText, combine_checks, fix_document
 from dsconfig.fix.verify import LONG_TEXT, with_verified_fixes
 from dsconfig.launch.config_references import read_config
 from dsconfig.render.summary import count
@@ -59,12 +59,12 @@ class Fixer:
         job = job_of(document, self.options)  # that of the text as it was: a fix moves the evidence
         report = self._fixed(name, document, lambda text: check_with_options(text, self.options, job))
         children = tuple(self._fix_named(name, child) for child in report.children)
-        left = with_verified_fixes(report.replaced(children=children))
-        self.notes += () if left.foreign else left.notes
+        left = with_verified_fixes(report.copy_with(children=children))
+        self.notes += () if left.why_not_config else left.notes
         self.more += sum(found.fix is not None for each in (left, *left.children) for found in each)
         return left
 
-    def _fixed(self, name: str, document: Document, judged: Judge) -> Report:
+    def _fixed(self, name: str, document: Document, judged: Checker) -> Report:
         folder = os.path.dirname(os.path.realpath(name))
         if folder not in self._swept and name != "-" and not self.diff:
             self._swept.add(folder)
@@ -77,7 +77,7 @@ class Fixer:
             )
         else:  # nothing can be written, so the report is that of the text as it is
             fixed = FixedText(document.text, (), judged(document))
-        self.cut |= fixed.cut
+        self.cut |= fixed.is_partial
         if fixed.text != document.text:
             self._keep(name, document, fixed.text)
             self.changed += 1
@@ -97,13 +97,13 @@ class Fixer:
         elif not is_ours(path, launch):
             note(f"{document.name} is outside of this repository, and is not changed")
             in_words = (each._replace(fix=None, help=each.help or _title(each)) for each in report)
-            left = report.replaced(diagnostics=tuple(in_words))
+            left = report.copy_with(diagnostics=tuple(in_words))
         else:
             others = (rechecker(other, self.options) for other in self._others(path, launch))
             done = self._fixed(document.name, document, combine_checks([own, *others]))
             left = own(done.document or document)
             self._texts[path] = (done.document or document).text
-        return left.replaced(children=tuple(self._fix_named(launch, each) for each in report.children))
+        return left.copy_with(children=tuple(self._fix_named(launch, each) for each in report.children))
 
     def _others(self, path: str, launch: str) -> Iterator[Report]:
         """What further launch files say of a config."""

@@ -46,9 +46,9 @@ class _Entry(NamedTuple):
 class Lexicon(NamedTuple):
     """Known words, indexed for comparison."""
 
-    same: dict[str, list[str]]
+    by_letters: dict[str, list[str]]
     """Words by their letters alone."""
-    lengths: dict[int, list[str]]
+    by_length: dict[int, list[str]]
     """Words by their number of letters."""
 
 
@@ -57,8 +57,8 @@ def lexicon(words: Iterable[str]) -> Lexicon:
     index = Lexicon({}, {})
     for word in words:
         letters = letters_of(word)
-        index.same.setdefault(letters, []).append(word)
-        index.lengths.setdefault(len(letters), []).append(word)
+        index.by_letters.setdefault(letters, []).append(word)
+        index.by_length.setdefault(len(letters), []).append(word)
     return index
 
 
@@ -68,36 +68,36 @@ def cached_lexicon(words: tuple[str, ...]) -> Lexicon:
     return lexicon(words)
 
 
-def near(word: str, known: Lexicon) -> list[Near]:
+def near(word: str, words: Lexicon) -> list[Near]:
     """Return the known words similar to this one, closest first; ties keep the order of the known words."""
-    return next((similar for matcher in MATCHERS if (similar := list(matcher(word, known)))), [])
+    return next((similar for matcher in MATCHERS if (similar := list(matcher(word, words)))), [])
 
 
-def by_letters(word: str, known: Lexicon) -> tuple[Near, ...]:
+def by_letters(word: str, words: Lexicon) -> tuple[Near, ...]:
     """Return the known words with the same letters."""
     entry = _entry(word[:MAX_LETTERS])
-    return tuple([Near(each, 0) for each in known.same.get(entry.plain, ())] if entry.letters else ())
+    return tuple([Near(each, 0) for each in words.by_letters.get(entry.plain, ())] if entry.letters else ())
 
 
-def by_edits(word: str, known: Lexicon) -> tuple[Near, ...]:
+def by_edits(word: str, words: Lexicon) -> tuple[Near, ...]:
     """Return the known words within a few edits, closest first."""
     entry = _entry(word[:MAX_LETTERS])
-    return tuple(sorted(_similar_by_edits(entry, known), key=lambda each: each.cost)) if entry.letters else ()
+    return tuple(sorted(_similar_by_edits(entry, words), key=lambda each: each.cost)) if entry.letters else ()
 
 
-def by_parts(word: str, known: Lexicon) -> tuple[Near, ...]:
+def by_parts(word: str, words: Lexicon) -> tuple[Near, ...]:
     """Return the known words that share parts with the word."""
     entry = _entry(word[:MAX_LETTERS])
-    return tuple(_related(entry, known)) if entry.letters else ()
+    return tuple(_related(entry, words)) if entry.letters else ()
 
 
 MATCHERS = (by_letters, by_edits, by_parts)
 """Matchers in order; the first one with a result counts."""
 
 
-def best_match(word: str, known: Lexicon) -> str | None:
+def best_match(word: str, words: Lexicon) -> str | None:
     """Return the word that was meant; None without a similar one, or if two match equally by parts alone."""
-    similar = near(word, known)
+    similar = near(word, words)
     if not similar or (similar[0].cost >= PARTS_DIFFER and len(similar) > 1):
         return None
     return similar[0].word
@@ -138,12 +138,12 @@ def _max_edits(length: int) -> int:
     return 0 if length < 3 else 1 if length < 6 else 2 if length < 12 else 3
 
 
-def _similar_by_edits(unknown: _Entry, known: Lexicon) -> Iterator[Near]:
+def _similar_by_edits(unknown: _Entry, words: Lexicon) -> Iterator[Near]:
     length = len(unknown.plain)
     limit = _max_edits(length)
     pieces = _pieces(unknown.plain, limit)
     for candidate_length in range(length - limit, length + limit + 1):
-        for entry in map(_entry, known.lengths.get(candidate_length, ())):
+        for entry in map(_entry, words.by_length.get(candidate_length, ())):
             # Every letter that only one of the words has costs an edit: a cheap test before the expensive
             # one.
             if (unknown.letters & ~entry.letters).bit_count() > limit:
@@ -242,9 +242,9 @@ def _without_common_ends(word: str, other: str) -> tuple[str, str]:
 # -- parts -------------------------------------------------------------------------------------------------
 
 
-def _related(unknown: _Entry, known: Lexicon) -> Iterator[Near]:
-    for length in sorted(known.lengths):
-        for entry in map(_entry, known.lengths[length]):
+def _related(unknown: _Entry, words: Lexicon) -> Iterator[Near]:
+    for length in sorted(words.by_length):
+        for entry in map(_entry, words.by_length[length]):
             if unknown.letters & ~entry.letters and entry.letters & ~unknown.letters & ~_PLURAL:
                 continue  # neither word contains all letters of the other
             if len(unknown.parts) == len(entry.parts):

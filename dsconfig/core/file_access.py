@@ -178,7 +178,7 @@ def links_out(path: str) -> bool:
     cwd, real = os.path.realpath(os.curdir), _real(path)
     full_path = os.path.normpath(os.path.join(cwd, path))
     return real is not None and any(
-        _contains(home, full_path) and not _contains(home, real) for home in _homes(cwd)
+        _contains(folder, full_path) and not _contains(folder, real) for folder in _homes(cwd)
     )
 
 
@@ -197,7 +197,7 @@ def may_read(path: str, launch: str) -> bool:
     if _is_system_file(real):
         return False
     folder = os.path.realpath(os.curdir if launch.startswith("<") else os.path.dirname(launch) or os.curdir)
-    return any(_is_inside(real, home, folder) for home in _homes(folder))
+    return any(_is_inside(real, home_folder, folder) for home_folder in _homes(folder))
 
 
 def _homes(folder: str) -> set[str]:
@@ -209,14 +209,16 @@ def _homes(folder: str) -> set[str]:
     return {folder, *(each for each in homes if each != os.path.dirname(each))}
 
 
-def _is_inside(real: str, home: str, folder: str) -> bool:
+def _is_inside(real: str, home_folder: str, folder: str) -> bool:
     """Whether a file is inside a home folder and not hidden there, as private files (`.ssh`, `.netrc`) are."""
-    if not _contains(home, real):
+    if not _contains(home_folder, real):
         return False
-    hidden = [part for part in os.path.relpath(real, home).split(os.sep) if part.startswith(".")]
+    hidden = [part for part in os.path.relpath(real, home_folder).split(os.sep) if part.startswith(".")]
     if ".git" in hidden:  # `.git/config` may contain a password
         return False
-    if not hidden or (repository_root(folder) == home and not _contains(home, _home_directory())):
+    if not hidden or (
+        repository_root(folder) == home_folder and not _contains(home_folder, _home_directory())
+    ):
         return True
     common = os.path.commonpath([os.path.dirname(real), folder])
     return not any(part.startswith(".") for part in os.path.relpath(real, common).split(os.sep))

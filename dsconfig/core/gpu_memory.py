@@ -76,7 +76,7 @@ class Gpu(NamedTuple):
         """Return the headroom: the requested one, else the default."""
         return MARGIN + self.least // PART if requested is None else requested
 
-    def room(self, requested: int | None = None) -> int:
+    def usable(self, requested: int | None = None) -> int:
         """Return the bytes available to tensors."""
         return max(0, self.least - self.margin(requested))
 

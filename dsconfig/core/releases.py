@@ -156,9 +156,9 @@ def _single(text: str, origin: Origin) -> Target:
             origin,
             f"{release} is newer than every release that dsconfig knows; checking it as {LATEST}",
         )
-    nearest = min(RELEASES, key=lambda each: abs(NUMBERS[each] - number(release)))
+    closest = min(RELEASES, key=lambda each: abs(NUMBERS[each] - number(release)))
     raise UnknownReleaseError(
-        f"unknown DeepSpeed release `{text}`: it is not on the package index; the nearest is `{nearest}`"
+        f"unknown DeepSpeed release `{text}`: it is not on the package index; the nearest is `{closest}`"
     )
 
 

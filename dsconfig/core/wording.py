@@ -65,7 +65,7 @@ _EXPONENT = re.compile(r'(?<![\w."])(-?\d+)e([+-]?)(\d+)(?![\w"])', re.ASCII)
 
 def in_yaml(advice: str) -> str:
     """Rewrite the numbers of an advice for YAML 1.1, which reads 6e-05 as a string and 6.0e-05 as a number."""
-    return _EXPONENT.sub(lambda found: f"{found[1]}.0e{found[2] or '+'}{found[3]}", advice)
+    return _EXPONENT.sub(lambda match: f"{match[1]}.0e{match[2] or '+'}{match[3]}", advice)
 
 
 def described(value: object) -> str:

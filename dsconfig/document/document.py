@@ -50,7 +50,16 @@ class Document:
     """
 
     __slots__ = (
-        "_index", "_json", "_lines", "_tree", "_value", "format", "is_data", "name", "text", "within",
+        "_index",
+        "_json",
+        "_lines",
+        "_tree",
+        "_value",
+        "embedded_at",
+        "format",
+        "is_data",
+        "name",
+        "text",
     )  # fmt: skip
 
     def __init__(
@@ -62,13 +71,13 @@ class Document:
         *,
         value: object = _NOT_PARSED,
         is_data: bool = False,
-        within: KeyPath | None = None,
+        embedded_at: KeyPath | None = None,
     ) -> None:
         self.name, self.text, self.format = name, text, format
         self._tree, self._value = tree, value
         self.is_data = is_data
         """Whether this was a mapping rather than text."""
-        self.within = within
+        self.embedded_at = embedded_at
         """The path of the config in the text; None if the text is all config."""
         self._json: object = _NOT_PARSED
         self._lines: list[int] = []
@@ -101,23 +110,23 @@ class Document:
         """All comments, with their markers."""
         return self._tree.comments if isinstance(self._tree, Tree) else ()
 
-    def readable(self, parser: Parser = "hjson") -> bool:
+    def is_readable(self, parser: Parser = "hjson") -> bool:
         """Whether this parser accepts the text. YAML text has one parser, whichever is requested."""
         parser = "yaml" if self.format == "yaml" else parser
-        return not any(parser in problem.refused_by for problem in self.problems)
+        return not any(parser in problem.rejected_by for problem in self.problems)
 
     def value(self, parser: Parser = "hjson") -> object:
         """Return what this parser reads (the last duplicate wins); if it rejects the text, what was recovered."""
         if self._value is _NOT_PARSED:
             root = self.tree.root
             self._value = None if root is None else root.value
-        if parser != "json" or self.format == "yaml" or self.is_data or self.within is not None:
+        if parser != "json" or self.format == "yaml" or self.is_data or self.embedded_at is not None:
             return self._value
         if self._json is _NOT_PARSED:
             self._json = json_value(self.text, self._tree.root if isinstance(self._tree, Tree) else None)
         return self._json
 
-    def part(self, path: KeyPath) -> Document | None:
+    def subdocument(self, path: KeyPath) -> Document | None:
         """Return the object at a path as a document: its paths start there, its locations stay.
 
         Problems and comments of the text stay with this document.
@@ -125,8 +134,10 @@ class Document:
         node = self.node(path)
         if node is None or node.kind != "object":
             return None
-        full_path = (*(self.within or ()), *path)
-        return Document(self.name, self.text, self.format, Tree(node, ()), value=node.value, within=full_path)
+        full_path = (*(self.embedded_at or ()), *path)
+        return Document(
+            self.name, self.text, self.format, Tree(node, ()), value=node.value, embedded_at=full_path
+        )
 
     def passed_as_json(self) -> Document:
         """Return the document of YAML text that its job passes to a JSON or Hjson parser, which fails."""
@@ -141,7 +152,7 @@ class Document:
         """Whether this is YAML text that is passed to a JSON or Hjson parser."""
         return any(problem.kind == YAML_TEXT for problem in self.problems)
 
-    def read_as(self, value: object) -> Document:
+    def with_value(self, value: object) -> Document:
         """Return the document with the value that another parser reads from the same text."""
         return Document(
             self.name,
@@ -150,7 +161,7 @@ class Document:
             self.tree,
             value=value,
             is_data=self.is_data,
-            within=self.within,
+            embedded_at=self.embedded_at,
         )
 
     # -- from a path to its location --------------------------------------------------------------
@@ -160,7 +171,7 @@ class Document:
         entry = self._entry(path)
         return entry[1] if entry else None
 
-    def located(self, path: KeyPath) -> bool:
+    def has_path(self, path: KeyPath) -> bool:
         """Whether the text has exactly this path."""
         return self._entry(path) is not None
 

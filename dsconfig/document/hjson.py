@@ -37,7 +37,7 @@ def parse(text: str, *, translate: bool = True) -> Tree:
     first, pos = skip(builder, skip_mark(builder))
     if not first and not text.startswith(("\ufeff", "\xef\xbb\xbf")):
         builder.root = Node("object", Span(pos, pos), {})
-        builder.note("empty", 0, pos)
+        builder.add_problem("empty", 0, pos)
         return builder.tree()
     if first in ("{", "["):
         pos = _read_entries(builder, _value(builder, pos))
@@ -88,13 +88,13 @@ def _close_or_continue(builder: TreeBuilder, frame: Frame, pos: int) -> tuple[bo
         char, pos = skip(builder, pos + 1)
     if char == frame.closer and (frame.braces or count):
         if comma is not None:
-            builder.note("trailing-comma", comma, comma + 1)
+            builder.add_problem("trailing-comma", comma, comma + 1)
         pos += len(char)
         builder.close(pos if frame.braces else frame.last_end())
         return True, pos
     if count and comma is None and char:
         end = frame.last_end()
-        builder.note("missing-comma", end, end)
+        builder.add_problem("missing-comma", end, end)
     return False, pos
 
 
@@ -105,14 +105,14 @@ def _key(builder: TreeBuilder, frame: Frame, start: int) -> int:
     if char in ('"', "'"):
         key, end, found_problems = quoted(text, start)
         for problem in found_problems:
-            builder.note(*problem)
+            builder.add_problem(*problem)
     else:
         match = KEY.match(text, start)
         if not match:
             raise ReadError("unexpected" if char else "unclosed", start, start + len(char), char)
         word, space = match.groups()
         key, end = word.rstrip() if space else word, start + len(word)
-        builder.note("unquoted-key", start, end, word)
+        builder.add_problem("unquoted-key", start, end, word)
     frame.key, frame.key_span = key, Span(start, end)
     char, pos = (":", end) if text.startswith(":", end) else skip(builder, end)
     if char != ":":
@@ -127,7 +127,7 @@ def _value(builder: TreeBuilder, start: int) -> int:
     if char == '"' or (char == "'" and not text.startswith("'''", start)):
         value, end, found_problems = quoted(text, start)
         for problem in found_problems:
-            builder.note(*problem)
+            builder.add_problem(*problem)
         builder.scalar("string", start, end, value)
         return end
     if char in ("{", "["):
@@ -135,7 +135,7 @@ def _value(builder: TreeBuilder, start: int) -> int:
         return start + 1
     if char == "'":
         value, end = multiline(text, start, translate=builder.translate)
-        builder.note("multiline-string", start, end)
+        builder.add_problem("multiline-string", start, end)
         builder.scalar("string", start, end, value)
         return end
     if not char or char in "}],:":
@@ -158,7 +158,7 @@ def _bare(builder: TreeBuilder, start: int) -> int:
     stop = start + len(
         word.rstrip(", \t") or word
     )  # a trailing comma is part of the value, but not of its span
-    builder.note(kind_of_word(word), start, stop, word[:80])
+    builder.add_problem(kind_of_word(word), start, stop, word[:80])
     builder.scalar("string", start, stop, word)
     return end
 
@@ -186,7 +186,7 @@ def skip_mark(builder: TreeBuilder) -> int:
     """Skip a byte order mark at the start, or its three bytes decoded as Latin-1."""
     for mark in ("\ufeff", "\xef\xbb\xbf"):
         if builder.text.startswith(mark):
-            builder.note("bom", 0, len(mark))
+            builder.add_problem("bom", 0, len(mark))
             return len(mark)
     return 0
 
@@ -206,7 +206,7 @@ def skip(builder: TreeBuilder, pos: int) -> tuple[str, int]:
         end = _comment_end(text, pos)
         if end == pos:
             return char, pos
-        builder.comment(pos, end)
+        builder.add_comment(pos, end)
         pos = end
 
 
@@ -438,7 +438,7 @@ class TreeBuilder:
         self.problems: list[Problem] = []
         self.comments: list[tuple[Span, str]] = []
 
-    def note(
+    def add_problem(
         self,
         kind: str,
         start: int,
@@ -456,21 +456,23 @@ class TreeBuilder:
             end = min(end, len(self.text))
             location = self.path() if path is None else path
             self.problems.append(Problem(kind, Span(min(start, end), end), location, detail, refused_by))
-        elif not refused_by <= (last_kept := self.problems[-1]).refused_by:
-            self.problems[-1] = last_kept._replace(refused_by=last_kept.refused_by | refused_by)
+        elif not refused_by <= (last_kept := self.problems[-1]).rejected_by:
+            self.problems[-1] = last_kept._replace(rejected_by=last_kept.rejected_by | refused_by)
         if "hjson" in refused_by:
             self.errors += 1
             if self.errors == MAX_PROBLEMS and self.stack:
                 raise GiveUpError
 
-    def comment(self, start: int, end: int) -> None:
+    def add_comment(self, start: int, end: int) -> None:
         """Record a comment, unless an earlier attempt at the same text recorded it already."""
         if self.comments and start <= self.comments[-1][0].start:
             return
         if len(self.comments) >= MAX_VALUES:
             raise ReadError("too-large", start, start + 1, f"more than {MAX_VALUES} comments", fatal=True)
         self.comments.append((Span(start, end), self.text[start:end]))
-        self.note("comment", start, end, "#" if self.text[start] == "#" else self.text[start : start + 2])
+        self.add_problem(
+            "comment", start, end, "#" if self.text[start] == "#" else self.text[start : start + 2]
+        )
 
     def path(self) -> KeyPath:
         """Return the path of the current position."""
@@ -483,7 +485,7 @@ class TreeBuilder:
             raise ReadError("too-deep", start, start + 1, f"{MAX_DEPTH} levels", fatal=True)
         self.stack.append(Frame(start, is_object=is_object, braces=braces))
         if not braces:
-            self.note("missing-root-braces", start, start + 1, path=())
+            self.add_problem("missing-root-braces", start, start + 1, path=())
 
     def close(self, end: int) -> None:
         """Close the innermost object or array, and add it to its parent."""
@@ -521,7 +523,7 @@ class TreeBuilder:
         parent_path = self.path()
         for member in frame.members:
             if member.key in keys:
-                self.note(
+                self.add_problem(
                     "duplicate-key", *member.key_span, member.key, NO_PARSER, (*parent_path, member.key)
                 )
             keys.add(member.key)
@@ -529,7 +531,7 @@ class TreeBuilder:
     def tree(self) -> Tree:
         """Return the finished tree."""
         if self.root and self.root.kind != "object":
-            self.note("root-not-object", *self.root.span, self.root.kind, NO_PARSER, ())
+            self.add_problem("root-not-object", *self.root.span, self.root.kind, NO_PARSER, ())
         problems = sorted(dict.fromkeys(self.problems), key=lambda problem: problem.span)
         return Tree(self.root, tuple(problems), tuple(self.comments))
 

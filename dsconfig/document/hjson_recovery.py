@@ -65,7 +65,7 @@ def _recovered(text: str, error: ReadError, *, translate: bool) -> Tree:
     if "\0" in text:
         return Tree(None, (first_problem._replace(kind="not-text"),))
     tree = recover(text, translate=translate)
-    if any("hjson" in problem.refused_by for problem in tree.problems):
+    if any("hjson" in problem.rejected_by for problem in tree.problems):
         return tree
     return _with_problem(tree, first_problem)
 
@@ -77,11 +77,11 @@ def _reconciled_with_json(text: str, tree: Tree) -> Tree:
     try:
         json.loads(text)
     except (ValueError, RecursionError) as error:
-        if any("json" in problem.refused_by for problem in tree.problems):
+        if any("json" in problem.rejected_by for problem in tree.problems):
             return tree
         at = getattr(error, "pos", 0)
         return _with_problem(tree, Problem("unexpected", Span(at, at), (), str(error), ONLY_JSON))
-    kept = (problem._replace(refused_by=problem.refused_by - ONLY_JSON) for problem in tree.problems)
+    kept = (problem._replace(rejected_by=problem.rejected_by - ONLY_JSON) for problem in tree.problems)
     return tree._replace(problems=tuple(kept))
 
 
@@ -133,7 +133,7 @@ class _Attempt:
         except ReadError as error:  # too deep or too large
             path = self.builder.path()
             self.builder.stack.clear()
-            self.builder.note(error.kind, error.start, error.end, error.detail, ALL_PARSERS, path)
+            self.builder.add_problem(error.kind, error.start, error.end, error.detail, ALL_PARSERS, path)
             self.builder.root = None
         return self.builder.tree()
 
@@ -142,7 +142,7 @@ class _Attempt:
         builder = self.builder
         first, pos = skip_any(builder, skip_mark(builder))
         if not first:
-            builder.note("empty", 0, pos, refused_by=BOTH_JSON)
+            builder.add_problem("empty", 0, pos, refused_by=BOTH_JSON)
         try:
             pos = self.read_entries(_start_root(builder, first, pos))
         except GiveUpError:
@@ -151,7 +151,7 @@ class _Attempt:
             return
         char, pos = skip_any(builder, pos)
         if char:
-            builder.note(
+            builder.add_problem(
                 "unexpected", pos, len(builder.text), builder.text[pos : pos + 80].strip(), BOTH_JSON
             )
 
@@ -184,7 +184,7 @@ class _Attempt:
                 break
         if char == frame.closer and (char or len(frame)):
             if comma >= 0 and char:
-                builder.note("trailing-comma", comma, comma + 1)
+                builder.add_problem("trailing-comma", comma, comma + 1)
             pos += len(char)
             builder.close(pos if frame.braces else frame.last_end())
             return True, pos
@@ -199,7 +199,7 @@ class _Attempt:
         """Close a frame whose bracket is missing."""
         if frame.braces:
             self.unclosed = True
-            self.builder.note(
+            self.builder.add_problem(
                 "unclosed", frame.start, frame.start + 1, self.builder.text[frame.start], BOTH_JSON
             )
         self.builder.close(frame.last_end())
@@ -251,7 +251,7 @@ def _note_missing_comma(builder: TreeBuilder, frame: Frame, pos: int) -> None:
     end = frame.last_end()
     ends_itself = builder.text[end - 1 : end] in ("'", '"', "}", "]")
     is_needed = is_same_line(builder.text, end, pos) and not ends_itself
-    builder.note("missing-comma", end, end, refused_by=BOTH_JSON if is_needed else ONLY_JSON)
+    builder.add_problem("missing-comma", end, end, refused_by=BOTH_JSON if is_needed else ONLY_JSON)
 
 
 # Keys and values of a text that hjson rejects, read as they were probably meant.
@@ -280,7 +280,7 @@ def skip_any(builder: TreeBuilder, pos: int) -> tuple[str, int]:
     except ReadError as error:
         if error.kind == "too-large":
             raise
-        builder.note(error.kind, error.start, error.end, error.detail, BOTH_JSON)
+        builder.add_problem(error.kind, error.start, error.end, error.detail, BOTH_JSON)
         return "", len(builder.text)
 
 
@@ -288,7 +288,7 @@ def skip_unexpected(builder: TreeBuilder, pos: int, length: int) -> int:
     """Skip unexpected text."""
     piece = builder.text[pos : pos + length]
     kind = "placeholder" if TEMPLATE.fullmatch(piece) else "unexpected"
-    builder.note(kind, pos, pos + length, piece[:80], BOTH_JSON)
+    builder.add_problem(kind, pos, pos + length, piece[:80], BOTH_JSON)
     return pos + length
 
 
@@ -332,7 +332,7 @@ def _key(builder: TreeBuilder, start: int) -> tuple[str, int] | None:
     if builder.text[start] in "\"'":
         key, end, found_problems = read_string(builder.text, start, is_key=True)
         for problem in found_problems:
-            builder.note(*problem)
+            builder.add_problem(*problem)
         return key, end
     match = _KEY_WORD.match(builder.text, start)
     if match is None:
@@ -340,9 +340,9 @@ def _key(builder: TreeBuilder, start: int) -> tuple[str, int] | None:
     word, end = match.group(), match.end()
     key = word.rstrip("\"'")
     if key != word:
-        builder.note("unclosed", end - 1, end, word[-1], BOTH_JSON)
+        builder.add_problem("unclosed", end - 1, end, word[-1], BOTH_JSON)
     else:
-        builder.note("unquoted-key", start, end, word[:80])
+        builder.add_problem("unquoted-key", start, end, word[:80])
     return key, end
 
 
@@ -354,13 +354,13 @@ def _read_colon(builder: TreeBuilder, key_end: int) -> tuple[bool, int]:
         char, pos = skip_any(builder, skip_unexpected(builder, pos, 1))
     if char in (":", "="):
         if char == "=":
-            builder.note("missing-colon", pos, pos + 1, "=", BOTH_JSON)
+            builder.add_problem("missing-colon", pos, pos + 1, "=", BOTH_JSON)
         char, pos = skip_any(builder, pos + 1)
         while char == ":":
             char, pos = skip_any(builder, skip_unexpected(builder, pos, 1))
         return True, pos
     if char and char not in ",}]" and is_same_line(text, key_end, pos):
-        builder.note("missing-colon", key_end, key_end, "", BOTH_JSON)
+        builder.add_problem("missing-colon", key_end, key_end, "", BOTH_JSON)
         return True, pos
     return False, pos
 
@@ -371,7 +371,7 @@ def _skip_key(builder: TreeBuilder, start: int, end: int) -> int:
     lone_quote = text[start : start + 1] in ("'", '"') and text[end - 1] not in "'\""
     if lone_quote or end - start == 1:
         return skip_unexpected(builder, start, 1)
-    builder.note("unexpected", start, end, text[start:end][:80], BOTH_JSON)
+    builder.add_problem("unexpected", start, end, text[start:end][:80], BOTH_JSON)
     return end
 
 
@@ -383,7 +383,7 @@ def read_value(builder: TreeBuilder, start: int) -> int:
     text = builder.text
     char = text[start : start + 1]
     if not char or char in ",}]":
-        builder.note("missing-value", start, start, char, BOTH_JSON)
+        builder.add_problem("missing-value", start, start, char, BOTH_JSON)
         builder.scalar("null", start, start, None)
         return start
     if text.startswith("'''", start):
@@ -394,7 +394,7 @@ def read_value(builder: TreeBuilder, start: int) -> int:
     if char in "\"'":
         value, end, found_problems = read_string(text, start)
         for problem in found_problems:
-            builder.note(*problem)
+            builder.add_problem(*problem)
         builder.scalar("string", start, end, value)
         return end
     return start if char == ":" else _read_bare(builder, start)
@@ -404,9 +404,9 @@ def _read_multiline(builder: TreeBuilder, start: int) -> int:
     """Parse a string in triple quotes; one that is never closed ends with its line."""
     try:
         value, end = multiline(builder.text, start, translate=builder.translate)
-        builder.note("multiline-string", start, end)
+        builder.add_problem("multiline-string", start, end)
     except ReadError as error:
-        builder.note(error.kind, start, start + 3, error.detail, BOTH_JSON)
+        builder.add_problem(error.kind, start, start + 3, error.detail, BOTH_JSON)
         end = max(error.end, start + 3)
         value = builder.text[start + 3 : end].strip("'")
     builder.scalar("string", start, end, value)
@@ -420,7 +420,7 @@ def _read_bare(builder: TreeBuilder, start: int) -> int:
     try:
         parsed = literal(text, start, next_entry.end() if next_entry else len(text))
     except ReadError as error:  # hjson raises where json reads infinity
-        builder.note(error.kind, start, error.end, error.detail, BOTH_JSON)
+        builder.add_problem(error.kind, start, error.end, error.detail, BOTH_JSON)
         builder.scalar("number", start, error.end, float("-inf" if text[start] == "-" else "inf"))
         return error.end
     if parsed is None:
@@ -440,11 +440,11 @@ def _read_word(builder: TreeBuilder, start: int) -> int:
         end = max(start + 1, line_end(text, start))
     word = text[start:end]
     if word[-1] in "\"'" and len(word) > 1:
-        builder.note("unclosed", end - 1, end, word[-1], BOTH_JSON)
+        builder.add_problem("unclosed", end - 1, end, word[-1], BOTH_JSON)
         word = word[:-1].rstrip()
     else:
         rejecting: frozenset[Parser] = NO_PARSER if _REST_OF_LINE.match(text, end) else ONLY_HJSON
-        builder.note(kind_of_word(word), start, end, word[:80], ONLY_JSON | rejecting)
+        builder.add_problem(kind_of_word(word), start, end, word[:80], ONLY_JSON | rejecting)
         if word.lower() in _PYTHON_LITERALS:
             literal_value = _PYTHON_LITERALS[word.lower()]
             builder.scalar("null" if literal_value is None else "boolean", start, end, literal_value)

@@ -66,7 +66,7 @@ class JsonEditor:
 def find_entry(document: Document, path: KeyPath) -> tuple[Node, int]:
     """Return the parent of an entry, and its index there; the last one of duplicates."""
     parent = document.node(path[:-1]) if path else None
-    if parent is not None and document.located(path):
+    if parent is not None and document.has_path(path):
         index = document.index(parent, path[-1]) if isinstance(path[-1], str) else path[-1]
         if index is not None:
             return parent, index
@@ -95,7 +95,7 @@ def new_entry(document: Document, path: KeyPath, value: Json) -> tuple[Node, str
 def movable_node(document: Document, path: KeyPath, to: KeyPath) -> Node:
     """Return the node at `path`, if it can be moved to `to`."""
     node = document.node(path)
-    if node is None or document.located(to) or to[: len(path)] == path:
+    if node is None or document.has_path(to) or to[: len(path)] == path:
         raise EditError("the key to move is absent, or its new place is taken")
     return node
 

@@ -56,7 +56,7 @@ class Raw:
 
     text: str
     indent: str
-    block: bool = False
+    is_block: bool = False
     """Whether it is YAML in block style, which cannot be inside brackets."""
 
 
@@ -121,7 +121,7 @@ def dump(value: Json, layout: Layout, indent: str | None, manner: EntryStyle) ->
         ValueError: the value has no text that is parsed back to it.
     """
     if isinstance(value, Raw):
-        if value.block:
+        if value.is_block:
             raise ValueError("YAML in block style cannot be put inside brackets")
         return reindented(value, layout, indent or "")
     if isinstance(value, dict) and value:

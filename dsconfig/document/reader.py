@@ -133,7 +133,7 @@ def read_mapping_file(path: str | os.PathLike[str]) -> JsonObject:
     document = read_file(path)
     parser: Parser = "yaml" if document.format == "yaml" else "json"
     value = document.value(parser)
-    if not document.readable(parser) or not isinstance(value, dict):
+    if not document.is_readable(parser) or not isinstance(value, dict):
         problem = next(iter(document.problems), None)
         detail = f" ({problem.detail})" if problem and problem.detail else ""
         reason = f": {KINDS[problem.kind]}{detail}" if problem else ""

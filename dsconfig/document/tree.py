@@ -90,7 +90,7 @@ class Problem(NamedTuple):
     span: Span
     path: KeyPath
     detail: str
-    refused_by: frozenset[Parser]
+    rejected_by: frozenset[Parser]
 
 
 class Node(NamedTuple):

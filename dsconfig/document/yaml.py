@@ -47,18 +47,18 @@ def read_yaml(text: str) -> Tree:
     mark -= text.startswith("\ufeff\ufeff")  # PyYAML skips only one
     notes = ProblemLog(text, mark)
     if mark:
-        notes.note("bom", Span(0, 1), refused_by=NO_PARSER)
+        notes.add("bom", Span(0, 1), refused_by=NO_PARSER)
     try:
         root = _root(_deepspeed_manifest(text[mark:]), notes)
     except LimitError as limit:
         at = limit.at + mark
-        notes.note(limit.kind, Span(at, at), limit.detail)
+        notes.add(limit.kind, Span(at, at), limit.detail)
         root = None
     return _tree(root, notes)
 
 
 def _deepspeed_manifest(text: str) -> str:
-    """Of several Kubernetes manifests keep the one that mentions DeepSpeed, and blank out the others."""
+    """Keep the Kubernetes manifest that mentions DeepSpeed, and blank out the others."""
     if "\n---" not in text or not _MANIFEST.search(text):
         return text
     ends = [match.span() for match in _SEPARATOR.finditer(text)]
@@ -79,10 +79,10 @@ def _tree(root: Node | None, notes: ProblemLog) -> Tree:
     """Build the tree from the root and the problems."""
     if root is not None and root.kind != "object":
         kind = "root-not-object" if root.value is not None else "empty"
-        notes.note(kind, root.span, root.kind, NO_PARSER)
+        notes.add(kind, root.span, root.kind, NO_PARSER)
     all_comments = comments(notes.text, root)
     if len(all_comments) >= MAX_VALUES:
-        notes.note("too-large", all_comments[-1][0], f"more than {MAX_VALUES} comments")
+        notes.add("too-large", all_comments[-1][0], f"more than {MAX_VALUES} comments")
     return Tree(root, tuple(sorted(notes.problems, key=lambda problem: problem.span)), all_comments)
 
 
@@ -91,7 +91,7 @@ def _root(text: str, notes: ProblemLog) -> Node | None:
     node = _compose(text, notes)
     if node is None:
         if not notes.problems:
-            notes.note("empty", Span(0, 0), refused_by=NO_PARSER)
+            notes.add("empty", Span(0, 0), refused_by=NO_PARSER)
         return None
     values = construct_values(node, notes)
     return None if values is None else Locator(notes, values).node(node)
@@ -111,7 +111,7 @@ def _compose(text: str, notes: ProblemLog) -> yaml.Node | None:
             at = offset(error, text)
             first_fault = min(first_fault, at)
             if attempt == 0:
-                notes.note("yaml-error", Span(at + notes.shift, at + notes.shift + 1), message(error))
+                notes.add("yaml-error", Span(at + notes.shift, at + notes.shift + 1), message(error))
             text = _without_line(text, at, error) if attempt < _ATTEMPTS - 2 else text[:first_fault]
         finally:
             if loader is not None:
@@ -148,7 +148,7 @@ class Locator:
         located_before = self.done.get(id(node))
         if located_before is not None:
             return located_before
-        value, (start, end) = self.values[node], self.notes.place(node)
+        value, (start, end) = self.values[node], self.notes.span_of(node)
         members: tuple[Member, ...] = ()
         items: tuple[Node, ...] = ()
         kind = _kind(node, value)
@@ -165,10 +165,10 @@ class Locator:
 
     def member(self, key: yaml.Node, child: yaml.Node, path: KeyPath) -> Member:
         """Return an entry of a mapping. A key that is not a string is replaced by its text."""
-        span, name = self.notes.place(key), self.values.get(key, key.value)
+        span, name = self.notes.span_of(key), self.values.get(key, key.value)
         text = name if isinstance(name, str) else self.notes.text[span.start : span.end]
         if not isinstance(name, str):
-            self.notes.note("non-string-key", span, type(name).__name__, NO_PARSER, (*path, text))
+            self.notes.add("non-string-key", span, type(name).__name__, NO_PARSER, (*path, text))
         return Member(text, span, self.node(child, (*path, text)))
 
 
@@ -214,7 +214,7 @@ def construct_values(root: yaml.Node, notes: ProblemLog) -> dict[yaml.Node, obje
         return construct(root)
     except (*ERRORS, RecursionError) as error:
         if not _repair(root, notes):
-            notes.note("yaml-error", Span(notes.shift, notes.shift), message(error))
+            notes.add("yaml-error", Span(notes.shift, notes.shift), message(error))
     try:
         return construct(root)
     except (*ERRORS, RecursionError):
@@ -230,7 +230,7 @@ def _note_duplicates(root: yaml.Node, notes: ProblemLog) -> None:
         for key, _ in node.value:
             identity = (key.tag, key.value) if isinstance(key, yaml.ScalarNode) else None
             if identity in identities and not key.tag.endswith(":merge"):
-                notes.note("duplicate-key", notes.place(key), key.value, NO_PARSER, (*path, key.value))
+                notes.add("duplicate-key", notes.span_of(key), key.value, NO_PARSER, (*path, key.value))
             identities.add(identity)
             identities.discard(None)
 
@@ -240,7 +240,7 @@ def _stringify_huge_numbers(root: yaml.Node, notes: ProblemLog) -> None:
     for node, path in walk(root):
         if isinstance(node, yaml.ScalarNode) and len(node.value) > MAX_DIGITS and node.tag in _NUMBERS:
             node.tag = "tag:yaml.org,2002:str"
-            notes.note("huge-number", notes.place(node), node.value[:20], path=path)
+            notes.add("huge-number", notes.span_of(node), node.value[:20], path=path)
 
 
 def _repair(root: yaml.Node, notes: ProblemLog) -> bool:
@@ -253,7 +253,7 @@ def _repair(root: yaml.Node, notes: ProblemLog) -> bool:
         for reason in (_without_odd_keys(node), tag_problem):
             if reason is not None:
                 has_repairs = True
-                notes.note("yaml-error", notes.place(node), reason, path=path)
+                notes.add("yaml-error", notes.span_of(node), reason, path=path)
     return has_repairs
 
 
@@ -307,7 +307,7 @@ class ProblemLog:
         self.text, self.shift = text, shift
         self.problems: list[Problem] = []
 
-    def note(
+    def add(
         self,
         kind: str,
         span: Span,
@@ -319,7 +319,7 @@ class ProblemLog:
         end = min(span.end, len(self.text))
         self.problems.append(Problem(kind, Span(min(span.start, end), end), path, detail, refused_by))
 
-    def place(self, node: yaml.Node) -> Span:
+    def span_of(self, node: yaml.Node) -> Span:
         """Return the span of a node. PyYAML's marks of block collections and scalars extend to the next token."""
         start, end = node.start_mark.index + self.shift, node.end_mark.index + self.shift
         return Span(start, start + len(self.text[start:end].rstrip()))
@@ -475,7 +475,7 @@ def _scalar_spans(root: Node) -> list[Span]:
 
 LOADER: Final[type[yaml.SafeLoader]] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 ERRORS: Final = (yaml.YAMLError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
-"""What PyYAML raises: its own errors, and whatever a constructor raises, as for `!!int ""`."""
+"""Exceptions of PyYAML: its own, and whatever a constructor raises, as for `!!int ""`."""
 
 
 def message(error: BaseException) -> str:

@@ -23,7 +23,7 @@ class YamlEditor:
     def __init__(self, document: Document) -> None:
         self.document, self.around = document, Surroundings(document)
         self.spans: dict[int, list[Span]] = {}
-        self.own: dict[int, str] = {}
+        self.obstacles: dict[int, str] = {}
         """Why the entries of an object or list cannot be edited, by node; empty if they can."""
 
     def set(self, path: KeyPath, value: Json) -> list[Edit]:
@@ -31,7 +31,7 @@ class YamlEditor:
         node = self.document.node(path)
         if node is None:
             return self._add(path, value)
-        self._check_own(path)
+        self._check_editable(path)
         if not path:
             return json_editor.replace_value(self.around, node, node, value)
         parent, index = find_entry(self.document, path)
@@ -50,7 +50,7 @@ class YamlEditor:
     def remove(self, path: KeyPath) -> list[Edit]:
         """Remove the entry with its comma, or with its lines if nothing else is on them."""
         parent, index = find_entry(self.document, path)
-        self._check_own(path)
+        self._check_editable(path)
         return self.remove_entries(parent, [index])
 
     def remove_entries(self, parent: Node, indexes: Sequence[int]) -> list[Edit]:
@@ -64,16 +64,16 @@ class YamlEditor:
     def rename(self, path: KeyPath, name: str) -> list[Edit]:
         """Rename the key, and keep its style of quotes."""
         parent, index = find_entry(self.document, path)
-        self._check_own(path)
+        self._check_editable(path)
         return rename_key(self.document, parent, index, name)
 
     def copy(self, path: KeyPath, to: KeyPath) -> list[Edit]:
         """Add the text of the value at `path` at `to`."""
-        self._check_own(path)
+        self._check_editable(path)
         return self._add(to, raw_block_value(self.around, movable_node(self.document, path, to)))
 
     def _add(self, path: KeyPath, value: Json) -> list[Edit]:
-        self._check_own(existing_parent(self.document, path))
+        self._check_editable(existing_parent(self.document, path))
         section, key, value = new_entry(self.document, path, value)
         if self.around.has_brackets(section):
             return json_editor.add_entry(self.around, section, key, value)
@@ -86,18 +86,18 @@ class YamlEditor:
             spans = self.spans[id(node)] = block_spans(self.around, node)
         return spans
 
-    def _check_own(self, path: KeyPath) -> None:
+    def _check_editable(self, path: KeyPath) -> None:
         """Raise if the text at the path also defines other paths, or has a tag."""
         for length in range(len(path) + 1):
             node = self.document.node(path[:length])
             if node is None:
                 return
-            if id(node) not in self.own:
-                self.own[id(node)] = self._wrong(node)
-            if self.own[id(node)]:
-                raise EditError(self.own[id(node)])
+            if id(node) not in self.obstacles:
+                self.obstacles[id(node)] = self._obstacle(node)
+            if self.obstacles[id(node)]:
+                raise EditError(self.obstacles[id(node)])
 
-    def _wrong(self, node: Node) -> str:
+    def _obstacle(self, node: Node) -> str:
         start, end = node.span
         if self.document.text[start : start + 1] in ("&", "*", "!"):
             return "the value has an anchor or a tag"
@@ -146,7 +146,7 @@ def raw_block_value(around: Surroundings, node: Node) -> Raw | Json:
     if start == end or around.text[start] in "|>":
         return node.value
     if node.kind in ("object", "array") and not around.has_brackets(node):
-        return Raw(around.text[start:end], " " * (start - around.line_start(start)), block=True)
+        return Raw(around.text[start:end], " " * (start - around.line_start(start)), is_block=True)
     return Raw(around.text[start:end], around.indent(start))
 
 
@@ -227,7 +227,7 @@ def _value(around: Surroundings, value: Json, indent: str, manner: EntryStyle) -
     """Format the value behind the colon of a key that is indented by `indent`."""
     layout = around.layout
     inner = indent + layout.unit
-    if isinstance(value, Raw) and value.block:
+    if isinstance(value, Raw) and value.is_block:
         return f"{layout.newline}{inner}{reindented(value, layout, inner)}"
     if isinstance(value, dict) and value and (_needs_lines(value) or not manner.flow):
         lines = (
@@ -242,4 +242,4 @@ def _needs_lines(value: Json) -> bool:
     """Whether a value contains something that cannot be inside brackets."""
     if isinstance(value, dict):
         return any(map(_needs_lines, value.values()))
-    return isinstance(value, Raw) and value.block
+    return isinstance(value, Raw) and value.is_block

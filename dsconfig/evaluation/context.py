@@ -201,7 +201,7 @@ class Context:
     def from_file(self) -> bool:
         """Whether DeepSpeed itself opens the file; else a script or the consumer passes it a dict."""
         document = self.document
-        is_dict = document.is_data or document.within is not None or self.elastic
+        is_dict = document.is_data or document.embedded_at is not None or self.elastic
         return self.consumer == "deepspeed" and document.format == "json" and not is_dict
 
     # Releases

@@ -39,12 +39,15 @@ _MAX_MESSAGE = 4000
 """Maximal characters of a message or help. A key of 30,000 characters in 1,000 findings would take 30 MB."""
 
 
-def evaluate(source: Source, release: int, said: TextFindings | None = None) -> Outcome:
+def evaluate(source: Source, release: int, text_findings: TextFindings | None = None) -> Outcome:
     """Run every applicable rule for a release number; `said` caches text findings between releases."""
     context = Context(source, release)
     rules, alike = applicable_rules(release, context.root)
     findings: list[tuple[Rule, Finding]] = []
-    present_paths, cache = present_triggers(context, triggers_of(rules)), {} if said is None else said
+    present_paths, cache = (
+        present_triggers(context, triggers_of(rules)),
+        {} if text_findings is None else text_findings,
+    )
     for rule in rules:
         if rule.asks is None or not present_paths.isdisjoint(rule.asks):
             is_text_rule = rule.reads in ("text", "launch file", "job")
@@ -236,12 +239,12 @@ def present_triggers(context: Context, paths: PathsByKey) -> frozenset[str]:
 
 def _job_triggers(context: Context) -> dict[str, bool]:
     """Return the properties of the job that can trigger a rule."""
-    known = context.known
+    facts = context.known
     return {
         "elastic": context.elastic,
         "file": context.from_file,
         "job": context.job is not None,
-        "known": bool(known.model or known.host_memory or known.parallelism.degrees),
+        "known": bool(facts.model or facts.host_memory or facts.parallelism.degrees),
         "no config": not context.is_config,
         "problems": bool(context.document.problems),
         "range": context.target.first != context.target.last,
@@ -273,7 +276,7 @@ def _is_about_filled_value(context: Context, finding: Finding) -> bool:
 
 def _template_alone(context: Context, findings: list[Found]) -> Iterator[Found]:
     """Keep the findings on placeholders and the text; all others follow from the placeholders."""
-    is_rejected = not context.document.readable(context.parser) or any(
+    is_rejected = not context.document.is_readable(context.parser) or any(
         finding.effect is Effect.REJECTED for rule, finding in findings if rule.reads != "template"
     )
     for rule, finding in findings:
@@ -385,9 +388,9 @@ def without_guesses(context: Context, findings: list[tuple[Rule, Finding]]) -> l
 
 
 def _is_doubtful(context: Context, problem: Problem) -> bool:
-    if context.parser not in problem.refused_by or problem.kind in _UNAMBIGUOUS:
+    if context.parser not in problem.rejected_by or problem.kind in _UNAMBIGUOUS:
         return False
-    return problem.kind != "missing-comma" or "hjson" in problem.refused_by
+    return problem.kind != "missing-comma" or "hjson" in problem.rejected_by
 
 
 def _swallows_an_entry(problem: Problem) -> bool:
@@ -398,7 +401,7 @@ def _swallows_an_entry(problem: Problem) -> bool:
 def _is_intact(document: Document, finding: Finding, starts: Sequence[int]) -> bool:
     """Whether every path of the finding is in the text, without an error inside."""
     paths = (finding.path, *(path for _, path in finding.related))
-    return all(document.located(path) and not _has_error(document, path, starts) for path in paths)
+    return all(document.has_path(path) and not _has_error(document, path, starts) for path in paths)
 
 
 def _has_error(document: Document, path: KeyPath, starts: Sequence[int]) -> bool:

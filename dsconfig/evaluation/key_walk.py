@@ -168,12 +168,12 @@ _STRICT_ARGUMENT = "strict"
 """
 
 
-def _is_hidden(seen: SectionView, key: KeyView, data: JsonObject) -> bool:
+def _is_hidden(section: SectionView, key: KeyView, data: JsonObject) -> bool:
     """Whether DeepSpeed ignores the key because the file contains the key that replaces it."""
     replacement = key.info.hidden_by
-    if replacement is None or replacement not in data or replacement not in seen.keys:
+    if replacement is None or replacement not in data or replacement not in section.keys:
         return False
-    return not (data[replacement] is None and "null" in seen.keys[replacement].takes)
+    return not (data[replacement] is None and "null" in section.keys[replacement].takes)
 
 
 def _takes_auto(spec: Spec) -> bool:
@@ -227,9 +227,9 @@ class Coercion(NamedTuple):
     @property
     def changes_value(self) -> bool:
         """Whether the effective value differs: 4.0 for 4 is the same number in another type."""
-        written, value = self.value, self.verdict.value
-        numbers = isinstance(written, int | float) and isinstance(value, int | float)
-        is_equal = numbers and isinstance(written, bool) == isinstance(value, bool) and written == value
+        original, value = self.value, self.verdict.value
+        numbers = isinstance(original, int | float) and isinstance(value, int | float)
+        is_equal = numbers and isinstance(original, bool) == isinstance(value, bool) and original == value
         return not is_equal
 
 

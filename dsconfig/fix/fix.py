@@ -47,7 +47,7 @@ class FixedText:
     text: str
     applied: tuple[Diagnostic, ...]
     report: Report
-    cut: bool = False
+    is_partial: bool = False
     """Whether the trial budget ended first, so that a long text may still have fixable diagnostics."""
 
 
@@ -119,11 +119,11 @@ def fix(
     )
     job = build_job(locate(document), arguments)
 
-    def judge(document: Document) -> Report:
+    def checker(document: Document) -> Report:
         located = locate(document)
         return check(located, job_without_repository(located, job))
 
-    fixed = fix_document(document, judge, unsafe=unsafe)
+    fixed = fix_document(document, checker, unsafe=unsafe)
     return FixResult(fixed.text, kind, document.name, fixed.applied, fixed.report)
 
 
@@ -163,28 +163,30 @@ def as_json_document(document: Document, source: ConfigSource) -> Document:
 
 
 def _fix_embedded(
-    document: Document, judge: Judge, embedded: EmbeddedText, report: Report, *, unsafe: bool
+    document: Document, checker: Checker, embedded: EmbeddedText, report: Report, *, unsafe: bool
 ) -> FixedText:
     """Fix a config that a launch file embeds as a string, and write it back."""
-    fixed = fix_document(embedded.text, embedded.judge, unsafe=unsafe)
-    text = embedded.place.put_back(fixed.text) if fixed.applied else None
+    fixed = fix_document(embedded.text, embedded.checker, unsafe=unsafe)
+    text = embedded.embedding.put_back(fixed.text) if fixed.applied else None
     if text is None:
-        return FixedText(document.text, (), report, cut=fixed.cut)
-    applied = tuple(found._replace(path=(*report.base, *found.path)) for found in fixed.applied)
-    return FixedText(text, applied, judge(reparse(document, text)), cut=fixed.cut)
+        return FixedText(document.text, (), report, is_partial=fixed.is_partial)
+    applied = tuple(
+        diagnostic._replace(path=(*report.base_path, *diagnostic.path)) for diagnostic in fixed.applied
+    )
+    return FixedText(text, applied, checker(reparse(document, text)), is_partial=fixed.is_partial)
 
 
-def fix_document(document: Document, judge: Judge, *, unsafe: bool = False) -> FixedText:
+def fix_document(document: Document, checker: Checker, *, unsafe: bool = False) -> FixedText:
     """Fix a document until no diagnostic of `judge` has a fix that holds."""
-    report = judge(document)
+    report = checker(document)
     if (embedded := embedded_text(document, report)) is not None:
-        return _fix_embedded(document, judge, embedded, report, unsafe=unsafe)
+        return _fix_embedded(document, checker, embedded, report, unsafe=unsafe)
     applied: list[Diagnostic] = []
     texts = {document.text}
     withdrawn: set[tuple[str, KeyPath, str]] = set()
     applied_before, trials_left = 0, max(_MIN_TRIALS, trial_budget(document, len(report.target.releases)))
     for _ in range(MAX_PASSES):
-        trial = Pass(document, report, judge, withdrawn, min(trials_left, MAX_TRIALS))
+        trial = Pass(document, report, checker, withdrawn, min(trials_left, MAX_TRIALS))
         any_applied = trial.run(unsafe=unsafe)
         trials_left -= trial.trials
         if not any_applied or trial.result is None:
@@ -197,17 +199,17 @@ def fix_document(document: Document, judge: Judge, *, unsafe: bool = False) -> F
             break
         document, report = trial.result
         texts.add(document.text)
-        applied += [each.found for each in trial.made]
+        applied += [each.diagnostic for each in trial.applied]
     else:
         trials_left = 0
-    return FixedText(document.text, tuple(applied), report, cut=trials_left <= 0)
+    return FixedText(document.text, tuple(applied), report, is_partial=trials_left <= 0)
 
 
 # One pass: the fixes that do not overlap are applied together, and the result is checked.
 #
 # A fix that cannot be written, or that introduces a diagnostic, is withdrawn; see `verify.trial`.
 
-Judge: TypeAlias = Callable[[Document], Report]
+Checker: TypeAlias = Callable[[Document], Report]
 MAX_TRIALS = 64
 """Maximal number of texts checked in one pass, while searching for the fixes to withdraw."""
 
@@ -218,12 +220,12 @@ class Pass:
 
     document: Document
     report: Report
-    judge: Judge
+    checker: Checker
     withdrawn: set[tuple[str, KeyPath, str]] = field(default_factory=set)
-    most: int = MAX_TRIALS
+    max_trials: int = MAX_TRIALS
     """Maximal number of trials."""
     trials: int = 0
-    made: list[PlacedFix] = field(default_factory=list)
+    applied: list[PlacedFix] = field(default_factory=list)
     result: tuple[Document, Report] | None = None
     """The document with the fixes in `made`, and its report."""
 
@@ -259,16 +261,16 @@ class Pass:
             and (unsafe or is_safe(each, self.report))
         ]
         yield [each for each in fixable if is_textual(each)]
-        if self.document.readable():
+        if self.document.is_readable():
             yield sorted(fixable, key=lambda each: SEVERITIES.index(each.severity))
 
     def _accept(self, fixes: list[PlacedFix]) -> list[PlacedFix]:
         """Return the fixes that hold together: all of them, or those that a bisection finds."""
         if not fixes or self._holds(fixes):
             return fixes
-        if len(fixes) == 1 or self.trials >= self.most:
-            if self.trials < self.most:
-                self.withdrawn.add(_fix_key(fixes[0].found))
+        if len(fixes) == 1 or self.trials >= self.max_trials:
+            if self.trials < self.max_trials:
+                self.withdrawn.add(_fix_key(fixes[0].diagnostic))
             return []
         first_half = self._accept(fixes[: len(fixes) // 2])
         second_half = self._accept(fixes[len(fixes) // 2 :])
@@ -279,21 +281,21 @@ class Pass:
 
     def _holds(self, fixes: list[PlacedFix]) -> bool:
         """Whether the new text means what the fixes intend, and has no new diagnostic."""
-        if self.made == fixes:
+        if self.applied == fixes:
             return True
-        if self.trials >= self.most:
+        if self.trials >= self.max_trials:
             return False
         self.trials += 1
-        outcome = trial(self.report, self.document, self.judge, fixes)
+        outcome = trial(self.report, self.document, self.checker, fixes)
         if outcome is None:
             return False
         new, new_report = outcome
-        self.made, self.result = fixes, (new, new_report())
+        self.applied, self.result = fixes, (new, new_report())
         return True
 
 
-def _fix_key(found: Diagnostic) -> tuple[str, KeyPath, str]:
-    return found.code, found.path, found.fix.title if found.fix else ""
+def _fix_key(diagnostic: Diagnostic) -> tuple[str, KeyPath, str]:
+    return diagnostic.code, diagnostic.path, diagnostic.fix.title if diagnostic.fix else ""
 
 
 # Fixes of an embedded config: a string, base64 or here-document in a launch file.
@@ -303,38 +305,38 @@ class EmbeddedText(NamedTuple):
     """The embedded text, its place in the launch file, and a function that checks it in its job."""
 
     text: Document
-    place: Embedding
-    judge: Callable[[Document], Report]
+    embedding: Embedding
+    checker: Callable[[Document], Report]
 
 
 def embedded_text(launch: Document, report: Report) -> EmbeddedText | None:
     """Return the config that the launch file embeds as a string; None without one."""
-    embedded = editable(launch) if report.is_held and not launch.is_data else None
+    embedded = editable(launch) if report.is_embedded and not launch.is_data else None
     if embedded is None or embedded.place is None:
         return None
     path = embedded.place.path
     if path is not None and not isinstance(value_at(launch.value(), path), str):
         return None
-    reader = embedded.reader._replace(given=report.given, known=report.reader.known)
+    reader = embedded.reader._replace(given=report.training_arguments, known=report.reader.known)
     reported_codes = {diagnostics.code for diagnostics in report}
 
-    def judge(text: Document) -> Report:
+    def checker(text: Document) -> Report:
         inner = check_document(text, report.target, world_size=report.world_size, consumer=reader)
         # Rules that the options disable are absent from the report of the launch file: do not fix them here.
         diagnostics = (each if each.code in reported_codes else each._replace(fix=None) for each in inner)
-        return inner.replaced(diagnostics=tuple(diagnostics))
+        return inner.copy_with(diagnostics=tuple(diagnostics))
 
-    return EmbeddedText(reparse(embedded.document, embedded.document.text), embedded.place, judge)
+    return EmbeddedText(reparse(embedded.document, embedded.document.text), embedded.place, checker)
 
 
 # A config that several jobs load: only fixes that suit all of them are applied.
 
 
-def combine_checks(judges: Sequence[Judge]) -> Judge:
+def combine_checks(checkers: Sequence[Checker]) -> Checker:
     """Return a function that checks a text for all jobs, and keeps the fixes that all of them agree on."""
 
-    def judge(document: Document) -> Report:
-        first, *others = (each(document) for each in judges)
+    def checker(document: Document) -> Report:
+        first, *others = (each(document) for each in checkers)
         if not others:
             return first
         fixes_of_others = [{_fix_key_in_config(diagnostics) for diagnostics in other} for other in others]
@@ -347,14 +349,14 @@ def combine_checks(judges: Sequence[Judge]) -> Judge:
         reported = {_diagnostic_key(each) for each in diagnostics}
         additional = {_diagnostic_key(each): each._replace(fix=None) for other in others for each in other}
         diagnostics += [each for key, each in additional.items() if key not in reported]
-        return first.replaced(diagnostics=tuple(diagnostics))
+        return first.copy_with(diagnostics=tuple(diagnostics))
 
-    return judge if len(judges) > 1 else judges[0]
-
-
-def _diagnostic_key(found: Diagnostic) -> object:
-    return found.code, found.path, found.effect
+    return checker if len(checkers) > 1 else checkers[0]
 
 
-def _fix_key_in_config(found: Diagnostic) -> object:
-    return found.code, found.path, found.fix.title if found.fix else ""
+def _diagnostic_key(diagnostic: Diagnostic) -> object:
+    return diagnostic.code, diagnostic.path, diagnostic.effect
+
+
+def _fix_key_in_config(diagnostic: Diagnostic) -> object:
+    return diagnostic.code, diagnostic.path, diagnostic.fix.title if diagnostic.fix else ""

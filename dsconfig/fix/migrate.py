@@ -90,7 +90,9 @@ def migrate(
     stop = why_not_migratable(transition)
     if stop is None:
         try:
-            transition.handover = handover(transition.meant.context.data, origin, to, solve)
+            # DeepSpeed 0.19.8 raises for an `elasticity` block (runtime/config.py); the block is handed to
+            # `dsconfig elastic`.
+            transition.handover = handover(transition.meaning.context.data, origin, to, solve)
             return _migrated(transition, keep=keep)
         except (
             EditError,
@@ -107,15 +109,15 @@ def _stopped(transition: Transition, stop: Stop) -> Migration:
 
 
 def _migrated(transition: Transition, *, keep: bool) -> Migration:
-    fixed = fix_document(_with_new_target(transition.document, transition.to), transition.judge, unsafe=True)
+    fixed = fix_document(_with_new_target(transition.document, transition.to), transition.check, unsafe=True)
     checked = fixed.report.document
     # `kept` still has an `elasticity` block, `result` is the new text, `seen` the text that `to` must accept.
     with_block = result = judged_text = (
         checked if checked and checked.text == fixed.text else reparse(transition.document, fixed.text)
     )
     if transition.handover is not None:
-        result = with_block if keep else transition.handover.carried_out(with_block)
-        judged_text = transition.handover.looked_past(with_block) if keep else result
+        result = with_block if keep else transition.handover.replaced_by_batch(with_block)
+        judged_text = transition.handover.without_block(with_block) if keep else result
     stop = remaining_errors(transition, judged_text)
     if stop is not None:
         return _stopped(transition, stop)
@@ -149,7 +151,7 @@ def _rule_changes(transition: Transition, applied: Sequence[Diagnostic]) -> Iter
         step = diagnostic.fix.operations[0]
         is_removal = only_removes(diagnostic) and isinstance(step, Remove)
         path = step.path if isinstance(step, Remove) and is_removal else diagnostic.path
-        line = line_of(transition.document, path) if transition.document.located(path) else None
+        line = line_of(transition.document, path) if transition.document.has_path(path) else None
         kind: Kind = "removed" if is_removal else "changed"
         yield Change(kind, path, line, diagnostic.fix.title, f"{diagnostic.message} ({diagnostic.code})")
 
@@ -215,9 +217,9 @@ def why_not_migratable(transition: Transition) -> Stop | None:
     config = report.children[0] if report.children else None
     if config is not None and not (config.document is not None and config.document.is_data):
         return Stop(f"it is a launch file: migrate its config {config.name} instead")
-    if report.is_held and report.base:
-        return Stop(f"it is a launch file: migrate its `{dotted(report.base)}` as a file of its own")
-    if report.is_held or config is not None:
+    if report.is_embedded and report.base_path:
+        return Stop(f"it is a launch file: migrate its `{dotted(report.base_path)}` as a file of its own")
+    if report.is_embedded or config is not None:
         return Stop(
             "it is a launch file: its program builds the config from these keys, so change them there"
         )
@@ -249,7 +251,7 @@ def remaining_errors(transition: Transition, document: Document) -> Stop | None:
         )
     )
     handover = transition.handover
-    if handover is not None and handover.on and not handover.batch:
+    if handover is not None and handover.is_enabled and not handover.batch:
         others = [
             each for each, diagnostic in zip(first, errors, strict=True) if diagnostic.code[:4] != "DSC2"
         ]
@@ -272,7 +274,7 @@ def _error_decisions(document: Document, errors: Sequence[Diagnostic]) -> Iterat
     for diagnostic in errors:
         choices: tuple[Choice, ...] = ()
         operations = diagnostic.fix.operations if diagnostic.fix else ()
-        if any(not isinstance(each, Replace) and not document.located(each.path) for each in operations):
+        if any(not isinstance(each, Replace) and not document.has_path(each.path) for each in operations):
             operations = ()
         if diagnostic.help or diagnostic.fix is not None:
             title = diagnostic.fix.title if diagnostic.fix else ""

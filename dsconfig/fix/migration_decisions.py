@@ -47,15 +47,15 @@ class Decisions:
     """The decisions about a migrated text."""
 
     def __init__(
-        self, transition: Transition, seen: Document, shown: Document, applied: Sequence[Diagnostic]
+        self, transition: Transition, accepted: Document, displayed: Document, applied: Sequence[Diagnostic]
     ) -> None:
         """Take the text that the later release must accept (`seen`) and the one whose lines are shown (`shown`)."""
-        self.way, self.document, self.applied = transition, shown, applied
-        self.trial = Trial(transition, seen)
-        self.after = Meaning(transition.context(seen, transition.to))
+        self.transition, self.document, self.applied = transition, displayed, applied
+        self.trial = Trial(transition, accepted)
+        self.after = Meaning(transition.context(accepted, transition.to))
         self.new: Context = self.after.context
         batch = transition.handover.batch if transition.handover else {}
-        self.spoken_of: set[KeyPath] = {(key,) for key in batch}
+        self.reported: set[KeyPath] = {(key,) for key in batch}
 
     def __iter__(self) -> Iterator[Decision]:
         decisions = [
@@ -65,6 +65,7 @@ class Decisions:
             *self._other_values(),
             *self._warnings(),
         ]
+        # Changed defaults come last: there may be many, and most of them do not matter to the job.
         yield from sorted(decisions, key=lambda each: each.urgency)
         yield from self._defaults()
 
@@ -77,16 +78,16 @@ class Decisions:
             for step in diagnostic.fix.operations:
                 if not isinstance(step, Remove):
                     continue
-                self.spoken_of.add(step.path)
-                if self.way.meant.effective(step.path):
+                self.reported.add(step.path)
+                if self.transition.meaning.is_effective(step.path):
                     yield self._missed(diagnostic, step.path)
                 else:
                     yield from self._meant_otherwise(diagnostic, step.path)
 
     def _missed(self, diagnostic: Diagnostic, path: KeyPath) -> Decision:
         """Describe a key that had an effect and that the later release no longer supports."""
-        origin, to = self.way.origin, self.way.to
-        value = at(self.way.document.value(), path)
+        origin, to = self.transition.origin, self.transition.to
+        value = at(self.transition.document.value(), path)
         choices = [Choice("leave it out", "the job runs without it")]
         if diagnostic.help and not diagnostic.help.startswith("remove"):
             choices.append(Choice(diagnostic.help))
@@ -96,12 +97,14 @@ class Decisions:
         problem = (
             f"was removed: {origin} reads it, {to} rejects it; its value was {quoted_in_full(path, value)}"
         )
-        return Decision("lost", path, line_of(self.way.document, path), problem, tuple(choices), gone=True)
+        return Decision(
+            "lost", path, line_of(self.transition.document, path), problem, tuple(choices), is_removed=True
+        )
 
     def _meant_otherwise(self, diagnostic: Diagnostic, path: KeyPath) -> Iterator[Decision]:
         """Describe a removed key that the old release ignored, and that is probably a typo."""
-        fix = self.way.offered.get((diagnostic.code, diagnostic.path))
-        value = at(self.way.document.value(), path)
+        fix = self.transition.other_fixes.get((diagnostic.code, diagnostic.path))
+        value = at(self.transition.document.value(), path)
         if self.new.key(dotted(path)) is not None:
             yield self._not_as_written(diagnostic, path)
             return
@@ -111,14 +114,21 @@ class Decisions:
         operations = (Set(to, value),)
         if path == diagnostic.path and at(self.new.data, to) is MISSING and self.trial.holds(operations):
             write = Choice(f"write `{to[-1]}`: {quoted(value)}", "if it is a typo of this key", operations)
-            leave = Choice("leave it out", f"{self.way.origin} ignored it too")
-            problem = f"was removed: {self.way.origin} ignored it, {self.way.to} rejects it"
-            yield Decision("lost", path, line_of(self.way.document, path), problem, (leave, write), gone=True)
+            leave = Choice("leave it out", f"{self.transition.origin} ignored it too")
+            problem = f"was removed: {self.transition.origin} ignored it, {self.transition.to} rejects it"
+            yield Decision(
+                "lost",
+                path,
+                line_of(self.transition.document, path),
+                problem,
+                (leave, write),
+                is_removed=True,
+            )
 
     def _not_as_written(self, diagnostic: Diagnostic, path: KeyPath) -> Decision:
         """Describe a removed key that only the later release reads, but not with this value."""
-        origin, to = self.way.origin, self.way.to
-        value = quoted_in_full(path, at(self.way.document.value(), path))
+        origin, to = self.transition.origin, self.transition.to
+        value = quoted_in_full(path, at(self.transition.document.value(), path))
         problem = (
             f"was removed: {origin} ignored it, {to} reads it but rejects this value; its value was {value}"
         )
@@ -129,7 +139,9 @@ class Decisions:
                 f"{diagnostic.message}; see `dsconfig explain {_shortened(path)}`",
             ),
         )
-        return Decision("lost", path, line_of(self.way.document, path), problem, choices, gone=True)
+        return Decision(
+            "lost", path, line_of(self.transition.document, path), problem, choices, is_removed=True
+        )
 
     # Keys and values that the releases read differently
 
@@ -139,29 +151,31 @@ class Decisions:
             path = event.path
             if event.section.unknown == "kept" or not self._as_it_was(path):
                 continue
-            if self.way.meant.effective(path):
-                self.spoken_of.add(path)
-                problem = f"no longer has an effect: {self.way.origin} reads it, {self.way.to} does not"
+            if self.transition.meaning.is_effective(path):
+                self.reported.add(path)
+                problem = f"no longer has an effect: {self.transition.origin} reads it, {self.transition.to} does not"
                 yield self._keep_or_remove("lost", path, problem, "it has no effect")
 
     def _read_now(self) -> Iterator[KeyPath]:
         """Yield the keys that only the later release reads."""
-        for path in sorted(self.way.meant.unread, key=str):
-            if not self._as_it_was(path) or self.after.ignored(path) is not None:
+        for path in sorted(self.transition.meaning.ignored_keys, key=str):
+            if not self._as_it_was(path) or self.after.ignored_parent(path) is not None:
                 continue
             key = self.new.key(dotted(path))
             is_section = key is not None and child_section(key.type) is not None
             if key is None or (not is_section and is_equal(at(self.new.data, path), key.default)):
                 continue
-            if not self.after.effective(path):
+            if not self.after.is_effective(path):
                 continue
             yield path
 
     def _counting(self) -> Iterator[Decision]:
         paths = list(self._read_now())
-        self.spoken_of.update(paths)
+        self.reported.update(paths)
         for path in paths:
-            problem = f"takes effect now: {self.way.origin} does not read it, {self.way.to} does"
+            problem = (
+                f"takes effect now: {self.transition.origin} does not read it, {self.transition.to} does"
+            )
             yield self._keep_or_remove("new effect", path, problem, "it takes effect", paths)
 
     def _keep_or_remove(
@@ -173,21 +187,21 @@ class Decisions:
             operations = tuple(map(Remove, paths))
             if paths and self.trial.holds(operations):
                 action = "remove " + one_of((f"`{_shortened(each)}`" for each in paths), "and")
-                choices.append(Choice(action, f"as in {self.way.origin}", operations))
+                choices.append(Choice(action, f"as in {self.transition.origin}", operations))
                 break
         return Decision(matter, path, line_of(self.document, path), why, tuple(choices))
 
     def _as_it_was(self, path: KeyPath) -> bool:
-        original = at(self.way.document.value(), path)
+        original = at(self.transition.document.value(), path)
         return original is not MISSING and is_equal(at(self.new.data, path), original)
 
     def _other_values(self) -> Iterator[Decision]:
         """Yield decisions about values that the releases convert differently."""
-        earlier, later = self.way.meant.values, self.after.values
+        earlier, later = self.transition.meaning.values, self.after.values
         for path in earlier.keys() & later.keys():
             (_, old), (place, new) = earlier[path], later[path]
             if (
-                place not in self.spoken_of
+                place not in self.reported
                 and _is_json_value(old)
                 and _is_json_value(new)
                 and not _is_equivalent(old, new)
@@ -195,18 +209,20 @@ class Decisions:
                 yield self._read_as(place, old, new)
 
     def _read_as(self, place: KeyPath, old: Json, new: Json) -> Decision:
-        self.spoken_of.add(place)
+        self.reported.add(place)
         choices = [Choice("leave it as it is", f"it is {quoted(new)}")]
         operations = (Set(place, old),)
         if old != "auto" and self.trial.holds(operations):
-            choices.append(Choice(f"write {quoted(old)}", f"as {self.way.origin} reads it", operations))
-        problem = f"is {quoted(old)} to {self.way.origin}, and {quoted(new)} to {self.way.to}"
+            choices.append(
+                Choice(f"write {quoted(old)}", f"as {self.transition.origin} reads it", operations)
+            )
+        problem = f"is {quoted(old)} to {self.transition.origin}, and {quoted(new)} to {self.transition.to}"
         return Decision("other value", place, line_of(self.document, place), problem, tuple(choices))
 
     # New diagnostics
 
     def _warnings(self) -> Iterator[Decision]:
-        report_before = self.way.report(self.way.document, self.way.origin)
+        report_before = self.transition.report(self.transition.document, self.transition.origin)
         counts = Counter(
             diagnostic.code for diagnostic in (*report_before.diagnostics, *report_before.suppressed)
         )
@@ -214,7 +230,7 @@ class Decisions:
             counts[diagnostic.code] -= 1
             if counts[diagnostic.code] >= 0 or diagnostic.effect not in (Effect.IGNORED, Effect.ALTERED):
                 continue
-            if not any(diagnostic.path[: len(path)] == path for path in self.spoken_of):
+            if not any(diagnostic.path[: len(path)] == path for path in self.reported):
                 yield self._warning(diagnostic)
 
     def _warning(self, diagnostic: Diagnostic) -> Decision:
@@ -232,20 +248,20 @@ class Decisions:
     # Defaults
 
     def _defaults(self) -> Iterator[Decision]:
-        for path, old, new in changed_defaults(self.way.meant.context, self.new):
+        for path, old, new in changed_defaults(self.transition.meaning.context, self.new):
             operations = (Set(path, old),)
-            is_in_budget = self.trial.left > 0
+            is_in_budget = self.trial.remaining > 0
             holds = old is not None and self.trial.holds(operations)
             if is_in_budget and not holds:
                 continue  # the key has no effect here, so neither does its default
             problem = (
                 f"is not set, and its default changed: "
-                f"{quoted(old)} in {self.way.origin}, {quoted(new)} in {self.way.to}"
+                f"{quoted(old)} in {self.transition.origin}, {quoted(new)} in {self.transition.to}"
             )
             choices = [Choice("leave it out", f"it becomes {quoted(new)}")]
             if holds:
                 write = f"write `{path[-1]}`: {quoted(old)}"
-                choices.append(Choice(write, f"as in {self.way.origin}", operations))
+                choices.append(Choice(write, f"as in {self.transition.origin}", operations))
             line = line_of(self.document, path) if len(path) > 1 else None
             yield Decision("default", path, line, problem, tuple(choices))
 
@@ -276,10 +292,10 @@ MAX_TRIALS = 48
 class Trial:
     """A text, its report in the later release, and the effect of choices on it."""
 
-    def __init__(self, way: Transition, document: Document) -> None:
-        self.way, self.document = way, document
-        self.report = way.report(document, way.to)
-        self.left = min(MAX_TRIALS, trial_budget(document))
+    def __init__(self, transition: Transition, document: Document) -> None:
+        self.transition, self.document = transition, document
+        self.report = transition.report(document, transition.to)
+        self.remaining = min(MAX_TRIALS, trial_budget(document))
 
     def holds(self, operations: Sequence[Operation], resolved_code: str | None = None) -> bool:
         """Whether the release accepts the text after these operations, without a new diagnostic.
@@ -295,15 +311,15 @@ class Trial:
         )
 
     def _report(self, operations: Sequence[Operation]) -> Report | None:
-        if self.left == 0:
+        if self.remaining == 0:
             return None
-        self.left -= 1
+        self.remaining -= 1
         try:
             value = apply_to_value(self.document.value(), operations)
             new = apply_operations(self.document, operations)
         except (EditError, KeyError, IndexError, TypeError, AttributeError):
             return None
-        return self.way.report(new, self.way.to) if is_equal(new.value(), value) else None
+        return self.transition.report(new, self.transition.to) if is_equal(new.value(), value) else None
 
 
 def _counts(report: Report) -> Counter[str]:

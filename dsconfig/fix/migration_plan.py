@@ -36,14 +36,14 @@ class Transition:
     world_size: int | None
     consumer: str
     handover: Handover | None = None
-    meant: Meaning = field(init=False)
-    """What the file means to the release that it was written for."""
-    offered: dict[tuple[str, KeyPath], Fix] = field(default_factory=dict)
+    meaning: Meaning = field(init=False)
+    """The meaning of the file in the release that it was written for."""
+    other_fixes: dict[tuple[str, KeyPath], Fix] = field(default_factory=dict)
     """Fixes that `check` offers for diagnostics that the migration handles differently."""
     reports: dict[tuple[str, str], Report] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.meant = Meaning(self.context(self.document, self.origin))
+        self.meaning = Meaning(self.context(self.document, self.origin))
 
     def report(self, document: Document, release: str) -> Report:
         """Check a text in a release; cached, as several parts of a migration need it."""
@@ -58,39 +58,42 @@ class Transition:
         """Evaluate the keys of a document in a release."""
         return Context(Source(document, self.consumer, self.world_size), NUMBERS[release])
 
-    def judge(self, document: Document) -> Report:
+    def check(self, document: Document) -> Report:
         """Return the diagnostics that must be resolved, each with the migration's fix if there is one.
 
         A handed-over `elasticity` block is left out.
         """
         if self.handover is not None:
-            document = self.handover.looked_past(document)
+            document = self.handover.without_block(document)
         report = self.report(document, self.to)
-        suppressed = [found for found in report.suppressed if found.severity == "error"]
+        # An ignored error still makes the new release reject the config.
+        suppressed = [diagnostic for diagnostic in report.suppressed if diagnostic.severity == "error"]
         context = self.context(document, self.to)
         dropped: set[KeyPath] = set()
-        required = (self._must(found, context, dropped) for found in (*report.diagnostics, *suppressed))
-        return report.replaced(diagnostics=tuple(each for each in required if each), suppressed=())
+        required = (
+            self._must(diagnostic, context, dropped) for diagnostic in (*report.diagnostics, *suppressed)
+        )
+        return report.copy_with(diagnostics=tuple(each for each in required if each), suppressed=())
 
     def _must(self, diagnostic: Diagnostic, context: Context, dropped: set[KeyPath]) -> Diagnostic | None:
         """Return the diagnostic with its fix; None if the file can stay as it is."""
         if diagnostic.severity == "error":
             return diagnostic._replace(fix=self._remedy(diagnostic, context, dropped))
         if diagnostic.code == REMOVED_KEY and diagnostic.fix is not None:
-            is_read = self.meant.ignored(diagnostic.path) is None
+            is_read = self.meaning.ignored_parent(diagnostic.path) is None
             return diagnostic if is_read and not only_removes(diagnostic) else None
-        if diagnostic.effect is Effect.ALTERED and diagnostic.path in self.meant.read:
+        if diagnostic.effect is Effect.ALTERED and diagnostic.path in self.meaning.converted:
             converted = context.once(converted_values).get(diagnostic.path)
-            if not is_equal(converted, self.meant.read[diagnostic.path]):
-                return diagnostic._replace(fix=self.meant.fix(diagnostic, context.data, dropped))
+            if not is_equal(converted, self.meaning.converted[diagnostic.path]):
+                return diagnostic._replace(fix=self.meaning.fix(diagnostic, context.data, dropped))
         return None
 
     def _remedy(self, diagnostic: Diagnostic, context: Context, dropped: set[KeyPath]) -> Fix | None:
         """Return a fix that keeps the meaning, else one that removes a key without a place in the release."""
-        preserving = self.meant.fix(diagnostic, context.data, dropped)
+        preserving = self.meaning.fix(diagnostic, context.data, dropped)
         if preserving is not None:
             if diagnostic.fix is not None:
-                self.offered[diagnostic.code, diagnostic.path] = diagnostic.fix
+                self.other_fixes[diagnostic.code, diagnostic.path] = diagnostic.fix
             return preserving
         if diagnostic.fix is not None and (diagnostic.fix.safe or diagnostic.code == REMOVED_KEY):
             return diagnostic.fix
@@ -128,7 +131,7 @@ class Choice:
     """One possible decision and its consequence. Without operations there is nothing to edit."""
 
     what: str
-    means: str = ""
+    consequence: str = ""
     operations: tuple[Operation, ...] = ()
 
 
@@ -140,18 +143,18 @@ class Decision:
     changed.
     """
 
-    matter: Matter
+    kind: Matter
     path: KeyPath
     line: int | None
     why: str
     choices: tuple[Choice, ...]
-    gone: bool = False
+    is_removed: bool = False
     """Whether the key exists only in the original file."""
 
     @property
     def urgency(self) -> tuple[int, int]:
         """A sort key: the recommended order of decisions."""
-        return MATTERS.index(self.matter), self.line or 0
+        return MATTERS.index(self.kind), self.line or 0
 
 
 # The meaning of a config in the release that it was written for, which every change must preserve.
@@ -163,8 +166,8 @@ class Meaning:
     def __init__(self, context: Context) -> None:
         self.context = context
         self.release = context.release_name
-        self.read = converted_values(context)
-        self.unread = {event.path for event in context.walk.unknown if event.section.unknown != "kept"}
+        self.converted = converted_values(context)
+        self.ignored_keys = {event.path for event in context.walk.unknown if event.section.unknown != "kept"}
 
     def fix(self, diagnostic: Diagnostic, data: JsonObject, dropped: set[KeyPath]) -> Fix | None:
         """Write the value that the old release used, or drop a key that it ignored.
@@ -172,26 +175,26 @@ class Meaning:
         `data` is the current config, `gone` the keys already dropped from it for other diagnostics.
         """
         for path in (diagnostic.path, *(each.path for each in diagnostic.related)):
-            if (unread := self.ignored(path)) is None or unread in dropped:
+            if (unread := self.ignored_parent(path)) is None or unread in dropped:
                 continue
             if self._untouched(unread, data):
                 dropped.add(unread)
                 return Fix(f"remove `{unread[-1]}`, which {self.release} does not read", (Remove(unread),))
         for length in range(len(diagnostic.path), 0, -1):
             path = diagnostic.path[:length]
-            if path in self.read and self._untouched(path, data):
-                value = self.read[path]
+            if path in self.converted and self._untouched(path, data):
+                value = self.converted[path]
                 return Fix(f"write {quoted(value)}, as {self.release} reads it", (Set(path, value),))
         return None
 
-    def ignored(self, path: KeyPath) -> KeyPath | None:
+    def ignored_parent(self, path: KeyPath) -> KeyPath | None:
         """Return the outermost key of the path that the release ignores; None if it reads the whole path."""
         prefixes = (path[:length] for length in range(1, len(path) + 1))
-        return next((prefix for prefix in prefixes if prefix in self.unread), None)
+        return next((prefix for prefix in prefixes if prefix in self.ignored_keys), None)
 
-    def effective(self, path: KeyPath) -> bool:
+    def is_effective(self, path: KeyPath) -> bool:
         """Whether the release reads the key, and its value switches something on."""
-        if self.ignored(path) is not None:
+        if self.ignored_parent(path) is not None:
             return False
         value = at(self.context.data, path)
         is_disabled = isinstance(value, dict) and value.get("enabled") is False
@@ -204,7 +207,7 @@ class Meaning:
     @cached_property
     def values(self) -> dict[KeyPath, tuple[KeyPath, Json]]:
         """Effective values and the paths where they are written, by canonical paths of the leaves."""
-        return {path: (written, value) for path, written, value in _leaves(self.context, self.read)}
+        return {path: (written, value) for path, written, value in _leaves(self.context, self.converted)}
 
 
 def converted_values(context: Context) -> dict[KeyPath, Json]:
@@ -256,10 +259,10 @@ class Handover(NamedTuple):
     """A block that the later release rejects, and its batch; empty if unknown."""
 
     block: JsonObject
-    on: bool
+    is_enabled: bool
     batch: Mapping[str, int]
 
-    def carried_out(self, document: Document, batch: Mapping[str, int] | None = None) -> Document:
+    def replaced_by_batch(self, document: Document, batch: Mapping[str, int] | None = None) -> Document:
         """Return the document without the block, with its batch keys.
 
         Raises:
@@ -269,11 +272,15 @@ class Handover(NamedTuple):
         operations: list[Operation] = [Set((key,), value) for key, value in values.items()]
         return apply_operations(document, (*operations, Remove((KEY,))))
 
-    def looked_past(self, document: Document) -> Document:
+    def without_block(self, document: Document) -> Document:
         """Return the document without the block, so that a release can check the rest."""
         data = document.value()
-        needs_batch = self.on and isinstance(data, dict) and not any(key in data for key in BATCH_KEYS)
-        return self.carried_out(document, {BATCH_KEYS[1]: 1} if needs_batch and not self.batch else None)
+        needs_batch = (
+            self.is_enabled and isinstance(data, dict) and not any(key in data for key in BATCH_KEYS)
+        )
+        return self.replaced_by_batch(
+            document, {BATCH_KEYS[1]: 1} if needs_batch and not self.batch else None
+        )
 
 
 def handover(data: JsonObject, origin: str, to: str, solve: Solve | None) -> Handover | None:
@@ -292,7 +299,7 @@ def handover(data: JsonObject, origin: str, to: str, solve: Solve | None) -> Han
 
 def block_decisions(handed_over: Handover | None, origin: str, to: str, *, keep: bool) -> Iterator[Decision]:
     """Yield the decision about a block and its batch."""
-    if handed_over is None or not handed_over.on:
+    if handed_over is None or not handed_over.is_enabled:
         return
     if keep:
         run = Choice("start it with `dsconfig elastic run`", "which removes the block and writes the batch")

@@ -38,36 +38,36 @@ if TYPE_CHECKING:
 # perhaps of a rule that looks at other keys as well, is only described in words.
 
 if TYPE_CHECKING:
-    Judge = Callable[[Document], Report]
+    Checker = Callable[[Document], Report]
 
 
 def with_verified_fixes(report: Report) -> Report:
     """Return the report and its children with the fixes that were tried and are harmless."""
     children = tuple(map(with_verified_fixes, report.children))
-    if not any(found.fix for found in report):
-        return report.replaced(children=children)
-    return verified(report, partial(recheck, report)).replaced(children=children)
+    if not any(diagnostic.fix for diagnostic in report):
+        return report.copy_with(children=children)
+    return verified(report, partial(recheck, report)).copy_with(children=children)
 
 
-def verified(report: Report, judge: Judge) -> Report:
+def verified(report: Report, checker: Checker) -> Report:
     """Return the report with the fixes that hold, marked safe if certain; `judge` is the check that made it."""
-    if not any(_is_fixable(found) for found in report):
+    if not any(_is_fixable(diagnostic) for diagnostic in report):
         return report
-    return report.replaced(diagnostics=tuple(verify_fixes(report, judge, report.diagnostics)))
+    return report.copy_with(diagnostics=tuple(verify_fixes(report, checker, report.diagnostics)))
 
 
-def verify_fixes(report: Report, judge: Judge, diagnostics: Sequence[Diagnostic]) -> list[Diagnostic]:
+def verify_fixes(report: Report, checker: Checker, diagnostics: Sequence[Diagnostic]) -> list[Diagnostic]:
     """Return some diagnostics of a report with the fixes that hold."""
     document = report.document
     fixable = [each for each in diagnostics if _is_fixable(each)]
     if document is None or not fixable:
         return list(diagnostics)
-    verified = set(map(id, _Verifier(report, document, judge).of(fixable)))
-    return [_shown(each, report, proven=id(each) in verified) for each in diagnostics]
+    verified = set(map(id, _Verifier(report, document, checker).verify(fixable)))
+    return [_with_verdict(each, report, is_verified=id(each) in verified) for each in diagnostics]
 
 
 def trial(
-    report: Report, document: Document, judge: Judge, fixes: Sequence[PlacedFix]
+    report: Report, document: Document, checker: Checker, fixes: Sequence[PlacedFix]
 ) -> tuple[Document, Callable[[], Report]] | None:
     """Apply fixes together; return the new document and a function that checks it, or None if they are harmful.
 
@@ -78,8 +78,8 @@ def trial(
     new = apply_fixes(document, list(fixes))
     if new is None:
         return None
-    new_report = cache(lambda: judge(new))
-    if is_textual(fixes[0].found) and any(problem.refused_by for problem in document.problems):
+    new_report = cache(lambda: checker(new))
+    if is_textual(fixes[0].diagnostic) and any(problem.rejected_by for problem in document.problems):
         return new, new_report
     steps = [step for each in fixes for step in each.fix.operations]
     return None if does_harm(report, new_report(), steps) else (new, new_report)
@@ -89,11 +89,11 @@ def _is_fixable(diagnostic: Diagnostic) -> bool:
     return diagnostic.fix is not None and bool(diagnostic.fix.operations)
 
 
-def _shown(diagnostic: Diagnostic, report: Report, *, proven: bool) -> Diagnostic:
+def _with_verdict(diagnostic: Diagnostic, report: Report, *, is_verified: bool) -> Diagnostic:
     fix = diagnostic.fix
-    if fix is None or (proven and (not fix.safe or is_safe(diagnostic, report))):
+    if fix is None or (is_verified and (not fix.safe or is_safe(diagnostic, report))):
         return diagnostic
-    if proven:
+    if is_verified:
         return diagnostic._replace(fix=fix._replace(safe=False))
     return diagnostic._replace(fix=None, help=diagnostic.help or fix.title)
 
@@ -101,17 +101,17 @@ def _shown(diagnostic: Diagnostic, report: Report, *, proven: bool) -> Diagnosti
 class _Verifier:
     """Tries fixes within a budget: one by one, or many at once if there are many."""
 
-    def __init__(self, report: Report, document: Document, judge: Judge) -> None:
-        self.report, self.document, self.judge = report, document, judge
-        self.left = trial_budget(document, len(report.target.releases))
+    def __init__(self, report: Report, document: Document, checker: Checker) -> None:
+        self.report, self.document, self.checker = report, document, checker
+        self.remaining = trial_budget(document, len(report.target.releases))
 
-    def of(self, candidates: Sequence[Diagnostic]) -> list[Diagnostic]:
+    def verify(self, candidates: Sequence[Diagnostic]) -> list[Diagnostic]:
         """Return the diagnostics whose fixes hold."""
-        if len(candidates) <= self.left:
+        if len(candidates) <= self.remaining:
             return [diagnostic for diagnostic in candidates if self._holds([diagnostic])]
         verified: list[Diagnostic] = []
-        while candidates and self.left > 0:
-            batch = [each.found for each in combine_fixes(self.document, candidates)]
+        while candidates and self.remaining > 0:
+            batch = [each.diagnostic for each in combine_fixes(self.document, candidates)]
             if not batch:
                 break
             verified += self._by_halves(batch)
@@ -120,7 +120,7 @@ class _Verifier:
         return verified
 
     def _by_halves(self, diagnostics: list[Diagnostic]) -> list[Diagnostic]:
-        if self.left <= 0 or not diagnostics:
+        if self.remaining <= 0 or not diagnostics:
             return []
         if self._holds(diagnostics):
             return diagnostics
@@ -130,9 +130,9 @@ class _Verifier:
         )
 
     def _holds(self, diagnostics: list[Diagnostic]) -> bool:
-        self.left -= 1
+        self.remaining -= 1
         placed = combine_fixes(self.document, diagnostics)
-        return bool(placed) and trial(self.report, self.document, self.judge, placed) is not None
+        return bool(placed) and trial(self.report, self.document, self.checker, placed) is not None
 
 
 # Combined fixes: those at different paths of the config.
@@ -149,7 +149,7 @@ LONG_TEXT = 1 << 16
 class PlacedFix(NamedTuple):
     """A fix to be written into the text."""
 
-    found: Diagnostic
+    diagnostic: Diagnostic
     fix: Fix
 
 
@@ -168,12 +168,16 @@ def apply_fixes(document: Document, fixes: list[PlacedFix]) -> Document | None:
         new = _write_fixes(document, fixes)
     except (KeyError, IndexError, TypeError, AttributeError, EditError):
         return None
-    if new is None or (document.readable() and not new.readable()):
+    if new is None or (document.is_readable() and not new.is_readable()):
         return None
     # A hopeless text would grow comma by comma: a fix of the text must reduce its problems. A text that
     # parses may have more problems than are listed, so it is not counted.
-    all_problems_listed = len(document.problems) < MAX_PROBLEMS or not document.readable()
-    if all_problems_listed and is_textual(fixes[0].found) and len(new.problems) >= len(document.problems):
+    all_problems_listed = len(document.problems) < MAX_PROBLEMS or not document.is_readable()
+    if (
+        all_problems_listed
+        and is_textual(fixes[0].diagnostic)
+        and len(new.problems) >= len(document.problems)
+    ):
         return None
     return new if is_equal(new.value(), value) else None
 
@@ -214,7 +218,7 @@ def combine_fixes(document: Document, diagnostics: Iterable[Diagnostic]) -> list
         # round.
         round_limit = None if paths else 1
         if paths_taken.are_free(paths) and any(each.claim(fix_edits) for each in rounds[:round_limit]):
-            paths_taken.take(paths)
+            paths_taken.claim(paths)
             accepted.append(PlacedFix(diagnostic, diagnostic.fix))
     return accepted
 
@@ -224,28 +228,28 @@ class _ClaimedPaths:
 
     def __init__(self) -> None:
         self.paths: set[KeyPath] = set()
-        self.above: set[KeyPath] = set()
+        self.ancestors: set[KeyPath] = set()
         """The changed paths and all their parents."""
 
     def are_free(self, paths: Iterable[KeyPath]) -> bool:
         """Whether no changed path equals, contains or lies below one of these."""
         return not any(
-            path in self.above or any(path[:length] in self.paths for length in range(len(path)))
+            path in self.ancestors or any(path[:length] in self.paths for length in range(len(path)))
             for path in paths
         )
 
-    def take(self, paths: Iterable[KeyPath]) -> None:
+    def claim(self, paths: Iterable[KeyPath]) -> None:
         """Mark these paths as changed."""
         for path in paths:
             self.paths.add(path)
-            self.above.update(path[:length] for length in range(len(path) + 1))
+            self.ancestors.update(path[:length] for length in range(len(path) + 1))
 
 
 class _ClaimedRanges:
     """Ranges of one text that edits change, sorted."""
 
     def __init__(self) -> None:
-        self.taken: list[tuple[int, int]] = []
+        self.ranges: list[tuple[int, int]] = []
 
     def claim(self, edits: Iterable[Edit]) -> bool:
         """Claim the ranges of these edits; claim none if any of them overlaps."""
@@ -253,14 +257,14 @@ class _ClaimedRanges:
         if any(self._touches(edit) for edit in edits):
             return False
         for edit in edits:
-            insort(self.taken, (edit.start, edit.end))
+            insort(self.ranges, (edit.start, edit.end))
         return True
 
     def _touches(self, edit: Edit) -> bool:
         """Whether a claimed range overlaps the edit; an insertion also conflicts where it touches."""
-        at = bisect_left(self.taken, (edit.start, edit.end))
+        at = bisect_left(self.ranges, (edit.start, edit.end))
         # Claimed ranges do not overlap, so only neighbors can conflict.
-        neighbors = self.taken[max(0, at - 2) : at + 2]
+        neighbors = self.ranges[max(0, at - 2) : at + 2]
         return any(_conflict((edit.start, edit.end), claimed) for claimed in neighbors)
 
 
@@ -328,10 +332,12 @@ _Key: TypeAlias = "tuple[str, KeyPath, int]"
 
 def does_harm(old: Report, new: Report, steps: Iterable[Operation]) -> bool:
     """Whether the operations add, spread or worsen a diagnostic, or reduce the working world sizes."""
-    if new.foreign and not old.foreign:  # a text that is no longer a config has no diagnostics, and no use
+    if (
+        new.why_not_config and not old.why_not_config
+    ):  # a text that is no longer a config has no diagnostics, and no use
         return True
     before, after, steps = _all_diagnostics(old), _all_diagnostics(new), list(steps)
-    if old.cut:  # other diagnostics move up in the truncated list
+    if old.is_truncated:  # other diagnostics move up in the truncated list
         return _errors(after) > _errors(before)
     if _text_counts(after) - _text_counts(before):
         return True

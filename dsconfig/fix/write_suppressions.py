@@ -22,14 +22,14 @@ class SuppressedText(NamedTuple):
     """The new text, and the diagnostics that it does not suppress."""
 
     text: str
-    left: tuple[Diagnostic, ...]
+    unsuppressed: tuple[Diagnostic, ...]
 
 
 def add_suppressions(
     document: Document, diagnostics: Sequence[Diagnostic], *, comments: bool
 ) -> SuppressedText:
     """Add a suppression for each diagnostic. `comments`: whether the consumer of the file accepts comments."""
-    if not document.readable():  # a text that does not parse has no place for a suppression
+    if not document.is_readable():  # a text that does not parse has no place for a suppression
         return SuppressedText(document.text, tuple(diagnostics))
     return _by_comments(document, diagnostics) if comments else _by_keys(document, diagnostics)
 
@@ -50,6 +50,7 @@ def _by_keys(document: Document, diagnostics: Sequence[Diagnostic]) -> Suppresse
     block = config.get(KEY, {}) if isinstance(config, dict) else None
     if not isinstance(block, dict):
         return SuppressedText(document.text, tuple(diagnostics))
+    # By key and not for the whole file: a new diagnostic of the same rule elsewhere is still shown.
     by_key: dict[str, list[str]] = {}
     for each in diagnostics:
         by_key.setdefault(each.dotted, []).append(each.code)

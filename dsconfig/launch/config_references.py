@@ -539,7 +539,7 @@ def read_passed(data: bytes, path: str, reader: str, *, surely: bool = False) ->
         return yaml
     value = document.value()
     strings = isinstance(value, dict) and any(isinstance(value.get(key), str) for key in _SECTIONS)
-    if document.readable("hjson" if reader == "deepspeed" else "json") and not strings:
+    if document.is_readable("hjson" if reader == "deepspeed" else "json") and not strings:
         return document
     if not isinstance(yaml.value(), dict):
         return yaml

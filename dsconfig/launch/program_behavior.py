@@ -283,8 +283,8 @@ def _is_found(_: Document) -> bool:
 
 def _no_json(config: Document) -> bool:
     """Whether a file is not strict JSON: `json.load` fails on it, or takes other than DeepSpeed would."""
-    made = config.is_data or config.within is not None or ": " in config.name
-    return not made and not config.readable("json")
+    made = config.is_data or config.embedded_at is not None or ": " in config.name
+    return not made and not config.is_readable("json")
 
 
 def _in_parallel(launch: Mapping[str, Json]) -> bool:

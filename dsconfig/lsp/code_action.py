@@ -62,7 +62,7 @@ def _suppressions(
 
     document = judged.text.document
     done = add_suppressions(document, [found], comments=accepts_comments(document, judged.report.consumer))
-    if not done.left and done.text != document.text:
+    if not done.unsuppressed and done.text != document.text:
         yield {
             "title": f"ignore {found.code} ({found.name}) here",
             "kind": FIX,

@@ -170,7 +170,7 @@ class Workspace:
 
 def _leads(report: Report) -> bool:
     """Whether a text is a launch file: what others name it, or are named by it, may depend on it."""
-    return report.is_held or bool(report.children) or report.foreign is not None
+    return report.is_embedded or bool(report.children) or report.why_not_config is not None
 
 
 def _named(children: Iterable[Report]) -> set[str]:

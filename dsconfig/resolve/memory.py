@@ -107,7 +107,7 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
     options = Options(
         model, world_size, target, consumer, *given, gpus_per_node, set, training_args, sp, imbalance
     )
-    options = options._replace(launch=launch, room=None if gpu is None else gpu_of(gpu).room())
+    options = options._replace(launch=launch, room=None if gpu is None else gpu_of(gpu).usable())
     return ask(source if isinstance(source, Document) else read(source), options).answer()
 
 

@@ -99,7 +99,7 @@ def context(document: Document, release: str, consumer: str) -> Context:
         ResolveError: the release or the consumer cannot read it.
     """
     seen = Context(Source(document, consumer, None), NUMBERS[release])
-    if seen.is_config and document.readable(seen.parser):
+    if seen.is_config and document.is_readable(seen.parser):
         return seen
     report = report_on(document, release, consumer)
     errors = [found for found in report if found.severity == "error" and found.code.startswith(OF_TEXT)]

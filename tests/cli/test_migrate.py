@@ -333,7 +333,10 @@ def test_without_a_release_to_go_to_it_is_the_newest(files: Path, run: Runs) -> 
         (["--from", "0.14.5", "--to", "0.19.8", "missing.json"], "no such file"),
         (["--from", "0.14.5", "--to", "9", "clean.json"], "--to: unknown DeepSpeed release"),
         (["--from", "0.14.5", "--to", ">=0.19", "clean.json"], "names"),
-        (["--to", "0.14.5", "--from", "0.19.8", "clean.json"], "--from: cannot migrate from 0.19.8 to 0.14.5"),
+        (
+            ["--to", "0.14.5", "--from", "0.19.8", "clean.json"],
+            "--from: cannot migrate from 0.19.8 to 0.14.5",
+        ),
         (["clean.json"], "which release was the config written for? Give --from"),
         ([*WAY, "--write", "-o", "x.json", "clean.json"], "not allowed with"),
         ([*WAY, "--write", "-"], "--write needs a file"),

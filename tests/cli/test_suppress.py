@@ -124,7 +124,10 @@ def test_what_silences_nothing_is_found_where_it_stands() -> None:
 @pytest.mark.parametrize(
     ("block", "said"),
     [
-        ('{"ignore": ["unknown-keys"]}', "unknown rule `unknown-keys` in a suppression, did you mean `unknown-key`?"),
+        (
+            '{"ignore": ["unknown-keys"]}',
+            "unknown rule `unknown-keys` in a suppression, did you mean `unknown-key`?",
+        ),
         ('{"ignore": [""]}', "unknown rule `` in a suppression"),
         ('["DSC101"]', "expected an object with the key `ignore`"),
         ('{"ignroe": []}', "expected one of ignore, consumer, target, world-size"),

@@ -99,7 +99,7 @@ def lines(before: str, after: str) -> tuple[list[str], list[str]]:
 def test_only_the_lines_of_the_entry_change(operation: Operation, gone: list[str], come: list[str]) -> None:
     after = edited(JSONC, operation)
     assert lines(JSONC, after) == (gone, come)
-    assert read_text(after).readable("hjson")
+    assert read_text(after).is_readable("hjson")
 
 
 def test_a_section_that_loses_its_last_entry_stays_a_section() -> None:
@@ -151,7 +151,7 @@ def test_entries_are_added_in_the_manner_of_the_text() -> None:
 def test_yaml_keeps_its_lines(operation: Operation, gone: list[str], come: list[str]) -> None:
     after = edited(YAML, operation, format="yaml")
     assert lines(YAML, after) == (gone, come)
-    assert read_text(after, format="yaml").readable()
+    assert read_text(after, format="yaml").is_readable()
 
 
 @pytest.mark.parametrize(
@@ -288,12 +288,12 @@ def check(document: Document, operation: Operation) -> None:
     except (EditError, KeyError, IndexError, TypeError, AttributeError):
         return
     after = read_text(apply(text, made), format=document.format)
-    assert after.readable(), (text, operation, after.text)
+    assert after.is_readable(), (text, operation, after.text)
     assert is_equal(after.value(), expected), (text, operation, after.text)
     if isinstance(operation, Replace):
         return
     start, end = document.span(operation.path, "value" if isinstance(operation, Set) else "entry")
-    gone = document.located(operation.path)
+    gone = document.has_path(operation.path)
     around = [words for span, words in document.comments if not (gone and start <= span.start < end)]
     kept = Counter(words.strip() for _, words in after.comments)
     assert not Counter(words.strip() for words in around) - kept, (text, operation, after.text)
@@ -302,12 +302,12 @@ def check(document: Document, operation: Operation) -> None:
 @settings(max_examples=300, deadline=None)
 @given(st.data(), jsonc())
 def test_any_operation_on_json_with_comments(data: st.DataObject, document: Document) -> None:
-    assume(document.readable() and isinstance(document.value(), dict))
+    assume(document.is_readable() and isinstance(document.value(), dict))
     check(document, data.draw(operations(document)))
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.data(), yaml_texts())
 def test_any_operation_on_yaml(data: st.DataObject, document: Document) -> None:
-    assume(document.readable() and isinstance(document.value(), dict))
+    assume(document.is_readable() and isinstance(document.value(), dict))
     check(document, data.draw(operations(document)))

@@ -213,10 +213,10 @@ def _mended_by(rule: Rule, example: Example) -> str:
 
     def judge(document: Document) -> Report:
         report = check_document(document, target, world_size=example.world_size, consumer=example.consumer)
-        return report.replaced(diagnostics=tuple(found for found in report if found.code == rule.code))
+        return report.copy_with(diagnostics=tuple(found for found in report if found.code == rule.code))
 
     text = fix_document(read_text(example.text), judge, unsafe=True).text
-    return text if read_text(text).readable("json") else "null"
+    return text if read_text(text).is_readable("json") else "null"
 
 
 # -- anything at all ---------------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ def test_a_second_run_changes_nothing(text: str, unsafe: bool, release: str) -> 
         assert not Counter(words.strip() for _, words in read_text(text).comments) - kept
     document = read_text(text)
     # What a duplicate key hides is seen only once that is gone (`dsconfig.fix.verify.trial`).
-    if document.readable() and not any(problem.refused_by for problem in document.problems):
+    if document.is_readable() and not any(problem.rejected_by for problem in document.problems):
         new = Counter(found.code for found in once.report) - Counter(
             found.code for found in judge(read_text(text))
         )

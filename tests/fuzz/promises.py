@@ -195,7 +195,7 @@ def _fixed(given: Input, result: Result) -> None:
     if new == given.content:
         return
     before, after = _document(given, given.content), _document(given, new)
-    require(after.readable() or not before.readable(), "fixed into a text that cannot be read")
+    require(after.is_readable() or not before.is_readable(), "fixed into a text that cannot be read")
     if "run it again" not in result.out + result.err:
         require(run(given.argv).files[given.name] == new, "a second run fixes more")
 
@@ -209,7 +209,7 @@ def _migrate(given: Input, result: Result) -> None:
     if new is None:
         return
     before, after = _document(given, given.content), _document(given, new)
-    require(after.readable() or not before.readable(), "migrated into a text that cannot be read")
+    require(after.is_readable() or not before.is_readable(), "migrated into a text that cannot be read")
     if result.code == 0:
         require(not _refused(after, given), "nothing left to decide, and the release refuses it")
 

@@ -101,7 +101,7 @@ def idempotent(case: Written) -> Iterator[str]:
 @prop
 def no_new_finding(case: Written) -> Iterator[str]:
     """What is found after all fixes was there before, where the text could be read."""
-    if any(problem.refused_by for problem in case.document.problems):
+    if any(problem.rejected_by for problem in case.document.problems):
         return
     before = case.judge(case.document)
     for unsafe in (False, True):
@@ -121,7 +121,7 @@ def shown_fixes_hold(case: Written) -> Iterator[str]:
         after = case.again(apply(case.document.text, edits(case.document, found.fix)))
         if not is_equal(after.value(), apply_to_value(case.document.value(), found.fix.operations)):
             yield f"{found.code} {found.fix.title} does not say what it means:\n{after.text}"
-        textual = any(problem.refused_by for problem in case.document.problems)
+        textual = any(problem.rejected_by for problem in case.document.problems)
         if not textual and does_harm(report, case.judge(after), found.fix.operations):
             yield f"{found.code} {found.fix.title} brings something:\n{after.text}"
 

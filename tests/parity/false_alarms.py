@@ -91,7 +91,7 @@ def handed_over(document: Document, reader: Reader) -> dict[str, Any] | None:
     consumer = BY_NAME[reader.name]
     plain = reader.name == "deepspeed"
     data = document.value() if plain or document.format == "yaml" else document.value("json")
-    if not isinstance(data, dict) or not document.readable("hjson" if plain else "json"):
+    if not isinstance(data, dict) or not document.is_readable("hjson" if plain else "json"):
         return None
     data = deepcopy(data)
     try:

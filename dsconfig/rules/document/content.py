@@ -66,7 +66,7 @@ def root_not_an_object(ctx: Context) -> Iterator[Finding]:
     if ctx.is_config or ctx.is_job or any(problems(ctx, "empty")):
         return
     value = ctx.document.value(ctx.parser)
-    if ctx.document.readable(ctx.parser) and not is_binary(ctx):
+    if ctx.document.is_readable(ctx.parser) and not is_binary(ctx):
         yield ctx.at((), f"the config is {kind(value)}; DeepSpeed reads an object", help="write `{ … }`")
 
 
@@ -107,7 +107,7 @@ def beyond_limits(ctx: Context) -> Iterator[Finding]:
             problem,
             says(problem),
             help=_SHRINK[problem.kind],
-            effect="rejected" if ctx.parser in problem.refused_by else "altered",
+            effect="rejected" if ctx.parser in problem.rejected_by else "altered",
         )
 
 

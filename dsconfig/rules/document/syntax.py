@@ -105,7 +105,7 @@ def syntax_error(ctx: Context) -> Iterator[Finding]:
     refused = (
         problem
         for problem in ctx.document.problems
-        if ctx.parser in problem.refused_by and problem.kind not in OWN | BEYOND
+        if ctx.parser in problem.rejected_by and problem.kind not in OWN | BEYOND
     )
     for group in groups(refused):
         yield ctx.spot(
@@ -154,7 +154,7 @@ def _end(ctx: Context, bracket: Problem) -> Span:
 
 def _help(ctx: Context, group: list[Problem]) -> str | None:
     advice = _advice(group)
-    if "hjson" in group[0].refused_by or "yaml" in group[0].refused_by:
+    if "hjson" in group[0].rejected_by or "yaml" in group[0].rejected_by:
         return advice
     if ctx.consumer == "deepspeed":
         return "upgrade to DeepSpeed 0.8.1 or later, or write strict JSON"
@@ -225,9 +225,9 @@ def only_hjson(ctx: Context) -> Iterator[Finding]:
     """
     if ctx.parser != "hjson" or not ctx.is_config:
         return
-    odd = [p for p in ctx.document.problems if p.refused_by == {"json"} and p.kind not in OWN | BEYOND]
+    odd = [p for p in ctx.document.problems if p.rejected_by == {"json"} and p.kind not in OWN | BEYOND]
     found = list(causes(odd))
-    if found and ctx.document.readable("hjson"):
+    if found and ctx.document.is_readable("hjson"):
         kinds = list(dict.fromkeys(KINDS[problem.kind].split(";")[0] for problem in found))
         more = f" ({len(found)} places)" if len(found) > 1 else ""
         yield ctx.spot(
@@ -285,7 +285,7 @@ def _cause(problem: Problem, number: int) -> object:
         return "a word of Python"
     if closer(problem):
         return "an open bracket"
-    return problem.kind if problem.refused_by == {"json"} else number
+    return problem.kind if problem.rejected_by == {"json"} else number
 
 
 def causes(found: list[Problem]) -> Iterator[Problem]:
@@ -341,7 +341,7 @@ def repaired(document: Document, problem: Problem) -> Fix | None:
 def _in_json(document: Document, problem: Problem, word: str) -> Fix:
     """The word as JSON writes it. Where Hjson reads the text, it reads a string: a value is changed."""
     start = problem.span.start
-    if document.readable():
+    if document.is_readable():
         return Fix(f"write `{word}`", (Set(problem.path, json.loads(word)),), safe=True)
     return _replacement(f"write `{word}`", start, start + len(python_word(problem)), word)
 
