@@ -18,7 +18,7 @@ SPAN = Interval(NUMBERS["0.9.0"], NUMBERS["0.14.5"])
 
 def context(release: str) -> Context:
     seen = Context(Source(read_dict({}), "deepspeed", None), NUMBERS[release])
-    seen.alike = EVERY_RELEASE
+    seen.equivalent = EVERY_RELEASE
     return seen
 
 
@@ -63,17 +63,17 @@ def test_whoever_asks_hears_the_same_in_all_releases_that_are_alike(question: st
     ask, seen = ASKED[question], context(release)
     answer = ask(seen)
     for other, number in NUMBERS.items():
-        if number in seen.alike:
+        if number in seen.equivalent:
             assert ask(context(other)) == answer
 
 
 def test_a_dependence_can_be_said_without_asking() -> None:
     seen = context("0.18.0")
     seen.depends_on("0.17.0", "0.19.3")
-    assert seen.alike == Interval(NUMBERS["0.17.0"], NUMBERS["0.19.3"] - 1)
+    assert seen.equivalent == Interval(NUMBERS["0.17.0"], NUMBERS["0.19.3"] - 1)
     seen = context("0.19.3")
     seen.depends_on("0.17.0", "0.19.3")
-    assert seen.alike == Interval(NUMBERS["0.19.3"], NEVER)
+    assert seen.equivalent == Interval(NUMBERS["0.19.3"], NEVER)
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,12 @@ def read_into(
     if isinstance(source, Mapping):
         source = written(source)
     report = told = check(source, **options._asdict())
-    if fields_only and report.why_not_config and report.document is not None and may_be_config(report.document):
+    if (
+        fields_only
+        and report.why_not_config
+        and report.document is not None
+        and may_be_config(report.document)
+    ):
         # Most of its keys are nobody's, as they may be in a file that `to_file` has written.
         data = report.document.value()
         report = check(data, **options._asdict()) if isinstance(data, dict) else report

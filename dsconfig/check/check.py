@@ -274,19 +274,19 @@ def world_sizes(context: Context) -> tuple[int, ...] | None:
 
 def notes(document: Document, newest: Outcome, reader: Reader, *, is_truncated: bool) -> tuple[str, ...]:
     """Return the notes on the file as a whole."""
-    limit = f"{newest.context.most:,}"
+    limit = f"{newest.context.max_findings:,}"
     truncation = (
         f"{document.name}: only the first {limit} diagnostics of each rule are listed; there are more"
     )
-    remarks = (f"{document.name}: {remark}" for remark in newest.context.remarks)
+    remarks = (f"{document.name}: {remark}" for remark in newest.context.notes)
     return (*_unresolved_note(document, newest, reader), *remarks, *([truncation] if is_truncated else []))
 
 
 def _unresolved_note(document: Document, newest: Outcome, reader: Reader) -> tuple[str, ...]:
     """Say how many values stay "auto" because plain DeepSpeed does not resolve them."""
-    if reader.name != "deepspeed" or not newest.autos:
+    if reader.name != "deepspeed" or not newest.unresolved_autos:
         return ()
-    values = "1 value is" if newest.autos == 1 else f"{newest.autos} values are"
+    values = "1 value is" if newest.unresolved_autos == 1 else f"{newest.unresolved_autos} values are"
     advice = "if one of them loads the file, check with --consumer transformers"
     return (f'{document.name}: {values} "auto", which only Transformers or Accelerate resolve: {advice}',)
 
@@ -308,7 +308,7 @@ def common_to_all_consumers(
     for other in reader.others:
         # The training arguments come from the launch command of the assumed consumer.
         others_diagnostics = diagnostics(
-            source.document, merge_releases(source._replace(consumer=other, given=None), releases)[0]
+            source.document, merge_releases(source._replace(consumer=other, arguments=None), releases)[0]
         )
         same = {(each.code, each.path) for each in others_diagnostics}
         errors = {each.path for each in others_diagnostics if each.severity == "error"}
@@ -352,10 +352,10 @@ def merge_releases(source: Source, releases: tuple[str, ...]) -> tuple[list[Merg
     while remaining:  # one evaluation covers all neighboring releases in `outcome.alike`
         outcome = evaluate(source, NUMBERS[remaining[-1]], text_findings)
         alike = [remaining.pop()]
-        while remaining and NUMBERS[remaining[-1]] in outcome.alike:
+        while remaining and NUMBERS[remaining[-1]] in outcome.equivalent:
             alike.append(remaining.pop())
         newest = newest or outcome
-        is_truncated = is_truncated or outcome.context.cut
+        is_truncated = is_truncated or outcome.context.is_truncated
         for rule, finding in outcome.findings:
             _add(merged_findings, rule, finding, alike)
     assert newest is not None
@@ -419,7 +419,7 @@ def _related(document: Document, finding: Finding) -> tuple[Related, ...]:
         for text, path in finding.related
         if _exists(document, path)
     )
-    in_text = (Related(text, finding.path, location(document, span)) for text, span in finding.places)
+    in_text = (Related(text, finding.path, location(document, span)) for text, span in finding.related_spans)
     return (*by_path, *in_text)
 
 

@@ -233,7 +233,9 @@ def in_force(args: argparse.Namespace, document: Document, located: LocatedConfi
     # The verb itself opens the model that is asked for.
     known = model_and_host_layers(asked._replace(model=None), said)
     asked = asked._replace(world_size=args.world_size, training_args=None)  # the verb itself fills in
-    return build_job(located or locate(document), *job_layers(asked, said, target, explicit_reader(asked, said), known))
+    return build_job(
+        located or locate(document), *job_layers(asked, said, target, explicit_reader(asked, said), known)
+    )
 
 
 def schema_choice(args: argparse.Namespace) -> tuple[Target, str | None]:

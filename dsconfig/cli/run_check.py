@@ -51,7 +51,9 @@ class Checker:
 
         found: dict[str, str] = {}
         # A hook names whatever is committed: those are no files that somebody means.
-        register_named_paths(each for each in paths if not self.options.overrides.force_exclude or os.path.isdir(each))
+        register_named_paths(
+            each for each in paths if not self.options.overrides.force_exclude or os.path.isdir(each)
+        )
         if self.options.overrides.verbose:
             note(f"settings: {self.options.settings.where}")
         for path in paths:

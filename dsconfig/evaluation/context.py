@@ -55,20 +55,20 @@ class Finding(NamedTuple):
     fix: Fix | None = None
     span: Span | None = None
     """The exact location, if the path does not give it."""
-    places: tuple[tuple[str, Span], ...] = ()
+    related_spans: tuple[tuple[str, Span], ...] = ()
     """Related locations in the text that have no path."""
-    lacks: KeyPath | None = None
+    missing: KeyPath | None = None
     """The missing key, if the finding is about its absence."""
-    means: tuple[KeyPath, ...] = ()
+    typo_of: tuple[KeyPath, ...] = ()
     """The keys for which this is a typo or a misplaced spelling."""
 
-    def lacking(self, path: KeyPath) -> Finding:
+    def about_missing(self, path: KeyPath) -> Finding:
         """State that it is about the absence of a key; a finding on a typo of that key replaces it."""
-        return self._replace(lacks=path)
+        return self._replace(missing=path)
 
-    def meaning(self, *paths: KeyPath) -> Finding:
+    def as_typo_of(self, *paths: KeyPath) -> Finding:
         """State that the reported key is a typo or misplaced spelling of one of these keys."""
-        return self._replace(means=paths)
+        return self._replace(typo_of=paths)
 
 
 @cache
@@ -85,11 +85,11 @@ class Source(NamedTuple):
     world_size: int | None
     target: Interval | None = None
     """The first to the last release of the target; None: just the evaluated release."""
-    given: Given | None = None
+    arguments: Given | None = None
     """The training arguments of the job that loads the config, where they are known."""
-    known: Known = NOTHING
+    facts: Known = NOTHING
     """Other facts about the run: model, hosts, parallelism."""
-    holds: RootKind = "config"
+    root_kind: RootKind = "config"
     """The kind of root; of a launch file only the reference to its config is checked."""
     overwrite: Callable[[str, Json], Overwrite | None] | None = None
     """Return how a program of the repository overwrites a key, by dotted path and config; None: no program was read."""
@@ -100,43 +100,43 @@ class Context:
 
     def __init__(self, source: Source, release: int) -> None:
         self.document = source.document
-        self.elastic = source.consumer == ELASTIC
+        self.is_elastic = source.consumer == ELASTIC
         """Whether `dsconfig elastic run` loads it: without the `elasticity` block, with the planned batch."""
         name, self.version = parted(source.consumer)
         """The version of the consumer; None: the newest."""
-        self.consumer = "deepspeed" if self.elastic else name
+        self.consumer = "deepspeed" if self.is_elastic else name
         self.world_size = source.world_size
-        self.known, self.remarks = source.known, dict[str, None]()
+        self.facts, self.notes = source.facts, dict[str, None]()
         """Facts about the run, and notes that rules make about missing ones, each once."""
         self.release = release
         self.target = source.target or Interval(release, release)
         """The first to the last release of the target; contains the evaluated one."""
-        self.alike = EVERY_RELEASE
+        self.equivalent = EVERY_RELEASE
         """Releases for which every question asked so far has the same answer."""
-        self.most = MAX_FINDINGS if self.target.first == self.target.last else MAX_FINDINGS_OF_RANGE
-        self.cut = False
+        self.max_findings = MAX_FINDINGS if self.target.first == self.target.last else MAX_FINDINGS_OF_RANGE
+        self.is_truncated = False
         """Whether there are more findings than are listed."""
         self.parser: Parser = self._parser()
-        self._holds, self._overwrite = source.holds, source.overwrite
+        self._root_kind, self._overwrite = source.root_kind, source.overwrite
         # DeepSpeed switched from json to Hjson in 0.8.1, so that findings about the text differ there.
-        self.reading = self.alike
+        self.same_parser = self.equivalent
         data = source.document.value(self.parser)
         # hjson reads an empty text as `{}`, but it is no config that a user wrote (rule `empty-document`).
         empty = any(problem.kind == "empty" for problem in source.document.problems)
-        self.is_job = source.holds in ("job", "script")
+        self.is_job = source.root_kind in ("job", "script")
         """Whether only the reference to the config is checked, as in a launch script."""
-        self.is_launch = source.holds == "launch file"
+        self.is_launch = source.root_kind == "launch file"
         self.is_config = isinstance(data, dict) and not empty and not self.is_job
         self.data: JsonObject = data if isinstance(data, dict) else {}
-        given = source.given
-        self.job = given and fill_from_arguments(
-            self.data, self.spec, self.world_size, given, self.known.parallelism.of("sequence")
+        given = source.arguments
+        self.filled = given and fill_from_arguments(
+            self.data, self.spec, self.world_size, given, self.facts.parallelism.of("sequence")
         )
         """The config after the job's arguments resolve its "auto" values, and their mismatches."""
-        self.data = self.data if self.job is None else self.job.data
-        self.whole = self.data
+        self.data = self.data if self.filled is None else self.filled.data
+        self.original_data = self.data
         """The config before `dsconfig elastic run` removes what it handles itself."""
-        if self.elastic:
+        if self.is_elastic:
             self.data = {key: value for key, value in self.data.items() if key not in _HANDED_OVER}
         self._keys: dict[str, KeyView | None] = {}
         self._facts: dict[Callable[[Context], object], object] = {}
@@ -152,8 +152,8 @@ class Context:
 
     def _unknown_to_elastic(self) -> Iterator[UnknownKey]:
         """Yield the unknown keys of an `elasticity` block that `dsconfig elastic run` reads."""
-        block = self.whole.get("elasticity")
-        if self.elastic and isinstance(block, dict):
+        block = self.original_data.get("elasticity")
+        if self.is_elastic and isinstance(block, dict):
             # The last DeepSpeed release with an elasticity schema: 0.19.8 removed `deepspeed/elasticity`.
             section = view("Elasticity", _number("0.19.7"))
             keys = section.keys
@@ -164,10 +164,10 @@ class Context:
     @property
     def overwritten(self) -> frozenset[str]:
         """Top-level keys that the consumer always overwrites."""
-        return _OVERWRITTEN if self.plugged else frozenset()
+        return _OVERWRITTEN if self.uses_plugin else frozenset()
 
     @property
-    def plugged(self) -> bool:
+    def uses_plugin(self) -> bool:
         """Whether Accelerate's `DeepSpeedPlugin` processes the config."""
         return self.consumer in HUGGING_FACE and does("plugin", self.consumer, self.version)
 
@@ -184,7 +184,7 @@ class Context:
             return "json"
         return "hjson" if self.since("0.8.1") else "json"
 
-    def once(self, compute: Callable[[Context], Computed]) -> Computed:
+    def cached(self, compute: Callable[[Context], Computed]) -> Computed:
         """Compute something once per context, and share the result between rules."""
         if compute not in self._facts:
             self._facts[compute] = compute(self)
@@ -194,14 +194,14 @@ class Context:
     def root(self) -> RootKind:
         """The kind of the root."""
         if self.is_job:
-            return self._holds
+            return self._root_kind
         return "launch file" if self.is_launch else "config" if self.is_config else "text"
 
     @property
     def from_file(self) -> bool:
         """Whether DeepSpeed itself opens the file; else a script or the consumer passes it a dict."""
         document = self.document
-        is_dict = document.is_data or document.embedded_at is not None or self.elastic
+        is_dict = document.is_data or document.embedded_at is not None or self.is_elastic
         return self.consumer == "deepspeed" and document.format == "json" and not is_dict
 
     # Releases
@@ -216,13 +216,13 @@ class Context:
         """Whether the evaluated release is this one or a later one."""
         # Every comparison narrows `alike`: beyond the border the answer, and so the outcome, may differ.
         boundary = _number(release)
-        first, last = self.alike
+        first, last = self.equivalent
         if self.release >= boundary:
             if boundary > first:
-                self.alike = Interval(boundary, last)
+                self.equivalent = Interval(boundary, last)
             return True
         if boundary <= last:
-            self.alike = Interval(first, boundary - 1)
+            self.equivalent = Interval(first, boundary - 1)
         return False
 
     def before(self, release: str) -> bool:
@@ -232,7 +232,7 @@ class Context:
     def between(self, first: str, last: str) -> bool:
         """Whether the evaluated release lies in the interval, both ends included."""
         interval = Interval(_number(first), _number(last))
-        self.alike = self.alike.meet(interval.side(self.release))
+        self.equivalent = self.equivalent.meet(interval.side(self.release))
         return self.release in interval
 
     def depends_on(self, *releases: str) -> None:
@@ -242,10 +242,10 @@ class Context:
 
     # What the file says
 
-    def written(self, path: str) -> Json:
+    def raw(self, path: str) -> Json:
         """Return the value in the file, under any alias of the key; MISSING if absent."""
         value: Json = self.data
-        for part in self.place(path) if self.walk.spelled else split_path(path):
+        for part in self.written_path(path) if self.walk.aliases else split_path(path):
             if not isinstance(value, dict) or part not in value:
                 return MISSING
             value = value[part]
@@ -254,16 +254,16 @@ class Context:
     def has(self, path: str) -> bool:
         """Whether the file contains the key, whatever its value."""
         value: Json = self.data
-        for part in self.place(path) if self.walk.spelled else split_path(path):
+        for part in self.written_path(path) if self.walk.aliases else split_path(path):
             if not isinstance(value, dict) or part not in value:
                 return False
             value = value[part]
         return True
 
-    def place(self, path: str) -> KeyPath:
+    def written_path(self, path: str) -> KeyPath:
         """Return the path as the file spells it: aliases instead of canonical names."""
         parts: KeyPath = split_path(path)
-        aliases = self.walk.spelled
+        aliases = self.walk.aliases
         for length in range(len(parts), 0, -1) if aliases else ():
             if parts[:length] in aliases:
                 return (*aliases[parts[:length]], *parts[length:])
@@ -279,7 +279,7 @@ class Context:
         change = None if self._overwrite is None else self._overwrite(path, self.data)
         if change is not None:
             note = f"{change.place} sets `{path}` before DeepSpeed starts, so its value in the file is not checked"
-            self.remarks[note] = None
+            self.notes[note] = None
         return change
 
     # How the release interprets it
@@ -301,7 +301,7 @@ class Context:
             raise SkipRule
         return current
 
-    def on(self, path: str) -> bool:
+    def is_on(self, path: str) -> bool:
         """Whether the effective value is true for Python; DeepSpeed tests most switches with `if`."""
         return bool(self.value(path))
 
@@ -319,9 +319,9 @@ class Context:
             return key
 
     def _find(self, path: str) -> KeyView | None:
-        is_elastic = self.elastic and path.startswith("elasticity")
+        is_elastic = self.is_elastic and path.startswith("elasticity")
         key, releases = find(path, _number("0.19.7") if is_elastic else self.release)
-        self.alike = self.alike.meet(releases)
+        self.equivalent = self.equivalent.meet(releases)
         return key
 
     def section(self, path: str) -> SectionView | None:
@@ -354,7 +354,7 @@ class Context:
             fix,
         )
 
-    def spot(
+    def at_problem(
         self,
         problem: Problem,
         message: str,
@@ -366,10 +366,12 @@ class Context:
     ) -> Finding:
         """Build a finding at the location of a problem in the text."""
         parsed_effect, others = Effect(effect) if effect else None, tuple(places)
-        return Finding(message, problem.path, help, parsed_effect, fix=fix, span=problem.span, places=others)
+        return Finding(
+            message, problem.path, help, parsed_effect, fix=fix, span=problem.span, related_spans=others
+        )
 
     def _path(self, path: str | KeyPath) -> KeyPath:
-        return self.place(path) if isinstance(path, str) and path else tuple(path)
+        return self.written_path(path) if isinstance(path, str) and path else tuple(path)
 
 
 @cache
@@ -386,12 +388,12 @@ class FilledConfig(NamedTuple):
     data: JsonObject
     filled: tuple[Filled, ...]
     mismatches: tuple[Mismatch, ...]
-    refused: tuple[Message, ...]
-    added: frozenset[str] = frozenset()
+    rejected: tuple[Message, ...]
+    added_keys: frozenset[str] = frozenset()
     """Top-level keys that the program of the job adds."""
     has_flags: bool = False
     """Whether the arguments are command-line flags rather than keys of a launch file."""
-    spelled: Mapping[str, str] = MappingProxyType({})
+    argument_names: Mapping[str, str] = MappingProxyType({})
     """Arguments that the launch file names differently: the Trainer's name to its own."""
     precisions: frozenset[str] = frozenset()
     """Which of the switches `fp16` and `bf16` the launch file sets."""
@@ -438,6 +440,6 @@ def fill_from_arguments(
         tuple(filling.mismatches),
         refused,
         has_flags=given.has_flags,
-        spelled=given.spelled,
+        argument_names=given.spelled,
         precisions=frozenset(name for name in ("fp16", "bf16") if arguments_now.arguments.get(name) is True),
     )

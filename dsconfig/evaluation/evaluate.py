@@ -25,11 +25,11 @@ class Outcome(NamedTuple):
     """The findings of one evaluation."""
 
     findings: tuple[tuple[Rule, Finding], ...]
-    alike: Interval
+    equivalent: Interval
     """Releases for which the findings are the same."""
     context: Context
     """The context that the rules ran in."""
-    autos: int = 0
+    unresolved_autos: int = 0
     """The number of "auto" values that this consumer does not resolve, but another one would."""
 
 
@@ -49,7 +49,7 @@ def evaluate(source: Source, release: int, text_findings: TextFindings | None = 
         {} if text_findings is None else text_findings,
     )
     for rule in rules:
-        if rule.asks is None or not present_paths.isdisjoint(rule.asks):
+        if rule.triggers is None or not present_paths.isdisjoint(rule.triggers):
             is_text_rule = rule.reads in ("text", "launch file", "job")
             results = _text_findings(rule, context, cache) if is_text_rule else _findings(rule, context)
             if results:
@@ -57,14 +57,14 @@ def evaluate(source: Source, release: int, text_findings: TextFindings | None = 
     if context.is_launch and not any(finding.effect is Effect.REJECTED for _, finding in findings):
         block_outcome = _block_outcome(context, release)
         findings += block_outcome.findings
-        alike = alike.meet(block_outcome.alike)
+        alike = alike.meet(block_outcome.equivalent)
     return Outcome(
         tuple(one_per_cause(context, findings)),
-        alike.meet(context.alike).meet(context.walk.alike),
+        alike.meet(context.equivalent).meet(context.walk.equivalent),
         context,
         sum(
             1
-            for entry in context.walk.autos
+            for entry in context.walk.unresolved_autos
             if entry.key.info.fills and context.overwrite(dotted(entry.path)) is None
         ),
     )
@@ -74,7 +74,7 @@ def _is_overwritten(context: Context, rule: Rule, finding: Finding) -> bool:
     """Whether a finding is about a value that a program of the repository replaces."""
     if not context.is_watched or context.root != "config" or rule.reads != "config":
         return False
-    path = finding.lacks or finding.path
+    path = finding.missing or finding.path
     if not path or path == ("$dsconfig",) or not all(isinstance(part, str) for part in path):
         return False
     return context.overwrite(dotted(path)) is not None
@@ -86,7 +86,7 @@ def _block_outcome(context: Context, release: int) -> Outcome:
     if config is None:
         return Outcome((), EVERY_RELEASE, context)
     outcome = evaluate(
-        Source(read_dict(config), context.spec, context.world_size, known=context.known), release
+        Source(read_dict(config), context.spec, context.world_size, facts=context.facts), release
     )
     findings = []
     for rule, finding in outcome.findings:
@@ -95,7 +95,7 @@ def _block_outcome(context: Context, release: int) -> Outcome:
             config, finding.path
         ):  # keys that Accelerate adds have rules of their own
             findings.append((rule, finding._replace(path=path_in_block, related=(), fix=None, span=None)))
-    return Outcome(tuple(findings), outcome.alike, context)
+    return Outcome(tuple(findings), outcome.equivalent, context)
 
 
 def _contains(value: Json, path: KeyPath) -> bool:
@@ -123,12 +123,12 @@ def _text_findings(rule: Rule, context: Context, cache: TextFindings) -> tuple[F
     cached = cache.setdefault(rule.code, [])
     for alike, findings in cached:
         if context.release in alike:
-            context.alike = context.alike.meet(alike)
+            context.equivalent = context.equivalent.meet(alike)
             return findings
-    alike_before, context.alike = context.alike, context.reading
+    alike_before, context.equivalent = context.equivalent, context.same_parser
     findings = tuple(_findings(rule, context))
-    cached.append((context.alike, findings))
-    context.alike = alike_before.meet(context.alike)
+    cached.append((context.equivalent, findings))
+    context.equivalent = alike_before.meet(context.equivalent)
     return findings
 
 
@@ -143,10 +143,10 @@ def _findings(rule: Rule, context: Context) -> list[Finding]:
         for finding in declared.check(context):
             effect = finding.effect or rule.effect
             counts[effect] = counts.get(effect, 0) + 1
-            if counts[effect] <= context.most:
+            if counts[effect] <= context.max_findings:
                 kept.append(_shortened(finding if finding.effect else finding._replace(effect=effect)))
             else:
-                context.cut = True
+                context.is_truncated = True
     except SkipRule:
         pass
     return kept
@@ -193,7 +193,7 @@ def _boundaries() -> tuple[int, ...]:
 
 # Which rules can be skipped: a rule whose triggers are all absent finds nothing (dsconfig/rules/_index.py).
 
-EVENTS = ("unknown", "refused", "coerced", "autos", "doubles", "deprecated", "unread")
+EVENTS = ("unknown", "rejected", "coerced", "unresolved_autos", "duplicate_aliases", "deprecated", "unused")
 """Attributes of a walk that can trigger a rule."""
 
 PathsByKey: TypeAlias = "Mapping[str, tuple[str, ...]]"
@@ -204,7 +204,7 @@ PathsByKey: TypeAlias = "Mapping[str, tuple[str, ...]]"
 def triggers_of(rules: tuple[Rule, ...]) -> PathsByKey:
     """Return the triggers of these rules."""
     by_top: dict[str, list[str]] = {}
-    for path in sorted({path for rule in rules for path in rule.asks or ()}):
+    for path in sorted({path for rule in rules for path in rule.triggers or ()}):
         by_top.setdefault(split_path(path)[0], []).append(path)
     return {top: tuple(paths) for top, paths in by_top.items()}
 
@@ -214,7 +214,7 @@ def present_triggers(context: Context, paths: PathsByKey) -> frozenset[str]:
 
     Names in angle brackets are triggers that are no keys: events of the walk, and properties of the job.
     """
-    walk, data, spelled = context.walk, context.data, context.walk.spelled
+    walk, data, spelled = context.walk, context.data, context.walk.aliases
     # Hot path of a clean check: a lookup per top-level key of the config, not per trigger.
     tops = {*data, *walk.values, *(str(path[0]) for path in spelled)}
     triggers = set()
@@ -239,12 +239,12 @@ def present_triggers(context: Context, paths: PathsByKey) -> frozenset[str]:
 
 def _job_triggers(context: Context) -> dict[str, bool]:
     """Return the properties of the job that can trigger a rule."""
-    facts = context.known
+    facts = context.facts
     return {
-        "elastic": context.elastic,
+        "elastic": context.is_elastic,
         "file": context.from_file,
-        "job": context.job is not None,
-        "known": bool(facts.model or facts.host_memory or facts.parallelism.degrees),
+        "job": context.filled is not None,
+        "facts": bool(facts.model or facts.host_memory or facts.parallelism.degrees),
         "no config": not context.is_config,
         "problems": bool(context.document.problems),
         "range": context.target.first != context.target.last,
@@ -269,9 +269,9 @@ def one_per_cause(context: Context, findings: list[Found]) -> list[Found]:
 
 def _is_about_filled_value(context: Context, finding: Finding) -> bool:
     """Whether it is a mild finding on a value that the job fills in: the file says "auto" there."""
-    if context.job is None or finding.effect not in (Effect.ALTERED, Effect.WASTEFUL):
+    if context.filled is None or finding.effect not in (Effect.ALTERED, Effect.WASTEFUL):
         return False
-    return any(finding.path == tuple(each.key.split(".")) for each in context.job.filled)
+    return any(finding.path == tuple(each.key.split(".")) for each in context.filled.filled)
 
 
 def _template_alone(context: Context, findings: list[Found]) -> Iterator[Found]:
@@ -291,16 +291,16 @@ def _without_consequences(findings: list[Found]) -> list[Found]:
 
     A finding that stays for the verdict loses its fix, which would write the key beside its misspelling.
     """
-    causes = {path: finding for _, finding in findings for path in finding.means}
+    causes = {path: finding for _, finding in findings for path in finding.typo_of}
 
     def follows(finding: Finding) -> bool:
-        cause = causes.get(finding.lacks) if finding.lacks else None
+        cause = causes.get(finding.missing) if finding.missing else None
         if cause is None:
             return False
         return finding.effect not in _SEVERE or cause.effect in (Effect.REJECTED, finding.effect)
 
     return [
-        (rule, finding._replace(fix=None) if finding.lacks in causes else finding)
+        (rule, finding._replace(fix=None) if finding.missing in causes else finding)
         for rule, finding in findings
         if not follows(finding)
     ]

@@ -25,27 +25,27 @@ class Walk:
         self.release, self.consumer = release, consumer
         self.unfilled = unfilled
         """Keys that this version of the consumer does not fill yet."""
-        self.alike: Interval = EVERY_RELEASE
+        self.equivalent: Interval = EVERY_RELEASE
         """Releases for which the walk has the same outcome."""
         self.unknown: list[UnknownKey] = []
-        self.refused: list[Refusal] = []
+        self.rejected: list[Rejection] = []
         self.coerced: list[Coercion] = []
-        self.autos: list[KnownKey] = []
+        self.unresolved_autos: list[KnownKey] = []
         """Unresolved "auto" values."""
-        self.doubles: list[KnownKey] = []
+        self.duplicate_aliases: list[KnownKey] = []
         """Aliases of a key that the file also contains under another name."""
         self.deprecated: list[KnownKey] = []
-        self.unread: list[KnownKey] = []
+        self.unused: list[KnownKey] = []
         """Keys that DeepSpeed accepts and never uses."""
         self.values: JsonObject = {}
         """Effective values, nested by canonical names."""
-        self.spelled: dict[KeyPath, KeyPath] = {}
+        self.aliases: dict[KeyPath, KeyPath] = {}
         """Paths of keys under an alias, by their canonical paths."""
 
     def view(self, name: str) -> SectionView:
         """Return the section of this release, and narrow the releases that share the outcome."""
         section = view(name, self.release)
-        self.alike = self.alike.meet(section.releases)
+        self.equivalent = self.equivalent.meet(section.releases)
         return section
 
     def section(self, name: str, data: JsonObject, path: KeyPath, canonical: KeyPath) -> JsonObject:
@@ -74,10 +74,10 @@ class Walk:
             if effective is _ABSENT:
                 continue
             if key.info.name in values:
-                alias = source if source != target else self.spelled.get(target, source)
-                self.doubles.append(KnownKey(alias, section, key, value))
+                alias = source if source != target else self.aliases.get(target, source)
+                self.duplicate_aliases.append(KnownKey(alias, section, key, value))
             if source != target:
-                self.spelled[target] = source
+                self.aliases[target] = source
             values[key.info.name] = effective
         return values
 
@@ -86,7 +86,7 @@ class Walk:
         section_type = type_named(section.name, data.get("type"))
         if section_type is None:
             return section
-        self.alike = self.alike.meet(section_type.releases.side(self.release))
+        self.equivalent = self.equivalent.meet(section_type.releases.side(self.release))
         if self.release not in section_type.releases or section_type.params is None:
             return section
         key = section.keys["params"]._replace(type=("section", section_type.params))
@@ -96,14 +96,14 @@ class Walk:
         _, section, key, value = entry
         info = key.info
         if "unread" in info.flags:
-            self.unread.append(entry)
+            self.unused.append(entry)
         elif info.deprecated <= self.release:
             self.deprecated.append(entry)
         if value == "auto" and isinstance(value, str):
             if self.consumer in info.fills and ".".join(map(str, canonical)) not in self.unfilled:
                 return UNREADABLE
             if "auto_is_value" not in info.flags and (section.drops_auto or not _takes_auto(key.type)):
-                self.autos.append(entry)
+                self.unresolved_autos.append(entry)
                 if section.drops_auto:
                     return _ABSENT
         return self._read(entry, canonical)
@@ -119,7 +119,7 @@ class Walk:
             return value
         verdict = read(key.type, value, section.dialect)
         if isinstance(verdict, Rejected):
-            self.refused.append(Refusal(*entry, verdict))
+            self.rejected.append(Rejection(*entry, verdict))
             return value if section.dialect == "hand" else UNREADABLE
         if isinstance(verdict, Coerced):
             self.coerced.append(Coercion(*entry, verdict))
@@ -128,7 +128,7 @@ class Walk:
                 return self.section(child, verdict.value, path, canonical)
             # `get_scalar_param` (runtime/config_utils.py) converts nothing: the code uses the value as it is.
             value = value if section.dialect == "hand" else verdict.value
-        return self._within(key.type, value, path, canonical)
+        return self._nested(key.type, value, path, canonical)
 
     def _misshapen(self, entry: KnownKey, child: str, canonical: KeyPath) -> Json:
         """Read a section that is no object, in code that opens it without validation."""
@@ -137,10 +137,10 @@ class Walk:
             as_object = as_mapping(value) if "mapping" in key.takes else None
             return value if as_object is None else self.section(child, as_object, path, canonical)
         verdict = Rejected("null" if value is None else "type", key.type, value)
-        self.refused.append(Refusal(*entry, verdict))
+        self.rejected.append(Rejection(*entry, verdict))
         return UNREADABLE
 
-    def _within(self, spec: Spec, value: Json, path: KeyPath, canonical: KeyPath) -> Json:
+    def _nested(self, spec: Spec, value: Json, path: KeyPath, canonical: KeyPath) -> Json:
         """Walk the sections inside lists and maps."""
         if spec[0] == "union":
             spec = next((arm for arm in spec[1:] if arm[0] in ("list", "map")), spec)
@@ -157,7 +157,7 @@ class Walk:
     def _member(self, spec: Spec, child: str | None, value: Json, path: KeyPath, canonical: KeyPath) -> Json:
         if child is not None and isinstance(value, dict):
             return self.section(child, value, path, canonical)
-        return self._within(spec, value, path, canonical)
+        return self._nested(spec, value, path, canonical)
 
 
 _ABSENT = object()
@@ -200,7 +200,7 @@ class KnownKey(NamedTuple):
     value: Json
 
 
-class Refusal(NamedTuple):
+class Rejection(NamedTuple):
     """A value that the release rejects."""
 
     path: KeyPath
@@ -210,7 +210,7 @@ class Refusal(NamedTuple):
     verdict: Rejected
 
     @property
-    def place(self) -> KeyPath:
+    def rejected_path(self) -> KeyPath:
         """The path of the rejected part: the value itself, or an element inside."""
         return (*self.path, *self.verdict.at)
 

@@ -69,7 +69,7 @@ class Rule(NamedTuple):
     """Whether the rule looks at a value's type alone, and gives way to more specific rules."""
     reads: Subject
     module: str
-    asks: tuple[str, ...] | None
+    triggers: tuple[str, ...] | None
     """Triggers: without any of these the rule finds nothing. None: unknown, the rule always runs."""
     releases: Interval
     """The releases from `since` to `until`."""

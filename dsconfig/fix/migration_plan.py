@@ -83,7 +83,7 @@ class Transition:
             is_read = self.meaning.ignored_parent(diagnostic.path) is None
             return diagnostic if is_read and not only_removes(diagnostic) else None
         if diagnostic.effect is Effect.ALTERED and diagnostic.path in self.meaning.converted:
-            converted = context.once(converted_values).get(diagnostic.path)
+            converted = context.cached(converted_values).get(diagnostic.path)
             if not is_equal(converted, self.meaning.converted[diagnostic.path]):
                 return diagnostic._replace(fix=self.meaning.fix(diagnostic, context.data, dropped))
         return None
@@ -232,7 +232,7 @@ def at(data: Json, path: KeyPath) -> Json:
 
 
 def _leaves(context: Context, read: dict[KeyPath, Json]) -> Iterator[tuple[KeyPath, KeyPath, Json]]:
-    aliases = context.walk.spelled
+    aliases = context.walk.aliases
     todo: list[tuple[KeyPath, KeyPath, Json]] = [((), (), context.walk.values)]
     while todo:
         path, written, value = todo.pop()

@@ -264,7 +264,9 @@ def _editable(job: LaunchJob) -> EditableConfig | None:
     place = _embedding(job, config)
     if place is None:
         return None
-    text = job.launch.text[place.span.start : place.span.end] if config.embedded_at is not None else config.text
+    text = (
+        job.launch.text[place.span.start : place.span.end] if config.embedded_at is not None else config.text
+    )
     # A name that ends as a script's does would make a script of it.
     name = config.name if job.launch.name.endswith(SCRIPTS) else job.launch.name
     alone = read_text(text, name, "yaml" if config.format == "yaml" else "json")

@@ -71,8 +71,12 @@ def show(
         ValueError: an argument is impossible.
     """
     located = locate(read(source))
-    job = build_job(located, job_from_arguments(target, world_size, consumer, model_and_hosts(model), launch=launch))
-    return effective_in(located, job, training_args=read_training_arguments(training_args), every=every, keys=keys)
+    job = build_job(
+        located, job_from_arguments(target, world_size, consumer, model_and_hosts(model), launch=launch)
+    )
+    return effective_in(
+        located, job, training_args=read_training_arguments(training_args), every=every, keys=keys
+    )
 
 
 # The effective value of every key and where it comes from: the file, a default, the batch, the consumer.

@@ -86,7 +86,7 @@ def read_written(document: Document, release: str, consumer: str, changes: Mappi
         ValueError: a change names no key.
     """
     seen = context(document, release, consumer)
-    config = copy_json(seen.whole)
+    config = copy_json(seen.original_data)
     for key, value in changes.items():
         _put(config, key, value)
     return Written(config, seen.from_file, frozenset(changes))

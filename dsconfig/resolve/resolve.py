@@ -80,8 +80,12 @@ def resolve(  # noqa: PLR0913  every argument stands for an option of the comman
         ValueError: an argument is impossible.
     """
     located = locate(source if isinstance(source, Document) else read(source))
-    job = build_job(located, job_from_arguments(target, world_size, consumer, model_and_hosts(model), launch=launch))
-    return resolve_job(located, job, (tp, pp, sp, ep), set or {}, read_training_arguments(training_args), None)
+    job = build_job(
+        located, job_from_arguments(target, world_size, consumer, model_and_hosts(model), launch=launch)
+    )
+    return resolve_job(
+        located, job, (tp, pp, sp, ep), set or {}, read_training_arguments(training_args), None
+    )
 
 
 def resolve_job(

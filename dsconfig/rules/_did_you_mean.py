@@ -74,7 +74,9 @@ def _slip(word: str, meant: Near) -> bool:
     most = 3 if len(letters) >= 12 else 2
     digits = [letter for letter in letters if letter.isdigit()]
     return (
-        meant.cost <= most and len(letters) > 4 and digits == [each for each in letters_of(word) if each.isdigit()]
+        meant.cost <= most
+        and len(letters) > 4
+        and digits == [each for each in letters_of(word) if each.isdigit()]
     )
 
 

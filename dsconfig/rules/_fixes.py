@@ -101,7 +101,7 @@ def _named_twice(ctx: Context, release: int, path: KeyPath, to: KeyPath, beside:
     """Whether the key is written there under another name."""
     key, alike = find(dotted(to), release)
     if release == ctx.release:
-        ctx.alike = ctx.alike.meet(alike)
+        ctx.equivalent = ctx.equivalent.meet(alike)
     if key is None or not isinstance(beside, dict):
         return False
     names = {key.info.name, *(name for name, _ in key.info.aliases)} - {to[-1]}
@@ -134,7 +134,7 @@ def _notes(ctx: Context, release: int, to: KeyPath, value: Json) -> Iterator[tup
     config, place = _alone(ctx.data, to, value)
     walk.section(ROOT, config, (), ())
     if release == ctx.release:
-        ctx.alike = ctx.alike.meet(walk.alike)
+        ctx.equivalent = ctx.equivalent.meet(walk.equivalent)
     for kind in _KINDS:
         for entry in getattr(walk, kind):
             if kind == "unknown" and entry.section.unknown == "kept":
@@ -187,7 +187,7 @@ def without_effect(
 ) -> Finding:
     """One finding for all the keys that one cause takes the effect from."""
     first, *others = paths
-    places = [ctx.place(path) for path in (first, *others)]
+    places = [ctx.written_path(path) for path in (first, *others)]
     names = one_of((f"`{place[-1]}`" for place in places), "and")
     # Those beside the first are named by their last words.
     whole = one_of(

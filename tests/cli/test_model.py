@@ -240,7 +240,7 @@ def test_without_a_model_nothing_of_it_is_loaded(spawn: Spawns) -> None:
     assert [name for name in loaded if name.startswith(heavy)] == []
     asks: dict[str, set[object]] = {}
     for rule in RULES.values():
-        asks.setdefault(rule.module, set()).add(rule.asks)
+        asks.setdefault(rule.module, set()).add(rule.triggers)
     alone = {module for module, questions in asks.items() if questions == {("<known>",)}}
     assert alone
     assert not loaded & alone

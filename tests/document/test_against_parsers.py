@@ -99,7 +99,9 @@ def test_text_is_read_as_hjson_and_json_read_it(path: Path) -> None:
     with open(path, encoding="utf-8") as file:
         assert_agrees(document, "json", *loaded(json.load, file))
     assert_sound(document)
-    assert document.is_readable() == (not path.name.startswith("refused_") and path.name != "marked_blank.hjson")
+    assert document.is_readable() == (
+        not path.name.startswith("refused_") and path.name != "marked_blank.hjson"
+    )
 
 
 @pytest.mark.parametrize("path", YAML, ids=lambda path: path.name)

@@ -108,7 +108,7 @@ def syntax_error(ctx: Context) -> Iterator[Finding]:
         if ctx.parser in problem.rejected_by and problem.kind not in OWN | BEYOND
     )
     for group in groups(refused):
-        yield ctx.spot(
+        yield ctx.at_problem(
             group[-1]._replace(span=_end(ctx, group[-1])) if closer(group[0]) else group[0],
             _rejects(ctx, group),
             help=_help(ctx, group),
@@ -230,7 +230,7 @@ def only_hjson(ctx: Context) -> Iterator[Finding]:
     if found and ctx.document.is_readable("hjson"):
         kinds = list(dict.fromkeys(KINDS[problem.kind].split(";")[0] for problem in found))
         more = f" ({len(found)} places)" if len(found) > 1 else ""
-        yield ctx.spot(
+        yield ctx.at_problem(
             found[0],
             f"the file is Hjson: {', '.join(kinds)}{more}; Transformers, Accelerate, Lightning and "
             "DeepSpeed's autotuner read strict JSON only",
@@ -443,7 +443,7 @@ def duplicate_key(ctx: Context) -> Iterator[Finding]:
     refused = ctx.from_file
 
     for problem, count, fix in duplicates(ctx.document, found, refused=refused):
-        yield ctx.spot(
+        yield ctx.at_problem(
             problem,
             f"{named(problem.path)} is written {'twice' if count == 2 else f'{count} times'}: "
             + ("DeepSpeed refuses the file" if refused else "the last one counts"),
