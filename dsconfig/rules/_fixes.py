@@ -143,12 +143,12 @@ def _notes(ctx: Context, release: int, to: KeyPath, value: Json) -> Iterator[tup
                 continue  # strict JSON reads `1e6` as a float, which an integer key takes without a finding
             if entry.path[: len(place)] == place and (kind, entry.path) != ("unknown", place):
                 yield kind, entry.path[len(place) :]
-            elif kind in ("unknown", "refused") and entry.path == place[: len(entry.path)]:
+            elif kind in ("unknown", "rejected") and entry.path == place[: len(entry.path)]:
                 yield _CLOSED, ()
 
 
 _CLOSED = "closed"
-_KINDS = ("unknown", "refused", "coerced", "autos", "doubles", "deprecated", "unread")
+_KINDS = ("unknown", "rejected", "coerced", "unresolved_autos", "duplicate_aliases", "deprecated", "unused")
 
 
 def _alone(data: JsonObject, to: KeyPath, value: Json) -> tuple[JsonObject, KeyPath]:
