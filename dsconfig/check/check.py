@@ -349,7 +349,7 @@ def merge_releases(source: Source, releases: tuple[str, ...]) -> tuple[list[Merg
     newest, is_truncated = None, False
     remaining = list(releases)
     text_findings: TextFindings = {}
-    while remaining:  # one evaluation covers all neighboring releases in `outcome.alike`
+    while remaining:  # one evaluation covers all neighboring releases in `outcome.equivalent`
         outcome = evaluate(source, NUMBERS[remaining[-1]], text_findings)
         alike = [remaining.pop()]
         while remaining and NUMBERS[remaining[-1]] in outcome.equivalent:

@@ -314,7 +314,7 @@ class Listing:
 
 
 class Git:
-    """Lists folders until git times out once. `told` is called with the reason."""
+    """Lists folders until git times out once. `note` is called with the reason."""
 
     def __init__(self, note: Callable[[str], object] = str) -> None:
         self._note = note

@@ -68,31 +68,31 @@ def working_directory_options(overrides: Overrides, finder: SettingsFinder) -> O
 
 
 def _build_options(
-    asked: Overrides,
-    nearest: SettingsFinder,
+    command_line: Overrides,
+    finder: SettingsFinder,
     settings: Settings,
-    overrides: list[Settings],
+    applied: list[Settings],
     cache: dict[object, Options],
 ) -> Options:
-    effective = apply_overrides(settings, overrides)
+    effective = apply_overrides(settings, applied)
     try:
-        target = explicit_target(asked, effective)
-        rules = select_rules(asked, settings, overrides, effective)
+        target = explicit_target(command_line, effective)
+        rules = select_rules(command_line, settings, applied, effective)
     except (UnknownReleaseError, UnknownRuleError) as error:
-        asked.fail(str(error))
+        command_line.fail(str(error))
     return Options(
-        overrides=asked,
-        finder=nearest,
+        overrides=command_line,
+        finder=finder,
         settings=effective,
         target=target,
-        world_size=asked.world_size or effective.world_size,
-        reader=explicit_reader(asked, effective),
-        model_and_hosts=model_and_host_layers(asked, effective),
-        fail_on=asked.fail_on or effective.fail_on or "warning",
-        min_severity=asked.min_severity or effective.min_severity or "info",
+        world_size=command_line.world_size or effective.world_size,
+        reader=explicit_reader(command_line, effective),
+        model_and_hosts=model_and_host_layers(command_line, effective),
+        fail_on=command_line.fail_on or effective.fail_on or "warning",
+        min_severity=command_line.min_severity or effective.min_severity or "info",
         rules=rules,
-        excluded=_exclude_patterns(asked, effective),
-        stdin_name=asked.stdin_filename or "<stdin>",
+        excluded=_exclude_patterns(command_line, effective),
+        stdin_name=command_line.stdin_filename or "<stdin>",
         cache=cache,
     )
 
@@ -318,7 +318,7 @@ class RuleSelection(NamedTuple):
 
 
 def select_rules(
-    asked: Overrides, settings: Settings, overrides: Sequence[Settings], effective: Settings
+    command_line: Overrides, settings: Settings, applied: Sequence[Settings], effective: Settings
 ) -> RuleSelection:
     """Return the selected rules. With `--no-ignores` the settings disable nothing.
 
@@ -326,13 +326,18 @@ def select_rules(
         UnknownRuleError: a selector matches no rule.
     """
     rules = catalogue()
-    layers = (settings, *overrides)
+    layers = (settings, *applied)
     enabling = (
         *(
-            Layer(f"{each.where}: ", each.select, () if asked.no_ignores else each.ignore, each.extend_select)
+            Layer(
+                f"{each.where}: ",
+                each.select,
+                () if command_line.no_ignores else each.ignore,
+                each.extend_select,
+            )
             for each in layers
         ),
-        Layer("--", asked.select, asked.ignore or (), asked.extend_select or ()),
+        Layer("--", command_line.select, command_line.ignore or (), command_line.extend_select or ()),
     )
     option_names = ("fixable", "", "unfixable")
     fixing = (
@@ -340,11 +345,11 @@ def select_rules(
             Layer(f"{each.where}: ", each.fixable, each.unfixable, option_names=option_names)
             for each in layers
         ),
-        Layer("--", asked.fixable, asked.unfixable or (), option_names=option_names),
+        Layer("--", command_line.fixable, command_line.unfixable or (), option_names=option_names),
     )
     codes = frozenset(rules)
     disabled, unfixable = codes - enabled_rules(enabling, rules), codes - enabled_rules(fixing, rules)
-    return RuleSelection(disabled, unfixable, _per_file(asked, effective))
+    return RuleSelection(disabled, unfixable, _per_file(command_line, effective))
 
 
 def _per_file(overrides: Overrides, settings: Settings) -> tuple[tuple[str, str, frozenset[str]], ...]:

@@ -37,7 +37,7 @@ def apply(
 ) -> SuppressionResult:
     """Divide the diagnostics into those that are shown and those that the document suppresses.
 
-    `cut`: the list is incomplete, so that a suppression without a match may still be needed.
+    `is_truncated`: the list is incomplete, so that a suppression without a match may still be needed.
     """
     entries_and_problems = list(find_suppressions(document))
     if not entries_and_problems:
@@ -49,7 +49,7 @@ def apply(
     for each in diagnostics:
         (suppressed if index.suppresses(each) else kept).append(each)
     problems = [entry for entry in entries_and_problems if isinstance(entry, Diagnostic)]
-    unused_entries = [entry for entry in entries if not index.is_needed(entry, cut=is_truncated)]
+    unused_entries = [entry for entry in entries if not index.is_needed(entry, is_truncated=is_truncated)]
     # One more than the limit, so that `is_truncated` is known without building a thousand diagnostics.
     problems += [_unused(entry, index) for entry in unused_entries[: MAX_FINDINGS + 1]]
     unused: list[Diagnostic] = []
@@ -87,10 +87,10 @@ class _SuppressionIndex:
                 if diagnostic.code in self.codes[selector]:
                     yield scope, selector
 
-    def is_needed(self, entry: Suppression, *, cut: bool) -> bool:
+    def is_needed(self, entry: Suppression, *, is_truncated: bool) -> bool:
         """Whether the suppression is used, or could match DSC008 itself or an unlisted diagnostic."""
         codes = self.codes[entry.selector]
-        return (entry.scope, entry.selector) in self.used or CODE in codes or (cut and bool(codes))
+        return (entry.scope, entry.selector) in self.used or CODE in codes or (is_truncated and bool(codes))
 
 
 def _unused(entry: Suppression, index: _SuppressionIndex) -> Diagnostic:

@@ -245,5 +245,5 @@ def dotted(path: KeyPath) -> str:
 
 
 def truncate_middle(text: str, limit: int) -> str:
-    """Return the text; a longer one than `most` loses its middle."""
+    """Return the text; a longer one than the limit loses its middle."""
     return text if len(text) <= limit else f"{text[: limit // 2]}…{text[-limit // 2 :]}"

@@ -165,7 +165,7 @@ def _similar_by_edits(unknown: _Entry, words: Lexicon) -> Iterator[Near]:
 
 
 def _pieces(text: str, edits: int) -> list[str]:
-    """Split the text into more pieces than `slips` edits can change, unless a swap crosses a border."""
+    """Split the text into more pieces than the edits can change, unless a swap crosses a border."""
     count = edits + 2
     cuts = [len(text) * index // count for index in range(count + 1)]
     return [text[start:end] for start, end in pairwise(cuts) if start < end]
@@ -202,7 +202,7 @@ def _begins_alike(word: str, other: str, edits: int) -> bool:
 def distance(word: str, other: str, limit: int) -> int:
     """Return the number of edits between two words (optimal string alignment).
 
-    It returns some number above `most` if there are more.
+    It returns some number above the limit if there are more.
     """
     word, other = _without_common_ends(word, other)
     beyond = limit + 1
@@ -210,7 +210,7 @@ def distance(word: str, other: str, limit: int) -> int:
         return beyond
     row_before: list[int] = []
     row = list(range(len(other) + 1))
-    # Only the diagonal band of width `most` can matter: cells outside of it stay `beyond`.
+    # Only the diagonal band as wide as the limit can matter: cells outside of it stay `beyond`.
     for i, letter in enumerate(word, 1):
         previous, row = row, [i, *[beyond] * len(other)]
         for j in range(max(1, i - limit), min(len(other), i + limit) + 1):

@@ -33,7 +33,7 @@ _FLAGS = sum(getattr(os, flag, 0) for flag in ("O_RDONLY", "O_BINARY", "O_CLOEXE
 
 
 def contents(path: str | os.PathLike[str], limit: int = MAX_SIZE) -> bytes:
-    """Return the file's first `most` + 1 bytes; the extra byte tells that the file is longer.
+    """Return the file's first `limit` + 1 bytes; the extra byte tells that the file is longer.
 
     Raises:
         OSError: the file cannot be read, or is not a regular file.

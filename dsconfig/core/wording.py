@@ -82,7 +82,7 @@ def one_of(values: Iterable[object], conjunction: str = "or") -> str:
 
 
 def closest(word: str, candidates: Iterable[str], count: int = 1) -> list[str]:
-    """Return the words of `known` that are spelled most like `word`, best first."""
+    """Return the candidates that are spelled most like `word`, best first."""
     from dsconfig.core.did_you_mean import cached_lexicon, near
 
     return [each.word for each in near(word, cached_lexicon(tuple(candidates)))][:count]

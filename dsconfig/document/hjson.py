@@ -267,7 +267,7 @@ def kind_of_word(word: str) -> str:
 # problems.
 
 ProblemArguments = tuple[str, int, int, str, frozenset[Parser]]
-"""The arguments of `TreeBuilder.note`."""
+"""The arguments of `TreeBuilder.add_problem`."""
 
 SIMPLE: Final = {'"': re.compile(r'[^"\\\x00-\x1f]*'), "'": re.compile(r"[^'\\\x00-\x1f]*")}
 """A run of ordinary characters inside a string, by its quote."""
@@ -444,7 +444,7 @@ class TreeBuilder:
         start: int,
         end: int,
         detail: str = "",
-        refused_by: frozenset[Parser] = ONLY_JSON,
+        rejected_by: frozenset[Parser] = ONLY_JSON,
         path: KeyPath | None = None,
     ) -> None:
         """Record a problem.
@@ -455,10 +455,10 @@ class TreeBuilder:
         if len(self.problems) < MAX_PROBLEMS:
             end = min(end, len(self.text))
             location = self.path() if path is None else path
-            self.problems.append(Problem(kind, Span(min(start, end), end), location, detail, refused_by))
-        elif not refused_by <= (last_kept := self.problems[-1]).rejected_by:
-            self.problems[-1] = last_kept._replace(rejected_by=last_kept.rejected_by | refused_by)
-        if "hjson" in refused_by:
+            self.problems.append(Problem(kind, Span(min(start, end), end), location, detail, rejected_by))
+        elif not rejected_by <= (last_kept := self.problems[-1]).rejected_by:
+            self.problems[-1] = last_kept._replace(rejected_by=last_kept.rejected_by | rejected_by)
+        if "hjson" in rejected_by:
             self.errors += 1
             if self.errors == MAX_PROBLEMS and self.stack:
                 raise GiveUpError

@@ -142,7 +142,7 @@ class _Attempt:
         builder = self.builder
         first, pos = skip_any(builder, skip_mark(builder))
         if not first:
-            builder.add_problem("empty", 0, pos, refused_by=BOTH_JSON)
+            builder.add_problem("empty", 0, pos, rejected_by=BOTH_JSON)
         try:
             pos = self.read_entries(_start_root(builder, first, pos))
         except GiveUpError:
@@ -251,7 +251,7 @@ def _note_missing_comma(builder: TreeBuilder, frame: Frame, pos: int) -> None:
     end = frame.last_end()
     ends_itself = builder.text[end - 1 : end] in ("'", '"', "}", "]")
     is_needed = is_same_line(builder.text, end, pos) and not ends_itself
-    builder.add_problem("missing-comma", end, end, refused_by=BOTH_JSON if is_needed else ONLY_JSON)
+    builder.add_problem("missing-comma", end, end, rejected_by=BOTH_JSON if is_needed else ONLY_JSON)
 
 
 # Keys and values of a text that hjson rejects, read as they were probably meant.

@@ -84,7 +84,7 @@ class Position(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """One problem of the text. `refused_by` names the real parsers that raise because of it."""
+    """One problem of the text. `rejected_by` names the real parsers that raise because of it."""
 
     kind: str
     span: Span

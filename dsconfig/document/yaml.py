@@ -47,7 +47,7 @@ def read_yaml(text: str) -> Tree:
     mark -= text.startswith("\ufeff\ufeff")  # PyYAML skips only one
     notes = ProblemLog(text, mark)
     if mark:
-        notes.add("bom", Span(0, 1), refused_by=NO_PARSER)
+        notes.add("bom", Span(0, 1), rejected_by=NO_PARSER)
     try:
         root = _root(_deepspeed_manifest(text[mark:]), notes)
     except LimitError as limit:
@@ -91,7 +91,7 @@ def _root(text: str, notes: ProblemLog) -> Node | None:
     node = _compose(text, notes)
     if node is None:
         if not notes.problems:
-            notes.add("empty", Span(0, 0), refused_by=NO_PARSER)
+            notes.add("empty", Span(0, 0), rejected_by=NO_PARSER)
         return None
     values = construct_values(node, notes)
     return None if values is None else Locator(notes, values).node(node)
@@ -312,12 +312,12 @@ class ProblemLog:
         kind: str,
         span: Span,
         detail: str = "",
-        refused_by: frozenset[Parser] = ONLY_YAML,
+        rejected_by: frozenset[Parser] = ONLY_YAML,
         path: KeyPath = (),
     ) -> None:
         """Record a problem."""
         end = min(span.end, len(self.text))
-        self.problems.append(Problem(kind, Span(min(span.start, end), end), path, detail, refused_by))
+        self.problems.append(Problem(kind, Span(min(span.start, end), end), path, detail, rejected_by))
 
     def span_of(self, node: yaml.Node) -> Span:
         """Return the span of a node. PyYAML's marks of block collections and scalars extend to the next token."""

@@ -214,7 +214,8 @@ class Context:
 
     def since(self, release: str) -> bool:
         """Whether the evaluated release is this one or a later one."""
-        # Every comparison narrows `alike`: beyond the border the answer, and so the outcome, may differ.
+        # Every comparison narrows `equivalent`: beyond the boundary the answer, and so the outcome, may
+        # differ.
         boundary = _number(release)
         first, last = self.equivalent
         if self.release >= boundary:
@@ -362,10 +363,10 @@ class Context:
         help: str | None = None,
         effect: EffectName | None = None,
         fix: Fix | None = None,
-        places: Iterable[tuple[str, Span]] = (),
+        related_spans: Iterable[tuple[str, Span]] = (),
     ) -> Finding:
         """Build a finding at the location of a problem in the text."""
-        parsed_effect, others = Effect(effect) if effect else None, tuple(places)
+        parsed_effect, others = Effect(effect) if effect else None, tuple(related_spans)
         return Finding(
             message, problem.path, help, parsed_effect, fix=fix, span=problem.span, related_spans=others
         )

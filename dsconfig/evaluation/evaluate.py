@@ -40,7 +40,7 @@ _MAX_MESSAGE = 4000
 
 
 def evaluate(source: Source, release: int, text_findings: TextFindings | None = None) -> Outcome:
-    """Run every applicable rule for a release number; `said` caches text findings between releases."""
+    """Run every applicable rule for a release number; `text_findings` is a cache shared between releases."""
     context = Context(source, release)
     rules, alike = applicable_rules(release, context.root)
     findings: list[tuple[Rule, Finding]] = []

@@ -111,7 +111,7 @@ RULES: dict[str, Rule] = {}
 """All rules, by code."""
 
 Entry: TypeAlias = "tuple[str, str, str, str | None, str | None, bool, Subject, str, tuple[str, ...] | None]"
-"""A rule in the index: the fields of `Rule` up to `asks`."""
+"""A rule in the index: the fields of `Rule` up to `triggers`."""
 
 
 def register_index(index: tuple[Entry, ...]) -> None:

@@ -177,7 +177,7 @@ def _fix_embedded(
 
 
 def fix_document(document: Document, checker: Checker, *, unsafe: bool = False) -> FixedText:
-    """Fix a document until no diagnostic of `judge` has a fix that holds."""
+    """Fix a document until no diagnostic of `checker` has a fix that holds."""
     report = checker(document)
     if (embedded := embedded_text(document, report)) is not None:
         return _fix_embedded(document, checker, embedded, report, unsafe=unsafe)
@@ -227,7 +227,7 @@ class Pass:
     trials: int = 0
     applied: list[PlacedFix] = field(default_factory=list)
     result: tuple[Document, Report] | None = None
-    """The document with the fixes in `made`, and its report."""
+    """The document with the `applied` fixes, and its report."""
 
     def run(self, *, unsafe: bool) -> bool:
         """Apply every fix that does not have to wait for another one; return False if none was applied."""

@@ -111,18 +111,19 @@ def _stopped(transition: Transition, stop: Stop) -> Migration:
 def _migrated(transition: Transition, *, keep: bool) -> Migration:
     fixed = fix_document(_with_new_target(transition.document, transition.to), transition.check, unsafe=True)
     checked = fixed.report.document
-    # `kept` still has an `elasticity` block, `result` is the new text, `seen` the text that `to` must accept.
-    with_block = result = judged_text = (
+    # `with_block` still has an `elasticity` block, `result` is the new text, and `to` must accept
+    # `judged_text`.
+    with_block = result = accepted = (
         checked if checked and checked.text == fixed.text else reparse(transition.document, fixed.text)
     )
     if transition.handover is not None:
         result = with_block if keep else transition.handover.replaced_by_batch(with_block)
-        judged_text = transition.handover.without_block(with_block) if keep else result
-    stop = remaining_errors(transition, judged_text)
+        accepted = transition.handover.without_block(with_block) if keep else result
+    stop = remaining_errors(transition, accepted)
     if stop is not None:
         return _stopped(transition, stop)
     decisions = [*block_decisions(transition.handover, transition.origin, transition.to, keep=keep)]
-    decisions += Decisions(transition, judged_text, result, fixed.applied)
+    decisions += Decisions(transition, accepted, result, fixed.applied)
     changes = [*_rule_changes(transition, fixed.applied), *_other_changes(transition, keep=keep)]
     elastic = with_block.text if transition.handover is not None and not keep else None
     return Migration(

@@ -49,7 +49,7 @@ class Decisions:
     def __init__(
         self, transition: Transition, accepted: Document, displayed: Document, applied: Sequence[Diagnostic]
     ) -> None:
-        """Take the text that the later release must accept (`seen`) and the one whose lines are shown (`shown`)."""
+        """Take the text that the later release must accept, and the one whose lines are displayed."""
         self.transition, self.document, self.applied = transition, displayed, applied
         self.trial = Trial(transition, accepted)
         self.after = Meaning(transition.context(accepted, transition.to))
@@ -300,7 +300,7 @@ class Trial:
     def holds(self, operations: Sequence[Operation], resolved_code: str | None = None) -> bool:
         """Whether the release accepts the text after these operations, without a new diagnostic.
 
-        `gone`: the code of a diagnostic that must disappear.
+        `resolved_code`: the code of a diagnostic that must disappear.
         """
         report = self._report(operations)
         if report is None or not report.ok:

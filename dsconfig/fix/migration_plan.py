@@ -172,7 +172,7 @@ class Meaning:
     def fix(self, diagnostic: Diagnostic, data: JsonObject, dropped: set[KeyPath]) -> Fix | None:
         """Write the value that the old release used, or drop a key that it ignored.
 
-        `data` is the current config, `gone` the keys already dropped from it for other diagnostics.
+        `data` is the current config, `dropped` the keys already dropped from it for other diagnostics.
         """
         for path in (diagnostic.path, *(each.path for each in diagnostic.related)):
             if (unread := self.ignored_parent(path)) is None or unread in dropped:

@@ -50,7 +50,7 @@ def with_verified_fixes(report: Report) -> Report:
 
 
 def verified(report: Report, checker: Checker) -> Report:
-    """Return the report with the fixes that hold, marked safe if certain; `judge` is the check that made it."""
+    """Return the report with the fixes that hold, marked safe if certain; `checker` made the report."""
     if not any(_is_fixable(diagnostic) for diagnostic in report):
         return report
     return report.copy_with(diagnostics=tuple(verify_fixes(report, checker, report.diagnostics)))

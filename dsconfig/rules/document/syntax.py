@@ -112,7 +112,7 @@ def syntax_error(ctx: Context) -> Iterator[Finding]:
             group[-1]._replace(span=_end(ctx, group[-1])) if closer(group[0]) else group[0],
             _rejects(ctx, group),
             help=_help(ctx, group),
-            places=_elsewhere(group),
+            related_spans=_elsewhere(group),
             fix=_fix_group(ctx, group),
         )
 
