@@ -23,8 +23,8 @@ def _rules(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(import_module("dsconfig.check.rule_selector"), "catalogue", lambda: RULES)
 
 
-def found(document: Document, code: str, *path: str | int) -> Diagnostic:
-    """A finding of `code` at the key that `path` leads to."""
+def diagnostic_at(document: Document, code: str, *path: str | int) -> Diagnostic:
+    """Return a diagnostic with this code at the key of a path."""
     span = document.span(path, "key")
     start, end = document.position(span.start), document.position(span.end)
     place = Location(span.start, span.end, start.line, start.column, end.line, end.column)
@@ -32,9 +32,9 @@ def found(document: Document, code: str, *path: str | int) -> Diagnostic:
 
 
 def suppressed(text: str, *findings: tuple[str, str], format: str = "json") -> SuppressionResult:
-    """What becomes of findings, each a code and a dotted path, in this text."""
+    """Apply the suppressions of a text to diagnostics, each given as a code and a dotted path."""
     document = read_text(text, format="yaml" if format == "yaml" else "json")
-    return apply(document, [found(document, code, *path.split(".")) for code, path in findings])
+    return apply(document, [diagnostic_at(document, code, *path.split(".")) for code, path in findings])
 
 
 def codes(diagnostics: tuple[Diagnostic, ...]) -> list[str]:

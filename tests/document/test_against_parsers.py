@@ -1,4 +1,4 @@
-"""The reader gives what the real parsers give: hjson and json as DeepSpeed calls them, and PyYAML."""
+"""The parsers agree with the real ones: hjson and json as DeepSpeed calls them, and PyYAML."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Edits of the text: what each operation writes, and that nothing else moves."""
+"""Text edits: what each operation writes, and that nothing else changes."""
 
 from __future__ import annotations
 
@@ -102,21 +102,21 @@ def test_only_the_lines_of_the_entry_change(operation: Operation, gone: list[str
     assert read_text(after).is_readable("hjson")
 
 
-def test_a_section_that_loses_its_last_entry_stays_a_section() -> None:
+def test_a_section_without_entries_remains() -> None:
     assert edited('{\n  "a": {\n    "b": 1\n  }\n}\n', Remove(("a", "b"))) == '{\n  "a": {}\n}\n'
     assert edited("a:\n  b: 1\nc: 2\n", Remove(("a", "b")), format="yaml") == "a: {}\nc: 2\n"
     assert edited("a:  # why\n  b: 1\n", Remove(("a", "b")), format="yaml") == "a:  # why\n  {}\n"
     assert edited("a:\n- 1\n", Remove(("a", 0)), format="yaml") == "a: []\n"
 
 
-def test_the_last_entry_takes_the_comma_before_it_along() -> None:
+def test_removing_the_last_entry_removes_the_comma_before_it() -> None:
     assert edited('{"a": 1, "b": 2}', Remove(("b",))) == '{"a": 1}'
     assert edited('{"a": 1, // x\n"b": 2}', Remove(("b",))) == '{"a": 1 // x\n}'
     assert edited('{"a": [1, 2, 3]}', Remove(("a", 2))) == '{"a": [1, 2]}'
     assert edited('{"a": 1, "b": 2,}', Remove(("b",))) == '{"a": 1,}'
 
 
-def test_entries_are_added_in_the_manner_of_the_text() -> None:
+def test_added_entries_follow_the_style_of_the_text() -> None:
     assert edited("{}", Set(("a",), 1)) == '{"a": 1}'
     assert edited("{\n}\n", Set(("a",), 1)) == '{\n  "a": 1\n}\n'
     assert edited('{"a": 1,}', Set(("b",), 2)) == '{"a": 1, "b": 2,}'
@@ -170,19 +170,19 @@ def test_yaml_keeps_its_lines(operation: Operation, gone: list[str], come: list[
         ("a: 1\n", Set(("b",), float("nan"))),
     ],
 )
-def test_what_cannot_be_done_without_harm_is_not_done(text: str, operation: Operation) -> None:
+def test_harmful_edits_are_rejected(text: str, operation: Operation) -> None:
     with pytest.raises(EditError):
         edited(text, operation, format="yaml")
 
 
-def test_there_is_no_text_of_a_dict() -> None:
+def test_a_dict_has_no_text_to_edit() -> None:
     from dsconfig.document import read_dict
 
     with pytest.raises(EditError, match="no text"):
         edits(read_dict({"a": 1}), Fix("", (Remove(("a",)),)))
 
 
-def test_trimmed_is_the_smallest_single_edit() -> None:
+def test_minimal_edit() -> None:
     assert minimal_edit("abcd", "abXd") == (2, 3, "X")
     assert minimal_edit("aa", "aaa") == (2, 2, "a")
     assert minimal_edit("same", "same") == (4, 4, "")

@@ -73,7 +73,7 @@ def test_hostile_text_is_a_problem(format: str, text: str, kind: str) -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 400_000
 
 
-def test_what_is_too_long_is_not_read() -> None:
+def test_an_overlong_text_is_not_parsed() -> None:
     for document in (read_bytes(b" " * (MAX_SIZE + 1)), read_text("é" * (MAX_SIZE + 1), format="yaml")):
         assert [problem.kind for problem in document.problems] == ["too-large"]
         assert document.value() is None

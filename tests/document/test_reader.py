@@ -1,4 +1,4 @@
-"""Values, places and problems of a document, by the ways in."""
+"""Values, locations and problems of a document, by kind of source."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_the_last_duplicate_wins_and_is_the_one_located() -> None:
         ('{"a": \x00}', ["not-text"], "hjson json"),
     ],
 )
-def test_oddities_are_data(text: str, expected: list[str], refusers: str) -> None:
+def test_problems(text: str, expected: list[str], refusers: str) -> None:
     document = read_text(text)
     assert kinds(document) == expected
     assert [parser for parser in ("hjson", "json") if not document.is_readable(parser)] == refusers.split()
@@ -129,7 +129,7 @@ def test_comments() -> None:
     assert all(yaml.text[slice(*span)] == text for span, text in yaml.comments)
 
 
-def test_a_mapping_gives_itself_back_and_has_no_places() -> None:
+def test_a_mapping_is_returned_unchanged_and_has_no_locations() -> None:
     data = {"a": {"b": 1}}
     document = read_dict(data)
     assert document.value() is data
@@ -176,18 +176,18 @@ def test_the_suffix_says_what_a_file_is(tmp_path: Path) -> None:
         read_file(tmp_path / "none.json")
 
 
-def test_yaml_places() -> None:
+def test_yaml_spans() -> None:
     text = "\ufeffa: 😀\nb: &x\n  c: [1, 2]  # two\n  d: 3\n\n# end\nlist:\n- *x\n- y\n"
     document = read_text(text, format="yaml")
     places = {("a",): "😀", ("b", "c", 1): "2", ("b", "d"): "3", ("list", 0, "d"): "3", ("list", 1): "y"}
-    for path, found in places.items():
-        assert text[slice(*document.span(path))] == found
+    for path, values in places.items():
+        assert text[slice(*document.span(path))] == values
     assert text[slice(*document.span(("b",), "key"))] == "b"
     assert text[slice(*document.span(("b",), "entry"))] == "b: &x\n  c: [1, 2]  # two\n  d: 3"
     assert document.text[slice(*document.span(("list", 9)))] == "list"
 
 
-def test_yaml_goes_on_behind_an_error() -> None:
+def test_yaml_continues_after_an_error() -> None:
     document = read_text("a: 1\n\tb: 2\nc: !new 3\nd: !!int x\ne: 5\n", format="yaml")
     assert document.value("yaml") == {"a": 1, "c": "3", "d": "x", "e": 5}
     assert set(kinds(document)) == {"yaml-error"}

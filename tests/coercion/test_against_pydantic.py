@@ -1,4 +1,4 @@
-"""The dialects say what pydantic itself says: version 2, and version 1, which version 2 brings along."""
+"""Conversions agree with pydantic 2, and with pydantic 1, which pydantic 2 includes."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_every_value_is_read_as_pydantic_reads_it(dialect: str, name: str) -> No
 
 @pytest.mark.parametrize("dialect", VERSIONS)
 @pytest.mark.parametrize("bound", ["ge", "gt", "le", "lt"])
-def test_bounds_hold_for_the_number_that_is_made(dialect: str, bound: str) -> None:
+def test_bounds_apply_to_the_converted_number(dialect: str, bound: str) -> None:
     limits = [1 if name == bound else None for name in ("ge", "gt", "le", "lt")]
     module = v1 if dialect == "pydantic1" else pydantic
     for kind, annotation in (("int", int), ("float", float)):
@@ -124,7 +124,7 @@ def test_bounds_hold_for_the_number_that_is_made(dialect: str, bound: str) -> No
 
 
 @pytest.mark.parametrize("dialect", VERSIONS)
-def test_a_refusal_says_where_the_part_is(dialect: str) -> None:
+def test_a_rejection_names_the_path_of_the_part(dialect: str) -> None:
     verdict = read(("map", ("list", ("int", *FREE))), {"a": [1], "b": [2, "x"]}, dialect)
     with pytest.raises(ValueError, match="b") as caught:
         VERSIONS[dialect](dict[str, list[int]])({"a": [1], "b": [2, "x"]})
