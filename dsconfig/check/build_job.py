@@ -227,9 +227,8 @@ def _pinned(config: Document) -> Fact[Target] | None:
         return None
     try:
         target = releases.resolve(pin.exact or pin.specifier, "pin")
-    except (
-        UnknownReleaseError
-    ):  # a fork, or a release newer than this package: it tells nothing about the config
+    except UnknownReleaseError:
+        # a fork, or a release newer than this package: it tells nothing about the config
         return None
     file = pin.source.rpartition(":")[0] or pin.source
     return Fact(target._replace(source=file), "pin", f"{pin.source}: deepspeed{pin.specifier}")

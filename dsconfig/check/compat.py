@@ -75,6 +75,7 @@ def compat(
         target, world_size, consumer, model_and_hosts(model), training_args, launch
     )
     report = check(located, build_job(located, arguments))
+    # A rejected config never gets to crash.
     errors = sorted(
         (
             diagnostic
@@ -82,9 +83,7 @@ def compat(
             for diagnostic in each.diagnostics
             if diagnostic.severity == "error"
         ),
-        key=lambda diagnostic: (
-            diagnostic.effect is not Effect.REJECTED
-        ),  # a rejected config never gets to crash
+        key=lambda diagnostic: diagnostic.effect is not Effect.REJECTED,
     )
     ranges: list[Stretch] = []
     for release in target.releases:

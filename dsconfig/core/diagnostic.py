@@ -216,14 +216,13 @@ _INFINITY = float("inf")
 
 def _json_value(value: object) -> object:
     """Return the value for JSON; NaN and integers with too many digits become strings."""
+    # Also true for NaN, which compares false to everything.
     match value:
         case dict():
             return {str(key): _json_value(item) for key, item in value.items()}
         case list() | tuple():
             return [_json_value(item) for item in value]
-        case float() if (
-            not -_INFINITY < value < _INFINITY
-        ):  # also true for NaN, which compares false to everything
+        case float() if not -_INFINITY < value < _INFINITY:
             return str(value)
         case int() if value.bit_length() > 14_000:
             return hex(value)

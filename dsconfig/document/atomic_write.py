@@ -47,9 +47,8 @@ def write(path: str, data: bytes) -> None:
         before = os.stat(path)
     except FileNotFoundError:
         before = None
-    if before is not None and not stat.S_ISREG(
-        before.st_mode
-    ):  # write into a pipe or device, never replace it
+    # Write into a pipe or device, never replace it.
+    if before is not None and not stat.S_ISREG(before.st_mode):
         _write_into(path, data, before)
         return
     path = os.path.realpath(path)

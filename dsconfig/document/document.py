@@ -50,16 +50,7 @@ class Document:
     """
 
     __slots__ = (
-        "_index",
-        "_json",
-        "_lines",
-        "_tree",
-        "_value",
-        "embedded_at",
-        "format",
-        "is_data",
-        "name",
-        "text",
+        "_index", "_json", "_lines", "_tree", "_value", "embedded_at", "format", "is_data", "name", "text",
     )  # fmt: skip
 
     def __init__(

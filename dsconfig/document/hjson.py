@@ -155,9 +155,8 @@ def _bare(builder: TreeBuilder, start: int) -> int:
     line = builder.text[start:end]
     word = line.strip()
     start += len(line) - len(line.lstrip())  # white space that JSON does not have, such as U+00A0
-    stop = start + len(
-        word.rstrip(", \t") or word
-    )  # a trailing comma is part of the value, but not of its span
+    # A trailing comma is part of the value, but not of its span.
+    stop = start + len(word.rstrip(", \t") or word)
     builder.add_problem(kind_of_word(word), start, stop, word[:80])
     builder.scalar("string", start, stop, word)
     return end

@@ -49,9 +49,8 @@ def read_any(text: str, *, translate: bool) -> Tree:
         tree = parse(text, translate=translate)
     except ReadError as error:
         tree = _recovered(text, error, translate=translate)
-    if not text.isascii() and (
-        surrogate := SURROGATE.search(text)
-    ):  # UTF-8 files cannot contain one, text in memory can
+    # UTF-8 files cannot contain one, text in memory can.
+    if not text.isascii() and (surrogate := SURROGATE.search(text)):
         tree = _with_problem(tree, Problem("lone-surrogate", Span(*surrogate.span()), (), "", NO_PARSER))
     return _reconciled_with_json(text, tree)
 

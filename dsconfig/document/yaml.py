@@ -444,9 +444,8 @@ def comments(text: str, root: Node | None) -> tuple[tuple[Span, str], ...]:
     at = 0
     while (match := _COMMENT.search(text, at)) and len(spans_and_texts) < MAX_VALUES:
         index = bisect_right(starts, match.start()) - 1
-        if (
-            index >= 0 and scalars[index].end > match.start()
-        ):  # a comment may follow the scalar on the same line
+        # A comment may follow the scalar on the same line.
+        if index >= 0 and scalars[index].end > match.start():
             at = scalars[index].end
             continue
         spans_and_texts.append((Span(*match.span()), match.group()))

@@ -141,16 +141,16 @@ class Context:
         self._keys: dict[str, KeyView | None] = {}
         self._facts: dict[Callable[[Context], object], object] = {}
         self.walk = Walk(release, self.consumer, unfilled(source.consumer))
-        self.walk.values = self.walk.section(ROOT, self._handed_over(), (), ())
-        self.walk.unknown += self._unknown_to_elastic()
+        self.walk.values = self.walk.section(ROOT, self._without_overwritten(), (), ())
+        self.walk.unknown += self._unknown_elasticity_keys()
 
-    def _handed_over(self) -> JsonObject:
+    def _without_overwritten(self) -> JsonObject:
         """Return the config without the keys that the consumer overwrites in any case."""
         if not self.overwritten & self.data.keys():
             return self.data
         return {key: value for key, value in self.data.items() if key not in self.overwritten}
 
-    def _unknown_to_elastic(self) -> Iterator[UnknownKey]:
+    def _unknown_elasticity_keys(self) -> Iterator[UnknownKey]:
         """Yield the unknown keys of an `elasticity` block that `dsconfig elastic run` reads."""
         block = self.original_data.get("elasticity")
         if self.is_elastic and isinstance(block, dict):

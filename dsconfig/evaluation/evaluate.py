@@ -91,9 +91,8 @@ def _block_outcome(context: Context, release: int) -> Outcome:
     findings = []
     for rule, finding in outcome.findings:
         path_in_block = accelerate_launch_file.place(finding.path, context.data)
-        if path_in_block is not None and _contains(
-            config, finding.path
-        ):  # keys that Accelerate adds have rules of their own
+        # The rules on launch files report keys that are absent from the block.
+        if path_in_block is not None and _contains(config, finding.path):
             findings.append((rule, finding._replace(path=path_in_block, related=(), fix=None, span=None)))
     return Outcome(tuple(findings), outcome.equivalent, context)
 
@@ -136,9 +135,8 @@ def _findings(rule: Rule, context: Context) -> list[Finding]:
     """Run a rule and give each finding its effect; no more than the limit for each effect."""
     kept: list[Finding] = []
     counts: dict[Effect, int] = {}
-    declared = (
-        DECLARED.get(rule.code) or rule.declared
-    )  # avoids a property call when the module is imported already
+    # A dict lookup, without the call of a property, if the module is imported already.
+    declared = DECLARED.get(rule.code) or rule.declared
     try:
         for finding in declared.check(context):
             effect = finding.effect or rule.effect
@@ -254,10 +252,10 @@ def _job_triggers(context: Context) -> dict[str, bool]:
     }
 
 
-Found: TypeAlias = "tuple[Rule, Finding]"
+RuleFinding: TypeAlias = "tuple[Rule, Finding]"
 
 
-def one_per_cause(context: Context, findings: list[Found]) -> list[Found]:
+def one_per_cause(context: Context, findings: list[RuleFinding]) -> list[RuleFinding]:
     """Drop the findings that follow from other findings."""
     findings = [
         each for each in without_guesses(context, findings) if not _is_about_filled_value(context, each[1])
@@ -274,7 +272,7 @@ def _is_about_filled_value(context: Context, finding: Finding) -> bool:
     return any(finding.path == tuple(each.key.split(".")) for each in context.filled.filled)
 
 
-def _template_alone(context: Context, findings: list[Found]) -> Iterator[Found]:
+def _template_alone(context: Context, findings: list[RuleFinding]) -> Iterator[RuleFinding]:
     """Keep the findings on placeholders and the text; all others follow from the placeholders."""
     is_rejected = not context.document.is_readable(context.parser) or any(
         finding.effect is Effect.REJECTED for rule, finding in findings if rule.reads != "template"
@@ -286,7 +284,7 @@ def _template_alone(context: Context, findings: list[Found]) -> Iterator[Found]:
             yield rule, finding
 
 
-def _without_consequences(findings: list[Found]) -> list[Found]:
+def _without_consequences(findings: list[RuleFinding]) -> list[RuleFinding]:
     """Drop findings about absent keys that are only misspelled or misplaced, unless the verdict depends on them.
 
     A finding that stays for the verdict loses its fix, which would write the key beside its misspelling.
@@ -306,7 +304,7 @@ def _without_consequences(findings: list[Found]) -> list[Found]:
     ]
 
 
-def _without_redundant(findings: list[Found]) -> list[Found]:
+def _without_redundant(findings: list[RuleFinding]) -> list[RuleFinding]:
     """Drop findings that another finding at the same path explains better.
 
     A general finding on a value's type gives way to a more specific rule on the same value, to a more severe
@@ -371,9 +369,8 @@ def without_guesses(context: Context, findings: list[tuple[Rule, Finding]]) -> l
     uncertain = [problem for problem in context.document.problems if _is_doubtful(context, problem)]
     if not uncertain:
         return findings
-    if (
-        len(context.document.problems) >= MAX_PROBLEMS
-    ):  # later problems are not recorded, so nothing else is certain
+    # Later problems are not recorded, so nothing else is certain.
+    if len(context.document.problems) >= MAX_PROBLEMS:
         return [(rule, finding) for rule, finding in findings if rule.reads in _TEXT_SUBJECTS]
     starts = [problem.span.start for problem in uncertain]
     structure_is_lost = any(

@@ -56,7 +56,7 @@ class Walk:
         if data.get(_STRICT_ARGUMENT):
             section = section._replace(drops_auto=False)
         if name in _TYPED:
-            section = self._typed(section, data)
+            section = self._with_params(section, data)
         values: JsonObject = {}
         # `target` is the canonical path of a key, `source` its path in the file, which may use an alias.
         for word, value in data.items():
@@ -81,7 +81,7 @@ class Walk:
             values[key.info.name] = effective
         return values
 
-    def _typed(self, section: SectionView, data: JsonObject) -> SectionView:
+    def _with_params(self, section: SectionView, data: JsonObject) -> SectionView:
         """Return the optimizer or scheduler section with the `params` of its type, if the release knows the type."""
         section_type = type_named(section.name, data.get("type"))
         if section_type is None:
@@ -114,7 +114,7 @@ class Walk:
         if child is not None and isinstance(value, dict):
             return self.section(child, value, path, canonical)
         if child is not None and section.dialect == "hand":
-            return self._misshapen(entry, child, canonical)
+            return self._read_non_object(entry, child, canonical)
         if child is not None and shapes_of(value) & key.takes:
             return value
         verdict = read(key.type, value, section.dialect)
@@ -130,7 +130,7 @@ class Walk:
             value = value if section.dialect == "hand" else verdict.value
         return self._nested(key.type, value, path, canonical)
 
-    def _misshapen(self, entry: KnownKey, child: str, canonical: KeyPath) -> Json:
+    def _read_non_object(self, entry: KnownKey, child: str, canonical: KeyPath) -> Json:
         """Read a section that is no object, in code that opens it without validation."""
         path, _, key, value = entry
         if shapes_of(value) & key.takes:
@@ -146,15 +146,19 @@ class Walk:
             spec = next((arm for arm in spec[1:] if arm[0] in ("list", "map")), spec)
         if spec[0] == "map" and isinstance(value, dict):
             child = child_section(spec[1])
-            return {k: self._member(spec[1], child, v, (*path, k), (*canonical, k)) for k, v in value.items()}
+            return {
+                k: self._element(spec[1], child, v, (*path, k), (*canonical, k)) for k, v in value.items()
+            }
         if spec[0] == "list" and isinstance(value, list):
             child = child_section(spec[1])
             if child is None:
                 return value
-            return [self._member(spec[1], child, v, (*path, i), (*canonical, i)) for i, v in enumerate(value)]
+            return [
+                self._element(spec[1], child, v, (*path, i), (*canonical, i)) for i, v in enumerate(value)
+            ]
         return value
 
-    def _member(self, spec: Spec, child: str | None, value: Json, path: KeyPath, canonical: KeyPath) -> Json:
+    def _element(self, spec: Spec, child: str | None, value: Json, path: KeyPath, canonical: KeyPath) -> Json:
         if child is not None and isinstance(value, dict):
             return self.section(child, value, path, canonical)
         return self._nested(spec, value, path, canonical)

@@ -236,9 +236,8 @@ class Pass:
         for group in self._wanted(unsafe=unsafe):
             withdrawn_before = -1
             while self.result is None and len(self.withdrawn) > withdrawn_before:
-                withdrawn_before = len(
-                    self.withdrawn
-                )  # fixes that had to wait for a withdrawn fix can be tried now
+                # Fixes that had to wait for a withdrawn fix can be tried now.
+                withdrawn_before = len(self.withdrawn)
                 candidates = [
                     diagnostic for diagnostic in group if _fix_key(diagnostic) not in self.withdrawn
                 ]

@@ -59,19 +59,19 @@ class Decisions:
 
     def __iter__(self) -> Iterator[Decision]:
         decisions = [
-            *self._lost(),
-            *self._ignored_now(),
-            *self._counting(),
-            *self._other_values(),
-            *self._warnings(),
+            *self._removed_keys(),
+            *self._newly_ignored(),
+            *self._new_effects(),
+            *self._changed_values(),
+            *self._new_warnings(),
         ]
         # Changed defaults come last: there may be many, and most of them do not matter to the job.
         yield from sorted(decisions, key=lambda each: each.urgency)
-        yield from self._defaults()
+        yield from self._changed_defaults()
 
     # Removed keys
 
-    def _lost(self) -> Iterator[Decision]:
+    def _removed_keys(self) -> Iterator[Decision]:
         for diagnostic in self.applied:
             if not only_removes(diagnostic) or diagnostic.fix is None:
                 continue
@@ -80,11 +80,11 @@ class Decisions:
                     continue
                 self.reported.add(step.path)
                 if self.transition.meaning.is_effective(step.path):
-                    yield self._missed(diagnostic, step.path)
+                    yield self._removed_setting(diagnostic, step.path)
                 else:
-                    yield from self._meant_otherwise(diagnostic, step.path)
+                    yield from self._removed_typo(diagnostic, step.path)
 
-    def _missed(self, diagnostic: Diagnostic, path: KeyPath) -> Decision:
+    def _removed_setting(self, diagnostic: Diagnostic, path: KeyPath) -> Decision:
         """Describe a key that had an effect and that the later release no longer supports."""
         origin, to = self.transition.origin, self.transition.to
         value = at(self.transition.document.value(), path)
@@ -101,12 +101,12 @@ class Decisions:
             "lost", path, line_of(self.transition.document, path), problem, tuple(choices), is_removed=True
         )
 
-    def _meant_otherwise(self, diagnostic: Diagnostic, path: KeyPath) -> Iterator[Decision]:
+    def _removed_typo(self, diagnostic: Diagnostic, path: KeyPath) -> Iterator[Decision]:
         """Describe a removed key that the old release ignored, and that is probably a typo."""
         fix = self.transition.other_fixes.get((diagnostic.code, diagnostic.path))
         value = at(self.transition.document.value(), path)
         if self.new.key(dotted(path)) is not None:
-            yield self._not_as_written(diagnostic, path)
+            yield self._rejected_value(diagnostic, path)
             return
         if fix is None or not isinstance(fix.operations[0], Rename):
             return
@@ -125,7 +125,7 @@ class Decisions:
                 is_removed=True,
             )
 
-    def _not_as_written(self, diagnostic: Diagnostic, path: KeyPath) -> Decision:
+    def _rejected_value(self, diagnostic: Diagnostic, path: KeyPath) -> Decision:
         """Describe a removed key that only the later release reads, but not with this value."""
         origin, to = self.transition.origin, self.transition.to
         value = quoted_in_full(path, at(self.transition.document.value(), path))
@@ -145,7 +145,7 @@ class Decisions:
 
     # Keys and values that the releases read differently
 
-    def _ignored_now(self) -> Iterator[Decision]:
+    def _newly_ignored(self) -> Iterator[Decision]:
         """Yield decisions about keys that only the old release reads."""
         for event in self.new.walk.unknown:
             path = event.path
@@ -156,7 +156,7 @@ class Decisions:
                 problem = f"no longer has an effect: {self.transition.origin} reads it, {self.transition.to} does not"
                 yield self._keep_or_remove("lost", path, problem, "it has no effect")
 
-    def _read_now(self) -> Iterator[KeyPath]:
+    def _newly_read(self) -> Iterator[KeyPath]:
         """Yield the keys that only the later release reads."""
         for path in sorted(self.transition.meaning.ignored_keys, key=str):
             if not self._as_it_was(path) or self.after.ignored_parent(path) is not None:
@@ -169,8 +169,8 @@ class Decisions:
                 continue
             yield path
 
-    def _counting(self) -> Iterator[Decision]:
-        paths = list(self._read_now())
+    def _new_effects(self) -> Iterator[Decision]:
+        paths = list(self._newly_read())
         self.reported.update(paths)
         for path in paths:
             problem = (
@@ -195,7 +195,7 @@ class Decisions:
         original = at(self.transition.document.value(), path)
         return original is not MISSING and is_equal(at(self.new.data, path), original)
 
-    def _other_values(self) -> Iterator[Decision]:
+    def _changed_values(self) -> Iterator[Decision]:
         """Yield decisions about values that the releases convert differently."""
         earlier, later = self.transition.meaning.values, self.after.values
         for path in earlier.keys() & later.keys():
@@ -206,9 +206,9 @@ class Decisions:
                 and _is_json_value(new)
                 and not _is_equivalent(old, new)
             ):
-                yield self._read_as(place, old, new)
+                yield self._changed_value(place, old, new)
 
-    def _read_as(self, place: KeyPath, old: Json, new: Json) -> Decision:
+    def _changed_value(self, place: KeyPath, old: Json, new: Json) -> Decision:
         self.reported.add(place)
         choices = [Choice("leave it as it is", f"it is {quoted(new)}")]
         operations = (Set(place, old),)
@@ -221,7 +221,7 @@ class Decisions:
 
     # New diagnostics
 
-    def _warnings(self) -> Iterator[Decision]:
+    def _new_warnings(self) -> Iterator[Decision]:
         report_before = self.transition.report(self.transition.document, self.transition.origin)
         counts = Counter(
             diagnostic.code for diagnostic in (*report_before.diagnostics, *report_before.suppressed)
@@ -247,7 +247,7 @@ class Decisions:
 
     # Defaults
 
-    def _defaults(self) -> Iterator[Decision]:
+    def _changed_defaults(self) -> Iterator[Decision]:
         for path, old, new in changed_defaults(self.transition.meaning.context, self.new):
             operations = (Set(path, old),)
             is_in_budget = self.trial.remaining > 0

@@ -71,14 +71,17 @@ class Transition:
         context = self.context(document, self.to)
         dropped: set[KeyPath] = set()
         required = (
-            self._must(diagnostic, context, dropped) for diagnostic in (*report.diagnostics, *suppressed)
+            self._required_change(diagnostic, context, dropped)
+            for diagnostic in (*report.diagnostics, *suppressed)
         )
         return report.copy_with(diagnostics=tuple(each for each in required if each), suppressed=())
 
-    def _must(self, diagnostic: Diagnostic, context: Context, dropped: set[KeyPath]) -> Diagnostic | None:
+    def _required_change(
+        self, diagnostic: Diagnostic, context: Context, dropped: set[KeyPath]
+    ) -> Diagnostic | None:
         """Return the diagnostic with its fix; None if the file can stay as it is."""
         if diagnostic.severity == "error":
-            return diagnostic._replace(fix=self._remedy(diagnostic, context, dropped))
+            return diagnostic._replace(fix=self._fix_for(diagnostic, context, dropped))
         if diagnostic.code == REMOVED_KEY and diagnostic.fix is not None:
             is_read = self.meaning.ignored_parent(diagnostic.path) is None
             return diagnostic if is_read and not only_removes(diagnostic) else None
@@ -88,7 +91,7 @@ class Transition:
                 return diagnostic._replace(fix=self.meaning.fix(diagnostic, context.data, dropped))
         return None
 
-    def _remedy(self, diagnostic: Diagnostic, context: Context, dropped: set[KeyPath]) -> Fix | None:
+    def _fix_for(self, diagnostic: Diagnostic, context: Context, dropped: set[KeyPath]) -> Fix | None:
         """Return a fix that keeps the meaning, else one that removes a key without a place in the release."""
         preserving = self.meaning.fix(diagnostic, context.data, dropped)
         if preserving is not None:

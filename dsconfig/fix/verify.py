@@ -332,9 +332,8 @@ _Key: TypeAlias = "tuple[str, KeyPath, int]"
 
 def does_harm(old: Report, new: Report, steps: Iterable[Operation]) -> bool:
     """Whether the operations add, spread or worsen a diagnostic, or reduce the working world sizes."""
-    if (
-        new.why_not_config and not old.why_not_config
-    ):  # a text that is no longer a config has no diagnostics, and no use
+    # A text that is no longer a config has no diagnostics, and is of no use.
+    if new.why_not_config and not old.why_not_config:
         return True
     before, after, steps = _all_diagnostics(old), _all_diagnostics(new), list(steps)
     if old.is_truncated:  # other diagnostics move up in the truncated list
