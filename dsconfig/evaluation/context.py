@@ -303,7 +303,7 @@ class Context:
         return current
 
     def is_on(self, path: str) -> bool:
-        """Whether the effective value is true for Python; DeepSpeed tests most switches with `if`."""
+        """Whether the effective value is true for Python, as in DeepSpeed's `if` tests."""
         return bool(self.value(path))
 
     def default(self, path: str) -> Json:

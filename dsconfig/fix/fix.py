@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from dsconfig.launch.located_config import Embedding
 
 
+# A fix can enable another one: a renamed key is then checked under its new name. The limit ends fixes that
+# keep changing each other's result.
 MAX_PASSES = 10
-# A fix can enable another one (a renamed key is then checked as its new name). Ten passes are far more than any
-# config needed; the limit ends fixes that keep changing each other's result.
 _DATA_NAMES = ("<dict>", "<config>")
 """Names of documents that were created from a dict or a `Config`."""
 _MIN_TRIALS = 4
