@@ -101,7 +101,7 @@ def model_and_hosts(
     Raises:
         ValueError: a host size is invalid, or the model cannot be found.
     """
-    for name, value in (("host memory", host_memory), ("GPUs of a node", gpus_per_node)):
+    for name, value in (("host memory", host_memory), ("GPUs per node", gpus_per_node)):
         if value is not None and (type(value) is not int or value < 1):
             raise ValueError(f"{name} {value!r}: expected an integer of at least 1")
     if model is not None and not isinstance(model, Mapping):
@@ -179,7 +179,7 @@ def _detected_reader(located: LocatedConfig) -> Reader:
         return located.reader
     host = located.host
     if located.how != "file":
-        return Reader("accelerate", "it is a launch file of Accelerate", "content")
+        return Reader("accelerate", "it is an Accelerate launch file", "content")
     content = of_content(host.value())
     return config_references.reader_of(host.name, content) or content
 

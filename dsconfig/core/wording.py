@@ -106,7 +106,7 @@ _SIMPLE = {
     "bool": "`true` or `false`",
     "str": "a string",
     "path": "a path",
-    "never": "no value that JSON has",
+    "never": "no JSON value",
     "null": "`null`",
     "any": "any value",
     "map": "an object",

@@ -219,7 +219,7 @@ def replace_block_value(around: Surroundings, parent: Node, member: Member, valu
     at = after_colon(around, member.key_span)
     end = max(at, member.node.span.end)
     if parent.kind != "object" or around.has_comment(at, end):
-        raise EditError("a comment stands between the key and its value")
+        raise EditError("there is a comment between the key and its value")
     return Edit(at, end, _value(around, value, " " * len(indent), style_of(around, parent)))
 
 

@@ -216,7 +216,7 @@ class Decisions:
             choices.append(
                 Choice(f"write {quoted(old)}", f"as {self.transition.origin} reads it", operations)
             )
-        problem = f"is {quoted(old)} to {self.transition.origin}, and {quoted(new)} to {self.transition.to}"
+        problem = f"{self.transition.origin} reads it as {quoted(old)}, {self.transition.to} as {quoted(new)}"
         return Decision("other value", place, line_of(self.document, place), problem, tuple(choices))
 
     # New diagnostics
@@ -336,7 +336,7 @@ def quoted_in_full(path: KeyPath, value: Json) -> str:
     """Quote a value that is no longer in the file, in full, unless it may be a secret."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     if is_secret(str(path[-1]), text if isinstance(value, dict | list) else ""):
-        return "not shown because it may be secret"
+        return "a possible secret (not shown)"
     return f"`{text if len(text) <= _MAX_VALUE_LENGTH else text[:_MAX_VALUE_LENGTH] + '…'}`"
 
 
