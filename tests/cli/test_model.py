@@ -241,6 +241,6 @@ def test_without_a_model_nothing_of_it_is_loaded(spawn: Spawns) -> None:
     asks: dict[str, set[object]] = {}
     for rule in RULES.values():
         asks.setdefault(rule.module, set()).add(rule.triggers)
-    alone = {module for module, questions in asks.items() if questions == {("<known>",)}}
+    alone = {module for module, questions in asks.items() if questions == {("<facts>",)}}
     assert alone
     assert not loaded & alone
