@@ -46,7 +46,7 @@ def _made(found: dict[str, str], name: str, text: str) -> ModuleType:
 
 def _index(found: dict[str, str]) -> None:
     """Add the index of the rules. Their package, which reads it, begins with an empty one."""
-    from dsconfig.evaluation.rule import know
+    from dsconfig.evaluation.rule import register_index
 
     name = "dsconfig.rules._index"
     sys.modules[name] = ModuleType(name)
@@ -55,7 +55,7 @@ def _index(found: dict[str, str]) -> None:
 
     text = rules.text()
     del sys.modules[name]
-    know(_made(found, name, text).RULES)
+    register_index(_made(found, name, text).RULES)
 
 
 def main() -> int:

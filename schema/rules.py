@@ -32,20 +32,20 @@ if TYPE_CHECKING:
 
 RULES: tuple[Entry, ...] = (
 '''
-_PATHS = frozenset(("has", "on", "value", "written"))
+_PATHS = frozenset(("has", "is_on", "raw", "value"))
 _FREE = frozenset(
     "before between consumer default depends_on key release release_name section since".split()  # noqa: SIM905
 )
 """What depends on nothing but the release and the consumer."""
 _USUAL = {
-    "elastic": "<elastic>",
+    "facts": "<facts>",
+    "filled": "<job>",
     "from_file": "<file>",
     "is_config": "<no config>",
+    "is_elastic": "<elastic>",
     "is_job": "<no config>",
-    "job": "<job>",
-    "known": "<known>",
     "parser": "<yaml>",
-    "plugged": "<version>",
+    "uses_plugin": "<version>",
 }
 """What is for most configs as it is for the empty one, and what to ask for where it is not."""
 
@@ -94,7 +94,7 @@ def _first_questions() -> dict[str, set[str] | None]:
                         continue
                     if _applies(rule, empty):
                         found[code] = _with(asks, _questions(rule, _Watched(empty, size)), consumer, size)
-                release = empty.alike.meet(empty.walk.alike).last + 1
+                release = empty.equivalent.meet(empty.walk.equivalent).last + 1
     return found
 
 
@@ -132,9 +132,9 @@ class _Watched:
         self.walk = _WatchedNotes(self.asked, EVENTS)
         self.document = _WatchedNotes(self.asked, ("problems",))
 
-    def once(self, find_out: Callable[[Any], object]) -> object:
-        """What `find_out` says, asked anew: each rule has to ask for itself."""
-        return find_out(self)
+    def cached(self, compute: Callable[[Any], object]) -> object:
+        """Compute without the cache: each rule has to ask for itself."""
+        return compute(self)
 
     def overwrite(self, _: str) -> None:
         """No program writes the key: where one does, a rule can only find less."""

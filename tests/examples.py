@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from dsconfig.api.check import check
 from dsconfig.check.report import Report
-from dsconfig.core.gpu_memory import amount
+from dsconfig.core.gpu_memory import parse_bytes
 from dsconfig.core.releases import LATEST, RELEASES, number
 from dsconfig.rules import Rule
 
@@ -64,7 +64,7 @@ def _example(rule: Rule, kind: str, circumstances: str, text: str) -> Example:
         elif said.startswith("read by "):
             consumer = said.removeprefix("read by ")
         elif said.startswith("host memory "):
-            host_memory = amount(said.removeprefix("host memory "))
+            host_memory = parse_bytes(said.removeprefix("host memory "))
         elif said == "as a dict":
             as_dict = True
         else:

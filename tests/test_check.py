@@ -1,4 +1,4 @@
-"""`dsconfig.check` from Python: what it takes, what it gives, what it refuses."""
+"""`dsconfig.check` from Python: its sources, its results and its errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TEXT = '{\n  "train_batch_size": "8"\n}\n'
 
 
 def codes(report: dsconfig.Report) -> list[str]:
-    return [found.code for found in report]
+    return [diagnostic.code for diagnostic in report]
 
 
 def test_every_kind_of_source(tmp_path: Path) -> None:
@@ -26,21 +26,21 @@ def test_every_kind_of_source(tmp_path: Path) -> None:
     assert [codes(dsconfig.check(source)) for source in sources] == [["DSC206"]] * len(sources)
 
 
-def test_text_on_one_line_is_no_path() -> None:
+def test_text_on_one_line_is_not_a_path() -> None:
     assert codes(dsconfig.check("[]")) == ["DSC005"]
     assert codes(dsconfig.check("")) == ["DSC006"]
     with pytest.raises(FileNotFoundError):
         dsconfig.check("there_is_no_such_file.json")
 
 
-def test_place_of_a_finding() -> None:
-    (found,) = dsconfig.check(TEXT)
-    assert found.location is not None
-    assert (found.location.line, found.location.column) == (2, 23)
-    assert TEXT[found.location.start : found.location.end] == '"8"'
-    (found,) = dsconfig.check({"train_batch_size": "8"})
-    assert found.location is None
-    assert found.path == ("train_batch_size",)
+def test_location_of_a_diagnostic() -> None:
+    (diagnostic,) = dsconfig.check(TEXT)
+    assert diagnostic.location is not None
+    assert (diagnostic.location.line, diagnostic.location.column) == (2, 23)
+    assert TEXT[diagnostic.location.start : diagnostic.location.end] == '"8"'
+    (diagnostic,) = dsconfig.check({"train_batch_size": "8"})
+    assert diagnostic.location is None
+    assert diagnostic.path == ("train_batch_size",)
 
 
 def test_the_source_is_not_changed() -> None:
@@ -49,27 +49,32 @@ def test_the_source_is_not_changed() -> None:
     assert config == {"train_batch_size": 8, "zero_optimization": {"stage": "2"}}
 
 
-def test_a_file_and_a_dict_are_judged_as_deepspeed_judges_them() -> None:
+def test_a_file_and_a_dict_are_checked_as_deepspeed_reads_them() -> None:
     # Hjson makes integers of integral floats, and only files have duplicates.
     assert dsconfig.check('{"train_batch_size": 8e0, "train_batch_size": 8}').ok is False
     assert dsconfig.check({"train_batch_size": 8.0}, world_size=8).ok
 
 
-def test_a_range_says_where_a_finding_applies() -> None:
+def test_a_range_names_the_releases_of_a_diagnostic() -> None:
     report = dsconfig.check('{"train_batch_size": 8, "amp": {"enabled": false}}', target=">=0.19.5")
-    (found,) = (found for found in report if found.code == "DSC104")
-    assert found.releases[0] == "0.19.8"
-    assert found.releases[-1] == dsconfig.LATEST
+    (diagnostic,) = (diagnostic for diagnostic in report if diagnostic.code == "DSC104")
+    assert diagnostic.releases[0] == "0.19.8"
+    assert diagnostic.releases[-1] == dsconfig.LATEST
     assert report.target.releases[0] == "0.19.5"
 
 
-def test_a_range_finds_what_its_releases_find_one_by_one() -> None:
+def test_a_range_has_the_diagnostics_of_its_releases() -> None:
     text = (
         '{"train_batch_size": 8, "fp16": {"loss_scale": true, "x": 1}, "zero_optimization": {"stage": "2"}}'
     )
-    together = [found for found in dsconfig.check(text, target=">=0.3") if found.code not in OF_RANGES]
+    together = [
+        diagnostic for diagnostic in dsconfig.check(text, target=">=0.3") if diagnostic.code not in OF_RANGES
+    ]
     for release in dsconfig.RELEASES:
-        alone = {(found.code, found.path, found.effect) for found in dsconfig.check(text, target=release)}
+        alone = {
+            (diagnostic.code, diagnostic.path, diagnostic.effect)
+            for diagnostic in dsconfig.check(text, target=release)
+        }
         assert alone == {(f.code, f.path, f.effect) for f in together if release in f.releases}, release
 
 
@@ -97,12 +102,12 @@ def test_wrong_arguments(arguments: dict[str, object], words: str) -> None:
         dsconfig.check({"train_batch_size": 8}, **arguments)  # type: ignore[arg-type]
 
 
-def test_suppressed_findings_are_kept() -> None:
+def test_suppressed_diagnostics_are_kept() -> None:
     report = dsconfig.check({"train_batch_size": 8, "x_y": 1, "$dsconfig": {"ignore": ["DSC101"]}})
     assert report.ok
     assert not report.diagnostics
     assert codes(report) == []
-    assert [found.code for found in report.suppressed] == ["DSC101"]
+    assert [diagnostic.code for diagnostic in report.suppressed] == ["DSC101"]
 
 
 def test_a_set_is_quoted_in_one_order(tmp_path: Path) -> None:

@@ -133,7 +133,7 @@ def samples_left_out(ctx: Context) -> Iterator[Finding]:
 
         {{"train_batch_size": 8, "dataloader_drop_last": false}}
     """
-    if ctx.on("dataloader_drop_last"):
+    if ctx.is_on("dataloader_drop_last"):
         message = "`dataloader_drop_last` leaves samples out"
         yield ctx.at("dataloader_drop_last", message, help="choose another batch size")
 '''

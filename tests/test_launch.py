@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dsconfig import check
-from dsconfig.check.discover import configs
+from dsconfig.check.discover import find_configs
 from dsconfig.cli import main
 
 YAML = """\
@@ -84,7 +84,7 @@ def _json(text: str) -> str:
 
 
 def test_directories_are_searched_for_launch_files(project: Path) -> None:
-    assert list(configs(".")) == ["ds/z3.json", "launch/default_config.yaml"]
+    assert list(find_configs(".")) == ["ds/z3.json", "launch/default_config.yaml"]
 
 
 def test_output_names_the_right_file(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

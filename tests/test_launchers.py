@@ -36,9 +36,9 @@ def test_recognised_and_followed(project: Path, name: str) -> None:
     assert found.name == name
     report = check(launch(project, JOBS[name]))
     (child,) = report.children or (report,)
-    assert report.is_held or not report.diagnostics
+    assert report.is_embedded or not report.diagnostics
     assert child.consumer == found.reader
-    assert bool(report.base) == (name in ("ArcticTraining", "Composer"))
+    assert bool(report.base_path) == (name in ("ArcticTraining", "Composer"))
     if found.makes and found.made_of in JOBS[name]:
         assert child.name == report.name
     elif report.children:
@@ -105,7 +105,7 @@ def test_a_mismatch_is_what_the_trainer_raises_for(project: Path) -> None:
     with pytest.raises(ResolveError, match="refuses what differs"):
         resolve(path, world_size=8, target="0.19.8")
     (stretch,) = compat(read_file(path), target=target("0.19.8"), consumer="transformers")
-    assert (stretch.word, stretch.reason and stretch.reason.code) == ("refused", "DSC809")
+    assert (stretch.word, stretch.reason and stretch.reason.code) == ("rejected", "DSC809")
 
 
 def test_precision_that_the_trainer_refuses(project: Path) -> None:

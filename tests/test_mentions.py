@@ -238,4 +238,4 @@ def test_a_script_that_takes_too_much_work_is_named(repository: Path) -> None:
     assert "run.sh takes too much work to read, and no arguments are used" in found.why
     report = check(repository / "run.sh")
     assert not list(report)
-    assert "whose commands take too much work to read" in str(report.foreign)
+    assert "whose commands take too much work to read" in str(report.why_not_config)

@@ -50,7 +50,8 @@ def test_what_neox_adds_and_builds_itself_is_no_finding(project: Path) -> None:
     assert str(refused.help).startswith("write `fp16` in the launch file: GPT-NeoX adds it")
     tuned = launch(project, {**job, "autotuning": {"enabled": True}, "zero_optimization": {"stage": [1, 2]}})
     assert (
-        check(tuned).foreign == "not a DeepSpeed config: a launch file of GPT-NeoX for DeepSpeed's autotuner"
+        check(tuned).why_not_config
+        == "not a DeepSpeed config: a launch file of GPT-NeoX for DeepSpeed's autotuner"
     )
 
 

@@ -1,4 +1,4 @@
-"""Intervals of releases, how asking narrows the one for which an outcome holds, and the release installed."""
+"""Intervals of releases, how comparisons narrow the equivalent releases, and the installed release."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SPAN = Interval(NUMBERS["0.9.0"], NUMBERS["0.14.5"])
 
 def context(release: str) -> Context:
     seen = Context(Source(read_dict({}), "deepspeed", None), NUMBERS[release])
-    seen.alike = EVERY_RELEASE
+    seen.equivalent = EVERY_RELEASE
     return seen
 
 
@@ -30,14 +30,14 @@ def test_both_ends_belong_to_an_interval() -> None:
     assert all(number in EVERY_RELEASE for number in NUMBERS.values())
 
 
-def test_two_intervals_meet_in_the_releases_of_both() -> None:
+def test_intersection_of_intervals() -> None:
     open_end = Interval(NUMBERS["0.12.0"])
     assert SPAN.meet(open_end) == open_end.meet(SPAN) == Interval(NUMBERS["0.12.0"], NUMBERS["0.14.5"])
     assert SPAN.meet(EVERY_RELEASE) is SPAN
 
 
 @pytest.mark.parametrize("release", ["0.3.1", "0.8.3", "0.9.0", "0.12.6", "0.14.5", "0.15.0", "0.19.8"])
-def test_the_sides_of_an_interval_are_told_apart_by_it(release: str) -> None:
+def test_sides_of_an_interval(release: str) -> None:
     number = NUMBERS[release]
     side = SPAN.side(number)
     assert number in side
@@ -59,21 +59,21 @@ ASKED: dict[str, Callable[[Context], object]] = {
 
 @pytest.mark.parametrize("question", ASKED)
 @pytest.mark.parametrize("release", ["0.5.0", "0.9.0", "0.14.5", "0.15.0", "0.19.8"])
-def test_whoever_asks_hears_the_same_in_all_releases_that_are_alike(question: str, release: str) -> None:
+def test_equivalent_releases_give_the_same_answer(question: str, release: str) -> None:
     ask, seen = ASKED[question], context(release)
     answer = ask(seen)
     for other, number in NUMBERS.items():
-        if number in seen.alike:
+        if number in seen.equivalent:
             assert ask(context(other)) == answer
 
 
-def test_a_dependence_can_be_said_without_asking() -> None:
+def test_depends_on_narrows_without_a_comparison() -> None:
     seen = context("0.18.0")
     seen.depends_on("0.17.0", "0.19.3")
-    assert seen.alike == Interval(NUMBERS["0.17.0"], NUMBERS["0.19.3"] - 1)
+    assert seen.equivalent == Interval(NUMBERS["0.17.0"], NUMBERS["0.19.3"] - 1)
     seen = context("0.19.3")
     seen.depends_on("0.17.0", "0.19.3")
-    assert seen.alike == Interval(NUMBERS["0.19.3"], NEVER)
+    assert seen.equivalent == Interval(NUMBERS["0.19.3"], NEVER)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_the_version_that_is_installed(
 ) -> None:
     (tmp_path / entry).mkdir()
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
-    assert releases.version_installed("deepspeed") == version
+    assert releases.installed_version("deepspeed") == version
 
 
 def test_the_release_that_is_installed_needs_no_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from tests.cases import cases
 def all_run() -> Iterator[None]:
     """Every rule runs, whatever it asks for."""
     before = dict(RULES)
-    RULES.update({code: rule._replace(asks=None) for code, rule in before.items()})
+    RULES.update({code: rule._replace(triggers=None) for code, rule in before.items()})
     _applicable.cache_clear()
     yield
     RULES.update(before)
@@ -33,7 +33,9 @@ def test_cases_are_judged_as_if_every_rule_ran() -> None:
 
 def test_few_rules_have_to_run_always() -> None:
     always = {
-        rule.code for rule in RULES.values() if rule.asks is None and rule.reads not in ("launch file", "job")
+        rule.code
+        for rule in RULES.values()
+        if rule.triggers is None and rule.reads not in ("launch file", "job")
     }
     assert always == {"DSC201", "DSC930"}, "a rule asks first for the key that it is about"
 

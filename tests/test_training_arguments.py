@@ -61,8 +61,8 @@ def test_they_go_over_those_of_the_script(config: str) -> None:
     assert dsconfig.check(config, target="0.19.8").ok
     report = dsconfig.check(config, target="0.19.8", training_args={"gradient_accumulation_steps": 2})
     assert [found.code for found in report] == ["DSC809"]
-    assert report.given is not None
-    assert report.given.arguments["per_device_train_batch_size"] == 1
+    assert report.training_arguments is not None
+    assert report.training_arguments.arguments["per_device_train_batch_size"] == 1
 
 
 OPTIONS = {"target": "0.16.9", "world_size": 2, "consumer": "transformers", "model": "gpt2"}

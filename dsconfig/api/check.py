@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import os
 
-from dsconfig.check.build_job import MappingSource, ModelSource, asked, build_job, known_of
+from dsconfig.check.build_job import (
+    MappingSource,
+    ModelSource,
+    build_job,
+    job_from_arguments,
+    model_and_hosts,
+)
 from dsconfig.check.check import check as judge
 from dsconfig.check.report import Report
 from dsconfig.core.releases import Target
-from dsconfig.fix.verify import with_proven_fixes
+from dsconfig.fix.verify import with_verified_fixes
 from dsconfig.launch.config_source import ConfigSource, read
 from dsconfig.launch.located_config import locate
 
@@ -55,6 +61,6 @@ def check(
             model.
     """
     located = locate(read(source))
-    known = known_of(model, host_memory, gpus_per_node)
-    job = build_job(located, asked(target, world_size, consumer, known, training_args, launch))
-    return with_proven_fixes(judge(located, job))
+    known = model_and_hosts(model, host_memory, gpus_per_node)
+    job = build_job(located, job_from_arguments(target, world_size, consumer, known, training_args, launch))
+    return with_verified_fixes(judge(located, job))

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import os
 
-from dsconfig.check.build_job import MappingSource, ModelSource, asked, build_job, known_of
+from dsconfig.check.build_job import (
+    MappingSource,
+    ModelSource,
+    build_job,
+    job_from_arguments,
+    model_and_hosts,
+)
 from dsconfig.core.releases import Target, resolve
 from dsconfig.document import Document
-from dsconfig.fix.fix import as_text
-from dsconfig.fix.migrate import Migration, lifted
+from dsconfig.fix.fix import as_json_document
+from dsconfig.fix.migrate import Migration, in_launch_file
 from dsconfig.fix.migrate import migrate as carry
 from dsconfig.job.job import Fact, Job, merge, of_reader
 from dsconfig.launch.config_source import ConfigSource, read
@@ -50,15 +56,15 @@ def migrate(
         ValueError: `origin` is not known, or not earlier than `to`, or an argument is impossible, or a dict
             holds what JSON has no word for.
     """
-    document = as_text(read(source), source)
-    said = asked(origin, world_size, consumer, known_of(model), training_args, launch)
+    document = as_json_document(read(source), source)
+    said = job_from_arguments(origin, world_size, consumer, model_and_hosts(model), training_args, launch)
     inside = editable(document)
     if inside is None or inside.place is None:
         return _carried(document, to, said, keep=keep)
     launched = of_reader(inside.reader, "launch file")
     size = None if inside.world_size is None else Fact(inside.world_size, "launch file", inside.note)
     found = merge(said, launched._replace(world_size=launched.world_size or size))
-    return lifted(_carried(inside.document, to, found, keep=keep), inside.place)
+    return in_launch_file(_carried(inside.document, to, found, keep=keep), inside.place)
 
 
 def _carried(document: Document, to: str | Target | None, said: Job, *, keep: bool) -> Migration:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar, get_args, get_origin
 
 from dsconfig import model
 from dsconfig.api.check import check
-from dsconfig.check.check import config_of
+from dsconfig.check.check import parsed_config
 from dsconfig.check.report import Report
 from dsconfig.core.releases import NUMBERS, Target
 from dsconfig.launch.detect_config import may_be_config
@@ -49,11 +49,11 @@ class ConfigError(ValueError):
     """DeepSpeed refuses the config, or there is none in the source; `report` holds every finding."""
 
     def __init__(self, report: Report, errors: Iterable[Diagnostic] = ()) -> None:
-        found = list(errors) or report.refusals() or report.refusals(silenced=True)
+        found = list(errors) or report.rejections() or report.rejections(suppressed=True)
         lines = [f"{each.code} {each.message}{f' ({each.help})' if each.help else ''}" for each in found]
         if len(lines) > _MOST:
             lines[_MOST - 1 :] = [f"and {len(lines) - _MOST + 1} more"]
-        said = lines or [report.foreign or "no DeepSpeed config"]
+        said = lines or [report.why_not_config or "no DeepSpeed config"]
         text = f" {said[0]}" if len(said) == 1 else "\n  ".join(("", *said))
         super().__init__(f"{report.name}:{text}")
         self.report = report
@@ -86,21 +86,26 @@ def read_into(
     if isinstance(source, Mapping):
         source = written(source)
     report = told = check(source, **options._asdict())
-    if fields_only and report.foreign and report.document is not None and may_be_config(report.document):
+    if (
+        fields_only
+        and report.why_not_config
+        and report.document is not None
+        and may_be_config(report.document)
+    ):
         # Most of its keys are nobody's, as they may be in a file that `to_file` has written.
         data = report.document.value()
         report = check(data, **options._asdict()) if isinstance(data, dict) else report
-    while report.children and not report.refusals():
+    while report.children and not report.rejections():
         report = report.children[0]
     assert report.document is not None
     release = NUMBERS[report.target.releases[-1]]
-    root = config_of(report)
-    errors = report.refusals()
+    root = parsed_config(report)
+    errors = report.rejections()
     if fields_only:
         errors = [found for found in errors if found.code.startswith(_OF_FIELDS)]
-    if errors or report.foreign or root is None:
+    if errors or report.why_not_config or root is None:
         raise ConfigError(report, errors)
-    return construct(section, plain(root), release), told if told.foreign else report
+    return construct(section, plain(root), release), told if told.why_not_config else report
 
 
 # The typed model of what is written, value for value; nothing is validated here.

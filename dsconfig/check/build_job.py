@@ -1,4 +1,4 @@
-"""The job of a config: what somebody says, what the config says of itself, and what the repository tells, merged."""
+"""Build the job of a config: merge explicit arguments, the "$dsconfig" block, settings and repository evidence."""
 
 from __future__ import annotations
 
@@ -26,34 +26,34 @@ if TYPE_CHECKING:
     from dsconfig.launch.launched_job import Job as LaunchJob
 
 ModelSource: TypeAlias = "Mapping[str, Json] | str | os.PathLike[str]"
-"""A model: what stands in its `config.json`, or its path or name."""
+"""A model: the contents of its `config.json`, or its path or name."""
 
 
 class HasDict(Protocol):
     """Training arguments as an object, such as Transformers' `TrainingArguments`."""
 
     def to_dict(self) -> Mapping[str, Json]:
-        """Every argument by its name."""
+        """Return every argument by its name."""
 
 
 MappingSource: TypeAlias = "Mapping[str, Json] | str | os.PathLike[str] | HasDict | None"
-"""Training arguments: a mapping, an object that has them, or the path of a JSON or YAML file."""
+"""Training arguments: a mapping, an object with `to_dict`, or the path of a JSON or YAML file."""
 
 
-def asked(
+def job_from_arguments(
     target: str | Target | None = None,
     world_size: int | None = None,
     consumer: str | Reader | None = None,
-    known: Known = NOTHING_KNOWN,
+    facts: Known = NOTHING_KNOWN,
     training_args: MappingSource = None,
     launch: str | os.PathLike[str] | None = None,
 ) -> Job:
-    """What the arguments of a function or a command say.
+    """Build the job layer of explicit arguments to a function or command.
 
     Raises:
         OSError: the file of training arguments cannot be read.
-        UnknownReleaseError: the target names no release.
-        ValueError: the consumer is unknown, the world size is impossible, or the training arguments are none.
+        UnknownReleaseError: the target matches no release.
+        ValueError: the consumer is unknown, or the world size or the training arguments are invalid.
     """
     reader = given(consumer) if isinstance(consumer, str) else consumer
     spec = consumer if isinstance(consumer, str) else reader and reader.spec
@@ -61,115 +61,125 @@ def asked(
         raise ValueError(f"unknown consumer {spec!r}: expected {EXPECTED}")
     if world_size is not None and (type(world_size) is not int or world_size < 1):
         raise ValueError(f"world size {world_size!r}: expected an integer of at least 1")
-    chosen = target if target is None or isinstance(target, Target) else releases.resolve(target)
-    said = layer(known, "argument", "as asked for")
-    said = said if reader is None else merge(said, of_reader(reader, "argument"))
-    return said._replace(
-        target=chosen and Fact(chosen, chosen.origin, chosen.text),
+    release = target if target is None or isinstance(target, Target) else releases.resolve(target)
+    job = layer(facts, "argument", "set by the caller")
+    job = job if reader is None else merge(job, of_reader(reader, "argument"))
+    return job._replace(
+        target=release and Fact(release, release.origin, release.text),
         world_size=None if world_size is None else Fact(world_size, "argument", "--world-size"),
-        arguments=arguments(training_args) or said.arguments,
+        arguments=training_arguments(training_args) or job.arguments,
         launch=None if launch is None else Fact(os.fspath(launch), "argument", "--launch"),
     )
 
 
-def arguments(source: MappingSource) -> Fact[Given] | None:
-    """The training arguments that are given, as a fact; see `mapping` for what it raises."""
-    found = mapping(source)
-    return None if found is None else Fact(Given(found), "argument", "training_args")
+def training_arguments(source: MappingSource) -> Fact[Given] | None:
+    """Return explicit training arguments as a fact; see `read_training_arguments` for what it raises."""
+    values = read_training_arguments(source)
+    return None if values is None else Fact(Given(values), "argument", "training_args")
 
 
-def mapping(source: MappingSource) -> Mapping[str, Json] | None:
-    """The training arguments that a mapping, a file or a `TrainingArguments` object holds; None: there are none.
+def read_training_arguments(source: MappingSource) -> Mapping[str, Json] | None:
+    """Return the training arguments in a mapping, a file or a `TrainingArguments` object; None without any.
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: it holds no JSON or YAML object.
+        ValueError: the file does not hold a JSON or YAML object.
     """
     if source is None or isinstance(source, Mapping):
         return source
     if isinstance(source, str | os.PathLike):
         return read_mapping_file(source)
-    found = source.to_dict()
-    return {str(key): value for key, value in found.items()}
+    values = source.to_dict()
+    return {str(key): value for key, value in values.items()}
 
 
-def known_of(
+def model_and_hosts(
     model: ModelSource | None = None, host_memory: int | None = None, gpus_per_node: int | None = None
 ) -> Known:
-    """The model and the hosts that are asked about.
+    """Return the explicit model and host sizes.
 
     Raises:
-        ValueError: a size of the hosts is impossible, or there is no such model.
+        ValueError: a host size is invalid, or the model cannot be found.
     """
-    for name, value in (("host memory", host_memory), ("GPUs of a node", gpus_per_node)):
+    for name, value in (("host memory", host_memory), ("GPUs per node", gpus_per_node)):
         if value is not None and (type(value) is not int or value < 1):
             raise ValueError(f"{name} {value!r}: expected an integer of at least 1")
-    named = None if model is None else asked_model(model if isinstance(model, Mapping) else os.fspath(model))
-    return Known(named, host_memory, gpus_per_node)
+    if model is not None and not isinstance(model, Mapping):
+        model = os.fspath(model)
+    return Known(None if model is None else require_model(model), host_memory, gpus_per_node)
 
 
-def build_job(located: LocatedConfig, said: Job = NOTHING, settings: Job = NOTHING) -> Job:
-    """The job of a config: `said` by arguments, then by the config, by settings, and told by its repository.
+def build_job(located: LocatedConfig, arguments: Job = NOTHING, settings: Job = NOTHING) -> Job:
+    """Build the job of a config from all its sources; each fact comes from the strongest source that has it.
 
-    The config's own block counts before that of a launch file which leads to it, as it is the nearer one.
+    The order: explicit arguments, the config's `"$dsconfig"` block, settings, launch files, the repository. The
+    block of the config precedes the block of a launch file that refers to it.
+
+    Args:
+        located: the config and its launch file.
+        arguments: facts from a caller or the command line.
+        settings: facts from a settings file.
     """
-    on = located.next(said) if located.how == "launch" else located
-    texts = [each for each in (on.config, on.host, located.host) if each is not None]
-    own = merge(*(_of_block(each) for each in texts))
+    final = located.next(arguments) if located.how == "launch" else located
+    documents = [each for each in (final.config, final.host, located.host) if each is not None]
+    block_facts = merge(*(_block_facts(each) for each in documents))
     elastic = settings.consumer is not None and settings.consumer.value.name == ELASTIC
-    if elastic and not any(has_block(each.value()) for each in texts):
-        settings = settings._replace(
-            consumer=None
-        )  # said of a folder: what has no block starts in another way
-    stated = merge(said, own, settings)
-    launch = stated.launch.value if stated.launch else None
-    reader = informed(located, stated.reader if stated.consumer else _read_by(located), launch)
-    told = merge(stated, of_reader(reader), _of_launch_file(located, on))
-    target = told.target or _pinned(on.config or located.host) or _installed()
-    job = told._replace(
-        target=target, arguments=_together(stated.arguments, of_reader(reader).arguments, told.arguments)
+    if elastic and not any(has_block(each.value()) for each in documents):
+        # Settings apply to a whole folder. A config without an `elasticity` block cannot be started by
+        # `dsconfig elastic run`, so their `consumer = "elastic"` does not apply to it.
+        settings = settings._replace(consumer=None)
+    explicit = merge(arguments, block_facts, settings)
+    launch = explicit.launch.value if explicit.launch else None
+    reader = with_launch_arguments(
+        located, explicit.reader if explicit.consumer else _detected_reader(located), launch
     )
-    return job._replace(consumer=of_reader(reader).consumer)
+    merged = merge(explicit, of_reader(reader), _launch_file_facts(located, final))
+    # The machine that checks often has another DeepSpeed than the one that trains, or none: a pin in the
+    # repository is the better evidence.
+    target = merged.target or _pinned(final.config or located.host) or _installed()
+    training_args = _merge_arguments(explicit.arguments, of_reader(reader).arguments, merged.arguments)
+    return merged._replace(target=target, arguments=training_args, consumer=of_reader(reader).consumer)
 
 
-def _together(stated: Fact[Given] | None, *told: Fact[Given] | None) -> Fact[Given] | None:
-    """The arguments that are given, over those of the script or launch file that starts the job."""
-    launched = next((each for each in told if each is not None and each is not stated), None)
-    if stated is None or launched is None or stated.source != "training_args":
-        return stated or launched
-    both = {**launched.value.arguments, **stated.value.arguments}
-    given = launched.value._replace(
-        arguments=both, unknown=launched.value.unknown - stated.value.arguments.keys()
+def _merge_arguments(explicit: Fact[Given] | None, *others: Fact[Given] | None) -> Fact[Given] | None:
+    """Merge explicit training arguments over those of the script or launch file that starts the job."""
+    launched = next((each for each in others if each is not None and each is not explicit), None)
+    if explicit is None or launched is None or explicit.source != "training_args":
+        return explicit or launched
+    # `training_args` may list only some arguments; the launch command supplies the others.
+    arguments = {**launched.value.arguments, **explicit.value.arguments}
+    merged = launched.value._replace(
+        arguments=arguments, unknown=launched.value.unknown - explicit.value.arguments.keys()
     )
-    return Fact(given, launched.origin, launched.source)
+    return Fact(merged, launched.origin, launched.source)
 
 
-def job_of(document: Document, said: Job = NOTHING) -> Job:
-    """The job of the config that a document is, holds or names; see `build_job`."""
-    return build_job(locate(document), said)
+def job_of(document: Document, arguments: Job = NOTHING) -> Job:
+    """Return the job of the config that a document is, embeds or refers to; see `build_job`."""
+    return build_job(locate(document), arguments)
 
 
-def stated_job(located: LocatedConfig, said: Job) -> Job:
-    """The job of a config as it is said, and as its launch file has it: the repository is not asked."""
-    on = located.next(said) if located.how == "launch" else located
-    return merge(said, _of_launch_file(located, on), Job(target=_installed()))
+def job_without_repository(located: LocatedConfig, arguments: Job) -> Job:
+    """Return the job without repository evidence: explicit facts, and those of the launch file."""
+    final = located.next(arguments) if located.how == "launch" else located
+    return merge(arguments, _launch_file_facts(located, final), Job(target=_installed()))
 
 
-def informed(located: LocatedConfig, reader: Reader, launch: str | None = None) -> Reader:
-    """The reader with its version, and of a config with the arguments of the scripts that name it, or of one."""
+def with_launch_arguments(located: LocatedConfig, reader: Reader, launch: str | None = None) -> Reader:
+    """Add the reader's version, and the arguments of the scripts that use the config (or of `launch` alone)."""
     if located.how == "file":
         reader = with_arguments(reader, located.host.name, launch)
-    nearest = located.config if located.job is None and located.config is not None else located.host
-    return with_version(reader, nearest.name)
+    document = located.config if located.job is None and located.config is not None else located.host
+    return with_version(reader, document.name)
 
 
-def _read_by(located: LocatedConfig) -> Reader:
-    """Who reads the config, where nobody says so."""
+def _detected_reader(located: LocatedConfig) -> Reader:
+    """Return the consumer that the location or content of the config suggests."""
     if located.reader is not None:
         return located.reader
     host = located.host
     if located.how != "file":
-        return Reader("accelerate", "it is a launch file of Accelerate", "content")
+        return Reader("accelerate", "it is an Accelerate launch file", "content")
     if host.format == "python":
         from dsconfig.launch.python_config import reader_of
 
@@ -178,24 +188,24 @@ def _read_by(located: LocatedConfig) -> Reader:
     return config_references.reader_of(host.name, content) or content
 
 
-def _of_launch_file(located: LocatedConfig, on: LocatedConfig) -> Job:
-    """What a launch file tells, and the launch file of Accelerate that it leads `on` to."""
-    job, host = located.job, on.host
-    told = NOTHING if job is None else of_job(job)
-    if on.job is None and on.how != "file":
+def _launch_file_facts(located: LocatedConfig, final: LocatedConfig) -> Job:
+    """Return the facts of a launch file, and of the Accelerate launch file that it refers to."""
+    job, host = located.job, final.host
+    facts = NOTHING if job is None else launch_job_facts(job)
+    if final.job is None and final.how != "file":
         ranks = accelerate_launch_file.processes(host.value())
         from dsconfig.launch.training_arguments import of_launch_file
 
         degrees = Known(parallelism=of_launch_file(host.value(), host.name))
-        of_accelerate = layer(degrees, "launch file", host.name)._replace(
+        accelerate_facts = layer(degrees, "launch file", host.name)._replace(
             world_size=None if ranks is None else Fact(ranks, "launch file", host.name)
         )
-        told = merge(told, of_accelerate)
-    return told
+        facts = merge(facts, accelerate_facts)
+    return facts
 
 
-def of_job(job: LaunchJob) -> Job:
-    """What a launch file or a script tells of the job that it starts."""
+def launch_job_facts(job: LaunchJob) -> Job:
+    """Return the facts that a launch file or script states about the job that it starts."""
     name = job.launch.name
     return layer(job.known, "launch file", name)._replace(
         world_size=None if job.world_size is None else Fact(job.world_size, "launch file", name),
@@ -204,58 +214,55 @@ def of_job(job: LaunchJob) -> Job:
 
 
 def host_reader(located: LocatedConfig, job: Job) -> Reader:
-    """Who reads the file that was named, where that is a launch file: Accelerate reads its own."""
-    who = job.reader
+    """Return the consumer of the host file; Accelerate reads its own launch files."""
+    consumer = job.reader
     if located.job is None:
-        name, version = ("accelerate", who.version if who.name == "accelerate" else None)
+        name, version = ("accelerate", consumer.version if consumer.name == "accelerate" else None)
     else:
-        name, version = who.name, who.version
-    stated = who.said is not None
-    reader = Reader(
-        name, who.why if stated else located.kind, who.origin if stated else "content", known=who.known
-    )
-    return with_version(reader._replace(version=version), located.host.name)
+        name, version = consumer.name, consumer.version
+    is_explicit = consumer.said is not None
+    why, origin = (consumer.why, consumer.origin) if is_explicit else (located.kind, "content")
+    return with_version(Reader(name, why, origin, version=version, known=consumer.known), located.host.name)
 
 
 def _pinned(config: Document) -> Fact[Target] | None:
-    """The releases that the nearest requirements of the repository allow; None where they name none that is known."""
-    from dsconfig.launch.requirements import requirements_of
-
-    found = requirements_of("deepspeed", config.name)
-    pin = found and found.agreed
+    """Return the releases that the nearest requirements allow; None without a known release among them."""
+    requirement = requirements_of("deepspeed", config.name)
+    pin = requirement and requirement.agreed
     if not pin:
         return None
     try:
         target = releases.resolve(pin.exact or pin.specifier, "pin")
     except UnknownReleaseError:
+        # a fork, or a release newer than this package: it tells nothing about the config
         return None
     file = pin.source.rpartition(":")[0] or pin.source
     return Fact(target._replace(source=file), "pin", f"{pin.source}: deepspeed{pin.specifier}")
 
 
 def _installed() -> Fact[Target]:
-    found = releases.resolve(None)
-    return Fact(found, found.origin, found.text)
+    target = releases.resolve(None)
+    return Fact(target, target.origin, target.text)
 
 
-def _of_block(document: Document) -> Job:
-    """What a config says in its block `"$dsconfig"`."""
-    said, where = declared(document.value()), f'`"{KEY}"` in {document.name}'
-    if said == Declared():
+def _block_facts(document: Document) -> Job:
+    """Return the facts that a config states in its `"$dsconfig"` block."""
+    block, source = declared(document.value()), f'`"{KEY}"` in {document.name}'
+    if block == Declared():
         return NOTHING
     consumer = (
-        None if said.consumer is None else given(said.consumer, 'its own `"$dsconfig"` says so', "file")
+        None if block.consumer is None else given(block.consumer, 'set in its own `"$dsconfig"`', "file")
     )
-    named = target_of_block(document)
-    return layer(known_of_block(document.value(), document.name), "file", where)._replace(
-        target=named and Fact(named, "file", where),
+    target = target_of_block(document)
+    return layer(known_of_block(document.value(), document.name), "file", source)._replace(
+        target=target and Fact(target, "file", source),
         consumer=consumer and Fact(Consumer(consumer.name, consumer.version), "file", consumer.why),
-        world_size=None if said.world_size is None else Fact(said.world_size, "file", where),
+        world_size=None if block.world_size is None else Fact(block.world_size, "file", source),
     )
 
 
 def target_of_block(document: Document) -> Target | None:
-    """The releases that the config itself names; None where it names none that there is."""
+    """Return the releases that the config's block names; None without a known release."""
     text = declared(document.value()).target
     try:
         return None if text is None else releases.resolve(text, "file")
@@ -263,17 +270,17 @@ def target_of_block(document: Document) -> Target | None:
         return None
 
 
-def foreign(document: Document) -> str | None:
-    """Why a document is not a DeepSpeed config, in words; None where it is one, or means to be."""
+def why_not_config(document: Document) -> str | None:
+    """Return why a document is not a DeepSpeed config, as a clause; None for a config, even a broken one."""
     why = detect_config.foreign(document)
     return None if why is None else f"not a DeepSpeed config: {why}"
 
 
-def asked_model(model: str | Mapping[str, Json]) -> Model:
-    """The model that somebody asks for, which has to be there.
+def require_model(model: str | Mapping[str, Json]) -> Model:
+    """Return the model that the user names explicitly; it must exist.
 
     Raises:
-        ValueError: it cannot be read, or there is none; the message is one line and names it.
+        ValueError: the model cannot be found or read; the message is one line and names it.
     """
     from dsconfig.rules._model_facts import asked_for
 

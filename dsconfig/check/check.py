@@ -7,9 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dsconfig.check import suppressions
-from dsconfig.check.build_job import asked, foreign, host_reader, stated_job
+from dsconfig.check.build_job import host_reader, job_from_arguments, job_without_repository, why_not_config
 from dsconfig.check.effective_settings import Options
-from dsconfig.check.report import Report, by_place
+from dsconfig.check.report import Report, location_order
 from dsconfig.core.diagnostic import SEVERITIES, Diagnostic, Fix, Location, Move, Related, Rename
 from dsconfig.core.json_types import JsonObject, NamedTuple
 from dsconfig.core.releases import NUMBERS, Interval, Target
@@ -17,7 +17,7 @@ from dsconfig.core.wording import in_yaml
 from dsconfig.document import Document
 from dsconfig.document.document import location, location_of
 from dsconfig.evaluation.context import Context, Source
-from dsconfig.evaluation.evaluate import Outcome, Said, evaluate
+from dsconfig.evaluation.evaluate import Outcome, TextFindings, evaluate
 from dsconfig.job.detect_consumer import Overwrite, Reader
 from dsconfig.job.job import Job
 from dsconfig.launch import detect_config
@@ -34,32 +34,31 @@ if TYPE_CHECKING:
     from dsconfig.evaluation.context import Finding
 
 
-# `check`: locate → evaluate for each class of releases → merge → ignores → sort → `Report`.
-
-
 def check(located: LocatedConfig, job: Job) -> Report:
-    """Check a config where it stands, as its job reads it. Its fixes are not tried yet; see `fix.verify`."""
+    """Check an embedded, linked or plain config as its job reads it. Fixes are not verified yet; see `fix.verify`."""
     host = located.host
-    if why := foreign(host):
-        return _blank(host, job, job.reader, f"{host.name}: {why}", foreign=why)
+    if reason := why_not_config(host):
+        return _empty_report(host, job, job.reader, f"{host.name}: {reason}", reason=reason)
     if located.how == "file":
         return _report(host, job, job.reader)
-    is_judged = not host.name.endswith(SCRIPTS) or _is_refused(located, job)
+    # A shell script has no keys to check; its diagnostics are arguments that its program rejects.
+    is_checked = not host.name.endswith(SCRIPTS) or _is_rejected(located, job)
     if located.how == "held" and located.config is not None:
-        return _with_lifted(located, job, _report(located.config, job, job.reader), is_judged=is_judged)
+        config = _report(located.config, job, job.reader)
+        return _embedded_report(located, job, config, is_checked=is_checked)
     reader = host_reader(located, job)
-    launch = job._replace(arguments=None)  # they are compared with the config, not with the launch file
-    report = _report(host, launch, reader) if is_judged else _blank(host, launch, reader)
-    told = [located.note] if located.note else []
+    launch = job._replace(arguments=None)  # their values belong to the config, which is compared with them
+    report = _report(host, launch, reader) if is_checked else _empty_report(host, launch, reader)
+    notes = [located.note] if located.note else []
     if located.unlike and located.job:
-        told.append(f"{host.name}: {located.unlike}")
+        notes.append(f"{host.name}: {located.unlike}")
     if located.config is None:
-        return report.replaced(notes=tuple(told) or report.notes)
+        return report.copy_with(notes=tuple(notes) or report.notes)
     child = (
         check(located.next(job), job) if located.how == "launch" else _report(located.config, job, job.reader)
     )
-    told += located.job.left_open(child.world_size) if located.job else ()
-    return report.replaced(notes=tuple(told), children=(child,))
+    notes += located.job.left_open(child.world_size) if located.job else ()
+    return report.copy_with(notes=tuple(notes), children=(child,))
 
 
 def check_document(
@@ -69,42 +68,58 @@ def check_document(
     world_size: int | None = None,
     consumer: str | Reader = "deepspeed",
 ) -> Report:
-    """Check a document in a job that is known: its repository is not asked. Its fixes are not tried yet.
+    """Check a document without looking at its repository. Fixes are not verified yet.
 
     Raises:
-        ValueError: the consumer is unknown, or the world size impossible.
+        ValueError: the consumer is unknown, or the world size is invalid.
     """
     located = locate(document)
-    return check(located, stated_job(located, asked(target, world_size, consumer)))
+    return check(located, job_without_repository(located, job_from_arguments(target, world_size, consumer)))
 
 
 def recheck(report: Report, document: Document) -> Report:
-    """Check another text of the file that a report is of, in the same job: a fix may move what tells of it."""
+    """Check another text of the reported file in the same job.
+
+    The job is kept because a fix may remove the very key from which the consumer was detected.
+    """
     assert report.job is not None
-    if report.is_held:  # the config stands in a launch file, and its arguments with it
+    if report.is_embedded:  # the launch file embeds the config, so its arguments may have changed too
         located = locate(document)
-        return check(located, stated_job(located, report.job))
+        return check(located, job_without_repository(located, report.job))
     return _report(document, report.job, report.reader)
 
 
-def config_of(report: Report) -> JsonObject | None:
-    """What the newest release of a report reads in the config; None where the text is none."""
+def parsed_config(report: Report) -> JsonObject | None:
+    """Return the config as the newest release of the report parses it; None if the text is not a config."""
     assert report.document is not None
     release = NUMBERS[report.target.releases[-1]]
-    seen = Context(Source(report.document, report.reader.spec, report.world_size), release)
-    root = report.document.value(seen.parser)
-    return root if seen.is_config and isinstance(root, dict) else None
+    context = Context(Source(report.document, report.reader.spec, report.world_size), release)
+    root = report.document.value(context.parser)
+    return root if context.is_config and isinstance(root, dict) else None
 
 
-def _is_refused(located: LocatedConfig, job: Job) -> bool:
-    """Whether the program of a script refuses what it is started with."""
+def _is_rejected(located: LocatedConfig, job: Job) -> bool:
+    """Whether the program of a launch script rejects its own arguments."""
     return located.job is not None and any(refused(located.job, job.reader.version))
 
 
 def _report(
-    document: Document, job: Job, reader: Reader, lifted: tuple[Diagnostic, ...] = (), *, cut: bool = False
+    document: Document,
+    job: Job,
+    reader: Reader,
+    embedded: tuple[Diagnostic, ...] = (),
+    *,
+    is_truncated: bool = False,
 ) -> Report:
-    """The report of one text, with diagnostics lifted from a config in it, of which `cut` says there are more."""
+    """Build the report of one text.
+
+    Args:
+        document: the text.
+        job: the job that reads it.
+        reader: the consumer of this text.
+        embedded: diagnostics of a config that this text embeds.
+        is_truncated: whether there are more of those than are listed.
+    """
     target, size = job.releases, job.ranks
     span = Interval(NUMBERS[target.releases[0]], NUMBERS[target.releases[-1]])
     kind = detect_config.kind_of(document)
@@ -117,27 +132,30 @@ def _report(
 
         unknown, overwrite = unknown_in(document), with_unknown(document, overwrite)
     source = Source(document, reader.spec, size, span, job.given, reader.known, kind, unknown, overwrite)
-    found, newest, more = merged(source, target.releases)
-    listed, assumption = wrong_for_all(diagnostics(document, found), source, reader, target.releases)
-    result = suppressions.apply(document, (*listed, *lifted), cut=more or cut)
+    findings, newest, has_more = merge_releases(source, target.releases)
+    listed, assumption = common_to_all_consumers(
+        diagnostics(document, findings), source, reader, target.releases
+    )
+    # Suppressions apply to the merged diagnostics of all releases: an ignored rule stays ignored in each.
+    result = suppressions.apply(document, (*listed, *embedded), is_truncated=has_more or is_truncated)
     return Report(
         document.name,
         target,
         reader,
         size,
-        tuple(sorted((*result.kept, *result.unused), key=by_place)),
+        tuple(sorted((*result.kept, *result.unused), key=location_order)),
         suppressed=result.suppressed,
         sizes=world_sizes(newest.context),
         document=document,
-        notes=(*assumption, *notes(document, newest, reader, cut=result.cut)),
-        cut=result.cut,
+        notes=(*assumption, *notes(document, newest, reader, is_truncated=result.is_truncated)),
+        is_truncated=result.is_truncated,
         job=job,
     )
 
 
-def _blank(host: Document, job: Job, reader: Reader, *notes: str, foreign: str | None = None) -> Report:
-    """The report of a file of which nothing is judged."""
-    document = host if foreign else None
+def _empty_report(host: Document, job: Job, reader: Reader, *notes: str, reason: str | None = None) -> Report:
+    """Build an empty report for a file that is not checked."""
+    document = host if reason else None
     return Report(
         host.name,
         job.releases,
@@ -146,204 +164,227 @@ def _blank(host: Document, job: Job, reader: Reader, *notes: str, foreign: str |
         (),
         document=document,
         notes=notes,
-        foreign=foreign,
+        why_not_config=reason,
         job=job,
     )
 
 
-def _with_lifted(located: LocatedConfig, job: Job, config: Report, *, is_judged: bool) -> Report:
-    """The report of a launch file that holds its config: its own findings, and those of the config in their places."""
+def _embedded_report(located: LocatedConfig, job: Job, config: Report, *, is_checked: bool) -> Report:
+    """Build the report of a launch file: its own diagnostics, and those of its embedded config."""
     host = located.host
     assert located.job is not None
-    found, silenced = (
-        tuple(lifted for each in group if (lifted := located.lift(each)) is not None)
+    diagnostics, suppressed = (
+        tuple(diagnostic for each in group if (diagnostic := located.lift(each)) is not None)
         for group in (config.diagnostics, config.suppressed)
     )
-    if is_judged:
-        own = _report(host, job._replace(arguments=None), config.reader, found, cut=config.cut)
-        found, silenced = own.diagnostics, (*silenced, *own.suppressed)
+    if is_checked:
+        host_report = _report(
+            host,
+            job._replace(arguments=None),
+            config.reader,
+            diagnostics,
+            is_truncated=config.is_truncated,
+        )
+        diagnostics, suppressed = host_report.diagnostics, (*suppressed, *host_report.suppressed)
     return Report(
         host.name,
         config.target,
         config.reader,
         config.world_size,
-        found,
-        suppressed=silenced,
+        diagnostics,
+        suppressed=suppressed,
         sizes=config.sizes,
         document=host,
         notes=(located.note, *located.job.left_open(config.world_size), *config.notes),
-        cut=config.cut,
+        is_truncated=config.is_truncated,
         job=job,
-        base=located.job.inline or (),
+        base_path=located.job.inline or (),
     )
 
 
-# The verdict on one document, without what options and settings switch off.
+# Options and settings: which rules and files count.
 
 
 def job_of(document: Document, options: Options) -> Job:
-    """The job of one document."""
+    """Return the job of one document."""
     return options.of(document.name).job(locate(document))
 
 
-def judge(document: Document, options: Options, job: Job | None = None) -> Report:
-    """The report of one document, and of those that it names. `job`: that which is known already."""
-    located, found = prepared(document, options, job)
-    return finished(check(located, found), options)
+def check_with_options(document: Document, options: Options, job: Job | None = None) -> Report:
+    """Check one document and the files that it refers to, as the options say. `job`: a known job, used as is."""
+    located, complete_job = locate_with_job(document, options, job)
+    return apply_options(check(located, complete_job), options)
 
 
-def prepared(document: Document, options: Options, job: Job | None = None) -> tuple[LocatedConfig, Job]:
-    """Where the config of a document stands, and its job; `job`: that which is known already."""
+def locate_with_job(
+    document: Document, options: Options, job: Job | None = None
+) -> tuple[LocatedConfig, Job]:
+    """Locate the config of a document and build its job. `job`: a known job, used as is."""
     located = locate(document)
-    return located, options.of(document.name).job(located) if job is None else stated_job(located, job)
+    return located, options.of(document.name).job(located) if job is None else job_without_repository(
+        located, job
+    )
 
 
-def finished(report: Report, options: Options) -> Report:
-    """The report without what options and settings switch off."""
-    return _followed(_selected(report, options), options)
+def apply_options(report: Report, options: Options) -> Report:
+    """Apply rule selection and file exclusion to a report."""
+    return _without_excluded(_select_rules(report, options), options)
 
 
-def judge_again(report: Report, options: Options) -> Callable[[Document], Report]:
-    """What judges another text of the file that a report is of, in the same job."""
-    return lambda document: _selected(recheck(report, document), options)
+def rechecker(report: Report, options: Options) -> Callable[[Document], Report]:
+    """Return a function that checks another text of the reported file in the same job."""
+    return lambda document: _select_rules(recheck(report, document), options)
 
 
-def _followed(report: Report, options: Options) -> Report:
-    """The report without those of files that it names and the settings exclude."""
-    kept, told = [], []
+def _without_excluded(report: Report, options: Options) -> Report:
+    """Drop the reports of linked files that the settings exclude, and say so in a note."""
+    kept, notes = [], []
     for child in report.children:
-        own = options.of(child.name)
-        if own.excludes(child.name):
-            told.append(f"{child.name}, which {report.name} names, is excluded by {own.settings.where}")
+        child_options = options.of(child.name)
+        if child_options.excludes(child.name):
+            notes.append(
+                f"{child.name}, used by {report.name}, is excluded by {child_options.settings.where}"
+            )
         else:
-            kept.append(_followed(_selected(child, options), options))
-    return report.replaced(children=tuple(kept), notes=(*report.notes, *told)) if report.children else report
+            kept.append(_without_excluded(_select_rules(child, options), options))
+    return (
+        report.copy_with(children=tuple(kept), notes=(*report.notes, *notes)) if report.children else report
+    )
 
 
-def _selected(report: Report, options: Options) -> Report:
-    """The report as it is selected: what is off moves to `suppressed`, what is unfixable has no fix."""
-    own, found, silenced = options.of(report.name), report.diagnostics, report.suppressed
-    if options.asked.no_ignores:
-        found, silenced = tuple(sorted((*found, *silenced), key=by_place)), ()
-    off, unfixable = own.rules.off_in(report.name), own.rules.unfixable
-    shown = SEVERITIES[: SEVERITIES.index(own.min_severity) + 1]
+def _select_rules(report: Report, options: Options) -> Report:
+    """Move diagnostics of disabled rules to `suppressed`, and drop the fixes of unfixable rules."""
+    file_options, diagnostics, suppressed = options.of(report.name), report.diagnostics, report.suppressed
+    if options.overrides.no_ignores:
+        diagnostics, suppressed = tuple(sorted((*diagnostics, *suppressed), key=location_order)), ()
+    disabled, unfixable = file_options.rules.disabled_in(report.name), file_options.rules.unfixable
+    severities = SEVERITIES[: SEVERITIES.index(file_options.min_severity) + 1]
 
     def is_kept(each: Diagnostic) -> bool:
-        return each.code not in off and each.severity in shown
+        return each.code not in disabled and each.severity in severities
 
-    kept = tuple(filter(is_kept, found))
-    if len(kept) < len(found):
-        silenced = (*silenced, *(each for each in found if not is_kept(each)))
+    kept = tuple(filter(is_kept, diagnostics))
+    if len(kept) < len(diagnostics):
+        suppressed = (*suppressed, *(each for each in diagnostics if not is_kept(each)))
     if unfixable:
         kept = tuple(each._replace(fix=None) if each.code in unfixable else each for each in kept)
-    return report if kept == report.diagnostics else report.replaced(diagnostics=kept, suppressed=silenced)
+    return report if kept == report.diagnostics else report.copy_with(diagnostics=kept, suppressed=suppressed)
 
 
-# Notes on the assumptions behind a report, which are not findings.
+# Notes: assumptions behind a report, which are not diagnostics.
 
 
 def world_sizes(context: Context) -> tuple[int, ...] | None:
-    """The world sizes at which the batch works; None where any does, or one is given."""
+    """Return the world sizes at which the batch works; None for any, or where the world size is known."""
     return sizes(context) if context.is_config and context.world_size is None else None
 
 
-def notes(document: Document, newest: Outcome, reader: Reader, *, cut: bool) -> tuple[str, ...]:
-    """What else is to be said of the file as a whole."""
-    most = f"{newest.context.most:,}"
-    more = f"{document.name}: only the first {most} findings of a rule are listed: there are more"
-    remarks = (f"{document.name}: {told}" for told in newest.context.remarks)
-    return (*_unfilled(document, newest, reader), *remarks, *([more] if cut else []))
+def notes(document: Document, newest: Outcome, reader: Reader, *, is_truncated: bool) -> tuple[str, ...]:
+    """Return the notes on the file as a whole."""
+    limit = f"{newest.context.max_findings:,}"
+    truncation = (
+        f"{document.name}: only the first {limit} diagnostics of each rule are listed; there are more"
+    )
+    remarks = (f"{document.name}: {remark}" for remark in newest.context.notes)
+    return (*_unresolved_note(document, newest, reader), *remarks, *([truncation] if is_truncated else []))
 
 
-def _unfilled(document: Document, newest: Outcome, reader: Reader) -> tuple[str, ...]:
-    """How many values are "auto", where the consumer does not fill them."""
-    if reader.name != "deepspeed" or not newest.autos:
+def _unresolved_note(document: Document, newest: Outcome, reader: Reader) -> tuple[str, ...]:
+    """Say how many values stay "auto" because plain DeepSpeed does not resolve them."""
+    if reader.name != "deepspeed" or not newest.unresolved_autos:
         return ()
-    values = "1 value is" if newest.autos == 1 else f"{newest.autos} values are"
-    advice = "if one of them reads the file, check with --consumer transformers"
-    return (f'{document.name}: {values} "auto", which only Transformers or Accelerate fill: {advice}',)
+    values = "1 value is" if newest.unresolved_autos == 1 else f"{newest.unresolved_autos} values are"
+    advice = "if one of them loads the file, check with --consumer transformers"
+    return (f'{document.name}: {values} "auto", which only Transformers or Accelerate resolve: {advice}',)
 
 
-# What is wrong whoever reads a config, where its program leaves open who does.
+# Diagnostics that hold for every possible consumer, for programs that may load a config in several ways.
 
 
-def wrong_for_all(
-    found: list[Diagnostic], source: Source, reader: Reader, releases: tuple[str, ...]
+def common_to_all_consumers(
+    candidates: list[Diagnostic], source: Source, reader: Reader, releases: tuple[str, ...]
 ) -> tuple[list[Diagnostic], tuple[str, ...]]:
-    """The diagnostics for the assumed reader that hold for every other candidate too, and notes on that.
+    """Keep the diagnostics of the assumed consumer that hold for every other candidate too, and note the assumption.
 
-    Two readers may reject the same value in different words, so that an error of one at a path stands for an
+    Two consumers may reject the same value with different rules, so an error of one at a path also confirms an
     error of the other there.
     """
     if not reader.others:
-        return found, ()
-    kept = found
+        return candidates, ()
+    kept = candidates
     for other in reader.others:
-        theirs = diagnostics(
-            source.document, merged(source._replace(consumer=other, given=None), releases)[0]
+        # The training arguments come from the launch command of the assumed consumer.
+        others_diagnostics = diagnostics(
+            source.document, merge_releases(source._replace(consumer=other, arguments=None), releases)[0]
         )
-        same = {(each.code, each.path) for each in theirs}
-        errors = {each.path for each in theirs if each.severity == "error"}
+        same = {(each.code, each.path) for each in others_diagnostics}
+        errors = {each.path for each in others_diagnostics if each.severity == "error"}
         kept = [
             each
             for each in kept
             if (each.code, each.path) in same or (each.severity == "error" and each.path in errors)
         ]
     others = " or ".join(reader.others)
-    left = len(found) - len(kept)
-    told = f"{source.document.name}: {reader.name} is assumed to read it, but {others} may ({reader.why})"
-    if left:
-        is_left = "1 problem for it alone is" if left == 1 else f"{left} problems for it alone are"
-        told = f"{told}; {is_left} left out: --consumer {reader.name} shows {'it' if left == 1 else 'them'}"
-    return kept, (told,)
+    dropped = len(candidates) - len(kept)
+    note = (
+        f"{source.document.name}: assuming that {reader.name} loads it; {others} may instead ({reader.why})"
+    )
+    if dropped:
+        dropped_words = "1 problem" if dropped == 1 else f"{dropped} problems"
+        option = f"--consumer {reader.name}"
+        note = f"{note}; {dropped_words} of {reader.name} only: add {option} to see {'it' if dropped == 1 else 'them'}"
+    return kept, (note,)
 
 
-# One evaluation for each class of releases that behave alike, and one finding over all that share it.
+# Merge releases: one evaluation per class of releases that behave the same, one diagnostic for all of them.
 
 
-class Merged(NamedTuple):
-    """One finding over the releases that share it, newest first; its words are the newest release's."""
+class MergedFinding(NamedTuple):
+    """A finding and the releases that share it, newest first; its message is that of the newest release."""
 
     rule: Rule
     finding: Finding
     releases: list[str]
 
 
-def merged(source: Source, releases: tuple[str, ...]) -> tuple[list[Merged], Outcome, bool]:
-    """The findings over all releases, the outcome at the newest, and whether there is more than was listed.
+def merge_releases(source: Source, releases: tuple[str, ...]) -> tuple[list[MergedFinding], Outcome, bool]:
+    """Evaluate all releases; return their findings, the outcome of the newest, and whether findings were left out.
 
-    The newest speaks for all in the notes.
+    The notes of the report come from the newest release alone.
     """
-    found: dict[Hashable, Merged] = {}
-    newest, cut = None, False
-    left = list(releases)
-    said: Said = {}
-    while left:  # one evaluation for neighbours that behave alike, the newest first
-        outcome = evaluate(source, NUMBERS[left[-1]], said)
-        alike = [left.pop()]
-        while left and NUMBERS[left[-1]] in outcome.alike:
-            alike.append(left.pop())
+    merged_findings: dict[Hashable, MergedFinding] = {}
+    newest, is_truncated = None, False
+    remaining = list(releases)
+    text_findings: TextFindings = {}
+    while remaining:  # one evaluation covers all neighboring releases in `outcome.equivalent`
+        outcome = evaluate(source, NUMBERS[remaining[-1]], text_findings)
+        alike = [remaining.pop()]
+        while remaining and NUMBERS[remaining[-1]] in outcome.equivalent:
+            alike.append(remaining.pop())
         newest = newest or outcome
-        cut = cut or outcome.context.cut
+        is_truncated = is_truncated or outcome.context.is_truncated
         for rule, finding in outcome.findings:
-            _add(found, rule, finding, alike)
+            _add(merged_findings, rule, finding, alike)
     assert newest is not None
-    return list(found.values()), newest, cut
+    return list(merged_findings.values()), newest, is_truncated
 
 
-def _add(found: dict[Hashable, Merged], rule: Rule, finding: Finding, releases: list[str]) -> None:
+def _add(
+    merged_findings: dict[Hashable, MergedFinding], rule: Rule, finding: Finding, releases: list[str]
+) -> None:
+    # The effect is part of the key: a release may reject a key that the next one only ignores.
     key = (rule.code, finding.path, finding.effect, finding.span, finding.part)
-    known = found.setdefault(key, Merged(rule, finding, []))
-    if known.finding.fix != finding.fix:  # what is right here may be wrong there
-        known = found[key] = known._replace(finding=_with_unsafe_fix(known.finding, finding.fix))
-    if not known.releases or known.releases[-1] != releases[-1]:
-        known.releases.extend(releases)
+    entry = merged_findings.setdefault(key, MergedFinding(rule, finding, []))
+    if entry.finding.fix != finding.fix:  # a fix that suits one release may be wrong for another
+        entry = merged_findings[key] = entry._replace(finding=_with_unsafe_fix(entry.finding, finding.fix))
+    if not entry.releases or entry.releases[-1] != releases[-1]:
+        entry.releases.extend(releases)
 
 
 def _with_unsafe_fix(finding: Finding, other: Fix | None) -> Finding:
-    """The finding where another release has another fix, or none.
+    """Return the finding for releases that disagree on its fix.
 
-    A key that is taken under its new name here may not be there.
+    A rename is dropped when another release has no fix at all: the new name may not exist there.
     """
     fix = finding.fix
     if fix is None or (other is None and any(isinstance(step, Rename | Move) for step in fix.operations)):
@@ -351,8 +392,8 @@ def _with_unsafe_fix(finding: Finding, other: Fix | None) -> Finding:
     return finding._replace(fix=fix._replace(safe=False))
 
 
-def diagnostics(document: Document, found: Iterable[Merged]) -> list[Diagnostic]:
-    """The findings as diagnostics, each with its place in the document."""
+def diagnostics(document: Document, findings: Iterable[MergedFinding]) -> list[Diagnostic]:
+    """Turn findings into diagnostics, each with its location in the document."""
     return [
         Diagnostic(
             code=item.rule.code,
@@ -361,12 +402,12 @@ def diagnostics(document: Document, found: Iterable[Merged]) -> list[Diagnostic]
             message=item.finding.message,
             path=item.finding.path,
             help=_advice(document, item.finding.help),
-            location=_place(document, item.finding),
+            location=_locate(document, item.finding),
             releases=tuple(reversed(item.releases)),
             related=_related(document, item.finding),
             fix=_titled(document, item.finding.fix),
         )
-        for item in found
+        for item in findings
     ]
 
 
@@ -379,19 +420,19 @@ def _titled(document: Document, fix: Fix | None) -> Fix | None:
 
 
 def _related(document: Document, finding: Finding) -> tuple[Related, ...]:
-    """The other places of a finding; not those of keys that nobody wrote, of which a label says "here"."""
+    """Return the related locations of a finding. Keys that the file does not write have none to show."""
     by_path = (
         Related(text, path, location_of(document, path))
         for text, path in finding.related
-        if _is_written(document, path)
+        if _exists(document, path)
     )
-    in_text = (Related(text, finding.path, location(document, span)) for text, span in finding.places)
+    in_text = (Related(text, finding.path, location(document, span)) for text, span in finding.related_spans)
     return (*by_path, *in_text)
 
 
-def _is_written(document: Document, path: KeyPath) -> bool:
+def _exists(document: Document, path: KeyPath) -> bool:
     if not document.is_data:
-        return document.located(path)
+        return document.has_path(path)
     value: Json = document.value()
     for part in path:
         inside = isinstance(value, dict) and part in value
@@ -401,7 +442,7 @@ def _is_written(document: Document, path: KeyPath) -> bool:
     return True
 
 
-def _place(document: Document, finding: Finding) -> Location | None:
+def _locate(document: Document, finding: Finding) -> Location | None:
     if finding.span is not None:
         return location(document, finding.span)
     return location_of(document, finding.path, finding.part)

@@ -1,4 +1,4 @@
-"""`compat`: releases that accept a config, the first diagnostics of the others, and a table of both."""
+"""`compat`: the releases that accept a config, the first error of each other release, and a table of both."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from dsconfig.check.build_job import MappingSource, ModelSource, asked, build_job, known_of
+from dsconfig.check.build_job import (
+    MappingSource,
+    ModelSource,
+    build_job,
+    job_from_arguments,
+    model_and_hosts,
+)
 from dsconfig.check.check import check
 from dsconfig.core.diagnostic import Diagnostic, Effect
 from dsconfig.core.releases import LATEST, RELEASES, Target, resolve
@@ -21,18 +27,16 @@ if TYPE_CHECKING:
     from dsconfig.render.terminal import Style
 
 
-# `compat`: which releases take a config, and what the others say first against it.
-
-Word: TypeAlias = Literal["taken", "crashes", "refused"]
-EVERY = Target(RELEASES, f">={RELEASES[0]},<={LATEST}", "argument")
+Verdict: TypeAlias = Literal["ok", "crashes", "rejected"]
+ALL_RELEASES = Target(RELEASES, f">={RELEASES[0]},<={LATEST}", "argument")
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Neighbouring releases, oldest first, that do the same with the config, and the first reason."""
+    """Consecutive releases, oldest first, with the same result, and the first error as the reason."""
 
     releases: tuple[str, ...]
-    word: Word
+    word: Verdict
     reason: Diagnostic | None = None
 
 
@@ -46,73 +50,76 @@ def compat(
     model: ModelSource | None = None,
     launch: str | os.PathLike[str] | None = None,
 ) -> tuple[Stretch, ...]:
-    """What each release does with a config, equal neighbours folded.
+    """Find out what each release does with a config; consecutive releases with the same result are one range.
 
     Args:
         source: a path, text, bytes, a dict or a `Config`, or a document that was read; see `check`.
-        target: these releases only, such as `>=0.14`; None: all.
+        target: the releases to check, such as `>=0.14`; None: all.
         world_size: number of ranks; see `check`.
-        consumer: who reads the file; see `check`.
-        training_args: what the consumer is started with; see `check`.
-        model: the model that it trains; see `check`.
+        consumer: the library that loads the file; see `check`.
+        training_args: the arguments that the consumer is started with; see `check`.
+        model: the model that the job trains; see `check`.
         launch: the launch file whose arguments count; see `check`.
 
     Raises:
-        OSError: the path cannot be read, or leads to no config, which the text says.
-        UnknownReleaseError: the target names no release.
-        ValueError: the consumer or the world size is impossible.
+        OSError: the path cannot be read, or the launch file refers to no config that exists.
+        UnknownReleaseError: the target matches no release.
+        ValueError: the consumer or the world size is invalid.
     """
     document = source if isinstance(source, Document) else read(source)
-    if why := why_nowhere(document):
-        raise FileNotFoundError(why)
-    target = resolve(target, "argument") if isinstance(target, str) else target or EVERY
+    if problem := why_nowhere(document):
+        raise FileNotFoundError(problem)
+    target = resolve(target, "argument") if isinstance(target, str) else target or ALL_RELEASES
     located = locate(document)
-    said = asked(target, world_size, consumer, known_of(model), training_args, launch)
-    report = check(located, build_job(located, said))
+    arguments = job_from_arguments(
+        target, world_size, consumer, model_and_hosts(model), training_args, launch
+    )
+    report = check(located, build_job(located, arguments))
+    # A rejected config never gets to crash.
     errors = sorted(
         (
-            found
+            diagnostic
             for each in (report, *report.children)
-            for found in each.diagnostics
-            if found.severity == "error"
+            for diagnostic in each.diagnostics
+            if diagnostic.severity == "error"
         ),
-        key=lambda found: found.effect is not Effect.REJECTED,  # what is refused never comes to crash
+        key=lambda diagnostic: diagnostic.effect is not Effect.REJECTED,
     )
-    stretches: list[Stretch] = []
+    ranges: list[Stretch] = []
     for release in target.releases:
-        reason = next((found for found in errors if release in found.releases), None)
-        if stretches and stretches[-1].reason is reason:
-            before = stretches.pop()
-            stretches.append(Stretch((*before.releases, release), before.word, reason))
+        reason = next((diagnostic for diagnostic in errors if release in diagnostic.releases), None)
+        if ranges and ranges[-1].reason is reason:
+            previous = ranges.pop()
+            ranges.append(Stretch((*previous.releases, release), previous.word, reason))
         else:
-            stretches.append(Stretch((release,), _word(reason), reason))
-    return tuple(stretches)
+            ranges.append(Stretch((release,), _verdict(reason), reason))
+    return tuple(ranges)
 
 
-def _word(reason: Diagnostic | None) -> Word:
+def _verdict(reason: Diagnostic | None) -> Verdict:
     if reason is None:
-        return "taken"
-    return "refused" if reason.effect is Effect.REJECTED else "crashes"
+        return "ok"
+    return "rejected" if reason.effect is Effect.REJECTED else "crashes"
 
 
-# What each release does with a config, for people: a line for each stretch of releases.
+# The table for the terminal.
 
-_TONES = {"taken": "good", "crashes": "error", "refused": "error"}
+_TONES = {"ok": "good", "crashes": "error", "rejected": "error"}
 
 
-def table(stretches: Sequence[Stretch], style: Style) -> str:
-    """A line for each stretch: the releases, what they do, and why."""
+def table(ranges: Sequence[Stretch], style: Style) -> str:
+    """Return a line for each range: the releases, the result and the reason."""
     from dsconfig.render.terminal import printable, wrapped
 
-    names = [_span(each.releases) for each in stretches]
+    names = [_span(span.releases) for span in ranges]
     width = max(map(len, names))
     lines = []
-    for name, each in zip(names, stretches, strict=True):
-        word = style.paint(each.word.ljust(7), _TONES[each.word])
-        reason = each.reason
-        why = f"  {reason.code} {printable(reason.message)}" if reason else ""
-        line = f"{name.ljust(width)}  {word}{why}".rstrip()
-        lines.append(wrapped(line, style, width + 11) + "\n")
+    for name, span in zip(names, ranges, strict=True):
+        word = style.paint(span.word.ljust(8), _TONES[span.word])
+        reason = span.reason
+        reason_text = f"  {reason.code} {printable(reason.message)}" if reason else ""
+        line = f"{name.ljust(width)}  {word}{reason_text}".rstrip()
+        lines.append(wrapped(line, style, width + 12) + "\n")
     return "".join(lines)
 
 

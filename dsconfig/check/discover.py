@@ -1,4 +1,4 @@
-"""Discovery of the files to check: DeepSpeed configs of a directory, without the files that git ignores."""
+"""Discover the files to check: the DeepSpeed configs of a directory that git does not ignore."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-from dsconfig.core.file_access import OUTSIDE, contents, is_own, may_read, root
+from dsconfig.core.file_access import OUTSIDE, contents, is_own, may_read, repository_root
 from dsconfig.document.file_names import SUFFIXES, is_named_config, is_yaml
 from dsconfig.launch.format_table import SCRIPTS
 
@@ -19,136 +19,140 @@ if TYPE_CHECKING:
     from dsconfig.document import Document
 
 
-# Which files to check: those named, and the DeepSpeed configs of a directory, told by their content.
-#
-# Git's ignore rules hold (`dsconfig.check.discover`). What is hidden or installed is passed over.
+# Content decides whether a file is a config; names only select the files worth reading.
 
 _LAUNCHES = rb"(?m)^distributed_type\s*:\s*['\"]?DEEPSPEED\b"
 _BLOCK = rb"(?m)^deepspeed_config\s*:"
 SKIPPED = frozenset(("node_modules", "__pycache__", "site-packages"))
-_LARGEST = 1 << 20
-"""A larger file is not a config that someone wrote by hand, and not worth reading to find out."""
+_MAX_CONFIG_SIZE = 1 << 20
+"""Bytes above which a file is not read: configs written by hand are far smaller."""
 
 
-def configs(
+def find_configs(
     folder: str,
     excludes: Callable[[str], bool] = lambda _: False,
     note: Callable[[str], object] = str,
     hidden: Callable[[str], object] = str,
 ) -> Iterator[str]:
-    """The DeepSpeed configs below `folder`, in a fixed order.
+    """Yield the paths of the DeepSpeed configs below `folder`, in a fixed order.
 
-    Links to folders are not followed. What looks like a config and cannot be read is named too, so that
-    reading it says why.
+    Links to folders are not followed. A file that looks like a config but cannot be read is yielded too, so
+    that
+    reading it later reports the error.
 
     Args:
-        folder: where to look.
-        excludes: whether a file or folder is to be passed over.
-        note: is told in a line what may not be looked into, or does not answer.
-        hidden: is told each hidden folder that is passed over.
+        folder: the directory to search.
+        excludes: whether to exclude a file or folder.
+        note: is called with one line for each path that cannot be read, or when git does not answer.
+        hidden: is called with each hidden folder that is skipped.
     """
-    asked = Git(note)
-    folders: list[tuple[str, Listing | None]] = [(folder, asked.listing(folder))]
-    while folders:
-        folder, git = folders.pop()
+    git_client = Git(note)
+    folders: list[tuple[str, Listing | None]] = [(folder, git_client.listing(folder))]
+    while folders:  # a stack and not recursion: no depth of folders can exhaust it
+        folder, listing = folders.pop()
         try:
-            with os.scandir(folder) as found:
-                entries = sorted(found, key=lambda entry: entry.name)
+            with os.scandir(folder) as scan:
+                entries = sorted(scan, key=lambda entry: entry.name)
         except OSError:
-            note(_closed(folder))
+            note(_unreadable(folder))
             continue
         if any(entry.name == "pyvenv.cfg" for entry in entries):
-            continue
-        below: list[tuple[str, Listing | None]] = []
+            continue  # a virtual environment (PEP 405): installed packages are not the user's configs
+        subfolders: list[tuple[str, Listing | None]] = []
         for entry in entries:
             is_folder = entry.is_dir(follow_symlinks=False)
             if entry.name in SKIPPED or not (is_folder or may_be_config(entry.name)):
                 continue
-            if (git and not git.has(entry.path)) or excludes(entry.path):
+            if (listing and not listing.has(entry.path)) or excludes(entry.path):
                 continue
             if entry.name.startswith("."):
                 if is_folder and entry.name != ".git":
                     hidden(_short(entry.path))
             elif is_folder:
-                # What git does not look into is a repository of its own.
-                inner = asked.listing(entry.path) if git and git.ends_at(entry.path) else git
-                below.append((entry.path, inner))
+                # `git ls-files` does not descend into a nested repository or submodule, so ask in there.
+                inner_listing = (
+                    git_client.listing(entry.path)
+                    if listing and listing.is_nested_repository(entry.path)
+                    else listing
+                )
+                subfolders.append((entry.path, inner_listing))
             elif _is_wanted(entry, note):
                 yield _short(entry.path)
-        folders += reversed(below)
+        folders += reversed(subfolders)
 
 
 def _is_wanted(entry: os.DirEntry[str], note: Callable[[str], object]) -> bool:
-    """Whether an entry is a config, or is named like one and is not a file, or cannot be told."""
+    """Whether an entry is a config, or has a config's name and is no regular file, so that reading it reports why."""
     if entry.is_symlink() and not is_own(entry.path):
-        note(f"{_short(entry.path)} is a link to a file that {OUTSIDE}, and is passed over")
+        note(f"{_short(entry.path)} is a link to a file that {OUTSIDE}; skipped")
         return False
     try:
         is_file = entry.is_file()
-    except OSError:  # a link to itself
+    except OSError:  # a link to itself: reading it will report the loop
         return True
     if not is_file:
         return is_named_config(entry.path)
     if is_config(entry.path):
         return True
     if not os.access(entry.path, os.R_OK):
-        note(_closed(entry.path))
+        note(_unreadable(entry.path))
     return False
 
 
-def _closed(path: str) -> str:
-    return f"{_short(path)} may not be read, and is passed over"
+def _unreadable(path: str) -> str:
+    return f"{_short(path)} cannot be read (permission denied); skipped"
 
 
 def _short(path: str) -> str:
     return path[2:] if path.startswith("./") else path
 
 
-def passed_over(path: str) -> bool:
-    """Whether a directory's configs are without this file: hidden or installed below here, or a link out."""
+def is_skipped(path: str) -> bool:
+    """Whether discovery would skip this file: it is hidden, installed, or a link out of the repository."""
     if os.path.realpath(path) != os.path.abspath(path) and not may_read(path, "<here>"):
-        return True  # a link, by which it is not this repository's
+        return True  # the target is not part of this repository
     folder, name = os.path.split(os.path.relpath(path) if os.path.isabs(path) else os.path.normpath(path))
-    return name.startswith(".") or _is_passed_over(folder, os.getcwd())
+    return name.startswith(".") or _is_in_skipped_folder(folder, os.getcwd())
 
 
 @cache
-def _is_passed_over(folder: str, here: str) -> bool:
-    above, name = os.path.split(folder)
+def _is_in_skipped_folder(folder: str, cwd: str) -> bool:
+    parent, name = os.path.split(folder)
     if name in ("", os.pardir):
         return False
-    if name.startswith(".") or name in SKIPPED or os.path.lexists(os.path.join(here, folder, "pyvenv.cfg")):
+    if name.startswith(".") or name in SKIPPED or os.path.lexists(os.path.join(cwd, folder, "pyvenv.cfg")):
         return True
-    return _is_passed_over(above, here)
+    return _is_in_skipped_folder(parent, cwd)
 
 
-def excluded(path: str, root: str, patterns: Sequence[str]) -> bool:
-    """Whether a pattern names the file, a directory above it, or, without a slash, any part of its path."""
+def is_excluded(path: str, root: str, patterns: Sequence[str]) -> bool:
+    """Whether a pattern matches the file, a parent directory, or (without a slash) any part of its path."""
     if not patterns:
         return False
     from fnmatch import fnmatch
 
+    # The semantics of ruff's `exclude`: a name without a slash matches at any depth.
     parts = os.path.relpath(path, root).replace(os.sep, "/").split("/")
-    above = ["/".join(parts[: count + 1]) for count in range(len(parts))]
+    prefixes = ["/".join(parts[: count + 1]) for count in range(len(parts))]
     return any(
         fnmatch(name, pattern.strip("/"))
         for pattern in patterns
-        for name in (above if "/" in pattern.strip("/") else [*parts, above[-1]])
+        for name in (prefixes if "/" in pattern.strip("/") else [*parts, prefixes[-1]])
     )
 
 
 def is_config(path: str) -> bool:
-    """Whether the file at `path` is a DeepSpeed config, or a launch file that leads to one."""
-    return reads_as_config(path, content(path), yaml=is_yaml(path))
+    """Whether the file at `path` is a DeepSpeed config, or a launch file that refers to one."""
+    return reads_as_config(path, read_small_file(path), yaml=is_yaml(path))
 
 
 def reads_as_config(path: str, data: bytes, *, yaml: bool) -> bool:
-    """Whether a text is one, which is the file's at `path`, or will be."""
+    """Whether this text, at `path`, is a DeepSpeed config or a launch file that refers to one."""
     from dsconfig.launch import detect_config
     from dsconfig.launch.detect_config import foreign_kind, of_keys
 
-    if _OF_AUTOTUNER.search(path.replace(os.sep, "/")):
-        return False
+    if _AUTOTUNER_FOLDERS.search(path.replace(os.sep, "/")):
+        return False  # generated in bulk, and not edited by users
     if path.lower().endswith(".py"):
         return _holds_python_config(path, data)
     data = _in_utf8(data)
@@ -160,7 +164,7 @@ def reads_as_config(path: str, data: bytes, *, yaml: bool) -> bool:
         is_other = foreign_kind(document) or of_keys(root)
         if not is_other and (detect_config.holds_config(root) or detect_config.means_config(document)):
             return True
-    # A name that cannot mean anything else: what is broken or misspelt in it is worth saying.
+    # `ds_config.json` can be nothing else: report it even if its content is broken or all keys are typos.
     named = not yaml and is_named_config(path)
     if not named:
         return False
@@ -169,47 +173,33 @@ def reads_as_config(path: str, data: bytes, *, yaml: bool) -> bool:
 
 
 def stands_for_config(document: Document | None) -> bool:
-    """Whether a text that no parser reads has the name of a config: the job that opens it fails."""
+    """Whether a text that no parser accepts has the name of a config, so that the job that opens it fails."""
     from dsconfig.launch.detect_config import is_broken
 
     return document is not None and is_named_config(document.name) and is_broken(document)
 
 
-_WORDS = re.compile(rb"zero_optimization|train_micro_batch_size_per_gpu|train_batch_size")
-"""One of these stands in every source that holds a config; a search costs far less than parsing."""
-_IS_TEST = re.compile(r"(?:^|/)(?:tests?/(?:.*/)?[^/]*|test_[^/]*|[^/]*_test|conftest)\.py$")
-"""Tests hold configs that are wrong on purpose: they are checked where they are named, not where a folder is."""
-
-
-def _holds_python_config(path: str, data: bytes) -> bool:
-    if not _WORDS.search(data) or _IS_TEST.search(path.replace(os.sep, "/")):
-        return False
-    from dsconfig.launch.python_config import documents_in
-
-    return bool(documents_in(data, path))
-
-
-_OF_AUTOTUNER = re.compile(r"(?:^|/)(?:autotuning/config_templates|autotuning_(?:exps|results))/")
-"""Folders of what DeepSpeed's autotuner makes configs of, and has made: autotuning/constants.py."""
+_AUTOTUNER_FOLDERS = re.compile(r"(?:^|/)(?:autotuning/config_templates|autotuning_(?:exps|results))/")
+"""Folders of the autotuner's templates and experiments (DeepSpeed's autotuning/constants.py)."""
 
 
 def may_be_config(name: str) -> bool:
-    """Whether a file of this name can be a config, or a launch file that is not a script."""
+    """Whether a file with this name can be a config, or a launch file that is not a script."""
     return name.lower().endswith((*SUFFIXES, ".py"))
 
 
 def is_launch(data: bytes) -> bool:
-    """Whether a YAML text looks like a launch file of Accelerate for DeepSpeed."""
+    """Whether a YAML text looks like an Accelerate launch file for DeepSpeed."""
     return bool(re.search(_LAUNCHES, data) and re.search(_BLOCK, data))
 
 
 def linked_configs(names: Iterable[str]) -> dict[str, list[str]]:
-    """The real paths of the configs that launch files among these name, and which of them name each."""
+    """Return the real path of each config that a launch file among `names` refers to, with those launch files."""
     from dsconfig.launch import detect_config
 
-    found: dict[str, list[str]] = {}
+    launches_by_config: dict[str, list[str]] = {}
     for name in names:
-        data = content(name) if name.lower().endswith((*SUFFIXES, *SCRIPTS)) else b""
+        data = read_small_file(name) if name.lower().endswith((*SUFFIXES, *SCRIPTS)) else b""
         if not detect_config.may_lead(data):
             continue
         from dsconfig.document import read_bytes
@@ -218,46 +208,49 @@ def linked_configs(names: Iterable[str]) -> dict[str, list[str]]:
 
         document = read_bytes(data, name, "yaml" if is_yaml(name) else "json")
         if (job := job_of(document)) is not None and job.place is not None and job.place.path:
-            found.setdefault(os.path.realpath(job.place.path), []).append(name)
+            launches_by_config.setdefault(os.path.realpath(job.place.path), []).append(name)
         elif (link := linked(document)) and link[1].path:
-            found.setdefault(os.path.realpath(link[1].path), []).append(name)
-    return _grounded(found)
+            launches_by_config.setdefault(os.path.realpath(link[1].path), []).append(name)
+    return _without_cycles(launches_by_config)
 
 
-def _grounded(named: dict[str, list[str]]) -> dict[str, list[str]]:
-    """Those that a file leads to which none of them names: files that only name each other are left out."""
+def _without_cycles(launches_by_config: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Drop files that are reachable only through each other, so that every config keeps a launch file outside of it."""
     grounded: dict[str, list[str]] = {}
     while True:
-        new = {
+        reachable = {
             path: launches
-            for path, launches in named.items()
+            for path, launches in launches_by_config.items()
             if path not in grounded
-            and any(real in grounded or real not in named for real in map(os.path.realpath, launches))
+            and any(
+                real in grounded or real not in launches_by_config for real in map(os.path.realpath, launches)
+            )
         }
-        if not new:
+        if not reachable:
             return grounded
-        grounded |= new
+        grounded |= reachable
 
 
-def content(path: str) -> bytes:
-    """The file's bytes; empty where it is too large or cannot be read."""
+def read_small_file(path: str) -> bytes:
+    """Return the file's bytes; empty if the file is too large or cannot be read."""
     try:
         size = os.path.getsize(path)
-        # Room is made for what is asked for: for every file a mebibyte would take the longest of all.
-        data = contents(path, size) if size <= _LARGEST else b""
+        # `os.read` allocates what it is asked for: a mebibyte for each small file would dominate the run
+        # time.
+        data = contents(path, size) if size <= _MAX_CONFIG_SIZE else b""
     except OSError:
         return b""
-    return data if len(data) <= _LARGEST else b""
+    return data if len(data) <= _MAX_CONFIG_SIZE else b""
 
 
 def _in_utf8(data: bytes) -> bytes:
-    """The text of UTF-16 or UTF-32, as Windows PowerShell writes it, in UTF-8: DeepSpeed rejects the file."""
+    """Convert UTF-16 or UTF-32 (Windows PowerShell's default) to UTF-8; DeepSpeed rejects such a file."""
     if b"\0" not in data[:4]:
         return data
     from dsconfig.document.reader import wide_encoding
 
-    wide = wide_encoding(data[:1024].decode("latin-1"))
-    return data.decode(wide, "replace").encode("utf-8", "replace") if wide else data
+    encoding = wide_encoding(data[:1024].decode("latin-1"))
+    return data.decode(encoding, "replace").encode("utf-8", "replace") if encoding else data
 
 
 def _document(path: str, data: bytes, *, yaml: bool) -> Document:
@@ -267,71 +260,72 @@ def _document(path: str, data: bytes, *, yaml: bool) -> Document:
 
 
 def _root(document: Document) -> JsonObject:
-    """The object at the root of a text; empty where there is none."""
+    """Return the root object of a document; empty for any other root."""
     value = document.value()
     return (
         {key: each for key, each in value.items() if isinstance(key, str)} if isinstance(value, dict) else {}
     )
 
 
-# What git knows of a folder: its files, without what ignore rules leave out.
+# Git's view of a folder: tracked files, and untracked ones that it does not ignore.
 #
-# Git itself is asked, since nobody else knows all of its rules and reads its index, by which a tracked file
-# is not ignored. It is not shown the repository's own configuration, though, which names programs that git
-# starts (`core.fsmonitor`, `core.sshCommand`, `remote.*.uploadpack`): it runs on an empty repository of
-# ours, which borrows the index and the ignore rules. So an embedded bare repository is not found either.
+# The git program itself is asked, because only git implements all of its ignore rules and reads its index,
+# and a tracked file is never ignored. It must not read the configuration of the checked repository, because
+# that can name programs to run (`core.fsmonitor`, `core.sshCommand`, `remote.*.uploadpack`). It therefore
+# runs on an empty repository that we create, with the index and the ignore rules of the real one. For the
+# same reason an embedded bare repository is not found.
 
 _COMMAND = (
     *("-c", "core.fsmonitor=false", "-c", "core.untrackedCache=false", "-c", "core.hooksPath="),
     *("-c", "safe.bareRepository=explicit"),
-    # `git init` finds out; a file system that tells no case is the rule on these.
+    # `git init` would detect this; these systems have case-insensitive file systems by default.
     *("-c", f"core.ignoreCase={str(sys.platform in ('darwin', 'win32')).lower()}"),
 )
-_ENVIRONMENT = {
-    # Should git want to fetch what is missing all the same, no way is open to it.
+_SAFE_ENVIRONMENT = {
+    # A partial clone fetches missing objects on demand; a check must not access the network.
     "GIT_ALLOW_PROTOCOL": "none",
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_OPTIONAL_LOCKS": "0",
 }
-_OF_USER = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
-"""Variables of git that are passed on: where the user's own configuration is."""
-PATIENCE = 30.0
-"""Seconds after which git is not waited for: a pipe named `.gitignore` has it wait forever."""
-_LONGEST = 4096
+_USER_VARIABLES = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
+"""Git variables that are passed on: the location of the user's own configuration."""
+GIT_TIMEOUT = 30.0
+"""Seconds to wait for git. A named pipe called `.gitignore` would block it forever."""
+_MAX_LINK_LENGTH = 4096
 
 
 class Listing:
-    """The files below a folder that git tracks, or would."""
+    """The files below a folder that git tracks, or would track."""
 
     def __init__(self, folder: str, names: list[str]) -> None:
         base = os.path.join(folder, "")
         self._paths = {base + name for name in names}
-        self._inner = {path.rstrip("/") for path in self._paths if path.endswith("/")}
-        for name in names:
+        self._nested = {path.rstrip("/") for path in self._paths if path.endswith("/")}
+        for name in names:  # git lists files only; `has` is also asked about their folders
             while (name := name.rpartition("/")[0]) and base + name not in self._paths:
                 self._paths.add(base + name)
 
     def has(self, path: str) -> bool:
-        """Whether the file, or something in the folder, is there."""
-        return path in self._paths or path in self._inner
+        """Whether git lists the file, or a file in the folder."""
+        return path in self._paths or path in self._nested
 
-    def ends_at(self, path: str) -> bool:
-        """Whether a folder is a repository of its own, into which the listing does not go."""
-        return path in self._inner or os.path.lexists(os.path.join(path, ".git"))
+    def is_nested_repository(self, path: str) -> bool:
+        """Whether a folder is a repository of its own, into which the listing does not descend."""
+        return path in self._nested or os.path.lexists(os.path.join(path, ".git"))
 
 
 class Git:
-    """Lists folders for as long as git answers. `told`: is told where it does not."""
+    """Lists folders until git times out once. `note` is called with the reason."""
 
-    def __init__(self, told: Callable[[str], object] = str) -> None:
-        self._told = told
+    def __init__(self, note: Callable[[str], object] = str) -> None:
+        self._note = note
         self._answers = True
 
     def listing(self, folder: str) -> Listing | None:
-        """The files that git lists below a folder; None where it knows none, or ignores it as a whole."""
-        top = root(os.path.abspath(folder))
-        store = None if top is None else _store(top)
+        """Return the files that git lists below a folder; None outside of a repository or in an ignored folder."""
+        top = repository_root(os.path.abspath(folder))
+        store = None if top is None else _git_directory(top)
         program = _program(top) if top is not None and store is not None and self._answers else None
         if top is None or store is None or program is None:
             return None
@@ -339,94 +333,103 @@ class Git:
         import tempfile
 
         try:
-            with tempfile.TemporaryDirectory(prefix="dsconfig-") as ours:
-                borrowed = _borrow(store, ours)
-                for others in (borrowed, {}) if borrowed else ({},):  # an index may be beyond reading
-                    done = subprocess.run(
+            with tempfile.TemporaryDirectory(prefix="dsconfig-") as git_dir:
+                index = _create_shadow_repository(store, git_dir)
+                for extra in (index, {}) if index else ({},):  # git may fail to read the index
+                    git = subprocess.run(
                         [program, *_COMMAND, "ls-files", "-z", "-c", "-o", "--exclude-standard", "--", "."],
                         cwd=folder,
-                        env={**_clean(), **_ENVIRONMENT, "GIT_DIR": ours, "GIT_WORK_TREE": top, **others},
+                        env={
+                            **_environment(),
+                            **_SAFE_ENVIRONMENT,
+                            "GIT_DIR": git_dir,
+                            "GIT_WORK_TREE": top,
+                            **extra,
+                        },
                         stdin=subprocess.DEVNULL,
                         capture_output=True,
                         check=False,
-                        timeout=PATIENCE,
+                        timeout=GIT_TIMEOUT,
                     )
-                    if done.returncode == 0:
+                    if git.returncode == 0:
                         break
         except subprocess.TimeoutExpired:
             self._answers = False
-            self._told(f"git did not answer in {PATIENCE:g} seconds; what it ignores is checked too")
+            self._note(f"git did not answer within {GIT_TIMEOUT:g} seconds; checking ignored files too")
             return None
         except OSError:
             return None
-        names = os.fsdecode(done.stdout).split("\0")[:-1]
-        return Listing(folder, names) if done.returncode == 0 and names else None
+        names = os.fsdecode(git.stdout).split("\0")[:-1]
+        return Listing(folder, names) if git.returncode == 0 and names else None
 
 
 def _program(top: str) -> str | None:
-    """Git, as the search path has it; never one of the repository that it is asked about."""
+    """Return the path of git from PATH; never a program inside the repository that is being checked."""
     name = "git.exe" if os.name == "nt" else "git"
-    barred = {_within(top), _within(os.curdir)}
+    untrusted = {_path_prefix(top), _path_prefix(os.curdir)}
     for folder in os.get_exec_path():
         path = os.path.join(folder, name)
         if not os.path.isabs(folder) or not (os.path.isfile(path) and os.access(path, os.X_OK)):
             continue
-        where = _within(folder)
-        # All programs are within a file system's root.
-        if not any(where.startswith(each) for each in barred if each != os.path.dirname(each)):
+        prefix = _path_prefix(folder)
+        # Every program is below the root directory, so the root cannot be barred.
+        if not any(prefix.startswith(each) for each in untrusted if each != os.path.dirname(each)):
             return path
     return None
 
 
-def _within(folder: str) -> str:
-    """The beginning of the real paths of everything in a folder."""
+def _path_prefix(folder: str) -> str:
+    """Return the common prefix of the real paths of everything in a folder."""
     return os.path.normcase(os.path.join(os.path.realpath(folder), ""))
 
 
-def _clean() -> dict[str, str]:
-    """The environment, without what has git look elsewhere: in a hook, `GIT_DIR` and others are set."""
+def _environment() -> dict[str, str]:
+    """Return the environment without git's own variables; a git hook sets `GIT_DIR` and others."""
     return {
-        name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name in _OF_USER
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("GIT_") or name in _USER_VARIABLES
     }
 
 
-def _store(top: str) -> str | None:
-    """Where a repository is kept; None where there is none, as where `.git` is an empty folder."""
+def _git_directory(top: str) -> str | None:
+    """Return the git directory of a repository; None where `.git` is missing or empty."""
     path = os.path.join(top, ".git")
-    path = _led_to(path, r"gitdir: (.*)") or path  # a linked worktree, or a submodule
+    path = _linked_folder(path, r"gitdir: (.*)") or path  # a linked worktree or submodule has a `.git` file
     return path if os.path.lexists(os.path.join(path, "HEAD")) else None
 
 
-def _borrow(store: str, ours: str) -> dict[str, str]:
-    """Make an empty repository with the ignore rules of another; returns what leads to that one's index."""
+def _create_shadow_repository(source: str, git_dir: str) -> dict[str, str]:
+    """Create an empty repository with the ignore rules of another; return the variables that select its index."""
     for name in ("objects", "refs", "info"):
-        os.mkdir(os.path.join(ours, name))
-    shared = _led_to(os.path.join(store, "commondir"), r"(.*)") or store
+        os.mkdir(os.path.join(git_dir, name))
+    shared = _linked_folder(os.path.join(source, "commondir"), r"(.*)") or source
     config = "[core]\n\trepositoryformatversion = 0\n"
     if re.search(
-        rb"(?im)^[ \t]*objectformat\s*=\s*\"?sha256", _read(os.path.join(shared, "config"), _LARGEST)
+        rb"(?im)^[ \t]*objectformat\s*=\s*\"?sha256",
+        _read_limited(os.path.join(shared, "config"), _MAX_CONFIG_SIZE),
     ):
         config = "[core]\n\trepositoryformatversion = 1\n[extensions]\n\tobjectFormat = sha256\n"
-    excluded = _read(os.path.join(shared, "info", "exclude"), _LARGEST)
-    made = {"HEAD": b"ref: refs/heads/main\n", "config": config.encode(), "info/exclude": excluded}
-    for name, data in made.items():
-        with open(os.path.join(ours, name), "xb") as file:
+    excluded = _read_limited(os.path.join(shared, "info", "exclude"), _MAX_CONFIG_SIZE)
+    files = {"HEAD": b"ref: refs/heads/main\n", "config": config.encode(), "info/exclude": excluded}
+    for name, data in files.items():
+        with open(os.path.join(git_dir, name), "xb") as file:
             file.write(data)
-    index = os.path.join(store, "index")
+    index = os.path.join(source, "index")
     try:
         return {"GIT_INDEX_FILE": os.path.abspath(index)} if stat.S_ISREG(os.stat(index).st_mode) else {}
     except OSError:
         return {}
 
 
-def _led_to(path: str, pattern: str) -> str | None:
-    """The folder that a file of one line names."""
-    found = re.fullmatch(pattern, os.fsdecode(_read(path, _LONGEST)).rstrip("\r\n"))
-    return os.path.join(os.path.dirname(path), found[1]) if found and "\0" not in found[1] else None
+def _linked_folder(path: str, pattern: str) -> str | None:
+    """Return the folder that a file of one line names."""
+    match = re.fullmatch(pattern, os.fsdecode(_read_limited(path, _MAX_LINK_LENGTH)).rstrip("\r\n"))
+    return os.path.join(os.path.dirname(path), match[1]) if match and "\0" not in match[1] else None
 
 
-def _read(path: str, most: int) -> bytes:
+def _read_limited(path: str, limit: int) -> bytes:
     try:
-        return contents(path, most)[:most]
+        return contents(path, limit)[:limit]
     except (OSError, ValueError):
         return b""

@@ -1,4 +1,4 @@
-"""Settings in force for a file: options, environment, nearest settings file, and the rules selected."""
+"""Effective settings of a file: command line, environment, nearest settings file, and the selected rules."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable, Sequence
 from typing import NoReturn, TypeAlias
 
-from dsconfig.check.build_job import arguments, asked_model, build_job
-from dsconfig.check.discover import excluded
-from dsconfig.check.rule_selector import Layer, UnknownRuleError, catalogue, expand, selected
+from dsconfig.check.build_job import build_job, require_model, training_arguments
+from dsconfig.check.discover import is_excluded
+from dsconfig.check.rule_selector import Layer, UnknownRuleError, catalogue, enabled_rules, expand
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.releases import Origin, Target, UnknownReleaseError
 from dsconfig.core.releases import resolve as resolve_target
@@ -18,196 +18,217 @@ from dsconfig.job.run_facts import Known, Model, named_in
 from dsconfig.job.settings_file import Settings, SettingsFileError, find
 from dsconfig.launch.located_config import LocatedConfig
 
-# What is in force for a file: what is asked for, else the environment, else settings, else the defaults.
+# Precedence: the command line, the environment, the settings file, the defaults.
 
 
 class Options(NamedTuple):
-    """Everything that checking files needs to know. Those of a run are those of the working directory."""
+    """The effective options of one file. Those of the whole run are those of the working directory."""
 
-    asked: Asked
-    nearest: Nearest
+    overrides: Overrides
+    finder: SettingsFinder
     settings: Settings
     target: Target
     world_size: int | None
     reader: Reader | None
-    """Who reads the files, where the command line or the settings say so."""
-    known: tuple[Known, Known]
-    """The model and the hosts: as somebody asks, and as the settings say."""
+    """The consumer, where the command line or the settings name it."""
+    model_and_hosts: tuple[Known, Known]
+    """The model and the hosts: from the command line, and from the settings."""
     fail_on: str
     min_severity: str
-    rules: Selection
+    rules: RuleSelection
     excluded: tuple[tuple[str, tuple[str, ...]], ...]
-    """Patterns of what is passed over, by the folder that they are relative to."""
+    """Patterns to exclude, by the folder that they are relative to."""
     stdin_name: str
     cache: dict[object, Options]
 
     def of(self, name: str) -> Options:
-        """The options for one file: its folder's nearest settings count, and what they say of its path."""
-        settings, overrides = self.nearest.of(name)
+        """Return the options of one file, from the nearest settings file and its overrides."""
+        settings, overrides = self.finder.for_file(name)
+        # Settings are cached for the whole run, so the identities of their overrides are stable keys.
         key = (settings.path, *map(id, overrides))
         if key not in self.cache:
-            self.cache[key] = _options(self.asked, self.nearest, settings, overrides, self.cache)
+            self.cache[key] = _build_options(self.overrides, self.finder, settings, overrides, self.cache)
         return self.cache[key]
 
     def job(self, located: LocatedConfig) -> Job:
-        """The job of a config, by these options."""
-        return build_job(located, *layers(self.asked, self.settings, self.target, self.reader, self.known))
+        """Build the job of a config with these options."""
+        return build_job(
+            located,
+            *job_layers(self.overrides, self.settings, self.target, self.reader, self.model_and_hosts),
+        )
 
     def excludes(self, path: str) -> bool:
-        """Whether a file or folder is to be passed over."""
-        return any(excluded(path, root, patterns) for root, patterns in self.excluded)
+        """Whether a file or folder is excluded."""
+        return any(is_excluded(path, root, patterns) for root, patterns in self.excluded)
 
 
-def options(asked: Asked, nearest: Nearest) -> Options:
-    """The options of the working directory, which lead to those of every file."""
-    return _options(asked, nearest, nearest.here, [], {})
+def working_directory_options(overrides: Overrides, finder: SettingsFinder) -> Options:
+    """Return the options of the working directory; `Options.of` derives those of each file."""
+    return _build_options(overrides, finder, finder.here, [], {})
 
 
-def _options(
-    asked: Asked,
-    nearest: Nearest,
+def _build_options(
+    command_line: Overrides,
+    finder: SettingsFinder,
     settings: Settings,
-    overrides: list[Settings],
+    applied: list[Settings],
     cache: dict[object, Options],
 ) -> Options:
-    said = merged(settings, overrides)
+    effective = apply_overrides(settings, applied)
     try:
-        target = target_of(asked, said)
-        rules = selection(asked, settings, overrides, said)
+        target = explicit_target(command_line, effective)
+        rules = select_rules(command_line, settings, applied, effective)
     except (UnknownReleaseError, UnknownRuleError) as error:
-        asked.refuse(str(error))
+        command_line.fail(str(error))
     return Options(
-        asked=asked,
-        nearest=nearest,
-        settings=said,
+        overrides=command_line,
+        finder=finder,
+        settings=effective,
         target=target,
-        world_size=asked.world_size or said.world_size,
-        reader=reader_of(asked, said),
-        known=known_of(asked, said),
-        fail_on=asked.fail_on or said.fail_on or "warning",
-        min_severity=asked.min_severity or said.min_severity or "info",
+        world_size=command_line.world_size or effective.world_size,
+        reader=explicit_reader(command_line, effective),
+        model_and_hosts=model_and_host_layers(command_line, effective),
+        fail_on=command_line.fail_on or effective.fail_on or "warning",
+        min_severity=command_line.min_severity or effective.min_severity or "info",
         rules=rules,
-        excluded=_excluded(asked, said),
-        stdin_name=asked.stdin_filename or "<stdin>",
+        excluded=_exclude_patterns(command_line, effective),
+        stdin_name=command_line.stdin_filename or "<stdin>",
         cache=cache,
     )
 
 
-def _excluded(asked: Asked, said: Settings) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """`--exclude` stands for the settings' `exclude`; what extends it holds in any case."""
-    ours = said.extend_exclude if asked.exclude is not None else (*said.exclude, *said.extend_exclude)
-    return (said.root, ours), (os.getcwd(), (*(asked.exclude or ()), *(asked.extend_exclude or ())))
+def _exclude_patterns(overrides: Overrides, settings: Settings) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return the patterns to exclude, by their root folder.
+
+    `--exclude` replaces the `exclude` of the settings; the `extend-exclude` of both is always added.
+    """
+    patterns = (
+        settings.extend_exclude
+        if overrides.exclude is not None
+        else (*settings.exclude, *settings.extend_exclude)
+    )
+    return (settings.root, patterns), (
+        os.getcwd(),
+        (*(overrides.exclude or ()), *(overrides.extend_exclude or ())),
+    )
 
 
-def reader_of(asked: Asked, settings: Settings) -> Reader | None:
-    """Who reads the files, where somebody says so."""
-    if asked.consumer is not None:
-        return given(asked.consumer)
-    named = settings.consumer
-    return None if named is None else given(named, f"{settings.where}: consumer", "settings")
+def explicit_reader(overrides: Overrides, settings: Settings) -> Reader | None:
+    """Return the consumer, where the command line or the settings name it."""
+    if overrides.consumer is not None:
+        return given(overrides.consumer)
+    consumer = settings.consumer
+    return None if consumer is None else given(consumer, f"{settings.where}: consumer", "settings")
 
 
-def known_of(asked: Asked, settings: Settings) -> tuple[Known, Known]:
-    """The model and the hosts, as somebody asks and as the settings say."""
-    model = None if asked.model is None else _asked_for(asked, asked.model)
-    first = Known(model, asked.host_memory, asked.gpus_per_node)
+def model_and_host_layers(overrides: Overrides, settings: Settings) -> tuple[Known, Known]:
+    """Return the model and hosts of the command line, and those of the settings."""
+    model = None if overrides.model is None else _require_model(overrides, overrides.model)
+    from_command_line = Known(model, overrides.host_memory, overrides.gpus_per_node)
     model = None
     if settings.model is not None:
         folder = os.path.relpath(os.path.dirname(settings.path)) if settings.path else ""
         folder = "" if folder == os.curdir else folder
         why = f"as {settings.where} says"
         model = named_in(settings.path or "<settings>", settings.model, folder, why, "settings")
-    return first, Known(model, settings.host_memory, settings.gpus_per_node)
+    return from_command_line, Known(model, settings.host_memory, settings.gpus_per_node)
 
 
-def _asked_for(asked: Asked, named: str) -> Model:
-    """The model that somebody asks for, which has to be there."""
+def _require_model(overrides: Overrides, name: str) -> Model:
+    """Return the model that `--model` names; it must exist."""
     try:
-        return asked_model(named)
+        return require_model(name)
     except ValueError as error:
-        asked.refuse(f"model: {error}")
+        overrides.fail(f"model: {error}")
 
 
-def layers(
-    asked: Asked, settings: Settings, target: Target, reader: Reader | None, known: tuple[Known, Known]
+def job_layers(
+    overrides: Overrides,
+    settings: Settings,
+    target: Target,
+    reader: Reader | None,
+    model_and_hosts: tuple[Known, Known],
 ) -> tuple[Job, Job]:
-    """What is asked for, and what the settings say, as layers of a job."""
-    found = Fact(target, target.origin, target.text)
-    who = None if reader is None else of_reader(reader).consumer
-    is_asked, is_set = target.origin in ("argument", "environment"), target.origin == "settings"
-    first, second = known
-    said = layer(first, "argument", "as asked for")._replace(
-        target=found if is_asked else None,
-        consumer=who if who and who.origin == "argument" else None,
-        world_size=None if asked.world_size is None else Fact(asked.world_size, "argument", "--world-size"),
-        arguments=_arguments(asked),
-        launch=None if asked.launch is None else Fact(asked.launch, "argument", "--launch"),
+    """Return the facts of the command line and of the settings, as two layers of a job."""
+    target_fact = Fact(target, target.origin, target.text)
+    consumer = None if reader is None else of_reader(reader).consumer
+    is_explicit, is_configured = target.origin in ("argument", "environment"), target.origin == "settings"
+    explicit_facts, configured_facts = model_and_hosts
+    explicit = layer(explicit_facts, "argument", "set on the command line")._replace(
+        target=target_fact if is_explicit else None,
+        consumer=consumer if consumer and consumer.origin == "argument" else None,
+        world_size=None
+        if overrides.world_size is None
+        else Fact(overrides.world_size, "argument", "--world-size"),
+        arguments=_arguments(overrides),
+        launch=None if overrides.launch is None else Fact(overrides.launch, "argument", "--launch"),
     )
     size = None if settings.world_size is None else Fact(settings.world_size, "settings", settings.where)
-    configured = layer(second, "settings", settings.where)._replace(
-        target=found if is_set else None,
-        consumer=who if who and who.origin == "settings" else None,
+    configured = layer(configured_facts, "settings", settings.where)._replace(
+        target=target_fact if is_configured else None,
+        consumer=consumer if consumer and consumer.origin == "settings" else None,
         world_size=size,
     )
-    return said, configured
+    return explicit, configured
 
 
-def _arguments(asked: Asked) -> Fact[Given] | None:
-    """The training arguments that are asked for, which have to be there."""
+def _arguments(overrides: Overrides) -> Fact[Given] | None:
+    """Return the explicit training arguments; they must be readable."""
     try:
-        return arguments(asked.training_args)
+        return training_arguments(overrides.training_args)
     except OSError as error:
-        asked.refuse(f"{error.filename}: {(error.strerror or str(error)).lower()}")
+        overrides.fail(f"{error.filename}: {(error.strerror or str(error)).lower()}")
     except ValueError as error:
-        asked.refuse(str(error))
+        overrides.fail(str(error))
 
 
-def target_of(asked: Asked, settings: Settings) -> Target:
-    """The releases that files are checked against, as long as they say nothing else themselves.
+def explicit_target(overrides: Overrides, settings: Settings) -> Target:
+    """Return the releases to check against, unless a config states its own.
 
     Raises:
-        UnknownReleaseError: they are none; the text says who asks for them.
+        UnknownReleaseError: no release matches; the message names the source.
     """
+    # The variable lets a CI matrix check one repository against several releases without editing settings.
     environment = os.environ.get("DSCONFIG_TARGET")
-    if asked.target is not None:
-        return resolve_target(asked.target, "argument")
+    if overrides.target is not None:
+        return resolve_target(overrides.target, "argument")
     if environment:
-        return _resolved(environment, "environment", "DSCONFIG_TARGET")
+        return _resolve_from(environment, "environment", "DSCONFIG_TARGET")
     if settings.target is not None:
-        return _resolved(settings.target, "settings", f"{settings.where}: target")
+        return _resolve_from(settings.target, "settings", f"{settings.where}: target")
     return resolve_target(None)
 
 
-def _resolved(text: str, origin: Origin, where: str) -> Target:
+def _resolve_from(text: str, origin: Origin, where: str) -> Target:
     try:
         return resolve_target(text, origin)
     except UnknownReleaseError as error:
         raise UnknownReleaseError(f"{where}: {error}") from None
 
 
-# What is asked for beside the settings: by the command line, or by an editor.
+# Overrides of the settings: from the command line, or from an editor.
 
-Names: TypeAlias = "Sequence[str] | None"
-Pairs: TypeAlias = "Sequence[tuple[str, Sequence[str]]] | None"
+Selectors: TypeAlias = "Sequence[str] | None"
+PatternSelectors: TypeAlias = "Sequence[tuple[str, Sequence[str]]] | None"
 
 
-class Asked(NamedTuple):
-    """None, or False, where nothing is asked for; and how to say what is wrong, or only of note."""
+class Overrides(NamedTuple):
+    """Command-line overrides (None or False where not set), and callbacks for errors and notes."""
 
-    refuse: Callable[[str], NoReturn]
+    fail: Callable[[str], NoReturn]
     note: Callable[[str], object]
     target: str | None = None
     world_size: int | None = None
     consumer: str | None = None
-    select: Names = None
-    ignore: Names = None
-    extend_select: Names = None
-    fixable: Names = None
-    unfixable: Names = None
-    per_file_ignores: Pairs = None
-    extend_per_file_ignores: Pairs = None
-    exclude: Names = None
-    extend_exclude: Names = None
+    select: Selectors = None
+    ignore: Selectors = None
+    extend_select: Selectors = None
+    fixable: Selectors = None
+    unfixable: Selectors = None
+    per_file_ignores: PatternSelectors = None
+    extend_per_file_ignores: PatternSelectors = None
+    exclude: Selectors = None
+    extend_exclude: Selectors = None
     fail_on: str | None = None
     min_severity: str | None = None
     no_ignores: bool = False
@@ -221,115 +242,132 @@ class Asked(NamedTuple):
     gpus_per_node: int | None = None
 
 
-# Which settings count for a file: the nearest, or the only ones.
+# The settings file of each checked file: the nearest one, or a single explicit one.
 
 
-class Nearest:
-    """The settings of a run, each file of them read once."""
+class SettingsFinder:
+    """Finds the settings of each file; every settings file is read once."""
 
-    def __init__(self, asked: Asked, only: Settings | None = None) -> None:
-        self._found: dict[str, Settings] = {}
-        self._told: set[str] = set()
-        self._asked, self._only = asked, only
-        self.here = self.below(os.getcwd())
+    def __init__(self, overrides: Overrides, only: Settings | None = None) -> None:
+        self._by_folder: dict[str, Settings] = {}
+        self._noted: set[str] = set()
+        self._overrides, self._only = overrides, only
+        self.here = self.for_folder(os.getcwd())
 
     @property
     def paths(self) -> set[str]:
-        """The settings files that were read."""
-        return {found.path for found in (*self._found.values(), self.here) if found.path}
+        """Return the settings files that were read."""
+        return {settings.path for settings in (*self._by_folder.values(), self.here) if settings.path}
 
-    def below(self, folder: str) -> Settings:
-        """The settings for a folder; what cannot be understood ends the run."""
+    def for_folder(self, folder: str) -> Settings:
+        """Return the settings for a folder; an invalid settings file ends the run."""
         if self._only is not None:
             return self._only
-        if folder not in self._found:
+        if folder not in self._by_folder:
             try:
-                self._found[folder] = find(folder)
+                self._by_folder[folder] = find(folder)
             except SettingsFileError as error:
-                self._asked.refuse(str(error))
-            for line in self._found[folder].passed_over:
-                if line not in self._told:
-                    self._told.add(line)
-                    self._asked.note(line)
-        return self._found[folder]
+                self._overrides.fail(str(error))
+            for line in self._by_folder[folder].passed_over:
+                if line not in self._noted:
+                    self._noted.add(line)
+                    self._overrides.note(line)
+        return self._by_folder[folder]
 
-    def of(self, name: str) -> tuple[Settings, list[Settings]]:
-        """The settings for a file, and the overrides among them that name it."""
-        found = self.here if name.startswith("<") else self.below(os.path.dirname(os.path.abspath(name)))
-        settings = found if found.path else self.here
-        return settings, [each for each in settings.overrides if excluded(name, settings.root, each.files)]
+    def for_file(self, name: str) -> tuple[Settings, list[Settings]]:
+        """Return the settings for a file, and the overrides among them that match it."""
+        found_settings = (
+            self.here if name.startswith("<") else self.for_folder(os.path.dirname(os.path.abspath(name)))
+        )
+        # A file outside of any project is checked with the settings of the working directory.
+        settings = found_settings if found_settings.path else self.here
+        return settings, [each for each in settings.overrides if is_excluded(name, settings.root, each.files)]
 
-    def said_of(self, name: str) -> Settings:
-        """What the settings say of one file."""
-        return merged(*self.of(name))
+    def settings_of(self, name: str) -> Settings:
+        """Return the settings of one file with its overrides applied."""
+        return apply_overrides(*self.for_file(name))
 
 
-def merged(settings: Settings, overrides: Sequence[Settings]) -> Settings:
-    """The settings with what overrides say instead, and what they exclude and ignore besides."""
-    said = settings
+def apply_overrides(settings: Settings, overrides: Sequence[Settings]) -> Settings:
+    """Apply overrides to the settings; their `exclude` and ignores are added to those of the settings."""
+    effective = settings
     for each in overrides:
         changed = {key: value for key, value in each._asdict().items() if value not in (None, ())}
+        # Lists that only widen accumulate; any other key of an override replaces the one before.
         for key in ("exclude", "extend_exclude", "per_file_ignores"):
-            changed[key] = (*getattr(said, key), *getattr(each, key))
-        said = said._replace(**changed)
-    return said
+            changed[key] = (*getattr(effective, key), *getattr(each, key))
+        effective = effective._replace(**changed)
+    return effective
 
 
-# Which rules speak of which file, and which findings are fixed: settings, then what is asked for.
+# Rule selection: settings first, then the command line.
 
 
-class Selection(NamedTuple):
-    """The codes of the rules that are switched off, and of those whose findings are not fixed."""
+class RuleSelection(NamedTuple):
+    """The codes of disabled rules, and of rules whose fixes are not applied."""
 
-    off: frozenset[str]
+    disabled: frozenset[str]
     unfixable: frozenset[str]
     per_file: tuple[tuple[str, str, frozenset[str]], ...]
-    """A folder, a pattern relative to it, and the rules that are switched off in the files that it names."""
+    """A folder, a pattern relative to it, and the rules that are disabled in the matching files."""
 
-    def off_in(self, name: str) -> frozenset[str]:
-        """The rules that do not speak of a file."""
-        hits = (codes for root, pattern, codes in self.per_file if excluded(name, root, (pattern,)))
-        return self.off.union(*hits)
+    def disabled_in(self, name: str) -> frozenset[str]:
+        """Return the rules that are disabled in a file."""
+        matching = (codes for root, pattern, codes in self.per_file if is_excluded(name, root, (pattern,)))
+        return self.disabled.union(*matching)
 
 
-def selection(asked: Asked, settings: Settings, overrides: Sequence[Settings], said: Settings) -> Selection:
-    """What is chosen; with `--no-ignores` the settings switch off nothing.
+def select_rules(
+    command_line: Overrides, settings: Settings, applied: Sequence[Settings], effective: Settings
+) -> RuleSelection:
+    """Return the selected rules. With `--no-ignores` the settings disable nothing.
 
     Raises:
-        UnknownRuleError: a selector names no rule.
+        UnknownRuleError: a selector matches no rule.
     """
     rules = catalogue()
-    layers = (settings, *overrides)
-    chosen = (
+    layers = (settings, *applied)
+    enabling = (
         *(
-            Layer(f"{each.where}: ", each.select, () if asked.no_ignores else each.ignore, each.extend_select)
+            Layer(
+                f"{each.where}: ",
+                each.select,
+                () if command_line.no_ignores else each.ignore,
+                each.extend_select,
+            )
             for each in layers
         ),
-        Layer("--", asked.select, asked.ignore or (), asked.extend_select or ()),
+        Layer("--", command_line.select, command_line.ignore or (), command_line.extend_select or ()),
     )
-    words = ("fixable", "", "unfixable")
-    fixed = (
-        *(Layer(f"{each.where}: ", each.fixable, each.unfixable, words=words) for each in layers),
-        Layer("--", asked.fixable, asked.unfixable or (), words=words),
+    option_names = ("fixable", "", "unfixable")
+    fixing = (
+        *(
+            Layer(f"{each.where}: ", each.fixable, each.unfixable, option_names=option_names)
+            for each in layers
+        ),
+        Layer("--", command_line.fixable, command_line.unfixable or (), option_names=option_names),
     )
-    every = frozenset(rules)
-    return Selection(every - selected(chosen, rules), every - selected(fixed, rules), _per_file(asked, said))
+    codes = frozenset(rules)
+    disabled, unfixable = codes - enabled_rules(enabling, rules), codes - enabled_rules(fixing, rules)
+    return RuleSelection(disabled, unfixable, _per_file(command_line, effective))
 
 
-def _per_file(asked: Asked, said: Settings) -> tuple[tuple[str, str, frozenset[str]], ...]:
-    """`--per-file-ignores` stands for those of the settings; what extends them holds in any case."""
+def _per_file(overrides: Overrides, settings: Settings) -> tuple[tuple[str, str, frozenset[str]], ...]:
+    """Return the per-file ignores: `--per-file-ignores` replaces the settings' own, `extend-` options add to them."""
     rules = catalogue()
-    ours = () if asked.no_ignores or asked.per_file_ignores is not None else said.per_file_ignores
-    where = f"{said.where}: per-file-ignores"
-    given = (
-        ("per-file-ignores", asked.per_file_ignores),
-        ("extend-per-file-ignores", asked.extend_per_file_ignores),
+    configured = (
+        () if overrides.no_ignores or overrides.per_file_ignores is not None else settings.per_file_ignores
+    )
+    where = f"{settings.where}: per-file-ignores"
+    command_line = (
+        ("per-file-ignores", overrides.per_file_ignores),
+        ("extend-per-file-ignores", overrides.extend_per_file_ignores),
     )
     return (
-        *((said.root, pattern, expand(names, rules, where)) for pattern, names in ours),
+        *((settings.root, pattern, expand(names, rules, where)) for pattern, names in configured),
         *(
             (os.getcwd(), pattern, expand(names, rules, f"--{option}"))
-            for option, pairs in given
+            for option, pairs in command_line
             for pattern, names in pairs or ()
         ),
     )

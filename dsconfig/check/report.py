@@ -1,4 +1,4 @@
-"""`Report`: what was found in one config, and under which assumptions."""
+"""`Report`: the diagnostics of one config, and the assumptions behind them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 
 
 class Report:
-    """What was found in one config, and under which assumptions.
+    """The diagnostics of one config, and the assumptions behind them.
 
-    It iterates over its diagnostics, `ok` says whether none is an error, and it prints as `dsconfig check` shows it.
+    A report iterates over its diagnostics, `ok` says whether none is an error, and `str()` gives the output
+    of
+    `dsconfig check`.
     """
 
     def __init__(  # noqa: PLR0913  a plain class: importing `dataclasses` costs a tenth of a check
@@ -37,33 +39,33 @@ class Report:
         document: Document | None = None,
         children: tuple[Report, ...] = (),
         notes: tuple[str, ...] = (),
-        cut: bool = False,
-        foreign: str | None = None,
-        unread: str | None = None,
+        is_truncated: bool = False,
+        why_not_config: str | None = None,
+        read_error: str | None = None,
         job: Job | None = None,
-        base: KeyPath | None = None,
+        base_path: KeyPath | None = None,
     ) -> None:
         self.name, self.document = name, document
         self.target, self.reader, self.world_size = target, reader, world_size
         self.diagnostics, self.suppressed = diagnostics, suppressed
         self.job = job
-        """What is known of the run; None of a file that could not be read."""
-        self.is_held, self.base = base is not None, base or ()
-        """Whether this is a launch file that holds the config, and where: paths of findings begin there."""
-        self.foreign = foreign
-        """Why the file is not a DeepSpeed config, so that nothing of it was judged; None where it is one."""
-        self.unread = unread
-        """Why the file could not be read or judged, so that nothing is known of it; None where it was."""
+        """The facts about the run; None for a file that could not be read."""
+        self.is_embedded, self.base_path = base_path is not None, base_path or ()
+        """Whether this is a launch file with an embedded config, and the path at which the config's keys begin."""
+        self.why_not_config = why_not_config
+        """Why the file is not a DeepSpeed config and was not checked; None for a config."""
+        self.read_error = read_error
+        """Why the file could not be read or checked; None if it was."""
         self.sizes = sizes
-        """World sizes at which the batch triplet works; None where any does, or one was given."""
+        """World sizes at which the batch triplet works; None for any, or where the world size is known."""
         self.children = children
-        """The reports of the files that this one names: the config of a launch file."""
+        """The reports of the files that this one refers to: the config of a launch file."""
         self.notes = notes
-        """Remarks on the assumptions, which are not findings."""
-        self.cut = cut
+        """Notes on the assumptions, which are not diagnostics."""
+        self.is_truncated = is_truncated
         """Whether a rule found more than is listed."""
 
-    def replaced(
+    def copy_with(
         self,
         *,
         diagnostics: tuple[Diagnostic, ...] | None = None,
@@ -71,7 +73,7 @@ class Report:
         children: tuple[Report, ...] | None = None,
         notes: tuple[str, ...] | None = None,
     ) -> Report:
-        """The report with other findings, children or notes."""
+        """Return the report with other diagnostics, children or notes."""
         return Report(
             self.name,
             self.target,
@@ -83,36 +85,37 @@ class Report:
             document=self.document,
             children=self.children if children is None else children,
             notes=self.notes if notes is None else notes,
-            cut=self.cut,
-            foreign=self.foreign,
-            unread=self.unread,
+            is_truncated=self.is_truncated,
+            why_not_config=self.why_not_config,
+            read_error=self.read_error,
             job=self.job,
-            base=self.base if self.is_held else None,
+            base_path=self.base_path if self.is_embedded else None,
         )
 
     @property
-    def given(self) -> Given | None:
-        """The training arguments of the job that reads the config, where they are known."""
+    def training_arguments(self) -> Given | None:
+        """The training arguments of the job that loads the config, where they are known."""
         return self.job.arguments.value if self.job and self.job.arguments else None
 
     @property
     def world_sizes(self) -> str | None:
-        """In words, those at which the batch triplet works; None where any does, or one was given."""
+        """The world sizes at which the batch triplet works, in words; None for any, or where it is known."""
         return in_words(self.sizes)
 
     @property
     def consumer(self) -> str:
-        """Who reads the config; `reader` says why that is believed, too."""
+        """The library that loads the config; `reader` also says why that is assumed."""
         return self.reader.name
 
-    def refusals(self, *, silenced: bool = False) -> list[Diagnostic]:
-        """The findings for which DeepSpeed refuses the config, or those of them that are silenced."""
-        found = self.suppressed if silenced else self.diagnostics
-        return [each for each in found if each.effect is Effect.REJECTED]
+    def rejections(self, *, suppressed: bool = False) -> list[Diagnostic]:
+        """Return the diagnostics for which DeepSpeed rejects the config, or the suppressed ones among them."""
+        diagnostics = self.suppressed if suppressed else self.diagnostics
+        return [each for each in diagnostics if each.effect is Effect.REJECTED]
 
     @property
     def ok(self) -> bool:
-        """Whether DeepSpeed takes the config and gets through initialisation: no diagnostic is an error."""
+        """Whether DeepSpeed accepts the config and initializes: no diagnostic is an error."""
+        # A launch file can be correct and refer to a config that DeepSpeed rejects.
         errors = any(diagnostic.severity == "error" for diagnostic in self.diagnostics)
         return not errors and all(child.ok for child in self.children)
 
@@ -124,26 +127,27 @@ class Report:
                 return True
         return any(child.has_fixes for child in self.children)
 
-    def edits(self, found: Diagnostic) -> Sequence[tuple[int, int, str]]:
-        """The finding's fix as edits of the text: start, end and replacement; empty where there is none."""
+    def edits(self, diagnostic: Diagnostic) -> Sequence[tuple[int, int, str]]:
+        """Return the diagnostic's fix as edits of the text (start, end, replacement); empty without a fix."""
         from dsconfig.document.edit import edits
         from dsconfig.document.text_edit import EditError
 
-        if found.fix is None or self.document is None:
+        if diagnostic.fix is None or self.document is None:
             return ()
         try:
-            return edits(self.document, found.fix)
+            return edits(self.document, diagnostic.fix)
         except EditError:
             return ()
 
     def rule(self, code: str) -> Rule | None:
-        """The rule behind a finding, with its page."""
+        """Return the rule behind a diagnostic, with its page."""
         return RULES.get(code)
 
     def to_dict(self) -> dict[str, object]:
-        """The findings, those of files that this one names too, as `--output-format json` writes them.
+        """Return the report and those of linked files, as `--output-format json` writes them.
 
-        `target` is that of the report, which the config itself may name; the command says what it asked for.
+        `target` is that of this report, which the config itself may name. The command writes the target of
+        the run.
         """
         from dsconfig.render.json import VERSION, file
 
@@ -157,12 +161,12 @@ class Report:
         return json.dumps(self.to_dict(), indent=indent)
 
     def __str__(self) -> str:
-        """What `dsconfig check` shows in a terminal, without colour."""
-        return _told(self).rstrip("\n")
+        """Return the output of `dsconfig check`, without color."""
+        return _render(self).rstrip("\n")
 
     def __repr__(self) -> str:
-        found = ", ".join(each.code for each in self.diagnostics) or "nothing found"
-        return f"<Report on {self.name} against {self.target.text}: {found}>"
+        codes = ", ".join(each.code for each in self.diagnostics) or "no problems found"
+        return f"<Report on {self.name} against {self.target.text}: {codes}>"
 
     def __iter__(self) -> Iterator[Diagnostic]:
         return iter(self.diagnostics)
@@ -180,44 +184,45 @@ class Report:
         return self.diagnostics[index]
 
 
-def _told(report: Report) -> str:
-    """The findings, the notes and the closing line; those of the files that this one names among them."""
+def _render(report: Report) -> str:
+    """Render the diagnostics, the notes and the closing line, linked files included."""
     from dsconfig.render import full
     from dsconfig.render.summary import against, note, summary, working_sizes
     from dsconfig.render.terminal import Style
 
     plain = Style()
     reports = (report, *report.children)
-    judged = [each for each in reports if not each.foreign]
-    counts = Counter[str](found.severity for each in judged for found in each.diagnostics)
-    suppressed = sum(len(each.suppressed) for each in judged)
+    configs = [each for each in reports if not each.why_not_config]
+    counts = Counter[str](diagnostic.severity for each in configs for diagnostic in each.diagnostics)
+    suppressed = sum(len(each.suppressed) for each in configs)
     notes = [report.target.note] if report.target.note else []
     notes += [text for each in reports for text in each.notes]
-    sizes = {each.name: each.world_sizes for each in judged if each.world_sizes}
+    sizes = {each.name: each.world_sizes for each in configs if each.world_sizes}
+    # Users choose the number of GPUs from this line, so it lists the sizes of every config.
     notes += working_sizes(sizes, every=True)
     closing = summary(
         {**counts, "suppressed": suppressed},
-        Counter(against(each.target, None) for each in judged),
-        Counter(each.reader for each in judged).most_common(),
+        Counter(against(each.target, None) for each in configs),
+        Counter(each.reader for each in configs).most_common(),
         plain,
     )
-    found = "".join(full.render(reports, report.target, plain))
-    return found + "".join(note(text, plain) for text in notes) + closing
+    body = "".join(full.render(reports, report.target, plain))
+    return body + "".join(note(text, plain) for text in notes) + closing
 
 
-def by_place(found: Diagnostic) -> tuple[int, str, str]:
-    """The order of findings: as they stand in the text, then by rule and key."""
-    return (found.location.start if found.location else 0, found.code, found.dotted)
+def location_order(diagnostic: Diagnostic) -> tuple[int, str, str]:
+    """Return a sort key for diagnostics: their position in the text, then rule and key."""
+    return (diagnostic.location.start if diagnostic.location else 0, diagnostic.code, diagnostic.dotted)
 
 
-def by_config(report: Report) -> Report:
-    """The report with the paths of the config alone, where a launch file holds it."""
+def with_config_paths(report: Report) -> Report:
+    """Return the report with paths relative to the embedded config, instead of its launch file."""
 
-    def own(found: Diagnostic) -> Diagnostic:
-        inside = found.path[: len(report.base)] == report.base
-        return found._replace(path=found.path[len(report.base) :]) if inside else found
+    def relative(diagnostic: Diagnostic) -> Diagnostic:
+        inside = diagnostic.path[: len(report.base_path)] == report.base_path
+        return diagnostic._replace(path=diagnostic.path[len(report.base_path) :]) if inside else diagnostic
 
-    if not report.base:
+    if not report.base_path:
         return report
-    kept, silenced = (tuple(map(own, group)) for group in (report.diagnostics, report.suppressed))
-    return report.replaced(diagnostics=kept, suppressed=silenced)
+    kept, suppressed = (tuple(map(relative, group)) for group in (report.diagnostics, report.suppressed))
+    return report.copy_with(diagnostics=kept, suppressed=suppressed)

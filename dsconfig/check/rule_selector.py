@@ -1,4 +1,4 @@
-"""Naming rules: by code (`DSC401`), by the start of one (`DSC4`), by name (`unknown-key`), or `ALL`."""
+"""Select rules by code (`DSC401`), code prefix (`DSC4`), name (`unknown-key`) or `ALL`."""
 
 from __future__ import annotations
 
@@ -9,81 +9,84 @@ from dsconfig.core.wording import closest
 
 
 class UnknownRuleError(ValueError):
-    """A selector that names no rule; the message is one line with the nearest that would."""
+    """A selector matches no rule; the message is one line and suggests the closest selector."""
 
 
 class Layer(NamedTuple):
-    """What the settings, then the command line, say of the selection; the later layer has the last word."""
+    """One source of rule selection (a settings file or the command line); later layers override earlier ones."""
 
     prefix: str
-    """What stands before `select` or `ignore` where this is written: `dsconfig.toml: ` or `--`."""
+    """The text before `select` or `ignore` in messages: `dsconfig.toml: ` or `--`."""
     select: Sequence[str] | None = None
     ignore: Sequence[str] = ()
     extend_select: Sequence[str] = ()
-    words: tuple[str, str, str] = ("select", "extend-select", "ignore")
-    """What the options are called."""
+    option_names: tuple[str, str, str] = ("select", "extend-select", "ignore")
+    """The names of the three options in this source."""
 
 
 def catalogue() -> dict[str, str]:
-    """Every rule's name by its code."""
+    """Return the name of every rule by its code."""
     from dsconfig.rules import RULES
 
     return {code: rule.name for code, rule in RULES.items()}
 
 
 def match(selector: str, rules: Mapping[str, str]) -> frozenset[str]:
-    """The codes that `selector` names; none where it names nothing. Codes may be written in small letters."""
+    """Return the codes that a selector matches, if any. Codes may be written in lower case."""
     code = selector.upper()
     if code in rules:
         return frozenset((code,))
     if code == "ALL":
         return frozenset(rules)
+    # A shorter prefix such as `D` would select every rule, which is what `ALL` is for.
     if code[:3] == "DSC":
-        return frozenset(known for known in rules if known.startswith(code))
-    return frozenset(known for known, name in rules.items() if name == selector)
+        return frozenset(each for each in rules if each.startswith(code))
+    return frozenset(each for each, name in rules.items() if name == selector)
 
 
 def expand(selectors: Iterable[str], rules: Mapping[str, str], where: str) -> frozenset[str]:
-    """The codes that `selectors` name together.
+    """Return the codes that any of the selectors matches.
 
     Raises:
-        UnknownRuleError: one of them names no rule; `where` says in the message where it was written.
+        UnknownRuleError: a selector matches no rule; `where` tells the user where it is written.
     """
     codes: frozenset[str] = frozenset()
     for selector in selectors:
-        found = match(selector, rules)
-        if not found:
+        matches = match(selector, rules)
+        if not matches:
             raise UnknownRuleError(f"{where}: unknown rule `{selector}`{suggest(selector, rules)}")
-        codes |= found
+        codes |= matches
     return codes
 
 
-def selected(layers: Iterable[Layer], rules: Mapping[str, str]) -> frozenset[str]:
-    """The codes that are switched on after every layer has spoken.
+def enabled_rules(layers: Iterable[Layer], rules: Mapping[str, str]) -> frozenset[str]:
+    """Return the codes that are enabled after all layers.
 
-    Within a layer the more exact selector wins: `select = ["DSC4"]`, `ignore = ["DSC401"]` leaves out DSC401,
-    and `select = ["DSC401"]`, `ignore = ["DSC4"]` keeps it.
+    Within a layer the more specific selector wins, as in ruff: `select = ["DSC4"]`, `ignore = ["DSC401"]`
+    leaves out DSC401, and `select = ["DSC401"]`, `ignore = ["DSC4"]` keeps it.
 
     Raises:
-        UnknownRuleError: a selector names no rule.
+        UnknownRuleError: a selector matches no rule.
     """
-    on = frozenset(rules)
+    enabled = frozenset(rules)
     for layer in layers:
         if layer.select is not None:
-            on = frozenset()
-        options = zip(layer.words, (layer.select or (), layer.extend_select, layer.ignore), strict=True)
+            enabled = frozenset()
+        options = zip(
+            layer.option_names, (layer.select or (), layer.extend_select, layer.ignore), strict=True
+        )
         steps = [
-            (expand((selector,), rules, f"{layer.prefix}{option}"), option == layer.words[-1])
+            (expand((selector,), rules, f"{layer.prefix}{option}"), option == layer.option_names[-1])
             for option, selectors in options
             for selector in selectors
         ]
-        # Fewest codes last is most exact last; on a tie the ignore comes last and wins.
-        for codes, off in sorted(steps, key=lambda step: (-len(step[0]), step[1])):
-            on = on - codes if off else on | codes
-    return on
+        # Apply the most specific selector last; on a tie the ignore comes last and wins.
+        for codes, is_ignore in sorted(steps, key=lambda step: (-len(step[0]), step[1])):
+            enabled = enabled - codes if is_ignore else enabled | codes
+    return enabled
 
 
 def suggest(word: str, rules: Mapping[str, str]) -> str:
-    """A clause that names the rule nearest to `word`, empty where none is near."""
+    """Return a clause that suggests the closest rule, empty without a close one."""
     close = closest(word.upper(), rules) or closest(word.lower(), rules.values())
     return f", did you mean `{close[0]}`?" if close else ""

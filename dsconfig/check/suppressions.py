@@ -1,4 +1,4 @@
-"""Suppressions in a file: parse the "$dsconfig" block and comments, and apply them to the diagnostics."""
+"""Suppressions: parse the "$dsconfig" block and `dsconfig: ignore` comments, and apply them to diagnostics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dsconfig.core.diagnostic import Diagnostic, Effect, Location
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.releases import UnknownReleaseError, resolve
 from dsconfig.document.document import location, location_of
-from dsconfig.evaluation.context import MOST
+from dsconfig.evaluation.context import MAX_FINDINGS
 from dsconfig.job.run_facts import EXPECTED, KEY, fits
 
 if TYPE_CHECKING:
@@ -18,140 +18,149 @@ if TYPE_CHECKING:
     from dsconfig.document import Document, Span
 
 
-# Parts the findings into those that stay and those that the file itself silences.
-#
-# Suppression comes after the verdict: what is silenced is kept apart, never lost. A suppression that
-# silences nothing is itself a finding (DSC008), so that none outlives its reason.
+# Suppressions are applied after the evaluation: suppressed diagnostics are kept apart and never lost. A
+# suppression that matches nothing is itself a diagnostic (DSC008), so that none outlives its reason.
 
 
-class Silenced(NamedTuple):
-    """The findings that stay, those that are silenced, and the findings about the suppressions."""
+class SuppressionResult(NamedTuple):
+    """The diagnostics that are shown, the suppressed ones, and those about the suppressions themselves."""
 
     kept: tuple[Diagnostic, ...]
     suppressed: tuple[Diagnostic, ...]
     unused: tuple[Diagnostic, ...]
-    cut: bool
-    """Whether there is more to find than is listed."""
+    is_truncated: bool
+    """Whether there are more diagnostics than are listed."""
 
 
-def apply(document: Document, diagnostics: Sequence[Diagnostic], *, cut: bool = False) -> Silenced:
-    """Part the findings into those that are kept and those that the document silences.
+def apply(
+    document: Document, diagnostics: Sequence[Diagnostic], *, is_truncated: bool = False
+) -> SuppressionResult:
+    """Divide the diagnostics into those that are shown and those that the document suppresses.
 
-    `cut`: there are more than these, so that nobody knows what a suppression silences.
+    `is_truncated`: the list is incomplete, so that a suppression without a match may still be needed.
     """
-    found = list(written(document))
-    if not found:
-        return Silenced(tuple(diagnostics), (), (), cut)
-    entries = [entry for entry in found if isinstance(entry, Suppression)]
-    silencers = _Silencers(entries)
+    entries_and_problems = list(find_suppressions(document))
+    if not entries_and_problems:
+        return SuppressionResult(tuple(diagnostics), (), (), is_truncated)
+    entries = [entry for entry in entries_and_problems if isinstance(entry, Suppression)]
+    index = _SuppressionIndex(entries)
     kept: list[Diagnostic] = []
     suppressed: list[Diagnostic] = []
     for each in diagnostics:
-        (suppressed if silencers.silence(each) else kept).append(each)
-    about = [entry for entry in found if isinstance(entry, Diagnostic)]
-    idle = [entry for entry in entries if not silencers.serves(entry, cut=cut)]
-    about += [_unused(entry, silencers) for entry in idle[: MOST + 1]]
+        (suppressed if index.suppresses(each) else kept).append(each)
+    problems = [entry for entry in entries_and_problems if isinstance(entry, Diagnostic)]
+    unused_entries = [entry for entry in entries if not index.is_needed(entry, is_truncated=is_truncated)]
+    # One more than the limit, so that `is_truncated` is known without building a thousand diagnostics.
+    problems += [_unused(entry, index) for entry in unused_entries[: MAX_FINDINGS + 1]]
     unused: list[Diagnostic] = []
-    for each in about[:MOST]:
-        (suppressed if silencers.silence(each) else unused).append(each)
-    return Silenced(tuple(kept), tuple(suppressed), tuple(unused), cut or len(about) > MOST)
+    for each in problems[:MAX_FINDINGS]:
+        (suppressed if index.suppresses(each) else unused).append(each)
+    return SuppressionResult(
+        tuple(kept), tuple(suppressed), tuple(unused), is_truncated or len(problems) > MAX_FINDINGS
+    )
 
 
-class _Silencers:
-    """The suppressions by the place that they cover, each selector once."""
+class _SuppressionIndex:
+    """Suppressions by the scope that they cover, each selector expanded once."""
 
     def __init__(self, entries: Iterable[Suppression]) -> None:
         from dsconfig.check.rule_selector import catalogue, match
 
         self.rules = catalogue()
         self.codes = {each: match(each, self.rules) for each in {entry.selector for entry in entries}}
-        self.at: dict[Place, set[str]] = {}
-        self.used: set[tuple[Place, str]] = set()
+        self.by_scope: dict[Scope, set[str]] = {}
+        self.used: set[tuple[Scope, str]] = set()
         for entry in entries:
             if self.codes[entry.selector]:
-                self.at.setdefault(entry.place, set()).add(entry.selector)
-        self.lengths = {len(place) for place in self.at if isinstance(place, str)}
+                self.by_scope.setdefault(entry.scope, set()).add(entry.selector)
+        self.lengths = {len(scope) for scope in self.by_scope if isinstance(scope, str)}
 
-    def silence(self, found: Diagnostic) -> bool:
-        """Whether a suppression covers the finding; all that do are used."""
-        silencing = list(self._covering(found))
-        self.used.update(silencing)
-        return bool(silencing)
+    def suppresses(self, diagnostic: Diagnostic) -> bool:
+        """Whether any suppression covers the diagnostic; every one that does counts as used."""
+        matches = list(self._covering(diagnostic))
+        self.used.update(matches)
+        return bool(matches)
 
-    def _covering(self, found: Diagnostic) -> Iterator[tuple[Place, str]]:
-        for place in places(found, self.lengths):
-            for selector in self.at.get(place, ()):
-                if found.code in self.codes[selector]:
-                    yield place, selector
+    def _covering(self, diagnostic: Diagnostic) -> Iterator[tuple[Scope, str]]:
+        for scope in scopes_of(diagnostic, self.lengths):
+            for selector in self.by_scope.get(scope, ()):
+                if diagnostic.code in self.codes[selector]:
+                    yield scope, selector
 
-    def serves(self, entry: Suppression, *, cut: bool) -> bool:
-        """Whether the suppression is used, or speaks of findings like the one that it is unused."""
+    def is_needed(self, entry: Suppression, *, is_truncated: bool) -> bool:
+        """Whether the suppression is used, or could match DSC008 itself or an unlisted diagnostic."""
         codes = self.codes[entry.selector]
-        return (entry.place, entry.selector) in self.used or CODE in codes or (cut and bool(codes))
+        return (entry.scope, entry.selector) in self.used or CODE in codes or (is_truncated and bool(codes))
 
 
-def _unused(entry: Suppression, silencers: _Silencers) -> Diagnostic:
+def _unused(entry: Suppression, index: _SuppressionIndex) -> Diagnostic:
     from dsconfig.check.rule_selector import suggest
 
-    said = f"the suppression `{entry.selector}`"
-    if silencers.codes[entry.selector]:
-        return finding(f"{said} silences nothing", entry.path, entry.location)
-    hint = suggest(entry.selector, silencers.rules)
-    return finding(f"{said} names no rule{hint}", entry.path, entry.location)
+    if index.codes[entry.selector]:
+        message = f"unused suppression `{entry.selector}`: it matches no diagnostic"
+    else:
+        message = f"unknown rule `{entry.selector}` in a suppression{suggest(entry.selector, index.rules)}"
+    return _diagnostic(message, entry.path, entry.location)
 
 
-# The suppressions written in a file: a root `"$dsconfig"` block, or comments where the format has them.
+# A file writes suppressions in a `"$dsconfig"` block at the root, or in comments where its format has them:
 #
-# "$dsconfig": {"ignore": ["DSC401", "unknown-key"]} the whole file "$dsconfig": {"ignore":
-# {"zero_optimization.stage": ["DSC4"]}} a key and all below it "$dsconfig": {"consumer": "transformers",
-# "target": "0.16.9"} see dsconfig.job.run_facts // dsconfig: ignore[DSC401, unknown-key] at the end of
-# a line, or alone above one # dsconfig: ignore-file[DSC401] the whole file, from any line
+#   "$dsconfig": {"ignore": ["DSC401", "unknown-key"]}                   the whole file
+#   "$dsconfig": {"ignore": {"zero_optimization.stage": ["DSC4"]}}       a key and everything below it
+#   // dsconfig: ignore[DSC401, unknown-key]                             this line, or the next if it is alone
+#   # dsconfig: ignore-file[DSC401]                                      the whole file, from any line
+#
+# The other keys of the block (`consumer`, `target` ...) are described in dsconfig.job.run_facts.
 
 CODE, NAME = "DSC008", "unused-suppression"
 _COMMENT = r"dsconfig:\s*(ignore-file|ignore)\b(?:\s*\[([^][]*)\])?"
 _COMMENT_MARKS = ("#", "//", "/*")
 
 
-Place: TypeAlias = "int | str"
-"""A line, a key with all below it, or the whole file, which is the empty key."""
+Scope: TypeAlias = "int | str"
+"""The scope of a suppression: a line, a key with everything below it, or the whole file (the empty key)."""
 
 
 class Suppression(NamedTuple):
-    """One selector where it is written, and what it covers: a line, a key and all below it, or the file."""
+    """One selector, the place where it is written, and the scope that it covers."""
 
     selector: str
     path: KeyPath
     location: Location | None
     line: int | None = None
-    below: str = ""
+    scope_key: str = ""
 
     @property
-    def place(self) -> Place:
-        """What it covers."""
-        return self.below if self.line is None else self.line
+    def scope(self) -> Scope:
+        """The line, key or file that it covers."""
+        return self.scope_key if self.line is None else self.line
 
 
-def places(found: Diagnostic, lengths: Container[int]) -> Iterator[Place]:
-    """The places that a finding is at: the file, its line, and the keys that lead to it, of these lengths."""
+def scopes_of(diagnostic: Diagnostic, lengths: Container[int]) -> Iterator[Scope]:
+    """Yield the scopes that cover a diagnostic: the file, its line, and its parent keys of these lengths."""
     yield ""
-    if found.location is not None:
-        yield found.location.line
-    dotted = found.dotted
+    if diagnostic.location is not None:
+        yield diagnostic.location.line
+    dotted = diagnostic.dotted
     for end in range(1, len(dotted) + 1):
+        # A scope covers whole keys only: `zero_optimization.stage` does not cover
+        # `zero_optimization.stage3_x`.
         if end in lengths and dotted[end : end + 1] in ("", ".", "["):
             yield dotted[:end]
 
 
-def written(document: Document) -> Iterator[Suppression | Diagnostic]:
-    """Every suppression in the document; a finding where one is malformed."""
+def find_suppressions(document: Document) -> Iterator[Suppression | Diagnostic]:
+    """Yield every suppression in the document, and a diagnostic for each malformed one."""
     yield from _comments(document)
     value = document.value()
     if isinstance(value, dict) and KEY in value:
         yield from _block(document, value[KEY])
 
 
-def finding(message: str, path: KeyPath, location: Location | None, help: str = "remove it") -> Diagnostic:
-    """A finding about a suppression."""
+def _diagnostic(
+    message: str, path: KeyPath, location: Location | None, help: str = "remove it"
+) -> Diagnostic:
+    """Build a diagnostic about a suppression."""
     return Diagnostic(CODE, NAME, Effect.IGNORED, message, path, help=help, location=location)
 
 
@@ -162,7 +171,7 @@ def _block(document: Document, block: object) -> Iterator[Suppression | Diagnost
     if not isinstance(block, dict):
         yield _malformed(document, (KEY,), "an object with the key `ignore`")
         return
-    yield from _circumstances(document, block)
+    yield from _job_facts(document, block)
     match block.get("ignore", []):
         case list() as selectors:
             yield from _selectors(document, (KEY, "ignore"), selectors)
@@ -173,8 +182,8 @@ def _block(document: Document, block: object) -> Iterator[Suppression | Diagnost
             yield _malformed(document, (KEY, "ignore"), "a list of rules, or an object of such lists by key")
 
 
-def _circumstances(document: Document, block: Mapping[object, object]) -> Iterator[Diagnostic]:
-    """What is wrong with the keys beside `ignore`, which say how the config is read."""
+def _job_facts(document: Document, block: Mapping[object, object]) -> Iterator[Diagnostic]:
+    """Report the invalid keys beside `ignore`, which state facts about the job."""
     for key, value in block.items():
         path, where = (KEY, str(key)), location_of(document, (KEY, str(key)), "key")
         if key in EXPECTED:
@@ -182,12 +191,12 @@ def _circumstances(document: Document, block: Mapping[object, object]) -> Iterat
             if key == "target" and problem is None:
                 problem = _unknown_release(str(value))
             if problem:
-                yield finding(
-                    f"`{key}` is not understood: {problem}", path, where, "correct it, or remove it"
+                yield _diagnostic(
+                    f"invalid value of `{key}`: {problem}", path, where, "correct it, or remove it"
                 )
         elif key != "ignore":
-            told = f"expected one of {', '.join(('ignore', *EXPECTED))}"
-            yield finding(f"`{key}` is not understood: {told}", path, where, "remove it")
+            expected = f"expected one of {', '.join(('ignore', *EXPECTED))}"
+            yield _diagnostic(f"unknown key `{key}`: {expected}", path, where, "remove it")
 
 
 def _unknown_release(text: str) -> str | None:
@@ -205,17 +214,17 @@ def _selectors(
         yield _malformed(document, path, "a list of rules")
         return
     for index, selector in enumerate(selectors):
-        place = (*path, index)
+        item_path = (*path, index)
         if isinstance(selector, str):
-            yield Suppression(selector, place, location_of(document, place), below=below)
+            yield Suppression(selector, item_path, location_of(document, item_path), scope_key=below)
         else:
-            yield _malformed(document, place, "the code or name of a rule")
+            yield _malformed(document, item_path, "the code or name of a rule")
 
 
 def _malformed(document: Document, path: KeyPath, expected: str) -> Diagnostic:
     where = location_of(document, path, "key")
-    return finding(
-        f"this suppression is not understood: expected {expected}",
+    return _diagnostic(
+        f"invalid suppression: expected {expected}",
         path,
         where,
         f'write it as `"{KEY}": {{"ignore": ["DSC401"]}}`',
@@ -228,26 +237,26 @@ def _malformed(document: Document, path: KeyPath, expected: str) -> Diagnostic:
 def _comments(document: Document) -> Iterator[Suppression | Diagnostic]:
     lines = _Lines(document)
     for span, text in document.comments:
-        for found in re.finditer(_COMMENT, text) if "dsconfig:" in text else ():
-            place = location(document, span)
-            selectors = [word.strip() for word in (found[2] or "").split(",") if word.strip()]
+        for match in re.finditer(_COMMENT, text) if "dsconfig:" in text else ():
+            where = location(document, span)
+            selectors = [word.strip() for word in (match[2] or "").split(",") if word.strip()]
             if not selectors:
-                example = f"name the rules: `dsconfig: {found[1]}[DSC401]`"
-                yield finding("this suppression names no rule", (), place, example)
-            line = None if found[1] == "ignore-file" else lines.meant(span)
-            yield from (Suppression(selector, (), place, line) for selector in selectors)
+                example = f"name the rules: `dsconfig: {match[1]}[DSC401]`"
+                yield _diagnostic("this suppression does not name a rule", (), where, example)
+            line = None if match[1] == "ignore-file" else lines.target_line(span)
+            yield from (Suppression(selector, (), where, line) for selector in selectors)
 
 
 class _Lines:
-    """Which line each comment speaks of."""
+    """Finds the line that each comment applies to."""
 
     def __init__(self, document: Document) -> None:
         self.document, self.text = document, document.text
-        self.said: list[int] = []
-        """By line, the first from there on with something else on it than a comment, or the last."""
+        self.targets: list[int] = []
+        """For each line, the first line from there on with more than a comment on it, or the last line."""
 
-    def meant(self, span: Span) -> int:
-        """The comment's own line, or the next with something on it where the comment stands alone."""
+    def target_line(self, span: Span) -> int:
+        """Return the comment's own line, or the next line with content if the comment stands alone."""
         start, end = self.document.position(span.start), self.document.position(span.end)
         if not self._starts_line(span.start) or not self._ends_line(span.end):
             return start.line
@@ -268,11 +277,11 @@ class _Lines:
         return True
 
     def _next(self, line: int) -> int:
-        if not self.said:
+        if not self.targets:
             last = self.document.position(len(self.text)).line
-            self.said = [last] * (last + 1)
+            self.targets = [last] * (last + 1)
             for number in range(last - 1, 0, -1):
                 text = self.document.line(number).strip()
                 alone = not text or text.startswith(_COMMENT_MARKS)
-                self.said[number] = self.said[number + 1] if alone else number
-        return self.said[line] if line < len(self.said) else line
+                self.targets[number] = self.targets[number + 1] if alone else number
+        return self.targets[line] if line < len(self.targets) else line

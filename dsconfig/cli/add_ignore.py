@@ -10,7 +10,7 @@ from dsconfig.cli.errors import complain
 from dsconfig.cli.inputs import reason
 from dsconfig.cli.output import is_whole, replace
 from dsconfig.cli.run_check import Checker
-from dsconfig.fix.write_suppressions import silenced, takes_comments
+from dsconfig.fix.write_suppressions import accepts_comments, add_suppressions
 from dsconfig.render.summary import count
 
 
@@ -39,11 +39,11 @@ def _add(checker: Checker, name: str, reports: Sequence[Report]) -> int:
         complain(f"{name}: is not UTF-8 text, and left as it is: use --per-file-ignores")
         checker.failed = True
         return 0
-    done = silenced(document, found, comments=takes_comments(document, reports[0].consumer))
-    if left := len(done.left):
+    done = add_suppressions(document, found, comments=accepts_comments(document, reports[0].consumer))
+    if left := len(done.unsuppressed):
         checker.failed = True
         what = f"{count(left, 'finding')} cannot be ignored in the file itself"
-        complain(f"{name}: {what} ({done.left[0].code}): use --per-file-ignores")
+        complain(f"{name}: {what} ({done.unsuppressed[0].code}): use --per-file-ignores")
     try:
         replace(name, document, done.text)
     except OSError as error:

@@ -225,7 +225,7 @@ def amount(text: str) -> int:
     from dsconfig.core import gpu_memory
 
     try:
-        return gpu_memory.amount(text)
+        return gpu_memory.parse_bytes(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
@@ -235,7 +235,7 @@ def gpu(text: str) -> Gpu:
     from dsconfig.core import gpu_memory
 
     try:
-        return gpu_memory.gpu(text)
+        return gpu_memory.parse_gpu(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 

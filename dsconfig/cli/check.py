@@ -94,7 +94,7 @@ def _run(args: argparse.Namespace) -> tuple[int, set[str]]:
             for document in checker.documents(name):
                 reports += checker.attempt(name, document)
         _show(args, checker, names, reports, fixer)
-    seen = {*names, *checker.tally.paths, *options.nearest.paths}
+    seen = {*names, *checker.tally.paths, *options.finder.paths}
     return _code(args, checker, fixer), seen
 
 

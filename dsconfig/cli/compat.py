@@ -33,13 +33,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Show what the releases do."""
-    from dsconfig.check.compat import EVERY, compat, table
+    from dsconfig.check.compat import ALL_RELEASES, compat, table
     from dsconfig.cli.inputs import in_force
     from dsconfig.core.releases import UnknownReleaseError, resolve
     from dsconfig.render.terminal import style_of
 
     try:
-        target = EVERY if args.target is None else resolve(args.target, "argument")
+        target = ALL_RELEASES if args.target is None else resolve(args.target, "argument")
     except UnknownReleaseError as error:
         refuse(str(error))
     document = read(args.file)
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write(_json(document.name, stretches))
     else:
         sys.stdout.write(table(stretches, style_of(sys.stdout, args.color)))
-    return CLEAN if stretches[-1].word == "taken" else FINDINGS
+    return CLEAN if stretches[-1].word == "ok" else FINDINGS
 
 
 def _json(name: str, stretches: Sequence[Stretch]) -> str:

@@ -10,20 +10,20 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from dsconfig.check.build_job import build_job, foreign
+from dsconfig.check.build_job import build_job, why_not_config
 from dsconfig.check.effective_settings import (
-    Asked,
-    Nearest,
     Options,
-    known_of,
-    layers,
-    options,
-    reader_of,
-    target_of,
+    Overrides,
+    SettingsFinder,
+    explicit_reader,
+    explicit_target,
+    job_layers,
+    model_and_host_layers,
+    working_directory_options,
 )
 from dsconfig.cli.errors import note, refuse
 from dsconfig.consumers.consumer_versions import parted
-from dsconfig.core.file_access import OUTSIDE, leads_out
+from dsconfig.core.file_access import OUTSIDE, links_out
 from dsconfig.core.releases import Target, UnknownReleaseError
 from dsconfig.document import Document
 from dsconfig.job.job import Job
@@ -151,7 +151,7 @@ def is_stdout(name: str) -> bool:
 
 def refuse_link(name: str) -> None:
     """Refuse to write through a link that somebody put into a repository to have a file elsewhere changed."""
-    if leads_out(name):
+    if links_out(name):
         refuse(f"{name} is a link to a file that {OUTSIDE}: name that file, if it is meant")
 
 
@@ -214,25 +214,25 @@ def reason(error: OSError) -> str:
 def resolve(args: argparse.Namespace) -> Options:
     """The options of a run; an unknown release, rule or setting ends it."""
     asked = _asked(args)
-    return options(asked, _nearest(args, asked))
+    return working_directory_options(asked, _nearest(args, asked))
 
 
-def _asked(args: argparse.Namespace) -> Asked:
-    given = {name: getattr(args, name) for name in Asked._fields if hasattr(args, name)}
+def _asked(args: argparse.Namespace) -> Overrides:
+    given = {name: getattr(args, name) for name in Overrides._fields if hasattr(args, name)}
     for name in ("per_file_ignores", "extend_per_file_ignores"):
         if given.get(name) is not None:
             given[name] = _pairs(given[name], name.replace("_", "-"))
-    return Asked(refuse, note, **given)
+    return Overrides(refuse, note, **given)
 
 
-def _nearest(args: argparse.Namespace, asked: Asked) -> Nearest:
+def _nearest(args: argparse.Namespace, asked: Overrides) -> SettingsFinder:
     """The settings that count: the nearest, those that `--config` names, or with `--isolated` none."""
     path = getattr(args, "config", None)
     if not getattr(args, "isolated", False):
-        return Nearest(asked, None if path is None else _named(path))
+        return SettingsFinder(asked, None if path is None else _named(path))
     if path is not None:
         refuse("--config and --isolated do not go together: one of the two")
-    return Nearest(asked, Settings())
+    return SettingsFinder(asked, Settings())
 
 
 def _named(path: str) -> Settings:
@@ -247,7 +247,7 @@ def _named(path: str) -> Settings:
 
 def refuse_foreign(document: Document) -> None:
     """End the run for a file that is no DeepSpeed config."""
-    if why := foreign(document):
+    if why := why_not_config(document):
         refuse(f"{document.name}: {why}")
 
 
@@ -255,15 +255,17 @@ def in_force(args: argparse.Namespace, document: Document, located: LocatedConfi
     """The job of a config, for a verb that reads one; an unknown release ends the run."""
     refuse_foreign(document)
     asked = _asked(args)
-    said = _nearest(args, asked).said_of(document.name)
+    said = _nearest(args, asked).settings_of(document.name)
     try:
-        target = target_of(asked, said)
+        target = explicit_target(asked, said)
     except UnknownReleaseError as error:
         refuse(str(error))
     # The verb itself opens the model that is asked for.
-    known = known_of(asked._replace(model=None), said)
+    known = model_and_host_layers(asked._replace(model=None), said)
     asked = asked._replace(world_size=args.world_size, training_args=None)  # the verb itself fills in
-    return build_job(located or locate(document), *layers(asked, said, target, reader_of(asked, said), known))
+    return build_job(
+        located or locate(document), *job_layers(asked, said, target, explicit_reader(asked, said), known)
+    )
 
 
 def schema_choice(args: argparse.Namespace) -> tuple[Target, str | None]:
@@ -280,7 +282,7 @@ def _target_and_settings(args: argparse.Namespace) -> tuple[Target, Settings]:
     asked = _asked(args)
     settings = _nearest(args, asked).here
     try:
-        return target_of(asked, settings), settings
+        return explicit_target(asked, settings), settings
     except UnknownReleaseError as error:
         refuse(str(error))
 
@@ -311,7 +313,7 @@ def as_toml(options: Options) -> str:
         f"consumer = {_toml(options.reader.spec)}" if options.reader else "# consumer is found out",
         f"fail-on = {_toml(options.fail_on)}",
         f"min-severity = {_toml(options.min_severity)}",
-        f"ignore = {_toml(sorted(options.rules.off))}",
+        f"ignore = {_toml(sorted(options.rules.disabled))}",
         f"unfixable = {_toml(sorted(options.rules.unfixable))}",
         f"exclude = {_toml([pattern for _, patterns in options.excluded for pattern in patterns])}",
         "",

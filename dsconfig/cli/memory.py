@@ -217,7 +217,7 @@ def _options(args: argparse.Namespace) -> tuple[Document, Options]:
         set=dict(args.set or ()),
         training_args=mapping(args.training_args),
         job=job if size is None else job._replace(world_size=Fact(size, "argument", "--world-size")),
-        room=args.gpu.room(args.margin) if args.gpu is not None else None,
+        room=args.gpu.usable(args.margin) if args.gpu is not None else None,
     )
 
 
@@ -285,7 +285,7 @@ def fit(args: argparse.Namespace, document: Document, options: Options) -> int:
 
     _refuse(args, document)
     free = margin(args, args.fit)
-    found = fitted(document, options, args.fit.room(args.margin), args.host)
+    found = fitted(document, options, args.fit.usable(args.margin), args.host)
     done, failed = None, ""
     if args.output and found.fits:
         try:
@@ -342,7 +342,7 @@ def largest(args: argparse.Namespace, document: Document, options: Options) -> i
         refuse("--max goes with --gpu")
     if args.output_format == "csv" or args.plot:
         refuse("--max gives text or json")
-    found = largest(document, options, args.max, args.gpu.room(args.margin))
+    found = largest(document, options, args.max, args.gpu.usable(args.margin))
     if args.output_format == "json":
         sys.stdout.write(as_json({"max": found.to_dict()}, indent=2) + "\n")
     else:

@@ -19,9 +19,9 @@ from dsconfig.cli.arguments import (
 )
 from dsconfig.cli.errors import CLEAN, FINDINGS, refuse
 from dsconfig.cli.inputs import in_force, read, reason, refuse_input, refuse_inputs, refuse_unknown, write
-from dsconfig.core.diagnostic import clipped, dotted
+from dsconfig.core.diagnostic import dotted, truncate_middle
 from dsconfig.core.releases import UnknownReleaseError, resolve
-from dsconfig.fix.migrate import OWN, Migration, migrate
+from dsconfig.fix.migrate import BLOCK_KEY, Migration, migrate
 from dsconfig.job.job import Fact, of_reader
 from dsconfig.render.terminal import printable
 
@@ -71,7 +71,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Migrate the file."""
     from dsconfig.cli.inputs import refuse_foreign
-    from dsconfig.fix.migrate import lifted
+    from dsconfig.fix.migrate import in_launch_file
     from dsconfig.render.terminal import style_of
 
     _refuse_same(args)
@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
     except ValueError as error:
         refuse(f"{way.known_from}: {error}")
     if inside is not None and inside.place is not None:
-        done = lifted(done, inside.place)
+        done = in_launch_file(done, inside.place)
     handed = None if done.stopped else _keep(args, document, done)
     # The text or the diff has stdout to itself.
     stream = sys.stdout if args.write or args.output else sys.stderr
@@ -117,7 +117,7 @@ def _led_to(args: argparse.Namespace, document: Document) -> EditableConfig | No
 
         path = os.path.realpath(found.document.name)
         if not is_ours(path, args.file):
-            refuse(f"{found.document.name} stands outside of this repository, and is not changed")
+            refuse(f"{found.document.name} is outside of this repository, and is not changed")
     return found
 
 
@@ -185,7 +185,7 @@ def _holds(name: str, text: str) -> bool:
 
 _ASKED = (
     "which release was the config written for? Give --from RELEASE, or --from installed, or write "
-    f'`"{OWN}": {{"target": "RELEASE"}}` into the file'
+    f'`"{BLOCK_KEY}": {{"target": "RELEASE"}}` into the file'
 )
 
 
@@ -308,10 +308,10 @@ def _numbered(title: str, decisions: Sequence[Decision], style: Style) -> Iterat
     if decisions:
         yield f"\n{style.paint(title, 'bold')}"
     for number, each in enumerate(decisions, 1):
-        place = _place(each.path, each.line, was=each.gone)
+        place = _place(each.path, each.line, was=each.is_removed)
         yield f"  {number}. {printable(place + each.why)}"
         for letter, choice in zip(_LETTERS, each.choices, strict=False):
-            means = f": {choice.means}" if choice.means else ""
+            means = f": {choice.consequence}" if choice.consequence else ""
             yield f"     {letter}. {printable(choice.what + means)}"
 
 
@@ -322,4 +322,4 @@ _LONGEST = 400
 
 def _place(path: KeyPath, line: int | None, *, was: bool = False) -> str:
     at = f"{'was line' if was else 'line'} {line}, " if line else ""
-    return f"{at}`{clipped(dotted(path), _LONGEST)}`: " if path else at.replace(", ", ": ")
+    return f"{at}`{truncate_middle(dotted(path), _LONGEST)}`: " if path else at.replace(", ", ": ")

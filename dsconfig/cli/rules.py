@@ -48,18 +48,18 @@ def run(args: argparse.Namespace) -> int:
 
 def lines(rules: Iterable[Rule], style: Style) -> Iterator[str]:
     """A line for each: code, effect, name and title."""
-    from dsconfig.core.diagnostic import page_of
+    from dsconfig.core.diagnostic import rule_url
     from dsconfig.render.terminal import wrapped
 
     for rule in rules:
-        code = style.link(style.paint(rule.code, "bold"), page_of(rule.code))
+        code = style.link(style.paint(rule.code, "bold"), rule_url(rule.code))
         effect = style.paint(f"{rule.effect.value:10}", rule.effect.severity)
         yield wrapped(f"{code}  {effect}  {rule.name}: {rule.title}", style, 20) + "\n"
 
 
 def _record(rule: Rule) -> dict[str, object]:
     from dsconfig.cli.markdown_to_terminal import dedented
-    from dsconfig.core.diagnostic import page_of
+    from dsconfig.core.diagnostic import rule_url
 
     return {
         "code": rule.code,
@@ -71,5 +71,5 @@ def _record(rule: Rule) -> dict[str, object]:
         "until": rule.until,
         "source": rule.source,
         "explanation": "\n".join(dedented(rule.doc)),
-        "url": page_of(rule.code),
+        "url": rule_url(rule.code),
     }

@@ -8,15 +8,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dsconfig.check.build_job import foreign
-from dsconfig.check.check import check, finished, prepared
+from dsconfig.check.build_job import why_not_config
+from dsconfig.check.check import apply_options, check, locate_with_job
 from dsconfig.check.discover import stands_for_config
 from dsconfig.check.effective_settings import Options
 from dsconfig.check.report import Report
 from dsconfig.cli.errors import UsageError, complain, complain_internal, note
 from dsconfig.cli.inputs import read_stdin, reason
 from dsconfig.core.diagnostic import SEVERITIES
-from dsconfig.core.file_access import ask_for
+from dsconfig.core.file_access import register_named_paths
 from dsconfig.core.releases import Target
 from dsconfig.document import Document
 from dsconfig.job.detect_consumer import Reader, given
@@ -53,8 +53,10 @@ class Checker:
 
         found: dict[str, str] = {}
         # A hook names whatever is committed: those are no files that somebody means.
-        ask_for(each for each in paths if not self.options.asked.force_exclude or os.path.isdir(each))
-        if self.options.asked.verbose:
+        register_named_paths(
+            each for each in paths if not self.options.overrides.force_exclude or os.path.isdir(each)
+        )
+        if self.options.overrides.verbose:
             note(f"settings: {self.options.settings.where}")
         for path in paths:
             names = self._below(path) if os.path.isdir(path) else self._named(path)
@@ -70,16 +72,16 @@ class Checker:
         return [name for name in found.values() if os.path.realpath(name) not in self.named_by]
 
     def _below(self, folder: str) -> list[str]:
-        from dsconfig.check.discover import configs
+        from dsconfig.check.discover import find_configs
 
-        asked = self.options.asked
+        asked = self.options.overrides
         try:
             os.scandir(folder).close()
         except OSError as error:
             self._refuse(folder, reason(error))
             return []
         hidden: list[str] = []
-        found = configs(folder, self.options.excludes, note, hidden.append)
+        found = find_configs(folder, self.options.excludes, note, hidden.append)
         names = [name for name in found if not self.options.of(name).excludes(name)]
         for each in hidden if asked.verbose else ():
             note(f"{each} is hidden, and passed over")
@@ -89,12 +91,12 @@ class Checker:
 
     def _named(self, name: str) -> list[str]:
         """The file that is named, where it is not left to us to pick those that are meant."""
-        from dsconfig.check.discover import is_config, passed_over
+        from dsconfig.check.discover import is_config, is_skipped
 
-        if not self.options.asked.force_exclude or name == "-" or not os.path.lexists(name):
+        if not self.options.overrides.force_exclude or name == "-" or not os.path.lexists(name):
             self.meant.add(name)
             return [name]
-        if passed_over(name) or self.options.of(name).excludes(name) or not is_config(name):
+        if is_skipped(name) or self.options.of(name).excludes(name) or not is_config(name):
             return []
         return [name]
 
@@ -107,18 +109,18 @@ class Checker:
 
     def listed(self, names: Sequence[str]) -> Iterator[str]:
         """Each file that would be checked, and who reads it: those that launch files name behind these."""
-        from dsconfig.check.check import job_of, judge
+        from dsconfig.check.check import check_with_options, job_of
 
         launches = {launch for several in self.named_by.values() for launch in several}
         told: set[str] = set()
         for name in names:
             try:
                 document = self._read(name)
-                if why := foreign(document):
+                if why := why_not_config(document):
                     yield f"{name}: {why}"
                     continue
                 yield f"{name}: {job_of(document, self.options).reader}"
-                below = list(judge(document, self.options).children) if name in launches else []
+                below = list(check_with_options(document, self.options).children) if name in launches else []
             except OSError as error:
                 yield f"{name}: {reason(error)}"
                 continue
@@ -155,8 +157,8 @@ class Checker:
         known = len(self.unread)
         try:
             if self.fixer is None:
-                located, job = prepared(document, self.options)
-                report = _with_proven_fixes(finished(check(located, job), self.options))
+                located, job = locate_with_job(document, self.options)
+                report = _with_proven_fixes(apply_options(check(located, job), self.options))
             else:
                 report = self.fixer.fix(name, document)
         except OSError as error:
@@ -170,10 +172,10 @@ class Checker:
             complain_internal(error, name)
             self._fail(name, "internal error")
         else:
-            if report.foreign and (name in self.meant or stands_for_config(report.document)):
-                complain(f"{report.name}: {report.foreign}")
+            if report.why_not_config and (name in self.meant or stands_for_config(report.document)):
+                complain(f"{report.name}: {report.why_not_config}")
                 self.failed = True
-                report = report.replaced(notes=())
+                report = report.copy_with(notes=())
             return [*self.tally.counted(report, again=self.is_counted), *self.unread[known:]]
         return self.unread[known:]
 
@@ -185,7 +187,7 @@ class Checker:
         self.failed = True
         shown = self.options.stdin_name if name == "-" else name
         reader = self.options.reader or given("deepspeed")
-        self.unread.append(Report(shown, self.options.target, reader, None, (), unread=why))
+        self.unread.append(Report(shown, self.options.target, reader, None, (), read_error=why))
 
 
 def _with_proven_fixes(report: Report) -> Report:
@@ -233,12 +235,12 @@ class Tally:
             left = tuple(each for each in child if (each.code, each.dotted, each.message) not in said)
             said |= {(each.code, each.dotted, each.message) for each in left}
             if left or not again:
-                yield from self.counted(child.replaced(diagnostics=left), again=again)
+                yield from self.counted(child.copy_with(diagnostics=left), again=again)
 
     def _count(self, report: Report, *, again: bool) -> None:
         """Count the findings of a report, and its file where that was not counted yet."""
         self.notes.extend(each for each in report.notes if each not in self.notes)
-        if report.foreign:
+        if report.why_not_config:
             return
         options = self.options.of(report.name)
         if not again:
@@ -268,7 +270,7 @@ class Tally:
 
         counts = {**self.by_severity, "suppressed": self.suppressed}
         last = summary(counts, self.targets, self.readers.most_common(), style)
-        notes = dict.fromkeys((*self.notes, *working_sizes(self.sizes, every=self.options.asked.verbose)))
+        notes = dict.fromkeys((*self.notes, *working_sizes(self.sizes, every=self.options.overrides.verbose)))
         return "".join(note(text, style) for text in notes) + last
 
 

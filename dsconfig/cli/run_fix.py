@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from dsconfig.check.check import job_of, judge, judge_again
+from dsconfig.check.check import check_with_options, job_of, rechecker
 from dsconfig.check.discover import SKIPPED
 from dsconfig.check.effective_settings import Options
 from dsconfig.check.report import Report
@@ -16,9 +16,9 @@ from dsconfig.core.diagnostic import Diagnostic
 from dsconfig.core.file_access import may_read
 from dsconfig.document import Document
 from dsconfig.document.atomic_write import sweep
-from dsconfig.document.edit import again
-from dsconfig.fix.fix import Fixed, Judge, agreed, fix_document
-from dsconfig.fix.verify import LONG, with_proven_fixes
+from dsconfig.document.edit import reparse
+from dsconfig.fix.fix import Checker, FixedText, combine_checks, fix_document
+from dsconfig.fix.verify import LONG_TEXT, with_verified_fixes
 from dsconfig.launch.config_references import read_config
 from dsconfig.launch.python_config import documents_in
 from dsconfig.render.summary import count
@@ -60,10 +60,10 @@ class Fixer:
     def fix(self, name: str, document: Document) -> Report:
         """Fix the document read from `name`, and what it names; the report is that of the new texts."""
         job = job_of(document, self.options)  # that of the text as it was: a fix moves the evidence
-        report = self._fixed(name, document, lambda text: judge(text, self.options, job))
+        report = self._fixed(name, document, lambda text: check_with_options(text, self.options, job))
         children = tuple(self._fix_named(name, child) for child in report.children)
-        left = with_proven_fixes(report.replaced(children=children))
-        self.notes += () if left.foreign else left.notes
+        left = with_verified_fixes(report.copy_with(children=children))
+        self.notes += () if left.why_not_config else left.notes
         self.more += sum(found.fix is not None for each in (left, *left.children) for found in each)
         return left
 
@@ -81,20 +81,20 @@ class Fixer:
             self.changed += 1
             self._keep(name, document, text)
 
-    def _fixed(self, name: str, document: Document, judged: Judge) -> Report:
+    def _fixed(self, name: str, document: Document, judged: Checker) -> Report:
         folder = os.path.dirname(os.path.realpath(name))
         if folder not in self._swept and name != "-" and not self.diff:
             self._swept.add(folder)
             sweep(folder)
         if is_whole(document):
             # Of a long text, what is read here holds no tree meanwhile; nor does a name hold what is fixed.
-            long = len(document.text) > LONG
+            long = len(document.text) > LONG_TEXT
             fixed = fix_document(
-                again(document, document.text) if long else document, judged, unsafe=self.unsafe
+                reparse(document, document.text) if long else document, judged, unsafe=self.unsafe
             )
         else:  # nothing can be written, so the report is that of the text as it is
-            fixed = Fixed(document.text, (), judged(document))
-        self.cut |= fixed.cut
+            fixed = FixedText(document.text, (), judged(document))
+        self.cut |= fixed.is_partial
         if fixed.text != document.text:
             if document.format == "python":
                 self._source = (self._source[0] if self._source else document, fixed.text)
@@ -111,25 +111,25 @@ class Fixer:
         document = report.document
         if document is None or launch == "-" or document.is_data or not os.path.isfile(document.name):
             return report
-        path, own = os.path.realpath(document.name), judge_again(report, self.options)
+        path, own = os.path.realpath(document.name), rechecker(report, self.options)
         if path in self._texts:
-            left = own(again(document, self._texts[path]))
+            left = own(reparse(document, self._texts[path]))
         elif not is_ours(path, launch):
-            note(f"{document.name} stands outside of this repository, and is not changed")
+            note(f"{document.name} is outside of this repository, and is not changed")
             in_words = (each._replace(fix=None, help=each.help or _title(each)) for each in report)
-            left = report.replaced(diagnostics=tuple(in_words))
+            left = report.copy_with(diagnostics=tuple(in_words))
         else:
-            others = (judge_again(other, self.options) for other in self._others(path, launch))
-            done = self._fixed(document.name, document, agreed([own, *others]))
+            others = (rechecker(other, self.options) for other in self._others(path, launch))
+            done = self._fixed(document.name, document, combine_checks([own, *others]))
             left = own(done.document or document)
             self._texts[path] = (done.document or document).text
-        return left.replaced(children=tuple(self._fix_named(launch, each) for each in report.children))
+        return left.copy_with(children=tuple(self._fix_named(launch, each) for each in report.children))
 
     def _others(self, path: str, launch: str) -> Iterator[Report]:
         """What further launch files say of a config."""
         for name in self.named_by.get(path, ()):
             if name != launch:
-                below = list(judge(read_config(name), self.options).children)
+                below = list(check_with_options(read_config(name), self.options).children)
                 yield from (each for each in below if os.path.realpath(each.name) == path)
 
     def outcome(self, left: int) -> str:

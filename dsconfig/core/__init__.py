@@ -1,1 +1,1 @@
-"""What every other package may use: diagnostics, releases, JSON types, wording and batch arithmetic."""
+"""Modules that every other package may use: diagnostics, releases, JSON types, wording, batch arithmetic."""

@@ -7,12 +7,12 @@ from typing import Literal, TypeAlias
 
 from dsconfig.core.json_types import Json, NamedTuple
 
-# The batch triplet as DeepSpeed derives it, step by step, with whatever was written.
+# The batch triplet, derived step by step as DeepSpeed does, from any values.
 #
-# DeepSpeed calculates before it checks, on the raw values: floats stay floats, true counts as 1, a string
-# ends in a TypeError in the middle. The same operations are done here in the same order, so that the same
-# inputs fail. Source: runtime/config.py, DeepSpeedConfig._set_batch_related_parameters and
-# _batch_assertion, unchanged in everything that matters from 0.3.1 to 0.19.8.
+# DeepSpeed calculates before it validates, on the raw values: floats stay floats, true counts as 1, and a
+# string raises a TypeError halfway. The same operations run here in the same order, so that the same inputs
+# fail. Source: runtime/config.py, DeepSpeedConfig._set_batch_related_parameters and _batch_assertion,
+# unchanged in everything that matters from 0.3.1 to 0.19.8.
 
 TRAIN = "train_batch_size"
 MICRO = "train_micro_batch_size_per_gpu"
@@ -20,27 +20,27 @@ STEPS = "gradient_accumulation_steps"
 KEYS = (TRAIN, MICRO, STEPS)
 SEQUENCE = "sequence_parallel_size"
 SEQUENCE_SINCE = 17000
-_ERRORS_SEEN = 19003
+_DIVISION_RAISES_SINCE = 19003
 ABSENT = object()
-"""Given for `sequence_parallel_size` where the key is not written; null is a value."""
+"""Passed for `sequence_parallel_size` if the key is absent; null is a value."""
 
 Failure: TypeAlias = Literal["none-given", "arithmetic", "zero-divisor", "not-positive", "mismatch"]
 
 
 class Triplet(NamedTuple):
-    """Samples a step over all ranks, samples a forward pass on one rank, and forward passes a step."""
+    """Samples per step over all ranks, samples per forward pass on one rank, and forward passes per step."""
 
     train_batch_size: Json
     train_micro_batch_size_per_gpu: Json
     gradient_accumulation_steps: Json
 
     def values(self) -> tuple[Json, Json, Json]:
-        """In the order of `KEYS`."""
+        """Return the three values in the order of `KEYS`."""
         return (self.train_batch_size, self.train_micro_batch_size_per_gpu, self.gradient_accumulation_steps)
 
 
 class Impossible(NamedTuple):
-    """Why there is no triplet. `key` is the one whose value is at fault, if it is a single one."""
+    """The reason why DeepSpeed derives no triplet. `key` is the invalid key, if it is a single one."""
 
     failure: Failure
     triplet: Triplet
@@ -48,20 +48,20 @@ class Impossible(NamedTuple):
 
 
 def derive(train: Json, micro: Json, steps: Json, world_size: float) -> Triplet | Impossible:
-    """The triplet that DeepSpeed derives from what is written (None: not written, or null)."""
-    written = Triplet(train, micro, steps)
+    """Return the triplet that DeepSpeed derives from the config; None stands for absent or null."""
+    given_values = Triplet(train, micro, steps)
     if train is None and micro is None:
-        return Impossible("none-given", written)
+        return Impossible("none-given", given_values)
     try:
-        found = _complete(train, micro, steps, world_size)
-        failure = _check(found, world_size)
+        triplet = _complete(train, micro, steps, world_size)
+        failure = _check(triplet, world_size)
     except TypeError:
-        return Impossible("arithmetic", written, _not_a_number(written))
+        return Impossible("arithmetic", given_values, _not_a_number(given_values))
     except ZeroDivisionError:
-        return Impossible("zero-divisor", written, MICRO if micro is not None and not micro else STEPS)
+        return Impossible("zero-divisor", given_values, MICRO if micro is not None and not micro else STEPS)
     except OverflowError:
-        return Impossible("arithmetic", written, None)
-    return failure or found
+        return Impossible("arithmetic", given_values, None)
+    return failure or triplet
 
 
 def _complete(train: Json, micro: Json, steps: Json, world: float) -> Triplet:
@@ -79,22 +79,22 @@ def _complete(train: Json, micro: Json, steps: Json, world: float) -> Triplet:
 
 
 def _product(*factors: Json) -> Json:
-    """The product; a TypeError, which comes anyway, before Python repeats a text or a list."""
+    """Return the product; raise a TypeError before Python repeats a string or list (DeepSpeed raises it later)."""
     if not all(isinstance(factor, int | float) for factor in factors):
         raise TypeError
     return prod(factors)
 
 
-def _check(found: Triplet, world: float) -> Impossible | None:
-    for key, value in zip(KEYS, found.values(), strict=True):
+def _check(triplet: Triplet, world: float) -> Impossible | None:
+    for key, value in zip(KEYS, triplet.values(), strict=True):
         if not value > 0:
-            return Impossible("not-positive", found, key)
-    train, micro, steps = found.values()
-    return None if train == micro * steps * world else Impossible("mismatch", found)
+            return Impossible("not-positive", triplet, key)
+    train, micro, steps = triplet.values()
+    return None if train == micro * steps * world else Impossible("mismatch", triplet)
 
 
 def _not_a_number(triplet: Triplet) -> str | None:
-    """The key whose value cannot be calculated with."""
+    """Return the key whose value is not a number."""
     for key, value in zip(KEYS, triplet.values(), strict=True):
         if value is not None and not isinstance(value, int | float):
             return key
@@ -102,110 +102,112 @@ def _not_a_number(triplet: Triplet) -> str | None:
 
 
 def world_size(ranks: int, sequence_parallel_size: Json, release: int, *, from_file: bool) -> float:
-    """The data-parallel world size that DeepSpeedConfig uses.
+    """Return the data-parallel world size that DeepSpeedConfig uses.
 
-    It divides the ranks by `sequence_parallel_size` only where the config is a dict: of a file it asks
-    whether the *path* contains that word. The division is a true one. Source: runtime/config.py,
-    DeepSpeedConfig.__init__, from 0.17.0 on.
+    It divides the ranks by `sequence_parallel_size` only if the config is a dict: for a file it looks for
+    that word
+    in the *path*. The division is a float division. Source: runtime/config.py, DeepSpeedConfig.__init__,
+    since
+    0.17.0.
 
     Raises:
-        TypeError, ZeroDivisionError: from 0.19.3 on, for a size that cannot be divided by.
+        TypeError, ZeroDivisionError: since 0.19.3, for a size that is not a valid divisor.
     """
     if from_file or sequence_parallel_size is ABSENT or release < SEQUENCE_SINCE:
         return ranks
     try:
         return ranks / sequence_parallel_size  # type: ignore[no-any-return]
     except (TypeError, ZeroDivisionError, OverflowError):
-        if release < _ERRORS_SEEN:
-            return 1  # the release swallows the error and goes on as if it ran alone
+        if release < _DIVISION_RAISES_SINCE:
+            return 1  # releases before 0.19.3 catch the error and use 1
         raise
 
 
 def nearest_multiples(value: Json, step: Json) -> tuple[Json, ...]:
-    """The multiples of `step` just below and above `value`, positive ones only."""
+    """Return the positive multiples of `step` just below and above `value`."""
     if not isinstance(value, int | float) or not step:
         return ()
     value, step = (int(n) if isinstance(n, float) and n.is_integer() else n for n in (value, step))
-    below = value // step * step  # in integers, of which floats beyond 2^53 are not sure
+    below = value // step * step  # integer arithmetic: floats beyond 2^53 are inexact
     return tuple(number for number in (below, below + step) if number > 0)
 
 
-# The data-parallel size: how many groups of ranks get samples of their own.
+# The data-parallel size: the number of rank groups with samples of their own.
 #
-# DeepSpeed divides its batch by it (runtime/config.py, DeepSpeedConfig.__init__), and has three ways to
-# know it: an `mpu` that the script hands over or a pipelined model brings, which divides the ranks exactly;
-# from 0.17.0 on the key `sequence_parallel_size` of a dict, by which they are truly divided; or neither,
-# and every rank counts. AutoTP is the third: its groups are made after the config was read.
+# DeepSpeed divides the batch by it (runtime/config.py, DeepSpeedConfig.__init__) and determines it in three
+# ways: from an `mpu` that the script passes or a pipelined model brings (exact division); since 0.17.0 from
+# the key `sequence_parallel_size` of a dict (float division); else every rank counts. AutoTP is the third
+# case: its groups are created after the config is read.
 
 
 class Degree(NamedTuple):
-    """Ranks that share a layer, the stages of a pipeline, or a sequence."""
+    """A degree of parallelism: ranks that share a layer, a sequence, or the stages of a pipeline."""
 
     kind: str
     """`tensor`, `pipeline`, `sequence`, `context` or `model`."""
     size: int | None
-    """None: only the run shows it."""
+    """None: known only at run time."""
     source: str
-    """Where it is written, in words: `--tensor-model-parallel-size in run.sh:12`."""
+    """The source in words: `--tensor-model-parallel-size in run.sh:12`."""
     divides: bool | None = True
-    """Whether DeepSpeed's batch is divided by it. False: it counts every rank. None: only the code shows."""
+    """Whether DeepSpeed divides the batch by it. False: every rank counts. None: depends on unknown code."""
     capped: bool = False
-    """Whether the program takes as many ranks as there are where there are fewer."""
+    """Whether the program lowers it to the number of ranks."""
     is_asked: bool = False
-    """Whether the user asked for it, and no launch file has it."""
+    """Whether the user gave it explicitly, rather than a launch file."""
 
     def __str__(self) -> str:
-        """``--tp-size` in run.sh:3 is 2`, and why it is not known what that does, if it is not."""
+        """Return ``--tp-size` in run.sh:3 is 2`, with a clause if its effect on the batch is unknown."""
         if self.size is None:
-            return f"{self.source} is left to the run"
-        only = ", and only the program's code shows what it does" if not self.is_known else ""
+            return f"{self.source} is known only at run time"
+        only = ", and its effect depends on the program's code" if not self.is_known else ""
         return f"{self.source} is {self.size}{only}"
 
     @property
     def is_known(self) -> bool:
-        """Whether it is known what it does to the batch."""
+        """Whether its effect on the batch is known."""
         return self.size is not None and (self.divides is not None or self.size == 1)
 
 
 class Parallelism(NamedTuple):
-    """The degrees of parallelism of a job, beside data parallelism."""
+    """The degrees of parallelism of a job, except data parallelism."""
 
     degrees: tuple[Degree, ...] = ()
 
     @property
     def unknown(self) -> Degree | None:
-        """The first degree of which it is not known what it does to the batch."""
+        """The first degree with an unknown effect on the batch."""
         return next((degree for degree in self.degrees if not degree.is_known), None)
 
     @property
     def dividing(self) -> tuple[Degree, ...]:
-        """The degrees by which DeepSpeed's batch is divided."""
+        """The degrees by which DeepSpeed divides the batch."""
         return tuple(each for each in self.degrees if each.divides and each.size not in (None, 1))
 
     @property
     def counted(self) -> tuple[Degree, ...]:
-        """The degrees that DeepSpeed does not know of, so that it counts each sample as often."""
+        """Degrees unknown to DeepSpeed, which therefore counts each sample that many times."""
         return tuple(each for each in self.degrees if each.divides is False and each.size not in (None, 1))
 
     def divisor(self, ranks: int | None = None) -> int:
-        """How many ranks share one sample, as DeepSpeed has it; `ranks`: how many there are."""
-        found = 1
+        """Return how many ranks share one sample for DeepSpeed. `ranks`: the world size."""
+        divisor = 1
         for each in self.dividing:
             size = each.size or 1
-            found *= min(size, max(1, ranks // found)) if each.capped and ranks is not None else size
-        return found
+            divisor *= min(size, max(1, ranks // divisor)) if each.capped and ranks is not None else size
+        return divisor
 
     def of(self, kind: str) -> int:
-        """How many ranks share a layer, a sequence, or the model in stages, as DeepSpeed's batch has it."""
+        """Return the product of the degrees of one kind by which DeepSpeed divides the batch."""
         return prod(each.size or 1 for each in self.dividing if each.kind == kind)
 
     @property
     def sources(self) -> str:
-        """Where the degrees are written that divide the batch, in words."""
+        """The sources of the dividing degrees, in words."""
         return " and ".join(dict.fromkeys(each.source for each in self.dividing))
 
     def __str__(self) -> str:
-        """`2 tensor × 4 pipeline`."""
+        """Return `2 tensor × 4 pipeline`."""
         return " × ".join(f"{each.size} {each.kind}" for each in self.dividing)
 
 
@@ -213,7 +215,7 @@ NONE = Parallelism()
 
 
 class UnevenError(ValueError):
-    """The ranks cannot be shared out in groups of this size."""
+    """The ranks cannot be divided into groups of this size."""
 
     def __init__(self, ranks: int, divisor: int) -> None:
         super().__init__(f"{ranks} ranks in groups of {divisor}")
@@ -223,14 +225,14 @@ class UnevenError(ValueError):
 def data_parallel_size(
     ranks: int, parallelism: Parallelism, sequence_parallel_size: Json, release: int, *, from_file: bool
 ) -> int | float:
-    """The data-parallel size that DeepSpeed divides the batch by.
+    """Return the data-parallel size by which DeepSpeed divides the batch.
 
     Args:
         ranks: the world size.
-        parallelism: the degrees of the job; what is unknown in it counts as 1.
-        sequence_parallel_size: as the config has it, or `batch_triplet.ABSENT`.
+        parallelism: the degrees of the job; unknown ones count as 1.
+        sequence_parallel_size: the value in the config, or `batch_triplet.ABSENT`.
         release: the number of the DeepSpeed release.
-        from_file: whether DeepSpeed itself reads the file.
+        from_file: whether DeepSpeed itself opens the file.
 
     Raises:
         UnevenError: the degrees of the job do not divide the ranks.
@@ -244,23 +246,22 @@ def data_parallel_size(
     return ranks // divisor
 
 
-# The batch where the number of ranks is not known
-# --------------------------------------------------------------------------------------------------
+# The batch with an unknown number of ranks
 
 
 def batch_formula(train: Json, micro: Json, steps: Json, ranks: str = "GPUs", divisor: int = 1) -> str | None:
-    """The batch as a formula in the number of ranks: `train_batch_size = 4 × 8 × GPUs`.
+    """Return the batch as a formula in the number of ranks: `train_batch_size = 4 × 8 × GPUs`.
 
-    A key that the consumer has yet to fill stands under its name; None where nothing follows from the keys.
+    A key that the consumer has yet to fill appears by name. None if the keys determine nothing.
 
     Args:
-        train: `train_batch_size` as written; None where it is absent.
-        micro: `train_micro_batch_size_per_gpu` as written.
-        steps: `gradient_accumulation_steps` as written.
-        ranks: what the number of ranks is called.
-        divisor: how many ranks share one sample.
+        train: `train_batch_size` in the config; None if absent.
+        micro: `train_micro_batch_size_per_gpu` in the config.
+        steps: `gradient_accumulation_steps` in the config.
+        ranks: the name for the number of ranks.
+        divisor: the number of ranks that share one sample.
     """
-    share = f"{ranks} / {divisor}" if divisor > 1 else ranks
+    groups = f"{ranks} / {divisor}" if divisor > 1 else ranks
     sizes = {TRAIN: train, MICRO: micro, STEPS: steps}
     if any(not _is_size(value) for value in sizes.values()):
         return None
@@ -268,16 +269,16 @@ def batch_formula(train: Json, micro: Json, steps: Json, ranks: str = "GPUs", di
     if train in (None, "auto"):
         if micro is None:
             return None
-        second = "1" if steps is None else words[STEPS]
-        return f"{TRAIN} = {words[MICRO]} × {second} × {share}"
-    of_ranks = f"({share})" if divisor > 1 else share
+        step_text = "1" if steps is None else words[STEPS]
+        return f"{TRAIN} = {words[MICRO]} × {step_text} × {groups}"
+    factor = f"({groups})" if divisor > 1 else groups
     if micro in (None, "auto"):
         if steps in (None, 1):
-            return f"{MICRO} = {train} / {of_ranks}"
-        return f"{MICRO} = {train} / ({words[STEPS]} × {share})"
+            return f"{MICRO} = {train} / {factor}"
+        return f"{MICRO} = {train} / ({words[STEPS]} × {groups})"
     if steps in (None, "auto"):
-        return f"{STEPS} = {train} / ({micro} × {share})"
-    return f"{TRAIN} {train} = {micro} × {steps} × {share}"
+        return f"{STEPS} = {train} / ({micro} × {groups})"
+    return f"{TRAIN} {train} = {micro} × {steps} × {groups}"
 
 
 def _is_size(value: Json) -> bool:

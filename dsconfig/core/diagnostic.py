@@ -1,4 +1,4 @@
-"""What a finding is, what it does to the user, and how it may be fixed: what every room hands to the next."""
+"""Diagnostics: their effect on the user, their location, and fixes as operations on paths."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dsconfig.core.json_types import Json, KeyPath, NamedTuple
 
 Severity: TypeAlias = Literal["error", "warning", "info"]
 EffectName: TypeAlias = Literal["rejected", "crashes", "ignored", "altered", "deprecated", "wasteful"]
-"""How rules write an effect."""
+"""Effect names, as rules write them."""
 
 
 class Effect(str, Enum):
-    """What a finding does to the user; severity follows from it and is never taste."""
+    """The effect of a problem on the user. Severity follows from it and is never a matter of taste."""
 
     REJECTED = "rejected"
     CRASHES = "crashes"
@@ -24,7 +24,7 @@ class Effect(str, Enum):
 
     @property
     def severity(self) -> Severity:
-        """`error` for what stops the run, `info` for what only costs, `warning` for the rest."""
+        """`error` if the run stops, `info` if it only costs resources, else `warning`."""
         return _SEVERITY[self]
 
 
@@ -38,11 +38,11 @@ _SEVERITY: dict[Effect, Severity] = {
 }
 
 SITE = "https://deepspeed-config.readthedocs.io/en/stable/"
-"""Where the pages of this project are served: the one place that says so."""
+"""The base URL of the project's pages, defined only here."""
 
 
-def page_of(code: str) -> str:
-    """The address of a rule's page."""
+def rule_url(code: str) -> str:
+    """Return the URL of a rule's page."""
     return f"{SITE}rules/{code}/"
 
 
@@ -51,7 +51,7 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 
 
 class Location(NamedTuple):
-    """A stretch of the source text, the end exclusive. Lines and columns, in code points, count from 1."""
+    """A range of the source text, the end exclusive. Lines and columns count code points from 1."""
 
     start: int
     end: int
@@ -62,7 +62,7 @@ class Location(NamedTuple):
 
 
 class Related(NamedTuple):
-    """Another place that the finding refers to."""
+    """Another location that the diagnostic refers to."""
 
     message: str
     path: KeyPath
@@ -70,34 +70,34 @@ class Related(NamedTuple):
 
 
 class Set(NamedTuple):
-    """Give the key at `path` this value; add it where it is absent."""
+    """Set the key at `path` to a value; add the key if it is absent."""
 
     path: KeyPath
     value: Json
 
 
 class Remove(NamedTuple):
-    """Take the key at `path` out."""
+    """Remove the key at `path`."""
 
     path: KeyPath
 
 
 class Rename(NamedTuple):
-    """Give the key at `path` another name, value and place unchanged."""
+    """Rename the key at `path`; its value and position stay."""
 
     path: KeyPath
     name: str
 
 
 class Move(NamedTuple):
-    """Take the key at `path` out and put it, with its value, at `to`."""
+    """Move the key at `path`, with its value, to `to`."""
 
     path: KeyPath
     to: KeyPath
 
 
 class Replace(NamedTuple):
-    """Put `text` in place of a stretch of the source: for what is odd in the text and not in a value.
+    """Replace a range of the source text, for problems of the text rather than of a value.
 
     The offsets are in code points, the end exclusive. Several in one fix refer to the same text.
     """
@@ -111,10 +111,11 @@ Operation: TypeAlias = "Set | Remove | Rename | Move | Replace"
 
 
 class Fix(NamedTuple):
-    """Operations that resolve the finding, in their order; on text only where no path leads to the place.
+    """Operations that resolve a diagnostic, in order; text replacements only where no path gives the location.
 
-    `safe` is claimed only where the values that DeepSpeed ends up using do not change, or where it refused
-    the file, only one reading is possible and nothing written is lost.
+    `safe` is claimed only if the effective values in DeepSpeed do not change, or if DeepSpeed rejects the
+    file,
+    there is only one interpretation and nothing in the file is lost.
     """
 
     title: str
@@ -123,10 +124,11 @@ class Fix(NamedTuple):
 
 
 class Diagnostic(NamedTuple):
-    """One finding.
+    """One reported problem.
 
-    `releases` are the releases checked to which it applies, oldest first; `location` is None where the source
-    has no text (a dict). A key that is absent is located at its nearest existing parent.
+    `releases` are the checked releases that it applies to, oldest first. `location` is None for a source
+    without
+    text (a dict). An absent key is located at its nearest existing parent.
     """
 
     code: str
@@ -142,21 +144,21 @@ class Diagnostic(NamedTuple):
 
     @property
     def severity(self) -> Severity:
-        """The effect's severity."""
+        """The severity of the effect."""
         return self.effect.severity
 
     @property
     def url(self) -> str:
-        """The address of its rule's page."""
-        return page_of(self.code)
+        """The URL of the rule's page."""
+        return rule_url(self.code)
 
     @property
     def dotted(self) -> str:
-        """The path as people write it: `zero_optimization.stage`, `groups[0].name`."""
+        """The path as users write it: `zero_optimization.stage`, `groups[0].name`."""
         return dotted(self.path)
 
     def to_dict(self) -> dict[str, object]:
-        """The finding as `--output-format json` writes it."""
+        """Return the diagnostic as `--output-format json` writes it."""
         return {
             "code": self.code,
             "name": self.name,
@@ -164,11 +166,15 @@ class Diagnostic(NamedTuple):
             "severity": self.severity,
             "message": self.message,
             "help": self.help,
-            "path": _plain(self.path),
-            **_place(self.location),
+            "path": _json_value(self.path),
+            **_location_fields(self.location),
             "releases": list(self.releases),
             "related": [
-                {"message": other.message, "path": _plain(other.path), **_place(other.location)}
+                {
+                    "message": other.message,
+                    "path": _json_value(other.path),
+                    **_location_fields(other.location),
+                }
                 for other in self.related
             ],
             "fix": None if self.fix is None else _fix(self.fix),
@@ -182,7 +188,7 @@ class Diagnostic(NamedTuple):
         return json.dumps(self.to_dict(), indent=indent)
 
 
-def _place(location: Location | None) -> dict[str, int | None]:
+def _location_fields(location: Location | None) -> dict[str, int | None]:
     return {name: getattr(location, name, None) for name in ("line", "column", "end_line", "end_column")}
 
 
@@ -193,14 +199,14 @@ def _fix(fix: Fix) -> dict[str, object]:
 def _operation(step: Operation) -> dict[str, object]:
     if isinstance(step, Replace):
         return {"operation": "replace", "start": step.start, "end": step.end, "text": step.text}
-    kind: dict[str, object] = {"operation": type(step).__name__.lower(), "path": _plain(step.path)}
+    kind: dict[str, object] = {"operation": type(step).__name__.lower(), "path": _json_value(step.path)}
     match step:
         case Set():
-            return {**kind, "value": _plain(step.value)}
+            return {**kind, "value": _json_value(step.value)}
         case Rename():
             return {**kind, "name": step.name}
         case Move():
-            return {**kind, "to": _plain(step.to)}
+            return {**kind, "to": _json_value(step.to)}
         case _:
             return kind
 
@@ -208,14 +214,15 @@ def _operation(step: Operation) -> dict[str, object]:
 _INFINITY = float("inf")
 
 
-def _plain(value: object) -> object:
-    """The value as JSON can say it: what it cannot (NaN, an integer of too many digits) becomes a string."""
+def _json_value(value: object) -> object:
+    """Return the value for JSON; NaN and integers with too many digits become strings."""
+    # Also true for NaN, which compares false to everything.
     match value:
         case dict():
-            return {str(key): _plain(item) for key, item in value.items()}
+            return {str(key): _json_value(item) for key, item in value.items()}
         case list() | tuple():
-            return [_plain(item) for item in value]
-        case float() if not -_INFINITY < value < _INFINITY:  # NaN is in no order
+            return [_json_value(item) for item in value]
+        case float() if not -_INFINITY < value < _INFINITY:
             return str(value)
         case int() if value.bit_length() > 14_000:
             return hex(value)
@@ -226,16 +233,16 @@ def _plain(value: object) -> object:
 
 
 def dotted(path: KeyPath) -> str:
-    """A path as people write it: keys joined by dots, list indices in brackets; empty for the root."""
+    """Return a path as users write it: keys joined by dots, list indices in brackets; empty for the root."""
     text = ""
     for part in path:
         if type(part) is int:
             text += f"[{part}]"
-        else:  # a key of a Python dict may be anything
+        else:  # keys of a Python dict can be of any type
             text += f".{part}" if text else str(part)
     return text
 
 
-def clipped(text: str, most: int) -> str:
-    """The text, without its middle where it is longer."""
-    return text if len(text) <= most else f"{text[: most // 2]}…{text[-most // 2 :]}"
+def truncate_middle(text: str, limit: int) -> str:
+    """Return the text; a longer one than the limit loses its middle."""
+    return text if len(text) <= limit else f"{text[: limit // 2]}…{text[-limit // 2 :]}"

@@ -1,9 +1,10 @@
-"""Known word that is meant by an unknown one: one measure for keys, types, rules, settings and verbs.
+"""Suggestions for unknown words: one similarity measure for keys, types, rules, settings and commands.
 
-Words are compared without case, underscores and hyphens. A word is near another one that it differs from by a
-few slips (a letter too many, too few, wrong, or two exchanged), by the order of its parts, or by parts that
-are left out, added or cut short. Where both have as many parts, each part must be near its counterpart:
-`max_group_size` is not `sub_group_size`, nor `min_loss_scale` `max_loss_scale`.
+Words are compared without case, underscores and hyphens. A word is similar to another one if a few edits (a
+letter added, dropped, replaced, or two swapped) lead to it, if its parts are in another order, or if parts
+are
+left out, added or abbreviated. Words with the same number of parts are compared part by part:
+`max_group_size` is not similar to `sub_group_size`, nor `min_loss_scale` to `max_loss_scale`.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from typing import NamedTuple
 
 
 class Near(NamedTuple):
-    """A known word, and how far it is from the one that was asked for."""
+    """A known word, and its distance from the unknown one."""
 
     word: str
     cost: int
-    """0 for the same letters, 1 for the same parts in another order, then one more than the slips."""
+    """0 for the same letters, 1 for the same parts in another order, else one more than the number of edits."""
 
 
 PARTS_DIFFER = 5
-"""The cost where parts are cut short, left out or added."""
+"""The cost if parts are abbreviated, left out or added."""
 
 
 class _Part(NamedTuple):
@@ -39,76 +40,76 @@ class _Entry(NamedTuple):
     letters: int
     parts: tuple[_Part, ...]
     ordered: tuple[_Part, ...]
-    """In alphabetical order, so that exchanged parts meet."""
+    """The parts in alphabetical order, so that swapped parts match."""
 
 
 class Lexicon(NamedTuple):
-    """Known words, made ready to be compared with."""
+    """Known words, indexed for comparison."""
 
-    same: dict[str, list[str]]
-    """By their letters alone."""
-    lengths: dict[int, list[str]]
-    """By the number of their letters."""
+    by_letters: dict[str, list[str]]
+    """Words by their letters alone."""
+    by_length: dict[int, list[str]]
+    """Words by their number of letters."""
 
 
 def lexicon(words: Iterable[str]) -> Lexicon:
-    """The words, ready to be compared with; keep it where the words stay the same."""
-    known = Lexicon({}, {})
+    """Index words for comparison; keep the result if the words stay the same."""
+    index = Lexicon({}, {})
     for word in words:
-        letters = plain(word)
-        known.same.setdefault(letters, []).append(word)
-        known.lengths.setdefault(len(letters), []).append(word)
-    return known
+        letters = letters_of(word)
+        index.by_letters.setdefault(letters, []).append(word)
+        index.by_length.setdefault(len(letters), []).append(word)
+    return index
 
 
 @lru_cache(maxsize=8)
-def ready(words: tuple[str, ...]) -> Lexicon:
-    """The same, kept for those who ask again and again with the same words."""
+def cached_lexicon(words: tuple[str, ...]) -> Lexicon:
+    """Index words, with a cache for repeated calls with the same words."""
     return lexicon(words)
 
 
-def near(word: str, known: Lexicon) -> list[Near]:
-    """The known words near this one, nearest first; the first of equals is the one that came first."""
-    return next((found for way in WAYS if (found := list(way(word, known)))), [])
+def near(word: str, words: Lexicon) -> list[Near]:
+    """Return the known words similar to this one, closest first; ties keep the order of the known words."""
+    return next((similar for matcher in MATCHERS if (similar := list(matcher(word, words)))), [])
 
 
-def by_letters(word: str, known: Lexicon) -> tuple[Near, ...]:
-    """The known words with the same letters."""
-    asked = _entry(word[:LONGEST])
-    return tuple([Near(each, 0) for each in known.same.get(asked.plain, ())] if asked.letters else ())
+def by_letters(word: str, words: Lexicon) -> tuple[Near, ...]:
+    """Return the known words with the same letters."""
+    entry = _entry(word[:MAX_LETTERS])
+    return tuple([Near(each, 0) for each in words.by_letters.get(entry.plain, ())] if entry.letters else ())
 
 
-def by_slips(word: str, known: Lexicon) -> tuple[Near, ...]:
-    """The known words that a few slips lead to, nearest first."""
-    asked = _entry(word[:LONGEST])
-    return tuple(sorted(_slips(asked, known), key=lambda each: each.cost)) if asked.letters else ()
+def by_edits(word: str, words: Lexicon) -> tuple[Near, ...]:
+    """Return the known words within a few edits, closest first."""
+    entry = _entry(word[:MAX_LETTERS])
+    return tuple(sorted(_similar_by_edits(entry, words), key=lambda each: each.cost)) if entry.letters else ()
 
 
-def by_parts(word: str, known: Lexicon) -> tuple[Near, ...]:
-    """The known words that share parts with the word."""
-    asked = _entry(word[:LONGEST])
-    return tuple(_related(asked, known)) if asked.letters else ()
+def by_parts(word: str, words: Lexicon) -> tuple[Near, ...]:
+    """Return the known words that share parts with the word."""
+    entry = _entry(word[:MAX_LETTERS])
+    return tuple(_related(entry, words)) if entry.letters else ()
 
 
-WAYS = (by_letters, by_slips, by_parts)
-"""The first that leads anywhere counts."""
+MATCHERS = (by_letters, by_edits, by_parts)
+"""Matchers in order; the first one with a result counts."""
 
 
-def nearest(word: str, known: Lexicon) -> str | None:
-    """The known word that is meant; None where none is near, or two are as near by their parts alone."""
-    found = near(word, known)
-    if not found or (found[0].cost >= PARTS_DIFFER and len(found) > 1):
+def best_match(word: str, words: Lexicon) -> str | None:
+    """Return the word that was meant; None without a similar one, or if two match equally by parts alone."""
+    similar = near(word, words)
+    if not similar or (similar[0].cost >= PARTS_DIFFER and len(similar) > 1):
         return None
-    return found[0].word
+    return similar[0].word
 
 
-def plain(word: str) -> str:
-    """The word's letters and digits in lower case."""
+def letters_of(word: str) -> str:
+    """Return the word's letters and digits in lower case."""
     return word.lower().replace("_", "").replace("-", "").replace(" ", "").replace(".", "")
 
 
-LONGEST = 100
-"""Letters of a word that are looked at."""
+MAX_LETTERS = 100
+"""Number of letters of a word that are compared."""
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W_A-Z]+")
 _BITS = {letter: 1 << index for index, letter in enumerate("abcdefghijklmnopqrstuvwxyz0123456789")}
 
@@ -120,7 +121,7 @@ def _entry(word: str) -> _Entry:
     letters = 0
     for part in parts:
         letters |= part.letters
-    return _Entry(word, plain(word), letters, parts, tuple(sorted(parts)))
+    return _Entry(word, letters_of(word), letters, parts, tuple(sorted(parts)))
 
 
 def _letters(text: str) -> int:
@@ -133,93 +134,102 @@ def _letters(text: str) -> int:
 # -- slips -------------------------------------------------------------------------------------------------
 
 
-def _slips_allowed(length: int) -> int:
+def _max_edits(length: int) -> int:
     return 0 if length < 3 else 1 if length < 6 else 2 if length < 12 else 3
 
 
-def _slips(asked: _Entry, known: Lexicon) -> Iterator[Near]:
-    length = len(asked.plain)
-    most = _slips_allowed(length)
-    pieces = _pieces(asked.plain, most)
-    for other in range(length - most, length + most + 1):
-        for entry in map(_entry, known.lengths.get(other, ())):
-            # Each letter that only one of the two has takes a slip.
-            if (asked.letters & ~entry.letters).bit_count() > most:
+def _similar_by_edits(unknown: _Entry, words: Lexicon) -> Iterator[Near]:
+    length = len(unknown.plain)
+    limit = _max_edits(length)
+    pieces = _pieces(unknown.plain, limit)
+    for candidate_length in range(length - limit, length + limit + 1):
+        for entry in map(_entry, words.by_length.get(candidate_length, ())):
+            # Every letter that only one of the words has costs an edit: a cheap test before the expensive
+            # one.
+            if (unknown.letters & ~entry.letters).bit_count() > limit:
                 continue
-            if (entry.letters & ~asked.letters).bit_count() > most:
+            if (entry.letters & ~unknown.letters).bit_count() > limit:
                 continue
-            if len(entry.parts) > 1 and len(entry.parts) == len(asked.parts):
-                slips = _part_by_part(asked.parts, entry.parts)
-                if slips is not None and slips <= most:
-                    yield Near(entry.word, 1 + slips)
+            if len(entry.parts) > 1 and len(entry.parts) == len(unknown.parts):
+                edits = _part_by_part(unknown.parts, entry.parts)
+                if edits is not None and edits <= limit:
+                    yield Near(entry.word, 1 + edits)
                     continue
-                slips = _part_by_part(asked.ordered, entry.ordered)
-                if slips is not None and slips < most:
-                    yield Near(entry.word, 1 + slips + (slips > 0))
+                edits = _part_by_part(unknown.ordered, entry.ordered)
+                if edits is not None and edits < limit:
+                    yield Near(entry.word, 1 + edits + (edits > 0))
             elif any(piece in entry.plain for piece in pieces):
-                slips = distance(asked.plain, entry.plain, most)
-                if slips <= most and _begins_alike(asked.plain, entry.plain, slips):
-                    yield Near(entry.word, 1 + slips)
+                edits = distance(unknown.plain, entry.plain, limit)
+                if edits <= limit and _begins_alike(unknown.plain, entry.plain, edits):
+                    yield Near(entry.word, 1 + edits)
 
 
-def _pieces(text: str, slips: int) -> list[str]:
-    """More pieces of the text than slips can spoil, save where an exchange spoils two."""
-    count = slips + 2
-    borders = [len(text) * index // count for index in range(count + 1)]
-    return [text[start:end] for start, end in pairwise(borders) if start < end]
+def _pieces(text: str, edits: int) -> list[str]:
+    """Split the text into more pieces than the edits can change, unless a swap crosses a border."""
+    count = edits + 2
+    cuts = [len(text) * index // count for index in range(count + 1)]
+    return [text[start:end] for start, end in pairwise(cuts) if start < end]
 
 
-def _part_by_part(parts: tuple[_Part, ...], others: tuple[_Part, ...]) -> int | None:
-    """The slips in all parts; None where a part is another word."""
-    slips = 0
-    for (part, letters), (other, other_letters) in zip(parts, others, strict=True):
-        if part == other:
+def _part_by_part(parts: tuple[_Part, ...], counterparts: tuple[_Part, ...]) -> int | None:
+    """Return the edits over all parts; None if a part is a different word."""
+    edits = 0
+    for (part, letters), (counterpart, counterpart_letters) in zip(parts, counterparts, strict=True):
+        if part == counterpart:
             continue
-        # In two letters, one too few or an exchange is a slip, and another letter is another word.
-        most = _slips_allowed(max(len(part), len(other)))
-        most = most or int(len(part) != len(other) or part == other[::-1])
-        if (letters & ~other_letters).bit_count() > most or (other_letters & ~letters).bit_count() > most:
+        # In a part of two letters a dropped or swapped letter is an edit; a replaced letter makes another
+        # word.
+        limit = _max_edits(max(len(part), len(counterpart)))
+        limit = limit or int(len(part) != len(counterpart) or part == counterpart[::-1])
+        if (letters & ~counterpart_letters).bit_count() > limit or (
+            counterpart_letters & ~letters
+        ).bit_count() > limit:
             return None
-        own = distance(part, other, most)
-        if own > most or not _begins_alike(part, other, own):
+        part_edits = distance(part, counterpart, limit)
+        if part_edits > limit or not _begins_alike(part, counterpart, part_edits):
             return None
-        slips += own
-    return slips
+        edits += part_edits
+    return edits
 
 
-def _begins_alike(word: str, other: str, slips: int) -> bool:
-    """Whether words that are short for so many slips begin with the same letters: `gpu` is not `cpu`."""
-    if slips < _slips_allowed(len(word)) or (slips == 1 and len(word) > 3):
+def _begins_alike(word: str, other: str, edits: int) -> bool:
+    """Whether short words with many edits start with the same letters: `gpu` is not `cpu`."""
+    if edits < _max_edits(len(word)) or (edits == 1 and len(word) > 3):
         return True
     return word[0] == other[0] or word[:2] == other[1::-1]
 
 
-def distance(word: str, other: str, most: int) -> int:
-    """The slips that lead from one word to the other (optimal string alignment).
+def distance(word: str, other: str, limit: int) -> int:
+    """Return the number of edits between two words (optimal string alignment).
 
-    Any number above `most` where there are more.
+    It returns some number above the limit if there are more.
     """
-    word, other = _where_they_differ(word, other)
-    beyond = most + 1
-    if abs(len(word) - len(other)) > most:
+    word, other = _without_common_ends(word, other)
+    beyond = limit + 1
+    if abs(len(word) - len(other)) > limit:
         return beyond
-    before: list[int] = []
+    row_before: list[int] = []
     row = list(range(len(other) + 1))
+    # Only the diagonal band as wide as the limit can matter: cells outside of it stay `beyond`.
     for i, letter in enumerate(word, 1):
-        last, row = row, [i, *[beyond] * len(other)]
-        for j in range(max(1, i - most), min(len(other), i + most) + 1):
-            cost = last[j - 1] if letter == other[j - 1] else 1 + min(last[j - 1], last[j], row[j - 1])
+        previous, row = row, [i, *[beyond] * len(other)]
+        for j in range(max(1, i - limit), min(len(other), i + limit) + 1):
+            cost = (
+                previous[j - 1]
+                if letter == other[j - 1]
+                else 1 + min(previous[j - 1], previous[j], row[j - 1])
+            )
             if i > 1 and j > 1 and letter == other[j - 2] and word[i - 2] == other[j - 1]:
-                cost = min(cost, before[j - 2] + 1)
+                cost = min(cost, row_before[j - 2] + 1)
             row[j] = cost
-        if min(row) > most:
+        if min(row) > limit:
             return beyond
-        before = last
+        row_before = previous
     return min(row[-1], beyond)
 
 
-def _where_they_differ(word: str, other: str) -> tuple[str, str]:
-    """The words without the letters that both begin and end with."""
+def _without_common_ends(word: str, other: str) -> tuple[str, str]:
+    """Strip the common prefix and suffix of two words."""
     start, shortest = 0, min(len(word), len(other))
     while start < shortest and word[start] == other[start]:
         start += 1
@@ -232,16 +242,18 @@ def _where_they_differ(word: str, other: str) -> tuple[str, str]:
 # -- parts -------------------------------------------------------------------------------------------------
 
 
-def _related(asked: _Entry, known: Lexicon) -> Iterator[Near]:
-    for length in sorted(known.lengths):
-        for entry in map(_entry, known.lengths[length]):
-            if asked.letters & ~entry.letters and entry.letters & ~asked.letters & ~_PLURAL:
-                continue  # neither has all letters of the other
-            if len(asked.parts) == len(entry.parts):
-                related = _cut_short(asked, entry)
+def _related(unknown: _Entry, words: Lexicon) -> Iterator[Near]:
+    for length in sorted(words.by_length):
+        for entry in map(_entry, words.by_length[length]):
+            if unknown.letters & ~entry.letters and entry.letters & ~unknown.letters & ~_PLURAL:
+                continue  # neither word contains all letters of the other
+            if len(unknown.parts) == len(entry.parts):
+                related = _is_abbreviation(unknown, entry)
             else:
-                fewer = len(asked.parts) < len(entry.parts)
-                related = _within(asked, entry, 0.5) if fewer else _within(entry, asked, 0.6)
+                fewer = len(unknown.parts) < len(entry.parts)
+                related = (
+                    _contains_parts(unknown, entry, 0.5) if fewer else _contains_parts(entry, unknown, 0.6)
+                )
             if related:
                 yield Near(entry.word, PARTS_DIFFER)
 
@@ -249,41 +261,41 @@ def _related(asked: _Entry, known: Lexicon) -> Iterator[Near]:
 _PLURAL = _BITS["s"]
 
 
-def _cut_short(one: _Entry, other: _Entry) -> bool:
-    """Whether one is an abbreviation of the other: `grad_clip` of `gradient_clipping`."""
-    if len(one.parts) == 1:
-        short, long = sorted((one.plain, other.plain), key=len)
+def _is_abbreviation(first: _Entry, second: _Entry) -> bool:
+    """Whether one word abbreviates the other: `grad_clip` for `gradient_clipping`."""
+    if len(first.parts) == 1:
+        short, long = sorted((first.plain, second.plain), key=len)
         return len(short) >= 4 and long.startswith(short)
-    if all(_abbreviates(part.text, whole.text) for part, whole in zip(one.parts, other.parts, strict=True)):
+    if all(_abbreviates(part.text, full.text) for part, full in zip(first.parts, second.parts, strict=True)):
         return True
-    exchanged = zip(one.ordered, other.ordered, strict=True)
-    return all(_abbreviates(part.text, whole.text) for part, whole in exchanged)
+    sorted_parts = zip(first.ordered, second.ordered, strict=True)
+    return all(_abbreviates(part.text, full.text) for part, full in sorted_parts)
 
 
 def _abbreviates(part: str, other: str) -> bool:
     short, long = sorted((part, other), key=len)
     if short == long:
         return True
-    begins = len(short) > 2 and long.startswith(short.removesuffix("s"))
-    return begins or (len(short) > 1 and long.endswith(short))
+    is_prefix = len(short) > 2 and long.startswith(short.removesuffix("s"))
+    return is_prefix or (len(short) > 1 and long.endswith(short))
 
 
-def _within(few: _Entry, many: _Entry, share: float) -> bool:
-    """Whether the parts of one stand together in the other, and make up such a share of it.
+def _contains_parts(shorter: _Entry, longer: _Entry, share: float) -> bool:
+    """Whether the parts of one word are consecutive parts of the other, and a large enough share of it.
 
-    From three parts on, others may stand between them.
+    With three parts or more, other parts may lie between them.
     """
-    if len(few.plain) < share * len(many.plain):
+    if len(shorter.plain) < share * len(longer.plain):
         return False
-    if any(part.text in _ANOTHER and part not in few.parts for part in many.parts):
+    if any(part.text in _DISTINGUISHING and part not in shorter.parts for part in longer.parts):
         return False
-    if len(few.parts) == 1:
-        return len(few.plain) > 5 and few.parts[0] == many.parts[0]
-    if len(few.parts) == 2:
-        return few.parts in pairwise(many.parts)
-    rest = iter(many.parts)
-    return all(part in rest for part in few.parts)
+    if len(shorter.parts) == 1:
+        return len(shorter.plain) > 5 and shorter.parts[0] == longer.parts[0]
+    if len(shorter.parts) == 2:
+        return shorter.parts in pairwise(longer.parts)
+    rest = iter(longer.parts)
+    return all(part in rest for part in shorter.parts)
 
 
-_ANOTHER = frozenset({"max", "min", "no", "not", "disable"})
-"""Parts that make another key of one: `max_loss_scale` is not `loss_scale`."""
+_DISTINGUISHING = frozenset({"max", "min", "no", "not", "disable"})
+"""Parts that turn a key into a different key: `max_loss_scale` is not `loss_scale`."""

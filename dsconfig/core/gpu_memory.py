@@ -1,22 +1,20 @@
-"""GPU memory: an amount with a unit, the name of a card, or the size by which cards are sold."""
+"""GPU memory from an amount with a unit, the name of a card, or the size that cards are sold by."""
 
 from __future__ import annotations
 
 import re
 from typing import NamedTuple
 
-# The memory of a GPU: an amount, the name of a card, or the size by which cards are sold.
-
 MARGIN, PART = 2 << 30, 32
-"""Kept free of a GPU unless something else is asked for: so many bytes, and a part of its memory."""
+"""Default headroom on a GPU: a number of bytes, plus this fraction of its memory."""
 
 
 class Card(NamedTuple):
-    """A card: the gigabytes that it is sold by, and what torch has of them."""
+    """A card: the gigabytes that it is sold by, and the memory that torch sees."""
 
     sold: tuple[int, ...]
     total: float
-    """GiB, as torch has it (`total_memory`, the "total capacity" of its out-of-memory errors)."""
+    """GiB that torch reports (`total_memory`, the "total capacity" of its out-of-memory errors)."""
 
 
 CARDS = {
@@ -48,82 +46,85 @@ CARDS = {
     "h200": Card((141,), 139.7),  # 143771 MiB
     "b200": Card((180, 192), 178.3),  # 183359 MiB
 }
-"""What cards have for tensors and the CUDA context, which is less than the gigabytes they are sold by.
+"""The memory that cards have for tensors and the CUDA context, which is less than the advertised gigabytes.
 
-Beside each stands what published outputs of `nvidia-smi` show under Memory-Usage (with ECC, where a card is
-delivered so). `total` is not above the smallest "total capacity" of published out-of-memory errors: 14.57
-(T4), 15.77 and 31.73 (V100), 22.03 (L4, A10), 23.51 (24 GB without ECC), 31.34 (RTX 5090), 39.38 (A100 40GB),
-44.34 and 47.27 (48 GB with ECC and without), 79.14 (A100 80GB, H100), 93.00 (H100 NVL), 94.50 (GH200), 94.96
-(RTX PRO 6000), 95.00 (H20), 139.72 (H200), 178.35 (B200) GiB. Drivers keep the rest.
+The comments give the Memory-Usage total in published outputs of `nvidia-smi` (with ECC where it is the
+default).
+`total` is at most the smallest "total capacity" in published out-of-memory errors: 14.57 (T4), 15.77 and
+31.73
+(V100), 22.03 (L4, A10), 23.51 (24 GB without ECC), 31.34 (RTX 5090), 39.38 (A100 40GB), 44.34 and 47.27 (48
+GB
+with and without ECC), 79.14 (A100 80GB, H100), 93.00 (H100 NVL), 94.50 (GH200), 94.96 (RTX PRO 6000), 95.00
+(H20), 139.72 (H200), 178.35 (B200) GiB. The driver reserves the rest.
 """
-MAKERS = r"^(nvidia|geforce|tesla|quadro|rtx)[\s_-]*"
-WORDS = ("pcie", "sxm", "sxm2", "sxm4", "sxm5", "hbm2e", "hbm3", "ti", "generation")
-"""Parts of a card's full name that tell nothing of its memory."""
+VENDOR_PREFIX = r"^(nvidia|geforce|tesla|quadro|rtx)[\s_-]*"
+IRRELEVANT_WORDS = ("pcie", "sxm", "sxm2", "sxm4", "sxm5", "hbm2e", "hbm3", "ti", "generation")
+"""Parts of a card's full name that do not determine its memory."""
 
 
 class Gpu(NamedTuple):
-    """The memory of a GPU in bytes; more than one number where a size names several cards."""
+    """The memory of a GPU in bytes; a range if a size matches several cards."""
 
     least: int
     most: int
     name: str = ""
-    """As it was asked for, where that is a name."""
+    """The name that was requested, if any."""
     cards: tuple[tuple[str, int], ...] = ()
-    """The cards that it may be, and the bytes of each."""
+    """The matching cards, and the bytes of each."""
 
-    def margin(self, asked: int | None = None) -> int:
-        """What is kept free of it."""
-        return MARGIN + self.least // PART if asked is None else asked
+    def margin(self, requested: int | None = None) -> int:
+        """Return the headroom: the requested one, else the default."""
+        return MARGIN + self.least // PART if requested is None else requested
 
-    def room(self, asked: int | None = None) -> int:
-        """What tensors may take."""
-        return max(0, self.least - self.margin(asked))
+    def usable(self, requested: int | None = None) -> int:
+        """Return the bytes available to tensors."""
+        return max(0, self.least - self.margin(requested))
 
 
-def gpu(asked: str | int) -> Gpu:
-    """The memory of `80GiB`, `80e9`, `a100-80`, `h100`, or of the cards that are sold as `80GB`.
+def parse_gpu(requested: str | int) -> Gpu:
+    """Parse the memory of a GPU: `80GiB`, `80e9`, `a100-80`, `h100`, or `80GB` for the cards sold with it.
 
     Raises:
-        ValueError: it is neither an amount nor a known card.
+        ValueError: the text is neither an amount nor a known card.
     """
-    if isinstance(asked, int):
-        return Gpu(asked, asked)
-    text = asked.strip()
+    if isinstance(requested, int):
+        return Gpu(requested, requested)
+    text = requested.strip()
     sold = re.fullmatch(r"(\d{1,4})(?:\.0+)?\s*GB", text, re.IGNORECASE)
-    names = [name for name, card in CARDS.items() if sold and int(sold[1]) in card.sold] or _named(text)
+    names = [name for name, card in CARDS.items() if sold and int(sold[1]) in card.sold] or _named_cards(text)
     if names:
         cards = tuple((name, memory_of(name)) for name in names)
         sizes = [size for _, size in cards]
         return Gpu(min(sizes), max(sizes), text, cards)
     try:
-        count = amount(text)
+        size = parse_bytes(text)
     except ValueError as error:
-        more = ", or a card such as h100 or a100-80" if re.search(r"[A-Za-z]", text) else ""
-        raise ValueError(f"{error}{more}") from None
-    return Gpu(count, count)
+        alternatives = ", or a card such as h100 or a100-80" if re.search(r"[A-Za-z]", text) else ""
+        raise ValueError(f"{error}{alternatives}") from None
+    return Gpu(size, size)
 
 
 def memory_of(name: str) -> int:
-    """The bytes of a card of the table."""
+    """Return the bytes of a known card."""
     return int(CARDS[name].total * (1 << 30))
 
 
-def _named(text: str) -> list[str]:
-    """The card that a name means, written as anybody writes it: `A100-SXM4-40GB`, `NVIDIA RTX 4090`.
+def _named_cards(text: str) -> list[str]:
+    """Return the card that a name means in any common spelling: `A100-SXM4-40GB`, `NVIDIA RTX 4090`.
 
     Raises:
         ValueError: the card is sold in several sizes.
     """
     name = text.lower()
-    while (rest := re.sub(MAKERS, "", name)) != name:
+    while (rest := re.sub(VENDOR_PREFIX, "", name)) != name:
         name = rest
-    parts = [part for part in re.split(r"[\s_-]+", name) if part not in WORDS]
+    parts = [part for part in re.split(r"[\s_-]+", name) if part not in IRRELEVANT_WORDS]
     name = "-".join(re.sub(r"^(\d+)gb?$", r"\1", part) for part in parts)
     if name in CARDS:
         return [name]
-    several = [card for card in CARDS if card.startswith(f"{name}-")]
-    if name and len(several) > 1:
-        raise ValueError(f"`{text[:40]}` is sold in several sizes: {' or '.join(several)}")
+    variants = [card for card in CARDS if card.startswith(f"{name}-")]
+    if name and len(variants) > 1:
+        raise ValueError(f"`{text[:40]}` is sold in several sizes: {' or '.join(variants)}")
     stem, _, size = name.rpartition("-")
     for card in (name.replace("-", ""), *([stem] if size.isdecimal() else ())):
         if card in CARDS and (card != stem or int(size) in CARDS[card].sold):
@@ -131,25 +132,25 @@ def _named(text: str) -> list[str]:
     return []
 
 
-# Amounts of memory, as people write them.
+# Amounts of memory, as users write them.
 
 UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
 UNITS |= {"kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
-LEAST = 1 << 20
-"""No memory is smaller: a number below it that has no unit has lost it."""
+SMALLEST_MEMORY = 1 << 20
+"""No GPU or host memory is smaller: a smaller number without a unit is a mistake."""
 
 
-def amount(text: str) -> int:
-    """Bytes: `80GiB`, `512MiB`, `1.5TB`, `80e9`.
+def parse_bytes(text: str) -> int:
+    """Parse bytes: `80GiB`, `512MiB`, `1.5TB`, `80e9`.
 
     Raises:
-        ValueError: it is no amount.
+        ValueError: the text is not an amount.
     """
-    found = re.fullmatch(r"(\d+(?:\.\d+)?(?:e\d{1,2}(?![A-Za-z]))?)\s*([A-Za-z]*)", text.strip())
-    unit = UNITS.get(found[2].lower()) if found else None
-    if found is None or unit is None or len(text) > 20 or len(found[1]) > 15:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?(?:e\d{1,2}(?![A-Za-z]))?)\s*([A-Za-z]*)", text.strip())
+    unit = UNITS.get(match[2].lower()) if match else None
+    if match is None or unit is None or len(text) > 20 or len(match[1]) > 15:
         raise ValueError(f"expected an amount such as 80GiB, got `{text[:40]}`")
-    count = int(float(found[1]) * unit)
-    if not found[2] and 0 < count < LEAST:
-        raise ValueError(f"expected an amount such as 80GiB, got `{text}`, which would be bytes")
+    count = int(float(match[1]) * unit)
+    if not match[2] and 0 < count < SMALLEST_MEMORY:
+        raise ValueError(f"expected an amount such as 80GiB, got `{text}`, which means bytes")
     return count

@@ -1,4 +1,4 @@
-"""JSON types for the type checker, the value at a dotted path, and copies."""
+"""JSON types for the type checker, a fast `NamedTuple`, lookup by dotted path, and copies."""
 
 from __future__ import annotations
 
@@ -6,21 +6,19 @@ from collections import namedtuple
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-# Names for the type checker: what a config holds, how a place in it is named, and the type of a key.
-#
-# Everything may import this, and it imports nothing. A config's own data is the one thing that is `Any`
-# here.
+# Everything may import this module, and it imports nothing of ours. Config data is the only `Any` in the
+# project.
 
 Json: TypeAlias = Any
-"""A value of a config: whatever JSON, Hjson or YAML can say. Nothing is known of it until a rule looks."""
+"""A value of a config: anything that JSON, Hjson or YAML can express, unknown until a rule checks it."""
 
 JsonObject: TypeAlias = "dict[str, Json]"
 
 KeyPath: TypeAlias = "tuple[str | int, ...]"
-"""The way to a value: the keys of objects, the indices of lists."""
+"""A path to a value: keys of objects and indices of lists."""
 
 Spec: TypeAlias = "tuple[Any, ...]"
-"""The type of a key, as the key table writes it: its kind, then what the kind needs, such as
+"""The type of a key in the key table: its kind, then the arguments of the kind, such as
 `("int", 0, None, None, None)` or `("union", ("null",), ("section", "FP16"))`.
 """
 
@@ -40,30 +38,27 @@ else:
             return made
 
     class NamedTuple(metaclass=_Fields):
-        """`typing.NamedTuple` at less than half its cost: that compiles the text of each annotation.
+        """A `typing.NamedTuple` at less than half its cost: the original compiles the text of each annotation.
 
-        A check makes some seventy of these classes, which was a sixth of a cold run.
+        A check creates some seventy of these classes, a sixth of a cold run with the original.
         """
 
 
-# Values of JSON: the one at a dotted path, and copies.
-
-
 def at(data: Mapping[str, Json], path: str) -> Json:
-    """The value at a dotted path; None where there is none."""
+    """Return the value at a dotted path; None if absent."""
     value: Json = data
     for part in path.split("."):
         value = value.get(part) if isinstance(value, Mapping) else None
     return value
 
 
-def copied(value: Json) -> Json:
-    """The value with objects and lists of its own; what else a Python dict holds is shared.
+def copy_json(value: Json) -> Json:
+    """Copy a value: objects and lists are new, other Python objects are shared.
 
-    `copy.deepcopy` raises for a lock, a generator and whatever else cannot be pickled.
+    `copy.deepcopy` raises for a lock, a generator and anything else that cannot be pickled.
     """
     if isinstance(value, dict):
-        return {key: copied(item) for key, item in value.items()}
+        return {key: copy_json(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [copied(item) for item in value]
-    return tuple(map(copied, value)) if type(value) is tuple else value
+        return [copy_json(item) for item in value]
+    return tuple(map(copy_json, value)) if type(value) is tuple else value

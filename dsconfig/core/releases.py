@@ -1,7 +1,7 @@
-"""The DeepSpeed releases on the package index: their order, ranges of them, and which one is installed.
+"""DeepSpeed releases on the package index: their order, ranges, and the installed one.
 
-A release is written `0.19.8` outside and is a number inside (`number`), so that comparing releases, which
-every key and rule does, is comparing integers.
+A release is written `0.19.8` for users and is an integer inside (`number`), because every key and rule
+compares releases.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ _SERIES = (
 RELEASES: tuple[str, ...] = tuple(
     [f"{series}.{patch}" for series, patches in _SERIES for patch in patches.split()]
 )
-"""Every release on the package index, oldest first."""
+"""All releases on the package index, oldest first."""
 
 LATEST = RELEASES[-1]
 NEVER = 10**9
-"""Greater than every release's number: the last one of an interval that is still open."""
+"""A number greater than every release: the end of an open interval."""
 
 
 class Interval(NamedTuple):
-    """Releases in a row, by their numbers, both ends included."""
+    """Consecutive releases by number, both ends included."""
 
     first: int = 0
     last: int = NEVER
@@ -52,13 +52,13 @@ class Interval(NamedTuple):
         return isinstance(release, int) and self.first <= release <= self.last
 
     def meet(self, other: Interval) -> Interval:
-        """The releases that lie in both."""
+        """Return the intersection of two intervals."""
         if self.first >= other.first and self.last <= other.last:
             return self
         return Interval(max(self.first, other.first), min(self.last, other.last))
 
     def side(self, release: int) -> Interval:
-        """The releases on the release's side of both ends: these, all before them, or all after."""
+        """Return the releases on the same side as this one: the interval, all before it, or all after it."""
         if release < self.first:
             return Interval(last=self.first - 1)
         return self if release <= self.last else Interval(self.last + 1)
@@ -71,24 +71,23 @@ Origin = Literal["argument", "environment", "file", "settings", "pin", "installe
 
 
 class UnknownReleaseError(ValueError):
-    """A target that names no release; the message is one line and says what would be accepted."""
+    """A target matches no release; the message is one line and says what is accepted."""
 
 
 class Target(NamedTuple):
-    """The releases a config is checked against, oldest first, and how they were chosen."""
+    """The releases that a config is checked against, oldest first, and their source."""
 
     releases: tuple[str, ...]
     text: str
     origin: Origin
     note: str | None = None
-    """What the user should know of the choice, for example that a newer release is taken as the newest known.
-    """
+    """A note for the user, for example that a newer release is checked as the newest known one."""
     source: str = ""
     """The file that pins the releases; empty for any other origin."""
 
 
 def number(release: str) -> int:
-    """`0.19.8` → 19008. Order of numbers is order of releases.
+    """Convert `0.19.8` to 19008. The order of numbers is the order of releases.
 
     Raises:
         ValueError: the text is not three numbers joined by dots.
@@ -98,7 +97,7 @@ def number(release: str) -> int:
 
 
 def name(value: int) -> str:
-    """The release with this number: 19008 → `0.19.8`."""
+    """Convert a number back to its release: 19008 → `0.19.8`."""
     return f"{value // 1_000_000}.{value // 1_000 % 1_000}.{value % 1_000}"
 
 
@@ -106,24 +105,24 @@ NUMBERS: dict[str, int] = {release: number(release) for release in RELEASES}
 
 
 PYDANTIC_2 = number("0.15.0")
-"""DeepSpeed's models are pydantic 1 models up to 0.14.5 (runtime/config_utils.py, pydantic_v1.py), then pydantic 2."""
+"""DeepSpeed's models use pydantic 1 up to 0.14.5 (runtime/config_utils.py, pydantic_v1.py), then pydantic 2."""
 
 
 def resolve(text: str | None, origin: Origin = "argument") -> Target:
-    """The releases that `text` means: one release, a range such as `>=0.14,<0.19.8`, `installed`, or None.
+    """Return the releases that `text` means: one release, a range such as `>=0.14,<0.19.8`, `installed` or `latest`.
 
-    None means the installed DeepSpeed where there is one, else the latest release known here.
+    None means the installed DeepSpeed, else the latest release known here.
 
     Raises:
         UnknownReleaseError: no release of the package index matches.
     """
     if text is None:
-        return _installed(fallback=True)
+        return _installed_target(fallback=True)
     if not isinstance(text, str):
         raise UnknownReleaseError(f"unknown DeepSpeed release {text!r}: expected text such as {LATEST!r}")
     text = text.strip()
     if text == "installed":
-        return _installed(fallback=False)
+        return _installed_target(fallback=False)
     if text == "latest":
         return Target((LATEST,), text, origin)
     if text in NUMBERS:
@@ -138,33 +137,33 @@ def _single(text: str, origin: Origin) -> Target:
             f"unknown DeepSpeed release `{text}`: expected a release such as `{LATEST}`, a range such as "
             f"`>=0.14,<{LATEST}`, `latest` or `installed`"
         )
-    if len(parts) == 2:  # a series stands for its newest release
+    if len(parts) == 2:  # a series means its newest release
         series = [r for r in RELEASES if r.split(".")[:2] == parts]
         if series:
-            return Target((series[-1],), text, origin, f"{text} is taken as its newest release, {series[-1]}")
+            return Target((series[-1],), text, origin, f"{text} means its newest release, {series[-1]}")
         parts.append("0")
-    wanted = ".".join(str(int(part)) for part in parts)
-    if wanted in NUMBERS:
-        return Target((wanted,), wanted, origin)
-    if number(wanted) > NUMBERS[LATEST]:
-        if origin != "installed" and not _is_installed(wanted):
+    release = ".".join(str(int(part)) for part in parts)
+    if release in NUMBERS:
+        return Target((release,), release, origin)
+    if number(release) > NUMBERS[LATEST]:
+        if origin != "installed" and not _is_installed(release):
             raise UnknownReleaseError(
-                f"unknown DeepSpeed release `{text}`: the latest known here is `{LATEST}`"
+                f"unknown DeepSpeed release `{text}`: the latest known to this version of dsconfig is `{LATEST}`"
             )
         return Target(
             (LATEST,),
-            wanted,
+            release,
             origin,
-            f"{wanted} is newer than every release known here and is checked as {LATEST}",
+            f"{release} is newer than every release that dsconfig knows; checking it as {LATEST}",
         )
-    nearest = min(RELEASES, key=lambda release: abs(NUMBERS[release] - number(wanted)))
+    closest = min(RELEASES, key=lambda each: abs(NUMBERS[each] - number(release)))
     raise UnknownReleaseError(
-        f"unknown DeepSpeed release `{text}`: it is not on the package index; the nearest is `{nearest}`"
+        f"unknown DeepSpeed release `{text}`: it is not on the package index; the nearest is `{closest}`"
     )
 
 
 def allows(specifier: str, version: str) -> bool:
-    """Whether a version specifier (PEP 440) allows a version; text that is no specifier allows nothing."""
+    """Whether a version specifier (PEP 440) allows a version; an invalid specifier allows nothing."""
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
     try:
@@ -174,8 +173,8 @@ def allows(specifier: str, version: str) -> bool:
 
 
 def _is_installed(release: str) -> bool:
-    found = version_installed("deepspeed")
-    return found is not None and found.split("+")[0] == release
+    version = installed_version("deepspeed")
+    return version is not None and version.split("+")[0] == release
 
 
 def _range(text: str, origin: Origin) -> Target:
@@ -185,54 +184,53 @@ def _range(text: str, origin: Origin) -> Target:
         specifier = SpecifierSet(text)
     except InvalidSpecifier:
         raise UnknownReleaseError(
-            f"`{text}` is not a range of DeepSpeed releases: write it like `>=0.14,<{LATEST}`"
+            f"`{text}` is not a range of DeepSpeed releases: expected a range such as `>=0.14,<{LATEST}`"
         ) from None
-    found = tuple(release for release in RELEASES if release in specifier)
-    if not found:
+    releases = tuple(release for release in RELEASES if release in specifier)
+    if not releases:
         raise UnknownReleaseError(
             f"no DeepSpeed release matches `{text}`: the releases go from {RELEASES[0]} to {LATEST}"
         )
-    return Target(found, text, origin)
+    return Target(releases, text, origin)
 
 
-def _installed(*, fallback: bool) -> Target:
-    found = version_installed("deepspeed")
-    if found is not None:
-        return _nearest_to_installed(found)
+def _installed_target(*, fallback: bool) -> Target:
+    version = installed_version("deepspeed")
+    if version is not None:
+        return _nearest_to_installed(version)
     if fallback:
         return Target((LATEST,), LATEST, "latest")
     raise UnknownReleaseError(
-        f"DeepSpeed is not installed here: give a release instead, for example `--target {LATEST}`"
+        f"DeepSpeed is not installed: install it, or name a release such as `--target {LATEST}`"
     )
 
 
-def version_installed(package: str) -> str | None:
-    """The version in the metadata of an installed package, which itself is never imported.
+def installed_version(package: str) -> str | None:
+    """Return the version in the metadata of an installed package, without importing the package.
 
-    The folders of `sys.path` are listed here rather than through importlib.metadata, whose import costs more
-    than a check.
+    It lists the folders of `sys.path` itself: importing importlib.metadata costs more than a check.
     """
-    begin = f"{package}-"
+    prefix = f"{package}-"
     for folder in sys.path:
         try:
             names = os.listdir(folder or os.curdir)
         except OSError:
             continue
         for entry in names:
-            if entry.startswith(begin) and entry.endswith((".dist-info", ".egg-info")):
-                version = entry[len(begin) :].rpartition(".")[0].partition("-")[0]
+            if entry.startswith(prefix) and entry.endswith((".dist-info", ".egg-info")):
+                version = entry[len(prefix) :].rpartition(".")[0].partition("-")[0]
                 if version[:1].isdigit():
                     return version
     return None
 
 
-def _nearest_to_installed(found: str) -> Target:
-    """Development builds (`0.17.0.dev3`, `0.18.9+abc`) count as the newest release that is not later."""
+def _nearest_to_installed(version: str) -> Target:
+    """Map development builds (`0.17.0.dev3`, `0.18.9+abc`) to the newest release that is not later."""
     try:
-        return _single(found, "installed")
+        return _single(version, "installed")
     except UnknownReleaseError:
         pass
-    digits = re.findall(r"\d+", found)[:3]
-    wanted = number(".".join(digits)) if len(digits) == 3 else 0
-    release = next((r for r in reversed(RELEASES) if NUMBERS[r] <= wanted), RELEASES[0])
-    return Target((release,), found, "installed", f"the installed {found} is checked as {release}")
+    digits = re.findall(r"\d+", version)[:3]
+    installed = number(".".join(digits)) if len(digits) == 3 else 0
+    release = next((r for r in reversed(RELEASES) if NUMBERS[r] <= installed), RELEASES[0])
+    return Target((release,), version, "installed", f"the installed {version} is checked as {release}")

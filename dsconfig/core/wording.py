@@ -1,4 +1,4 @@
-"""Spelling of values, types and lists of alternatives in messages and pages."""
+"""Wording of values, types and alternatives in messages and pages."""
 
 from __future__ import annotations
 
@@ -25,33 +25,33 @@ _BOUNDS = ("at least", "greater than", "at most", "less than")
 
 
 def quoted(value: object) -> str:
-    """A value as it stands in the file, in backticks: `"auto"`, `true`, `4.5`; long ones are cut."""
+    """Return a value as JSON in backticks: `"auto"`, `true`, `4.5`; long values are truncated."""
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 200:
         return "`an integer of more than 60 digits`"
     try:
-        text = json.dumps(value, ensure_ascii=False, default=_spelled)
-    except TypeError:  # a key that is bytes, or another that JSON does not have
+        text = json.dumps(value, ensure_ascii=False, default=_json_fallback)
+    except TypeError:  # bytes as a key, or another type that JSON lacks
         text = str(value)
     return f"`{text if len(text) <= _LONGEST else text[: _LONGEST - 1] + '…'}`"
 
 
 def compact(number: float) -> str:
-    """A number in six digits at most, as `%g` writes it; how long it is, beyond all floats."""
+    """Return a number in at most six digits, as `%g` does; beyond all floats, its order of magnitude."""
     try:
         return f"{number:g}"
     except OverflowError:
-        return f"{'-' if number < 0 else ''}10^{int(number).bit_length() * 3 // 10}, about"
+        return f"about {'-' if number < 0 else ''}10^{int(number).bit_length() * 3 // 10}"
 
 
-def _spelled(value: object) -> object:
-    """What JSON does not know, in the same words in every run: no order of a set, and no address."""
+def _json_fallback(value: object) -> object:
+    """Return text for types that JSON lacks, the same in every run: sorted sets, no memory addresses."""
     if isinstance(value, set | frozenset):
         return sorted(map(str, value))
     return str(value).partition(" at 0x")[0]
 
 
 def kind(value: object) -> str:
-    """The JSON kind of a value with its article: `a string`, `an object`, `null`; else its Python type."""
+    """Return the JSON kind of a value with its article: `a string`, `an object`, `null`; else its Python type."""
     word = next((_KINDS[each] for each in type(value).__mro__ if each in _KINDS), None)
     if word == "null":
         return word
@@ -64,32 +64,32 @@ _EXPONENT = re.compile(r'(?<![\w."])(-?\d+)e([+-]?)(\d+)(?![\w"])', re.ASCII)
 
 
 def in_yaml(advice: str) -> str:
-    """Advice with its numbers as YAML 1.1 reads them: it takes 6e-05 for text, and 6.0e-05 for a number."""
-    return _EXPONENT.sub(lambda found: f"{found[1]}.0e{found[2] or '+'}{found[3]}", advice)
+    """Rewrite the numbers of an advice for YAML 1.1, which reads 6e-05 as a string and 6.0e-05 as a number."""
+    return _EXPONENT.sub(lambda match: f"{match[1]}.0e{match[2] or '+'}{match[3]}", advice)
 
 
 def described(value: object) -> str:
-    """A value with its kind, set off in a sentence that goes on: ``a list, `[3]`,``; plain `null` alone."""
+    """Return a value with its kind, set off by commas: ``a list, `[3]`,``; plain `null` for null."""
     return "null" if value is None else f"{kind(value)}, {quoted(value)},"
 
 
 def one_of(values: Iterable[object], conjunction: str = "or") -> str:
-    """`"a"`, `"b"` or `"c"`."""
+    """Join alternatives: `"a"`, `"b"` or `"c"`."""
     words = [value if isinstance(value, str) and value.startswith("`") else quoted(value) for value in values]
     if len(words) < 2:
         return "".join(words)
     return f"{', '.join(words[:-1])} {conjunction} {words[-1]}"
 
 
-def closest(word: str, known: Iterable[str], count: int = 1) -> list[str]:
-    """The words of `known` that are spelled most like `word`, best first: what may have been meant."""
-    from dsconfig.core.did_you_mean import near, ready
+def closest(word: str, candidates: Iterable[str], count: int = 1) -> list[str]:
+    """Return the candidates that are spelled most like `word`, best first."""
+    from dsconfig.core.did_you_mean import cached_lexicon, near
 
-    return [each.word for each in near(word, ready(tuple(known)))][:count]
+    return [each.word for each in near(word, cached_lexicon(tuple(candidates)))][:count]
 
 
 def expected(spec: Spec) -> str:
-    """What a type takes, in words: `an integer of at least 1`, `one of "none", "cpu" or "nvme"`."""
+    """Describe the values that a type accepts: `an integer of at least 1`, `one of "none", "cpu" or "nvme"`."""
     head = spec[0]
     if head == "union":
         return _union(spec[1:])
@@ -106,7 +106,7 @@ _SIMPLE = {
     "bool": "`true` or `false`",
     "str": "a string",
     "path": "a path",
-    "never": "no value that JSON has",
+    "never": "no JSON value",
     "null": "`null`",
     "any": "any value",
     "map": "an object",

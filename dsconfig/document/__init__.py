@@ -1,4 +1,4 @@
-"""The reader: JSON, JSONC, Hjson and YAML text becomes a located tree."""
+"""Documents: JSON, JSONC, Hjson and YAML text as a located tree."""
 
 from dsconfig.document.document import Document
 from dsconfig.document.reader import read_base64, read_bytes, read_dict, read_file, read_mapping, read_text

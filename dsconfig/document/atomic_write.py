@@ -1,9 +1,9 @@
-"""Writing a file: all of it or nothing, and never over what someone else wrote since it was read.
+"""Write a file atomically, and never over changes that someone else made since it was read.
 
-The new text is written to a draft beside the file, which then takes the file's place in one step: whatever
-ends the process, and whenever, the file holds the old text or the new. What such an end leaves behind is a
-draft, which `sweep` removes. A run holds a lock on its draft, which the system lifts when the run ends, so a
-draft that is still being written is never taken for one that was left.
+The new text is written to a draft beside the file, which then replaces the file in one step: whenever the
+process ends, the file holds the old text or the new one. What an interrupted run leaves behind is a draft,
+which `sweep` removes. A run holds a lock on its draft, which the system releases when the run ends, so that a
+draft in use is never taken for an abandoned one.
 """
 
 from __future__ import annotations
@@ -22,33 +22,34 @@ try:
     import fcntl
 
     _LOCKS = True
-except ImportError:  # Windows, where nobody can remove a file that is open
+except ImportError:  # Windows does not remove open files
     _LOCKS = False
 
 _DRAFT = re.compile(r"\.dsconfig-draft-[0-9a-f]{16}")
-_DEAD_FOR_SURE = 86_400
-"""Seconds after which a draft was left behind, on file systems that know no locks."""
+_ABANDONED_AFTER = 86_400
+"""Seconds after which a draft counts as abandoned, on file systems without locks."""
 
 
 class ChangedError(OSError):
-    """The file is not what was read."""
+    """The file changed since it was read."""
 
     def __init__(self, path: str) -> None:
-        super().__init__(None, "changed while it was being fixed, and is left as it is", path)
+        super().__init__(None, "changed while it was being fixed; it is not written", path)
 
 
 def write(path: str, data: bytes) -> None:
-    """Put the data in the file, whether there is one or not.
+    """Write the data to the file, whether it exists or not.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     try:
         before = os.stat(path)
     except FileNotFoundError:
         before = None
-    if before is not None and not stat.S_ISREG(before.st_mode):  # a pipe or device stays
-        _pour(path, data, before)
+    # Write into a pipe or device, never replace it.
+    if before is not None and not stat.S_ISREG(before.st_mode):
+        _write_into(path, data, before)
         return
     path = os.path.realpath(path)
     if before is not None:
@@ -58,22 +59,22 @@ def write(path: str, data: bytes) -> None:
 
 
 def rewrite(path: str, old: bytes, new: bytes) -> None:
-    """Put `new` in the file that held `old`.
+    """Replace the content `old` of a file with `new`.
 
     Raises:
-        ChangedError: the file does not hold `old` any more.
-        OSError: it cannot be written.
+        ChangedError: the file does not contain `old` any more.
+        OSError: the file cannot be written.
     """
     path = os.path.realpath(path)
-    before = _checked(path, old)
+    before = _stat_unchanged(path, old)
     _check_replaceable(path, before)
     with _draft(path, new, before) as draft:
-        _checked(path, old)
+        _stat_unchanged(path, old)
         os.replace(draft, path)
 
 
 def sweep(folder: str) -> None:
-    """Remove the drafts that runs left behind in a folder when they were killed."""
+    """Remove the drafts that killed runs left behind in a folder."""
     with suppress(OSError):
         for name in filter(_DRAFT.fullmatch, os.listdir(folder)):
             with suppress(OSError):
@@ -81,65 +82,65 @@ def sweep(folder: str) -> None:
 
 
 def _remove_if_left(draft: str) -> None:
-    found = os.lstat(draft)
-    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
-        return  # nothing that we made
+    status = os.lstat(draft)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+        return  # not one of our drafts
     if not _LOCKS:
         os.unlink(draft)
         return
     descriptor = os.open(draft, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        ours = _lock(descriptor)
-        if ours or (ours is None and time.time() - found.st_mtime > _DEAD_FOR_SURE):
+        is_locked = _lock(descriptor)
+        if is_locked or (is_locked is None and time.time() - status.st_mtime > _ABANDONED_AFTER):
             os.unlink(draft)
     finally:
         os.close(descriptor)
 
 
-def _pour(path: str, data: bytes, before: os.stat_result) -> None:
-    """Write into a pipe or device, as into stdout."""
+def _write_into(path: str, data: bytes, before: os.stat_result) -> None:
+    """Write into a pipe or device, such as stdout."""
     if stat.S_ISBLK(before.st_mode):
         raise OSError(errno.EINVAL, "is a disk, not a file", path)
     try:
         descriptor = os.open(path, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
     except OSError as error:
         if error.errno == errno.ENXIO:
-            raise OSError(errno.ENXIO, "nobody reads from it", path) from None
+            raise OSError(errno.ENXIO, "is a pipe that no process reads from", path) from None
         raise
     try:
         if hasattr(os, "set_blocking"):
             os.set_blocking(descriptor, True)
-        _fill(descriptor, data)
+        _write_all(descriptor, data)
     finally:
         os.close(descriptor)
 
 
 def _check_replaceable(path: str, before: os.stat_result) -> None:
-    """Refuse to take the place of a file that is not to be written, or that has other names besides.
+    """Raise for a file that must not be written, or that has several names (hard links).
 
-    Taking its place would need no right to write it; under its other names it would keep its old text.
+    Replacing a file needs no permission to write it, and its other names would keep the old text.
     """
     if not os.access(path, os.W_OK):
         raise PermissionError(errno.EACCES, "permission denied", path)
-    if not stat.S_IMODE(before.st_mode) & 0o222:  # which does not keep root from writing
+    if not stat.S_IMODE(before.st_mode) & 0o222:  # root passes the check above
         raise PermissionError(errno.EACCES, "is read-only", path)
     if before.st_nlink > 1:
-        said = f"has {before.st_nlink} names (hard links), which writing it would part; it is left as it is"
-        raise OSError(errno.EMLINK, said, path)
+        message = f"has {before.st_nlink} hard links, which replacing it would separate; it is not written"
+        raise OSError(errno.EMLINK, message, path)
 
 
 @contextmanager
 def _draft(path: str, data: bytes, before: os.stat_result | None) -> Iterator[str]:
-    """A finished file beside the one whose place it is to take; it is removed if it does not take it.
+    """Write a draft beside the file that it will replace; remove the draft if it does not.
 
     It has the mode, the owner and the attributes of the file as it was `before`.
     """
     descriptor, draft = _create(os.path.dirname(path), 0o666 if before is None else 0o600)
     try:
         try:
-            _fill(descriptor, data)
+            _write_all(descriptor, data)
             if before is not None:
-                _liken(descriptor, path, before)
+                _copy_ownership(descriptor, path, before)
             os.fsync(descriptor)
             if _LOCKS:
                 yield draft  # under its lock
@@ -156,27 +157,27 @@ def _draft(path: str, data: bytes, before: os.stat_result | None) -> Iterator[st
 
 
 def _create(folder: str, mode: int) -> tuple[int, str]:
-    """A new file that is locked: its descriptor and its path."""
+    """Create a locked file; return its descriptor and its path."""
     flags = ("O_WRONLY", "O_CREAT", "O_EXCL", "O_BINARY", "O_CLOEXEC")
     while True:
         draft = os.path.join(folder, f".dsconfig-draft-{os.urandom(8).hex()}")
         try:
             descriptor = os.open(draft, sum(getattr(os, flag, 0) for flag in flags), mode)
         except PermissionError as error:
-            said = f"its folder cannot be written: {(error.strerror or '').lower()}"
-            raise PermissionError(error.errno, said, folder) from None
+            message = f"its folder cannot be written: {(error.strerror or '').lower()}"
+            raise PermissionError(error.errno, message, folder) from None
         except (FileNotFoundError, NotADirectoryError) as error:
             error.filename = folder
             raise
         if _lock(descriptor) is not False and os.path.lexists(draft):
             return descriptor, draft
-        os.close(descriptor)  # another run sweeps it, in the moment before it was locked
+        os.close(descriptor)  # another run swept it before it was locked
         with suppress(OSError):
             os.unlink(draft)
 
 
 def _lock(descriptor: int) -> bool | None:
-    """Whether the open file could be locked; None where the file system knows no locks."""
+    """Whether the open file could be locked; None if the file system has no locks."""
     if not _LOCKS:
         return None
     try:
@@ -188,29 +189,29 @@ def _lock(descriptor: int) -> bool | None:
     return True
 
 
-def _fill(descriptor: int, data: bytes) -> None:
+def _write_all(descriptor: int, data: bytes) -> None:
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
 
 
-def _liken(descriptor: int, path: str, before: os.stat_result) -> None:
-    """Give the draft the owner, attributes and mode of the file, as far as this user may."""
+def _copy_ownership(descriptor: int, path: str, before: os.stat_result) -> None:
+    """Copy owner, attributes and mode of the file to the draft, as far as the user may."""
     mode = stat.S_IMODE(before.st_mode)
     if not hasattr(os, "fchown"):
         return
-    for owner in (before.st_uid, -1):  # only root can give a file away, but anyone among their own groups
+    for owner in (before.st_uid, -1):  # only root can change the owner; anyone can use their own groups
         with suppress(OSError):
             os.fchown(descriptor, owner, before.st_gid)
             break
     if os.fstat(descriptor).st_gid != before.st_gid:
-        mode = mode & ~0o070 | (mode & 0o007) << 3  # what the group may was said of another one
+        mode = mode & ~0o070 | (mode & 0o007) << 3  # the group permissions were meant for another group
     _copy_attributes(path, descriptor)
     os.fchmod(descriptor, mode)
 
 
 def _copy_attributes(path: str, descriptor: int) -> None:
-    """Extended attributes, access lists among them; those that the folder gave to the draft are taken off."""
+    """Copy extended attributes such as access lists, and remove those that the draft inherited from the folder."""
     if not hasattr(os, "listxattr"):
         return
     with suppress(OSError):
@@ -224,7 +225,7 @@ def _copy_attributes(path: str, descriptor: int) -> None:
                 os.setxattr(descriptor, name, os.getxattr(path, name))
 
 
-def _checked(path: str, old: bytes) -> os.stat_result:
+def _stat_unchanged(path: str, old: bytes) -> os.stat_result:
     with opened(path) as descriptor:
         if read(descriptor, len(old) + 1) != old:
             raise ChangedError(path)

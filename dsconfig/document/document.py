@@ -1,4 +1,4 @@
-"""`Document`: a text, the value each parser makes of it, and the location of each path."""
+"""`Document`: a text, the value that each parser reads, and the location of each path."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from dsconfig.core.diagnostic import Location
 from dsconfig.document.tree import (
-    EVERYBODY,
+    ALL_PARSERS,
     MAX_DEPTH,
     MAX_DIGITS,
     MAX_VALUES,
@@ -29,30 +29,28 @@ if TYPE_CHECKING:
     from dsconfig.core.json_types import KeyPath
 
 
-# `Document`: a text, the value each parser makes of it, and the way from a path to its place.
-
 LINE_END: Final = re.compile(r"\r\n?|\n")
-_UNREAD: Final = object()
+_NOT_PARSED: Final = object()
 
 
 def line_starts(text: str) -> list[int]:
-    """Where each line of the text starts."""
+    """Return the offsets at which the lines of the text start."""
     return [0, *[match.end() for match in LINE_END.finditer(text)]]
 
 
 def line_start(text: str, at: int) -> int:
-    """Where the line of the offset starts."""
+    """Return the offset at which the line of an offset starts."""
     return max(text.rfind("\n", 0, at), text.rfind("\r", 0, at)) + 1
 
 
 class Document:
-    """A config that was read. Its values are shared, not copied: do not change them.
+    """A parsed config. Its values are shared, not copied: do not change them.
 
-    For plain JSON the tree is built when a place is first asked for: most files have no findings.
+    The tree of plain JSON is built when a location is first needed: most files have no diagnostics.
     """
 
     __slots__ = (
-        "_index", "_json", "_lines", "_tree", "_value", "format", "is_data", "name", "text", "within",
+        "_index", "_json", "_lines", "_tree", "_value", "embedded_at", "format", "is_data", "name", "text",
     )  # fmt: skip
 
     def __init__(
@@ -62,17 +60,17 @@ class Document:
         format: Format,
         tree: Tree | Callable[[], Tree],
         *,
-        value: object = _UNREAD,
+        value: object = _NOT_PARSED,
         is_data: bool = False,
-        within: KeyPath | None = None,
+        embedded_at: KeyPath | None = None,
     ) -> None:
         self.name, self.text, self.format = name, text, format
         self._tree, self._value = tree, value
         self.is_data = is_data
-        """Whether this was a mapping, and never text."""
-        self.within = within
-        """Where the config stands in the text; None where the text is all of it."""
-        self._json: object = _UNREAD
+        """Whether this was a mapping rather than text."""
+        self.embedded_at = embedded_at
+        """The path of the config in the text; None if the text is all config."""
+        self._json: object = _NOT_PARSED
         self._lines: list[int] = []
         self._index: dict[int, dict[str, int]] = {}
 
@@ -90,61 +88,63 @@ class Document:
 
     @property
     def root(self) -> Node | None:
-        """The root's node; None where nothing could be read."""
+        """The root node; None if nothing could be parsed."""
         return self.tree.root
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """Every oddity of the text, by place."""
+        """All problems of the text, by location."""
         return self._tree.problems if isinstance(self._tree, Tree) else ()  # plain JSON has none
 
     @property
     def comments(self) -> tuple[tuple[Span, str], ...]:
-        """Every comment, with its marks."""
+        """All comments, with their markers."""
         return self._tree.comments if isinstance(self._tree, Tree) else ()
 
-    def readable(self, parser: Parser = "hjson") -> bool:
-        """Whether this parser takes the text. YAML text has one parser, whichever is asked for."""
+    def is_readable(self, parser: Parser = "hjson") -> bool:
+        """Whether this parser accepts the text. YAML text has one parser, whichever is requested."""
         parser = "yaml" if self.format == "yaml" else parser
-        return not any(parser in problem.refused_by for problem in self.problems)
+        return not any(parser in problem.rejected_by for problem in self.problems)
 
     def value(self, parser: Parser = "hjson") -> object:
-        """What this parser gives, the last duplicate winning; where it refuses, what could be read."""
-        if self._value is _UNREAD:
+        """Return what this parser reads (the last duplicate wins); if it rejects the text, what was recovered."""
+        if self._value is _NOT_PARSED:
             root = self.tree.root
             self._value = None if root is None else root.value
-        if parser != "json" or self.format == "yaml" or self.is_data or self.within is not None:
+        if parser != "json" or self.format == "yaml" or self.is_data or self.embedded_at is not None:
             return self._value
-        if self._json is _UNREAD:
+        if self._json is _NOT_PARSED:
             self._json = json_value(self.text, self._tree.root if isinstance(self._tree, Tree) else None)
         return self._json
 
-    def part(self, path: KeyPath) -> Document | None:
-        """The object at a path as a document of its own: its paths count from there, its places stay.
+    def subdocument(self, path: KeyPath) -> Document | None:
+        """Return the object at a path as a document: its paths start there, its locations stay.
 
-        What is odd in the text around it, comments among that, stays with this document.
+        Problems and comments of the text stay with this document.
         """
         node = self.node(path)
         if node is None or node.kind != "object":
             return None
-        whole = (*(self.within or ()), *path)
-        return Document(self.name, self.text, self.format, Tree(node, ()), value=node.value, within=whole)
+        full_path = (*(self.embedded_at or ()), *path)
+        return Document(
+            self.name, self.text, self.format, Tree(node, ()), value=node.value, embedded_at=full_path
+        )
 
     def passed_as_json(self) -> Document:
-        """The document of a YAML text that its job parses as JSON or Hjson, and that fails there."""
+        """Return the document of YAML text that its job passes to a JSON or Hjson parser, which fails."""
         end = len(self.text) - len(LINE_END.split(self.text.lstrip(), 1)[-1]) if self.text else 0
         start = len(self.text) - len(self.text.lstrip())
-        problem = Problem(YAML_TEXT, Span(start, max(start, end)), (), "", EVERYBODY)
+        problem = Problem(YAML_TEXT, Span(start, max(start, end)), (), "", ALL_PARSERS)
         tree = self.tree._replace(problems=(problem, *self.tree.problems))
         return Document(self.name, self.text, self.format, tree)
 
     @property
     def is_passed_as_json(self) -> bool:
-        """Whether it is such a text."""
+        """Whether this is YAML text that is passed to a JSON or Hjson parser."""
         return any(problem.kind == YAML_TEXT for problem in self.problems)
 
-    def read_as(self, value: object) -> Document:
-        """The document with the value that another reader makes of the same text."""
+    def with_value(self, value: object) -> Document:
+        """Return the document with the value that another parser reads from the same text."""
         return Document(
             self.name,
             self.text,
@@ -152,27 +152,27 @@ class Document:
             self.tree,
             value=value,
             is_data=self.is_data,
-            within=self.within,
+            embedded_at=self.embedded_at,
         )
 
-    # -- from a path to its place ------------------------------------------------------------------
+    # -- from a path to its location --------------------------------------------------------------
 
     def node(self, path: KeyPath) -> Node | None:
-        """The node at a path, if the text has it."""
-        found = self._entry(path)
-        return found[1] if found else None
+        """Return the node at a path; None if the text does not have the path."""
+        entry = self._entry(path)
+        return entry[1] if entry else None
 
-    def located(self, path: KeyPath) -> bool:
+    def has_path(self, path: KeyPath) -> bool:
         """Whether the text has exactly this path."""
         return self._entry(path) is not None
 
     def span(self, path: KeyPath, part: Part = "value") -> Span:
-        """The place of a path. One that the text lacks gets the key of its nearest parent that it has."""
-        while (found := self._entry(path)) is None:
+        """Return the span of a path. An absent path has the span of the key of its nearest existing parent."""
+        while (entry := self._entry(path)) is None:
             if not path:
                 return Span(0, 0)
             path, part = path[:-1], "key"
-        key, node = found
+        key, node = entry
         if part == "value" or (part == "entry" and key is None):
             return node.span
         if key is not None:
@@ -198,7 +198,7 @@ class Document:
         return None if node is None else (key, node)
 
     def index(self, node: Node, key: str) -> int | None:
-        """Where the key stands among the members of an object; the last duplicate wins."""
+        """Return the position of a key among the members of an object; the last duplicate wins."""
         keys = self._index.get(id(node))
         if keys is None:
             keys = self._index[id(node)] = {member.key: index for index, member in enumerate(node.members)}
@@ -207,18 +207,18 @@ class Document:
     # -- lines -------------------------------------------------------------------------------------
 
     def position(self, offset: int) -> Position:
-        """The line and column of an offset."""
+        """Return the line and column of an offset."""
         from bisect import bisect_right
 
         starts = self._line_starts()
         offset = max(0, min(offset, len(self.text)))
         line = bisect_right(starts, offset)
-        if self.text[offset - 1 : offset + 1] == "\r\n":  # one line end, which nothing stands within
+        if self.text[offset - 1 : offset + 1] == "\r\n":  # inside of one line end
             offset -= 1
         return Position(line, offset - starts[line - 1] + 1)
 
     def line(self, number: int) -> str:
-        """The text of a line, counted from 1, without its end."""
+        """Return the text of a line, counted from 1, without its end."""
         starts = self._line_starts()
         if not 1 <= number <= len(starts):
             return ""
@@ -231,11 +231,11 @@ class Document:
         return self._lines
 
 
-# Where in the text a finding is: spans and paths become locations with lines and columns.
+# Locations of diagnostics: spans and paths with lines and columns.
 
 
 def location(document: Document, span: Span) -> Location | None:
-    """The location of a span; None where the source is a dict, which has no text."""
+    """Return the location of a span; None for a dict, which has no text."""
     if document.is_data:
         return None
     start, end = document.position(span.start), document.position(span.end)
@@ -243,43 +243,43 @@ def location(document: Document, span: Span) -> Location | None:
 
 
 def location_of(document: Document, path: KeyPath, part: Part = "value") -> Location | None:
-    """The location of the value at a path, or of its key; see `location`."""
+    """Return the location of the value at a path, or of its key; see `location`."""
     return None if document.is_data else location(document, document.span(path, part))
 
 
-# Plain JSON, which most configs are: the kind that json and hjson read alike, by json's own C scanner.
+# Plain JSON, which json and hjson read alike, parsed by json's C scanner. Most configs are plain.
 
 
 class NotPlainError(Exception):
-    """The text is JSON, but not of the plain kind."""
+    """The text is JSON, but not plain."""
 
 
-def plain(text: str) -> dict[str, object]:
-    """The value of strict JSON that hjson reads alike.
+def parse_plain_json(text: str) -> dict[str, object]:
+    """Parse strict JSON that hjson reads alike.
 
     Raises:
-        NotPlainError: hjson may read it otherwise, or not at all.
+        NotPlainError: hjson may read it differently, or reject it.
         ValueError: it is not JSON.
         RecursionError: it is nested too deep.
     """
     brackets = text.count("{") + text.count("[")
     if text.count(",") + brackets >= MAX_VALUES or "\\ud" in text or "\\uD" in text:
-        raise NotPlainError  # perhaps too many values, perhaps half a surrogate pair
+        raise NotPlainError  # possibly too many values, or an unpaired surrogate
     if not text.isascii():
         text.encode()  # raises on a lone surrogate
     value = _DECODER.decode(text)
     if type(value) is not dict:
         raise NotPlainError
     if brackets > MAX_DEPTH:
-        from dsconfig.document.tree import excess
+        from dsconfig.document.tree import exceeded_limit
 
-        if excess(value) is not None:
+        if exceeded_limit(value) is not None:
             raise NotPlainError
     return value
 
 
 def number(word: str) -> int | float:
-    """The number that hjson 3.1.0 makes of its text: a whole float below 1e10 becomes an int.
+    """Return the number that hjson 3.1.0 reads: a whole float below 1e10 becomes an int.
 
     Raises:
         OverflowError: the number is too large.
@@ -295,7 +295,7 @@ def number(word: str) -> int | float:
 
 
 def json_value(text: str, root: Node | None) -> object:
-    """What `json.load` gives: json's own reading where it accepts the text, else the recovered tree."""
+    """Return what `json.load` reads: json's own value if it accepts the text, else the recovered one."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -303,7 +303,7 @@ def json_value(text: str, root: Node | None) -> object:
 
 
 def _with_json_numbers(text: str, node: Node | None) -> object:
-    """A recovered value with json's numbers: `1e3` is a float to it. The depth is bounded by MAX_DEPTH."""
+    """Convert a recovered value to json's numbers, where `1e3` is a float. MAX_DEPTH bounds the recursion."""
     if node is None:
         return None
     if node.kind == "object":
@@ -327,11 +327,11 @@ def _float(word: str) -> int | float:
     try:
         return number(word)
     except OverflowError:
-        raise NotPlainError from None  # json gives infinity, hjson fails
+        raise NotPlainError from None  # json reads infinity, hjson raises
 
 
 def _constant(word: str) -> object:
-    raise NotPlainError(word)  # NaN and Infinity: words to hjson
+    raise NotPlainError(word)  # hjson reads NaN and Infinity as strings
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_float=_float, parse_constant=_constant)

@@ -1,4 +1,4 @@
-"""Operations of a fix on paths, and the editor that turns each of them into edits of the text."""
+"""Apply the operations of a fix: to a config's value, and as edits of its text."""
 
 from __future__ import annotations
 
@@ -8,24 +8,21 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol
 
 from dsconfig.core.diagnostic import Fix, Move, Operation, Remove, Rename, Replace, Set
-from dsconfig.core.json_types import copied
+from dsconfig.core.json_types import copy_json
 from dsconfig.document.document import Document
 from dsconfig.document.reader import read_text
-from dsconfig.document.text_edit import Edit, EditError, apply, trimmed
+from dsconfig.document.text_edit import Edit, EditError, apply, minimal_edit
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, KeyPath
     from dsconfig.document.tree import Node
 
 
-# What a fix does: to a config's values, and to its text.
-
-
 def edits(document: Document, fix: Fix) -> list[Edit]:
-    """The edits of the text that make the fix.
+    """Return the edits of the text that carry out the fix.
 
     Raises:
-        EditError: the text gives no place for it.
+        EditError: the text has no place for it.
     """
     try:
         match fix.operations:
@@ -37,63 +34,67 @@ def edits(document: Document, fix: Fix) -> list[Edit]:
                     return replaced
     except ValueError as error:
         raise EditError(str(error)) from None
-    return _one_after_another(document, operations)
+    return _sequential_edits(document, operations)
 
 
-def _one_after_another(document: Document, operations: tuple[Operation, ...]) -> list[Edit]:
-    """Each operation applies to what the one before it leaves."""
-    now = document
+def _sequential_edits(document: Document, operations: tuple[Operation, ...]) -> list[Edit]:
+    """Apply each operation to the result of the one before."""
+    current = document
     try:
-        apart = _at_once(document, operations)
-        if apart is not None:
-            return apart
+        combined = _combined_edits(document, operations)
+        if combined is not None:
+            return combined
         for operation in operations:
             for step in _steps(operation):
-                now = again(now, apply(now.text, _edits(now, step)))
+                current = reparse(current, apply(current.text, _edits(current, step)))
     except ValueError as error:
         raise EditError(str(error)) from None
-    return _apart(document, operations, now.text) or [trimmed(document.text, now.text)]
+    return _independent_edits(document, operations, current.text) or [
+        minimal_edit(document.text, current.text)
+    ]
 
 
-def _apart(document: Document, operations: tuple[Operation, ...], text: str) -> list[Edit]:
-    """The edits of each operation on the same text, where they lead to the new text and to nothing else."""
+def _independent_edits(document: Document, operations: tuple[Operation, ...], text: str) -> list[Edit]:
+    """Return the edits of each operation on the original text, if they give exactly the new text."""
     try:
-        made = [edit for whole in operations for step in _steps(whole) for edit in _edits(document, step)]
-        return made if apply(document.text, made) == text else []
+        changes = [
+            edit for operation in operations for step in _steps(operation) for edit in _edits(document, step)
+        ]
+        return changes if apply(document.text, changes) == text else []
     except ValueError:
         return []
 
 
-def _at_once(document: Document, operations: tuple[Operation, ...]) -> list[Edit] | None:
-    """The edits of all operations on one text; None where one of them meets what another one makes.
+def _combined_edits(document: Document, operations: tuple[Operation, ...]) -> list[Edit] | None:
+    """Return the edits of all operations on one text; None if an operation depends on another one.
 
-    Reading the text again after each would cost a thousand fixes a thousand readings.
+    Parsing the text again after each operation would cost a thousand parses for a thousand fixes.
     """
-    found: list[Edit] = []
-    made: dict[KeyPath, Operation] = {}
+    changes: list[Edit] = []
+    created: dict[KeyPath, Operation] = {}
     for step in (step for operation in operations for step in _steps(operation)):
-        if isinstance(step, Set) and made.get(step.path) == step:
-            continue  # a key that stands there many times is one, the last of them
+        if isinstance(step, Set) and created.get(step.path) == step:
+            continue  # a fix may set a duplicated key several times; only the last one counts
         if isinstance(step, Replace) or any(
-            step.path[:length] in made for length in range(len(step.path) + 1)
+            step.path[:length] in created for length in range(len(step.path) + 1)
         ):
             return None
         if not isinstance(step, Remove):
-            made[_goal(step)] = step
-        found += _edits(document, step)
-    found.sort(key=lambda edit: edit[:2])
-    return None if any(one.end >= other.start for one, other in pairwise(found)) else found
+            created[_path_after(step)] = step
+        changes += _edits(document, step)
+    changes.sort(key=lambda edit: edit[:2])
+    return None if any(first.end >= second.start for first, second in pairwise(changes)) else changes
 
 
-def _goal(step: Set | Rename | Move) -> KeyPath:
-    """Where something stands after the step."""
+def _path_after(step: Set | Rename | Move) -> KeyPath:
+    """Return the path of the moved or changed key after the step."""
     if isinstance(step, Rename):
         return (*step.path[:-1], step.name)
     return step.to if isinstance(step, Move) else step.path
 
 
 def _steps(operation: Operation) -> tuple[Operation, ...]:
-    """Moving a key is adding it there and removing it here; in one section it is renaming it."""
+    """Split a move into adding and removing a key; within one section it is a rename."""
     if not isinstance(operation, Move):
         return (operation,)
     path, to = operation.path, operation.to
@@ -103,31 +104,31 @@ def _steps(operation: Operation) -> tuple[Operation, ...]:
 
 
 def _edits(document: Document, operation: Operation) -> list[Edit]:
-    at = editor(document)
+    text_editor = editor(document)
     match operation:
         case Set():
-            return at.set(operation.path, operation.value)
+            return text_editor.set(operation.path, operation.value)
         case Remove():
-            return at.remove(operation.path)
+            return text_editor.remove(operation.path)
         case Rename():
-            return at.rename(operation.path, operation.name)
+            return text_editor.rename(operation.path, operation.name)
         case Move():
-            return at.copy(operation.path, operation.to)
+            return text_editor.copy(operation.path, operation.to)
         case Replace():
-            raise EditError("places in the text and paths cannot be mixed in one fix")
+            raise EditError("a fix cannot mix text replacements and operations on paths")
 
 
-def edited(document: Document, operations: Iterable[Operation]) -> Document:
-    """The document after the operations.
+def apply_operations(document: Document, operations: Iterable[Operation]) -> Document:
+    """Return the document after the operations.
 
     Raises:
-        EditError: the text gives no place for them.
+        EditError: the text has no place for them.
     """
-    return again(document, apply(document.text, edits(document, Fix("", tuple(operations)))))
+    return reparse(document, apply(document.text, edits(document, Fix("", tuple(operations)))))
 
 
-def again(document: Document, text: str) -> Document:
-    """The document with another text.
+def reparse(document: Document, text: str) -> Document:
+    """Parse another text of the same document.
 
     Raises:
         EditError: it is a Python source that does not hold the same configs afterwards.
@@ -143,84 +144,84 @@ def again(document: Document, text: str) -> Document:
     return new.passed_as_json() if document.is_passed_as_json else new
 
 
-def carried_out(value: Json, operations: Iterable[Operation]) -> Json:
-    """The config's value after the operations. Both paths of a move are those of the config before it.
+def apply_to_value(value: Json, operations: Iterable[Operation]) -> Json:
+    """Return the config's value after the operations. Both paths of a move refer to the config before it.
 
     Raises:
         KeyError, IndexError, TypeError: an operation is impossible.
     """
-    value = copied(value)
+    value = copy_json(value)
     for operation in (step for whole in operations for step in _steps(whole)):
         match operation:
             case Set():
-                _put(value, operation.path, copied(operation.value))
+                _set_at(value, operation.path, copy_json(operation.value))
             case Remove():
-                _take(value, operation.path)
+                _pop_at(value, operation.path)
             case Rename():
-                _put(value, (*operation.path[:-1], operation.name), _take(value, operation.path))
+                _set_at(value, (*operation.path[:-1], operation.name), _pop_at(value, operation.path))
             case Move():
-                _put(value, operation.to, copied(_get(value, operation.path)))
+                _set_at(value, operation.to, copy_json(_get_at(value, operation.path)))
             case Replace():
                 pass
     return value
 
 
-def _put(value: Json, path: KeyPath, item: Json) -> None:
+def _set_at(value: Json, path: KeyPath, item: Json) -> None:
     for part in path[:-1]:
         value = value.setdefault(part, {}) if isinstance(value, dict) else value[part]
     value[path[-1]] = item
 
 
-def _get(value: Json, path: KeyPath) -> Json:
+def _get_at(value: Json, path: KeyPath) -> Json:
     for part in path:
         value = value[part]
     return value
 
 
-def _take(value: Json, path: KeyPath) -> Json:
+def _pop_at(value: Json, path: KeyPath) -> Json:
     for part in path[:-1]:
         value = value[part]
     return value.pop(path[-1])
 
 
-def same(one: Json, other: Json) -> bool:
-    """Whether two values are the same to every reader: true is not 1, but 4.0 is 4."""
-    match one, other:
+def is_equal(left: Json, right: Json) -> bool:
+    """Whether two values are equal for every parser: true is not 1, but 4.0 is 4."""
+    match left, right:
         case dict(), dict():
-            return one.keys() == other.keys() and all(map(same, one.values(), [other[key] for key in one]))
+            return left.keys() == right.keys() and all(is_equal(left[key], right[key] for key in left)
         case ((list() | tuple()), (list() | tuple())):
-            return len(one) == len(other) and all(map(same, one, other))
-    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
+            return len(left) == len(right) and all(map(is_equal, left, right))
+    return isinstance(left, bool) == isinstance(right, bool) and bool(left == right)
 
 
-# From operations on paths to edits of the text. What an edit does not mean stays byte for byte.
+# Editors turn operations on paths into edits of the text. Everything else stays byte for byte.
 
 
 class Editor(Protocol):
-    """Edits of one text. Each method gives the edits of one operation, or raises `EditError`."""
+    """Edits of one text. Each method returns the edits of one operation, or raises `EditError`."""
 
     def set(self, path: KeyPath, value: Json) -> list[Edit]:
-        """Give the key this value; sections on the way to it are made where they are missing."""
+        """Set the key to a value; create missing sections."""
 
     def remove(self, path: KeyPath) -> list[Edit]:
-        """Take the entry out, with its comma, and with its lines where it has them to itself."""
+        """Remove the entry with its comma, and with its lines if nothing else is on them."""
 
     def remove_entries(self, parent: Node, indexes: Sequence[int]) -> list[Edit]:
-        """Take some of the entries out, and not all that stand at the end."""
+        """Remove some of the entries, but not all of the last ones."""
 
     def rename(self, path: KeyPath, name: str) -> list[Edit]:
-        """Write another key, in the quotes that the old one has."""
+        """Rename the key, and keep its style of quotes."""
 
     def copy(self, path: KeyPath, to: KeyPath) -> list[Edit]:
-        """Add the value found at `path`, as it is written, at `to`; the first half of moving it."""
+        """Add the text of the value at `path` at `to`: the first half of a move."""
 
 
-@lru_cache(maxsize=1)  # what stands around each entry is found once for all edits of a text
+@lru_cache(maxsize=1)  # the layout around each entry is computed once for all edits of a text
 def editor(document: Document) -> Editor:
-    """What edits this document.
+    """Return the editor of a document.
 
     Raises:
-        EditError: there is no text, or nothing could be read from it.
+        EditError: there is no text, or none of it could be parsed.
     """
     if document.is_data or document.root is None:
         raise EditError("there is no text to edit")

@@ -1,9 +1,11 @@
-"""Which files may hold a config, by their names: one list, for directories, hooks, editors and the catalogue.
+"""File names that can hold a config: one list for directories, hooks, editors and the schema catalog.
 
-Content decides wherever it can be read (`dsconfig.launch.detect_config`). A name counts alone in two
-places: an editor joins a schema to a file before anything of it is read, and knows nothing but patterns; and
-a file with such a name is worth a finding where its content is too broken to tell. Both need names that no
-other program's files bear: `zero3.json` or `ds.json` is known by its content, or names its `$schema`.
+Content decides wherever it can be read (`dsconfig.launch.detect_config`). The name decides alone in two
+cases:
+an editor assigns a schema by file name patterns before it reads the file, and a file with such a name is
+worth a
+diagnostic even if its content is too broken to recognize. Both need names that no other program uses.
+`zero3.json` or `ds.json` is recognized by its content, or by its `$schema`.
 """
 
 from __future__ import annotations
@@ -14,25 +16,25 @@ from functools import cache
 JSON = (".json", ".jsonc", ".hjson")
 YAML = (".yaml", ".yml")
 SUFFIXES = (*JSON, *YAML)
-"""Ends of the names of files that are looked into."""
+"""Suffixes of files that are read."""
 _WORDS = ("config", "config_*", "cfg", "cfg_*", "conf", "conf_*")
 CONFIGS = (
     *(f"{whose}?{word}.json" for whose in ("ds", "deepspeed") for word in _WORDS),
     "ds_z?_*config.json",
     "**/deepspeed_configs/*.json",
 )
-"""Patterns of configs' names; `?` stands for one of the marks between words."""
+"""Patterns of config names; `?` stands for a separator between words."""
 LAUNCH_FILES = ("accelerate_config.yaml", "accelerate_config_*.yaml", "**/accelerate/default_config.yaml")
-"""Patterns of the names of Accelerate's own files."""
+"""Patterns of the names of Accelerate's launch files."""
 
 
 def is_yaml(name: str) -> bool:
-    """Whether a file is read as YAML."""
+    """Whether a file is parsed as YAML."""
     return name.lower().endswith(YAML)
 
 
 def is_named_config(path: str) -> bool:
-    """Whether a file is named as only a config is: with words before that, too, and as JSONC or Hjson."""
+    """Whether only a config has this file name, also with a prefix and as JSONC or Hjson."""
     return _pattern().search("/" + path.lower().replace("\\", "/")) is not None
 
 
@@ -42,11 +44,11 @@ def _pattern() -> re.Pattern[str]:
 
 
 def _as_regex(pattern: str) -> str:
-    """A pattern, read more generously than by editors: as to marks, and with words before the name."""
+    """Convert a pattern to a regular expression that also accepts other separators and a prefix."""
     folder, _, name = pattern.removeprefix("**/").removesuffix(".json").rpartition("/")
     marks = ((r"\?", r"\d" if "_z" in name else "[-_.]?"), (r"_\*", r"(?:[^a-z/][^/]*)?"), (r"\*", "[^/]*"))
     name = re.escape(name)
-    for mark, meant in marks:
-        name = name.replace(mark, meant)
+    for mark, replacement in marks:
+        name = name.replace(mark, replacement)
     before = f"/{re.escape(folder)}/" if folder else "[^a-z]"
     return rf"{before}{name}\.[hj]?jsonc?$"

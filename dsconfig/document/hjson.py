@@ -1,4 +1,4 @@
-"""Parser of JSON, JSONC and Hjson that accepts and rejects exactly what hjson 3.1.0 does."""
+"""A parser of JSON, JSONC and Hjson that accepts and rejects exactly what hjson 3.1.0 does."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dsconfig.document.tree import (
     MAX_DEPTH,
     MAX_PROBLEMS,
     MAX_VALUES,
-    NOBODY,
+    NO_PARSER,
     ONLY_JSON,
     Member,
     Node,
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from dsconfig.core.json_types import KeyPath
 
 
-# The exact reading: what hjson 3.1.0 accepts becomes a tree, anything else raises `ReadError`.
+# Text that hjson 3.1.0 accepts becomes a tree; anything else raises `ReadError`.
 #
-# One loop over an explicit stack, so that no nesting can exhaust Python's own. Each function takes a
-# position and returns where it stopped. What hjson takes and json does not is noted on the way.
+# The loop has an explicit stack, so that no nesting can exhaust Python's own. Each function takes a position
+# and returns the one where it stopped. What hjson accepts and json rejects is recorded as a problem.
 
 
 def parse(text: str, *, translate: bool = True) -> Tree:
-    """The whole text (hjson `HjsonDecoder.raw_decode` and `decode`). Raises `ReadError`."""
+    """Parse the whole text (hjson `HjsonDecoder.raw_decode` and `decode`). Raises `ReadError`."""
     builder = TreeBuilder(text, translate=translate)
     first, pos = skip(builder, skip_mark(builder))
     if not first and not text.startswith(("\ufeff", "\xef\xbb\xbf")):
         builder.root = Node("object", Span(pos, pos), {})
-        builder.note("empty", 0, pos)
+        builder.add_problem("empty", 0, pos)
         return builder.tree()
     if first in ("{", "["):
         pos = _read_entries(builder, _value(builder, pos))
@@ -45,32 +45,32 @@ def parse(text: str, *, translate: bool = True) -> Tree:
         builder, pos = _bare_root(builder, pos)
     char, pos = skip(builder, pos)
     if char:
-        raise ReadError("unexpected", pos, len(text), "after the end")
+        raise ReadError("unexpected", pos, len(text), text[pos : pos + 80].strip())
     return builder.tree()
 
 
 def _bare_root(builder: TreeBuilder, pos: int) -> tuple[TreeBuilder, int]:
-    """Entries without braces around them; where that fails with hjson's own error, a single value."""
+    """Parse entries without braces; if that fails as in hjson, parse a single value."""
     try:
         builder.open(pos, is_object=True, braces=False)
         return builder, _read_entries(builder, pos)
-    except ReadError as fault:
-        if fault.fatal or pos >= len(builder.text):
+    except ReadError as error:
+        if error.fatal or pos >= len(builder.text):
             raise
         builder = TreeBuilder(builder.text, translate=builder.translate)
         skip(builder, skip_mark(builder))
         try:
             return builder, _value(builder, pos)
         except ReadError:
-            raise fault from None
+            raise error from None
 
 
 def _read_entries(builder: TreeBuilder, pos: int) -> int:
-    """Read until every open bracket is closed."""
+    """Parse until all brackets are closed."""
     stack = builder.stack
     while stack:
         frame = stack[-1]
-        is_closed, pos = _close_or_go_on(builder, frame, pos)
+        is_closed, pos = _close_or_continue(builder, frame, pos)
         if not is_closed:
             if frame.is_object:
                 pos = _key(builder, frame, pos)
@@ -78,8 +78,8 @@ def _read_entries(builder: TreeBuilder, pos: int) -> int:
     return pos
 
 
-def _close_or_go_on(builder: TreeBuilder, frame: Frame, pos: int) -> tuple[bool, int]:
-    """Read the comma, if any; close the object or array where it ends. True: closed."""
+def _close_or_continue(builder: TreeBuilder, frame: Frame, pos: int) -> tuple[bool, int]:
+    """Parse the comma, if any, and close the object or array at its end. True: closed."""
     frame.key = None
     count = len(frame.members) + len(frame.items)
     char, pos = skip(builder, pos)
@@ -88,31 +88,31 @@ def _close_or_go_on(builder: TreeBuilder, frame: Frame, pos: int) -> tuple[bool,
         char, pos = skip(builder, pos + 1)
     if char == frame.closer and (frame.braces or count):
         if comma is not None:
-            builder.note("trailing-comma", comma, comma + 1)
+            builder.add_problem("trailing-comma", comma, comma + 1)
         pos += len(char)
         builder.close(pos if frame.braces else frame.last_end())
         return True, pos
     if count and comma is None and char:
         end = frame.last_end()
-        builder.note("missing-comma", end, end)
+        builder.add_problem("missing-comma", end, end)
     return False, pos
 
 
 def _key(builder: TreeBuilder, frame: Frame, start: int) -> int:
-    """A key with or without quotes (`scanKeyName`), and its colon."""
+    """Parse a key with or without quotes (`scanKeyName`), and its colon."""
     text = builder.text
     char = text[start : start + 1]
     if char in ('"', "'"):
-        key, end, oddities = quoted(text, start)
-        for oddity in oddities:
-            builder.note(*oddity)
+        key, end, found_problems = quoted(text, start)
+        for problem in found_problems:
+            builder.add_problem(*problem)
     else:
         match = KEY.match(text, start)
         if not match:
             raise ReadError("unexpected" if char else "unclosed", start, start + len(char), char)
         word, space = match.groups()
         key, end = word.rstrip() if space else word, start + len(word)
-        builder.note("unquoted-key", start, end, word)
+        builder.add_problem("unquoted-key", start, end, word)
     frame.key, frame.key_span = key, Span(start, end)
     char, pos = (":", end) if text.startswith(":", end) else skip(builder, end)
     if char != ":":
@@ -121,13 +121,13 @@ def _key(builder: TreeBuilder, frame: Frame, start: int) -> int:
 
 
 def _value(builder: TreeBuilder, start: int) -> int:
-    """Whatever value starts here: a scalar, or the bracket that opens an object or array."""
+    """Parse a scalar, or the bracket that opens an object or array."""
     text = builder.text
     char = text[start : start + 1]
     if char == '"' or (char == "'" and not text.startswith("'''", start)):
-        value, end, oddities = quoted(text, start)
-        for oddity in oddities:
-            builder.note(*oddity)
+        value, end, found_problems = quoted(text, start)
+        for problem in found_problems:
+            builder.add_problem(*problem)
         builder.scalar("string", start, end, value)
         return end
     if char in ("{", "["):
@@ -135,7 +135,7 @@ def _value(builder: TreeBuilder, start: int) -> int:
         return start + 1
     if char == "'":
         value, end = multiline(text, start, translate=builder.translate)
-        builder.note("multiline-string", start, end)
+        builder.add_problem("multiline-string", start, end)
         builder.scalar("string", start, end, value)
         return end
     if not char or char in "}],:":
@@ -144,33 +144,34 @@ def _value(builder: TreeBuilder, start: int) -> int:
 
 
 def _bare(builder: TreeBuilder, start: int) -> int:
-    """A number, true, false or null; else a word that goes on to the end of the line (`scantfnns`)."""
-    found = literal(builder.text, start)
-    if found is not None:
-        value, end, word = found
+    """Parse a number, true, false or null, else an unquoted string up to the end of the line (`scantfnns`)."""
+    parsed = literal(builder.text, start)
+    if parsed is not None:
+        value, end, word = parsed
         kind: NodeKind = "null" if value is None else "boolean" if isinstance(value, bool) else "number"
         builder.scalar(kind, start, start + len(word), value)
         return end
     end = line_end(builder.text, start)
     line = builder.text[start:end]
     word = line.strip()
-    start += len(line) - len(line.lstrip())  # white space that JSON does not know, as U+00A0
-    stop = start + len(word.rstrip(", \t") or word)  # a comma belongs to the value, and is none of its place
-    builder.note(kind_of_word(word), start, stop, word[:80])
+    start += len(line) - len(line.lstrip())  # white space that JSON does not have, such as U+00A0
+    # A trailing comma is part of the value, but not of its span.
+    stop = start + len(word.rstrip(", \t") or word)
+    builder.add_problem(kind_of_word(word), start, stop, word[:80])
     builder.scalar("string", start, stop, word)
     return end
 
 
-# What stands without quotes, as hjson 3.1.0 reads it: white space, comments, keys, numbers, words.
+# Unquoted text in hjson 3.1.0: white space, comments, keys, numbers, strings.
 
 KEY: Final = re.compile(r"([^ \t\n\r:{}\[\],]+)([ \t\n\r]*):")
-"""A key without quotes, as `scanKeyName` takes it, up to its colon."""
+"""A key without quotes, as `scanKeyName` reads it, up to its colon."""
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _TO_LINE_END: Final = re.compile(r"[^\r\n]*")
 _NUMBER: Final = re.compile(r"[\t ]*(-?(?:0|[1-9]\d*))(\.\d+)?([eE][-+]?\d+)?[\t ]*")
-"""hjson `decoder.py`, `NUMBER_RE`: `\\d` takes the digits of every script, as there."""
+"""hjson `decoder.py`, `NUMBER_RE`: `\\d` matches digits of every script there, too."""
 _WORD_END: Final = re.compile(r"[,}\]#\r\n]|/[/*]|\Z")
-"""Where `scantfnns` first asks whether a bare word is a number, true, false or null."""
+"""Where `scantfnns` first checks whether an unquoted word is a number, true, false or null."""
 _LITERALS: Final[dict[str, bool | None]] = {"true": True, "false": False, "null": None}
 
 _PLACEHOLDER: Final = re.compile(
@@ -181,16 +182,16 @@ _LIKE_NUMBER: Final = re.compile(r"[-+]?\.?\d[\w.+-]*")
 
 
 def skip_mark(builder: TreeBuilder) -> int:
-    """Step over a byte order mark at the start of the text, or its three bytes read as Latin-1."""
+    """Skip a byte order mark at the start, or its three bytes decoded as Latin-1."""
     for mark in ("\ufeff", "\xef\xbb\xbf"):
         if builder.text.startswith(mark):
-            builder.note("bom", 0, len(mark))
+            builder.add_problem("bom", 0, len(mark))
             return len(mark)
     return 0
 
 
 def skip(builder: TreeBuilder, pos: int) -> tuple[str, int]:
-    """Step over white space and comments (`getNext`). The character that follows is empty at the end.
+    """Skip white space and comments (`getNext`); return the next character (empty at the end) and its position.
 
     Raises:
         ReadError: a comment is never closed, or there are too many of them.
@@ -204,12 +205,12 @@ def skip(builder: TreeBuilder, pos: int) -> tuple[str, int]:
         end = _comment_end(text, pos)
         if end == pos:
             return char, pos
-        builder.comment(pos, end)
+        builder.add_comment(pos, end)
         pos = end
 
 
 def _comment_end(text: str, start: int) -> int:
-    """Where the comment ends that starts here; the start itself where none does."""
+    """Return the end of the comment that starts here; the start itself if none does."""
     if text[start] == "#" or text.startswith("//", start):
         return line_end(text, start)
     if not text.startswith("/*", start):
@@ -221,14 +222,14 @@ def _comment_end(text: str, start: int) -> int:
 
 
 def line_end(text: str, pos: int) -> int:
-    """Where the line ends."""
+    """Return the end of the line."""
     return _TO_LINE_END.match(text, pos).end()  # type: ignore[union-attr]  # it matches the empty string
 
 
 def literal(text: str, start: int, limit: int | None = None) -> tuple[bool | float | None, int, str] | None:
-    """The number, true, false or null at `start`, where its reading ends, and its own text.
+    """Parse a number, true, false or null at `start`: its value, the end of the parsed text, and its own text.
 
-    None for other words. Nothing is read behind `limit`. Raises `ReadError` for a number too large.
+    None for other words. Text behind `limit` is not parsed. Raises `ReadError` for a number too large.
     """
     limit = len(text) if limit is None else limit
     stop = _WORD_END.search(text, start, limit).start()  # type: ignore[union-attr]  # it matches at the end
@@ -248,7 +249,7 @@ def literal(text: str, start: int, limit: int | None = None) -> tuple[bool | flo
 
 
 def kind_of_word(word: str) -> str:
-    """What a word without quotes was meant to be."""
+    """Classify an unquoted word by what was probably meant."""
     core = word.rstrip(", \t")
     if _NAN.match(core):
         return "nan"
@@ -259,16 +260,16 @@ def kind_of_word(word: str) -> str:
     return "unquoted-string"
 
 
-# Strings as hjson 3.1.0 reads them: in double, single and triple quotes, with their escapes.
+# Strings in double, single and triple quotes, with the escapes of hjson 3.1.0.
 #
-# The functions take the text and the offset where the string starts. They return its value, where it ends,
-# and what was odd in it.
+# The functions take the text and the offset where the string starts. They return its value, its end, and its
+# problems.
 
-Oddity = tuple[str, int, int, str, frozenset[Parser]]
-"""The arguments of `TreeBuilder.note`."""
+ProblemArguments = tuple[str, int, int, str, frozenset[Parser]]
+"""The arguments of `TreeBuilder.add_problem`."""
 
 SIMPLE: Final = {'"': re.compile(r'[^"\\\x00-\x1f]*'), "'": re.compile(r"[^'\\\x00-\x1f]*")}
-"""The run of ordinary characters inside a string, by its quote."""
+"""A run of ordinary characters inside a string, by its quote."""
 _JSON_ESCAPES: Final = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}(?:\\u[0-9a-fA-F]{4})?)')
 SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _ESCAPES: Final = {
@@ -285,39 +286,39 @@ _ESCAPES: Final = {
 _NEWLINES: Final = re.compile("\r\n?")
 
 
-def quoted(text: str, start: int) -> tuple[str, int, list[Oddity]]:
-    """The string in single or double quotes (`scanstring`). Raises `ReadError`."""
+def quoted(text: str, start: int) -> tuple[str, int, list[ProblemArguments]]:
+    """Parse a string in single or double quotes (`scanstring`). Raises `ReadError`."""
     quote = text[start]
     simple = SIMPLE[quote].match
     end = simple(text, start + 1).end()  # type: ignore[union-attr]  # it matches the empty string
-    odd = [] if quote == '"' else [single_quotes(start)]
+    found_problems = [] if quote == '"' else [single_quotes(start)]
     if text[end : end + 1] == quote:
-        return text[start + 1 : end], end + 1, odd
+        return text[start + 1 : end], end + 1, found_problems
     chunks = [text[start + 1 : end]]
     while (char := text[end : end + 1]) != quote:
         if not char:
             raise ReadError("unclosed", start, start + 1, quote)
         if char != "\\":
             raise ReadError("control-character", end, end + 1, char)
-        piece, after = unescape(text, end)
-        if len(odd) < MAX_PROBLEMS and not _JSON_ESCAPES.fullmatch(text, end, after):
-            odd.append(("bad-escape", end, after, text[end:after], ONLY_JSON))
+        piece, piece_end = unescape(text, end)
+        if len(found_problems) < MAX_PROBLEMS and not _JSON_ESCAPES.fullmatch(text, end, piece_end):
+            found_problems.append(("bad-escape", end, piece_end, text[end:piece_end], ONLY_JSON))
         chunks.append(piece)
-        end = simple(text, after).end()  # type: ignore[union-attr]
-        chunks.append(text[after:end])
+        end = simple(text, piece_end).end()  # type: ignore[union-attr]
+        chunks.append(text[piece_end:end])
     value = "".join(chunks)
     if SURROGATE.search(value):
-        odd.append(("lone-surrogate", start, end + 1, "", NOBODY))
-    return value, end + 1, odd
+        found_problems.append(("lone-surrogate", start, end + 1, "", NO_PARSER))
+    return value, end + 1, found_problems
 
 
-def single_quotes(start: int) -> Oddity:
-    """What is odd in the quote itself."""
+def single_quotes(start: int) -> ProblemArguments:
+    """Return the problem of a string in single quotes."""
     return "single-quotes", start, start + 1, "", ONLY_JSON
 
 
 def unescape(text: str, at: int) -> tuple[str, int]:
-    """The character that the escape at `at`, its backslash, stands for, and its end. Raises `ReadError`."""
+    """Parse the escape at `at` (its backslash): its character and its end. Raises `ReadError`."""
     letter = text[at + 1 : at + 2]
     if letter != "u":
         if letter in _ESCAPES:
@@ -333,10 +334,10 @@ def unescape(text: str, at: int) -> tuple[str, int]:
 
 
 def _unit(text: str, at: int, *, pair: bool = False) -> int:
-    """The number of a `\\uXXXX`. `scanstring` reads it with int(): signs, spaces, underscores pass."""
+    """Parse a `\\uXXXX`. `scanstring` uses int(), which accepts signs, spaces and underscores."""
     digits = text[at + 2 : at + 6]
     if len(digits) != 4 or digits[1] in "xX":
-        if pair:  # the second half is then read again as an escape of its own
+        if pair:  # the second half is then parsed as an escape of its own
             return 0
         raise ReadError("bad-escape", at, min(at + 6, len(text)), text[at : at + 6])
     try:
@@ -349,51 +350,51 @@ def _unit(text: str, at: int, *, pair: bool = False) -> int:
 
 
 def multiline(text: str, start: int, *, translate: bool) -> tuple[str, int]:
-    """The string in triple quotes (`mlscanstring`). Raises `ReadError`.
+    """Parse a string in triple quotes (`mlscanstring`). Raises `ReadError`.
 
-    `translate`: line ends are taken as `open()` gives them to hjson, `\\r` and `\\r\\n` as `\\n`.
+    `translate`: line ends are converted as `open()` does before hjson sees them, `\\r` and `\\r\\n` to `\\n`.
     """
     indent = _column(text, start, translate=translate)
     close = text.find("'''", start + 3)
     if close < 0:
         at_end = not text[start + 3 :].strip(" \t\r")
         raise ReadError("unclosed", start, start + 3, "'''", fatal=at_end or indent is None)
-    if indent is None:  # its search for a line end runs off the front of the text: IndexError
+    if indent is None:  # hjson searches for a line end before the start of the text: IndexError
         raise ReadError("multiline-string", start, close + 3, "no line end in the whole text", fatal=True)
     body = text[start + 3 : close]
     body = _NEWLINES.sub("\n", body) if translate else body
-    first = body.lstrip(" \t\r")
-    lines = first.split("\n")
+    stripped = body.lstrip(" \t\r")
+    lines = stripped.split("\n")
     if len(lines) > 1 and not lines[0]:
         del lines[0]
-        lines[0] = _dedent(lines[0], indent)
-    value = "\n".join([lines[0], *(_dedent(line, indent) for line in lines[1:])]).replace("\r", "")
+        lines[0] = _dedented(lines[0], indent)
+    value = "\n".join([lines[0], *(_dedented(line, indent) for line in lines[1:])]).replace("\r", "")
     return value.removesuffix("\n"), close + 3
 
 
-def _dedent(line: str, indent: int) -> str:
+def _dedented(line: str, indent: int) -> str:
     stripped = line.lstrip(" \t\r")
     return line[min(indent, len(line) - len(stripped)) :]
 
 
 def _column(text: str, at: int, *, translate: bool) -> int | None:
-    """Characters before `at` on its line; on the first line hjson counts on from the end of the text."""
+    """Return the column of `at`; on the first line hjson counts on from the end of the text."""
 
     def line_start(end: int) -> int:
         return max(text.rfind("\n", 0, end), text.rfind("\r", 0, end) if translate else -1) + 1
 
-    before = line_start(at)
-    if before:
-        return at - before
-    last = line_start(len(text))
-    return at + len(text) - last if last else None
+    start = line_start(at)
+    if start:
+        return at - start
+    last_line = line_start(len(text))
+    return at + len(text) - last_line if last_line else None
 
 
-# The tree under construction: which brackets are open, what has been read, what was odd on the way.
+# The tree under construction: open brackets, finished values, and problems.
 
 
 class Frame:
-    """An object or array that is still open."""
+    """An object or array that is not closed yet."""
 
     __slots__ = ("braces", "closer", "is_object", "items", "key", "key_span", "members", "start")
 
@@ -403,24 +404,25 @@ class Frame:
         self.members: list[Member] = []
         self.items: list[Node] = []
         self.key: str | None = None
-        """The key whose value comes next."""
+        """The key of the next value."""
         self.key_span = Span(start, start)
 
     def __len__(self) -> int:
         return len(self.members) + len(self.items)
 
     def last_end(self) -> int:
-        """Where the last entry ends."""
+        """Return the end of the last entry."""
         if self.members:
             return self.members[-1].node.span.end
         return self.items[-1].span.end if self.items else self.start + self.braces
 
 
 class TreeBuilder:
-    """Takes what a parser finds in one text, and makes the tree of it.
+    """Builds the tree of one text from the values that a parser reports.
 
-    The parsers keep the position themselves: a function takes one and returns where it stopped.
-    `translate`: line ends count as `open()` gives them, which matters in triple quotes only.
+    The parsers keep track of the position: their functions take one and return where they stopped.
+    `translate`:
+    line ends are converted as `open()` does, which matters in triple quotes only.
     """
 
     __slots__ = ("comments", "errors", "problems", "root", "stack", "text", "translate", "values")
@@ -431,59 +433,61 @@ class TreeBuilder:
         self.stack: list[Frame] = []
         self.values = 0
         self.errors = 0
-        """How many problems hjson refuses."""
+        """The number of problems that hjson rejects."""
         self.problems: list[Problem] = []
         self.comments: list[tuple[Span, str]] = []
 
-    def note(
+    def add_problem(
         self,
         kind: str,
         start: int,
         end: int,
         detail: str = "",
-        refused_by: frozenset[Parser] = ONLY_JSON,
+        rejected_by: frozenset[Parser] = ONLY_JSON,
         path: KeyPath | None = None,
     ) -> None:
-        """Keep an oddity as data.
+        """Record a problem.
 
         Raises:
-            GiveUpError: this text is nothing but errors.
+            GiveUpError: the text has too many errors.
         """
         if len(self.problems) < MAX_PROBLEMS:
             end = min(end, len(self.text))
-            where = self.path() if path is None else path
-            self.problems.append(Problem(kind, Span(min(start, end), end), where, detail, refused_by))
-        elif not refused_by <= (last := self.problems[-1]).refused_by:
-            self.problems[-1] = last._replace(refused_by=last.refused_by | refused_by)
-        if "hjson" in refused_by:
+            location = self.path() if path is None else path
+            self.problems.append(Problem(kind, Span(min(start, end), end), location, detail, rejected_by))
+        elif not rejected_by <= (last_kept := self.problems[-1]).rejected_by:
+            self.problems[-1] = last_kept._replace(rejected_by=last_kept.rejected_by | rejected_by)
+        if "hjson" in rejected_by:
             self.errors += 1
             if self.errors == MAX_PROBLEMS and self.stack:
                 raise GiveUpError
 
-    def comment(self, start: int, end: int) -> None:
-        """Keep a comment; one that is read again behind a bracket that stays open is kept already."""
+    def add_comment(self, start: int, end: int) -> None:
+        """Record a comment, unless an earlier attempt at the same text recorded it already."""
         if self.comments and start <= self.comments[-1][0].start:
             return
         if len(self.comments) >= MAX_VALUES:
             raise ReadError("too-large", start, start + 1, f"more than {MAX_VALUES} comments", fatal=True)
         self.comments.append((Span(start, end), self.text[start:end]))
-        self.note("comment", start, end, "#" if self.text[start] == "#" else self.text[start : start + 2])
+        self.add_problem(
+            "comment", start, end, "#" if self.text[start] == "#" else self.text[start : start + 2]
+        )
 
     def path(self) -> KeyPath:
-        """Where the parser is."""
+        """Return the path of the current position."""
         keys = (frame.key if frame.is_object else len(frame.items) for frame in self.stack)
         return tuple(key for key in keys if key is not None)
 
     def open(self, start: int, *, is_object: bool, braces: bool = True) -> None:
-        """Go down into an object or array."""
+        """Enter an object or array."""
         if len(self.stack) >= MAX_DEPTH:
-            raise ReadError("too-deep", start, start + 1, str(MAX_DEPTH), fatal=True)
+            raise ReadError("too-deep", start, start + 1, f"{MAX_DEPTH} levels", fatal=True)
         self.stack.append(Frame(start, is_object=is_object, braces=braces))
         if not braces:
-            self.note("missing-root-braces", start, start + 1, path=())
+            self.add_problem("missing-root-braces", start, start + 1, path=())
 
     def close(self, end: int) -> None:
-        """End the innermost object or array, and hand its node to the one around it."""
+        """Close the innermost object or array, and add it to its parent."""
         frame = self.stack.pop()
         if frame.is_object:
             value = {member.key: member.node.value for member in frame.members}
@@ -495,11 +499,11 @@ class TreeBuilder:
             self.attach(Node("array", Span(frame.start, end), items, (), tuple(frame.items)))
 
     def scalar(self, kind: NodeKind, start: int, end: int, value: object) -> None:
-        """Keep a value that has no entries of its own."""
+        """Add a value without entries."""
         self.attach(Node(kind, Span(start, end), value))
 
     def attach(self, node: Node) -> None:
-        """Put a finished value where it belongs."""
+        """Add a finished value to its parent."""
         self.values += 1
         if self.values > MAX_VALUES:
             raise ReadError("too-large", *node.span, f"more than {MAX_VALUES} values", fatal=True)
@@ -513,27 +517,26 @@ class TreeBuilder:
             frame.items.append(node)
 
     def _note_duplicates(self, frame: Frame) -> None:
-        """Each key that was there before. DeepSpeed refuses it: `dict_raise_error_on_duplicate_keys`."""
-        seen: set[str] = set()
-        around = self.path()
+        """Record each repeated key. DeepSpeed rejects them: `dict_raise_error_on_duplicate_keys`."""
+        keys: set[str] = set()
+        parent_path = self.path()
         for member in frame.members:
-            if member.key in seen:
-                self.note("duplicate-key", *member.key_span, member.key, NOBODY, (*around, member.key))
-            seen.add(member.key)
+            if member.key in keys:
+                self.add_problem(
+                    "duplicate-key", *member.key_span, member.key, NO_PARSER, (*parent_path, member.key)
+                )
+            keys.add(member.key)
 
     def tree(self) -> Tree:
-        """What was read."""
+        """Return the finished tree."""
         if self.root and self.root.kind != "object":
-            self.note("root-not-object", *self.root.span, self.root.kind, NOBODY, ())
+            self.add_problem("root-not-object", *self.root.span, self.root.kind, NO_PARSER, ())
         problems = sorted(dict.fromkeys(self.problems), key=lambda problem: problem.span)
         return Tree(self.root, tuple(problems), tuple(self.comments))
 
 
-# What ends a reading before the text ends.
-
-
 class ReadError(Exception):
-    """What hjson refuses. `fatal`: with an error not its own, after which it tries no other reading."""
+    """A syntax error in hjson. `fatal`: hjson raises another exception, and does not try another parse."""
 
     def __init__(self, kind: str, start: int, end: int, detail: str, *, fatal: bool = False) -> None:
         super().__init__(detail)
@@ -541,4 +544,4 @@ class ReadError(Exception):
 
 
 class GiveUpError(Exception):
-    """There are so many errors that the rest is not worth reading."""
+    """The text has so many errors that the rest is not parsed."""

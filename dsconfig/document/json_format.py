@@ -1,4 +1,4 @@
-"""JSON text that people read: small, and yet a line for each key, so that differences can be seen."""
+"""Format JSON and YAML for people: compact, but with a line for each key, so that diffs are readable."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ if TYPE_CHECKING:
 
 _WIDTH = 118
 _DEEPEST = 6
-"""Values nested deeper than this stay on one line, however long it gets."""
+"""Values nested deeper than this stay on one line."""
 
 
 def pretty_file(value: JsonObject) -> str:
-    """The text of a file that is generated: a schema, a file of cases.
+    """Format a generated file: a schema, or a file of cases.
 
     The first key shares the line of the opening brace, so that the first line tells what the file is.
     """
-    return "".join(_opened(value, 0)).replace("{\n  ", "{ ", 1) + "\n"
+    return "".join(_lines(value, 0)).replace("{\n  ", "{ ", 1) + "\n"
 
 
 def pretty_config(config: JsonObject) -> str:
-    """A config as text that people go on to edit: what fits on a line stands on one."""
-    return "".join(_opened(config, 0, 80)) + "\n"
+    """Format a config for editing: what fits on a line stays on it."""
+    return "".join(_lines(config, 0, 80)) + "\n"
 
 
 def in_yaml(config: JsonObject) -> str:
-    """A config as YAML, its keys in their order."""
+    """Format a config as YAML; keys keep their order."""
     import yaml
 
-    # PyYAML 6.0 writes these line ends as they are and reads each as a space (`Emitter.write_single_quoted`,
-    # `Scanner.scan_flow_scalar_breaks`); without `allow_unicode` they are escaped, as all that is not ASCII.
+    # PyYAML 6.0 writes these line ends unescaped and reads each as a space (`Emitter.write_single_quoted`,
+    # `Scanner.scan_flow_scalar_breaks`). Without `allow_unicode` they are escaped, like all non-ASCII text.
     breaks = any(char in json.dumps(config, ensure_ascii=False) for char in "\x85\u2028\u2029")
     text: str = yaml.safe_dump(config, sort_keys=False, allow_unicode=not breaks)
     return text
 
 
 def pretty_for(name: str, config: JsonObject, *, comments: bool = True) -> str:
-    """The same in the format that a file's name says; keys that begin with `//` become comments there.
+    """Format a config for a file name's format; keys that start with `//` become comments if the format has them.
 
-    `comments`: whether its readers take them in Hjson.
+    `comments`: whether the consumer accepts comments in Hjson.
     """
     suffix = name.lower().rpartition(".")[2]
     if suffix in ("yaml", "yml"):
@@ -55,7 +55,7 @@ def pretty_for(name: str, config: JsonObject, *, comments: bool = True) -> str:
     for key, value in config.items():
         if key in entries:
             comma = "," if key != [*entries][-1] else ""
-            lines += ["".join(_opened({key: value}, 0, 80))[2:-2].rstrip("\n"), f"{comma}\n"]
+            lines += ["".join(_lines({key: value}, 0, 80))[2:-2].rstrip("\n"), f"{comma}\n"]
         else:
             lines.append(f"  {mark} {value}\n" + "\n" * (key == "//"))
     return "".join([*lines, "}\n"])
@@ -69,27 +69,27 @@ def _yaml(config: JsonObject) -> Iterator[str]:
             yield in_yaml({key: value})
 
 
-def _opened(value: JsonObject | list[Json], depth: int, width: int = _WIDTH) -> Iterator[str]:
+def _lines(value: JsonObject | list[Json], depth: int, width: int = _WIDTH) -> Iterator[str]:
     indent = "  " * (depth + 1)
     entries: list[tuple[str, Json]]
     if isinstance(value, dict):
-        entries = [(f"{_plain(key)}: ", item) for key, item in value.items()]
-        first, last = "{}"
+        entries = [(f"{_dumps(key)}: ", item) for key, item in value.items()]
+        opening, closing = "{}"
     else:
         entries = [("", item) for item in value]
-        first, last = "[]"
-    yield f"{first}\n"
+        opening, closing = "[]"
+    yield f"{opening}\n"
     for number, (key, item) in enumerate(entries, 1):
         comma = "," if number < len(entries) else ""
-        line = f"{indent}{key}{_plain(item)}{comma}"
+        line = f"{indent}{key}{_dumps(item)}{comma}"
         if isinstance(item, dict | list) and item and len(line) > width and depth < _DEEPEST:
             yield f"{indent}{key}"
-            yield from _opened(item, depth + 1, width)
+            yield from _lines(item, depth + 1, width)
             yield f"{comma}\n"
         else:
             yield f"{line}\n"
-    yield f"{'  ' * depth}{last}"
+    yield f"{'  ' * depth}{closing}"
 
 
-def _plain(value: Json) -> str:
+def _dumps(value: Json) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False)

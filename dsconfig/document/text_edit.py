@@ -1,4 +1,4 @@
-"""Edits of a text: what they replace, and how they are applied."""
+"""Edits of a text, and how they are applied."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 
 class EditError(ValueError):
-    """The operation cannot be carried out on this text; the message says why."""
+    """The operation is impossible in this text; the message says why."""
 
 
 class Edit(NamedTuple):
-    """Put `text` in place of the code points from `start` to `end`, exclusive."""
+    """Replace the code points from `start` to `end` (exclusive) with `text`."""
 
     start: int
     end: int
@@ -19,10 +19,10 @@ class Edit(NamedTuple):
 
 
 def apply(text: str, edits: Sequence[Edit]) -> str:
-    """The text with the edits made. They speak of the same text and do not overlap."""
+    """Apply edits that refer to the same text and do not overlap."""
     pieces: list[str] = []
     at = 0
-    for edit in sorted(edits, key=lambda edit: edit[:2]):  # what stands first at a place comes first
+    for edit in sorted(edits, key=lambda edit: edit[:2]):  # edits at the same place keep their order
         if edit.start < at:
             raise EditError("two edits overlap")
         pieces += text[at : edit.start], edit.text
@@ -30,22 +30,22 @@ def apply(text: str, edits: Sequence[Edit]) -> str:
     return "".join((*pieces, text[at:]))
 
 
-def apart(edits: Iterable[Edit]) -> list[Edit]:
-    """Removals of neighbours, of which each may take the space between them, without what they share."""
-    found: list[Edit] = []
+def without_overlaps(edits: Iterable[Edit]) -> list[Edit]:
+    """Shorten removals of neighbors so that they do not overlap."""
+    disjoint: list[Edit] = []
     at = 0
     for edit in sorted(edits, key=lambda edit: edit[:2]):
-        found.append(Edit(max(at, edit.start), max(at, edit.end), edit.text))
-        at = found[-1].end
-    return found
+        disjoint.append(Edit(max(at, edit.start), max(at, edit.end), edit.text))
+        at = disjoint[-1].end
+    return disjoint
 
 
-def trimmed(old: str, new: str) -> Edit:
-    """The one edit that leads from the old text to the new."""
-    start, most = 0, min(len(old), len(new))
-    while start < most and old[start] == new[start]:
+def minimal_edit(old: str, new: str) -> Edit:
+    """Return the smallest single edit that turns the old text into the new one."""
+    start, limit = 0, min(len(old), len(new))
+    while start < limit and old[start] == new[start]:
         start += 1
     end = 0
-    while end < most - start and old[-1 - end] == new[-1 - end]:
+    while end < limit - start and old[-1 - end] == new[-1 - end]:
         end += 1
     return Edit(start, len(old) - end, new[start : len(new) - end])

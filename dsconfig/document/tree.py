@@ -1,4 +1,4 @@
-"""Located tree of a text: nodes, spans and problems, and the limits on its depth and size."""
+"""The located tree of a text: nodes, spans and problems, and the limits on its depth and size."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ if TYPE_CHECKING:
     from dsconfig.core.json_types import KeyPath
 
 
-# The located tree: what every reader yields, each key and value knowing its place in the text.
+# Every parser builds this tree, in which each key and value has its span in the text.
 #
-# The values are named tuples and not dataclasses: importing `dataclasses` alone costs 6 ms of CPU.
+# The types are named tuples and not dataclasses: importing `dataclasses` alone costs 6 ms of CPU.
 
 Parser = Literal["hjson", "json", "yaml"]
 Format = Literal["json", "yaml", "python"]
 Part = Literal["value", "key", "entry"]
-"""Of what stands at a path: its value, its key, or both."""
+"""A part of an entry: its value, its key, or both."""
 NodeKind = Literal["object", "array", "string", "number", "boolean", "null", "unknown"]
 
 
@@ -30,25 +30,25 @@ class Unknown:
 UNKNOWN: Final = Unknown()
 
 MAX_VALUES: Final = 20_000
-"""Most values, and most comments, read from one text."""
+"""Maximal number of values, and of comments, in one text."""
 MAX_DEPTH: Final = 128
-"""Deepest nesting read. hjson gives up near 490 levels and json near 990, by the caller's stack."""
+"""Maximal nesting. hjson gives up near 490 levels and json near 990, depending on the caller's stack."""
 MAX_DIGITS: Final = 4300
-"""Longest integer read: the default of `sys.get_int_max_str_digits`."""
+"""Maximal length of an integer: the default of `sys.get_int_max_str_digits`."""
 MAX_PROBLEMS: Final = 1000
-"""Most problems kept of one text; after as many errors the reader gives up on the rest."""
+"""Maximal number of recorded problems; after as many errors the parser stops."""
 
 YAML_TEXT: Final = "yaml-text"
 KINDS: Final = {
     # the text as a whole
-    "empty": "nothing but white space and comments",
+    "empty": "only white space and comments",
     "not-text": "binary data",
     "invalid-utf8": "bytes that are not UTF-8",
     "bom": "a byte order mark at the start",
-    "too-large": "larger than is read",
-    "too-deep": "nested deeper than is read",
+    "too-large": "larger than the limit",
+    "too-deep": "nested deeper than the limit",
     "root-not-object": "the root is not an object",
-    # what only Hjson takes
+    # accepted by Hjson only
     "comment": "a comment",
     "trailing-comma": "a comma before a closing bracket",
     "missing-comma": "no comma between two entries",
@@ -56,55 +56,55 @@ KINDS: Final = {
     "unquoted-string": "a string without quotes; Hjson reads it to the end of the line",
     "single-quotes": "a string in single quotes",
     "multiline-string": "a string in triple quotes",
-    "missing-root-braces": "the entries of the root stand without braces",
-    "nan": "NaN or Infinity: a number to json, a word to Hjson",
-    # what no parser takes, or what each takes differently
-    "duplicate-key": "a key given twice in one object: the last one wins, DeepSpeed's own hook refuses it",
+    "missing-root-braces": "the root object has no braces",
+    "nan": "NaN or Infinity: a number for json, a string for Hjson",
+    # rejected by all parsers, or read differently by each
+    "duplicate-key": "a key that appears twice in one object: the last one wins, DeepSpeed's own hook rejects it",
     "unclosed": "a bracket, string or comment that is never closed",
-    "unexpected": "something that does not belong there",
+    "unexpected": "unexpected text",
     "missing-colon": "no colon between key and value",
     "missing-value": "a key without a value",
-    "control-character": "a raw control character, a tab or line end among them, in a quoted string",
+    "control-character": "an unescaped control character, such as a tab or line break, in a quoted string",
     "bad-escape": "an unknown escape sequence",
-    "bad-number": "a number in a form that JSON does not know",
-    "huge-number": "an integer beyond 4300 digits, or a float beyond the largest",
-    "lone-surrogate": "half of a UTF-16 pair: not a character",
-    "placeholder": "a template's placeholder that was never filled",
+    "bad-number": "a number that is not valid JSON",
+    "huge-number": "an integer of more than 4300 digits, or a float that is out of range",
+    "lone-surrogate": "an unpaired UTF-16 surrogate: not a character",
+    "placeholder": "a template placeholder that was not filled in",
     # YAML
-    "yaml-error": "not YAML, or a tag that the safe loader does not know",
-    "alias-bomb": "aliases that multiply to more values than are read",
+    "yaml-error": "invalid YAML, or a tag that the safe loader does not support",
+    "alias-bomb": "aliases that expand to more values than the limit",
     "non-string-key": "a key that is not a string",
-    YAML_TEXT: "YAML, where the path of the file is passed to a JSON parser",
+    YAML_TEXT: "YAML text in a file that a JSON parser opens",
 }
-"""Every kind of problem and what it means: the one table of them."""
+"""All kinds of problems with their descriptions."""
 
 
 class Span(NamedTuple):
-    """A piece of the text: offsets in code points, the end exclusive."""
+    """A range of the text: offsets in code points, the end exclusive."""
 
     start: int
     end: int
 
 
 class Position(NamedTuple):
-    """A place in the text. Both count from 1, columns in code points."""
+    """A line and a column, both counted from 1 in code points."""
 
     line: int
     column: int
 
 
 class Problem(NamedTuple):
-    """One oddity of the text. `refused_by` names the real parsers that raise because of it."""
+    """One problem of the text. `rejected_by` names the real parsers that raise because of it."""
 
     kind: str
     span: Span
     path: KeyPath
     detail: str
-    refused_by: frozenset[Parser]
+    rejected_by: frozenset[Parser]
 
 
 class Node(NamedTuple):
-    """A value and its place. `value` is what the format's own loader gives (for JSON text: hjson)."""
+    """A value and its span. `value` is what the format's own loader returns (for JSON text: hjson)."""
 
     kind: NodeKind
     span: Span
@@ -114,7 +114,7 @@ class Node(NamedTuple):
 
 
 class Member(NamedTuple):
-    """An entry of an object."""
+    """A key of an object and its value."""
 
     key: str
     key_span: Span
@@ -122,71 +122,73 @@ class Member(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """What one reading of a text found."""
+    """The result of parsing a text."""
 
     root: Node | None
     problems: tuple[Problem, ...]
     comments: tuple[tuple[Span, str], ...] = ()
 
 
-NOBODY: Final[frozenset[Parser]] = frozenset()
+NO_PARSER: Final[frozenset[Parser]] = frozenset()
 ONLY_JSON: Final[frozenset[Parser]] = frozenset(("json",))
 ONLY_HJSON: Final[frozenset[Parser]] = frozenset(("hjson",))
 ONLY_YAML: Final[frozenset[Parser]] = frozenset(("yaml",))
 BOTH_JSON: Final[frozenset[Parser]] = frozenset(("hjson", "json"))
-EVERYBODY: Final[frozenset[Parser]] = frozenset(("hjson", "json", "yaml"))
+ALL_PARSERS: Final[frozenset[Parser]] = frozenset(("hjson", "json", "yaml"))
 
 
-# What is more than a config's data may be: nested too deep, too many values, an integer too long.
+# Limits on data: nesting, number of values, length of integers.
 
 _BITS = MAX_DIGITS * 3321928 // 1_000_000
-"""The length of the longest integer, in bits: `str` refuses a longer one."""
+"""The length of the longest integer in bits; `str` raises for a longer one."""
 
 
-def excess(value: object) -> str | None:
-    """The kind of problem that the data is, by name; None where it is within the limits.
+def exceeded_limit(value: object) -> str | None:
+    """Return the kind of limit that the data exceeds; None if it is within the limits.
 
-    Nothing here recurs, so that data which holds itself is only too deep.
+    It does not recurse, so circular data simply counts as too deep.
     """
     level, count = [value], 0
     for _ in range(MAX_DEPTH):
-        inner: list[object] = []
+        children: list[object] = []
         for each in level:
-            inner += (
+            children += (
                 each.values() if isinstance(each, Mapping) else each if isinstance(each, list | tuple) else ()
             )
-        count += len(inner)
+        count += len(children)
         if count > MAX_VALUES:
             return "too-large"
-        if any(isinstance(each, int) and each.bit_length() > _BITS for each in inner):
+        if any(isinstance(each, int) and each.bit_length() > _BITS for each in children):
             return "huge-number"
-        level = [each for each in inner if isinstance(each, Mapping | list | tuple)]
+        level = [each for each in children if isinstance(each, Mapping | list | tuple)]
         if not level:
             return None
     return "too-deep"
 
 
-def tamed(mapping: Mapping[str, object]) -> Mapping[str, object]:
-    """The data with its keys as text, and a stand-in for each array or tensor; the very data mostly.
+def with_plain_values(mapping: Mapping[str, object]) -> Mapping[str, object]:
+    """Convert keys to text, and arrays and tensors to placeholders; most data is returned unchanged.
 
-    A comparison of an array has a value for each element, and its truth value raises.
+    Comparing an array gives a value for each element, and the truth value of that raises.
     """
-    held: list[object] = [mapping]
-    for each in held:
-        inner = each.values() if isinstance(each, Mapping) else each if isinstance(each, list | tuple) else ()
-        if any(map(_is_array, inner)) or (isinstance(each, Mapping) and not all(map(_is_text, each))):
-            return {str(key): _tamed(value) for key, value in mapping.items()}
-        held += [value for value in inner if isinstance(value, Mapping | list | tuple)]
+    containers: list[object] = [mapping]
+    for each in containers:
+        children = (
+            each.values() if isinstance(each, Mapping) else each if isinstance(each, list | tuple) else ()
+        )
+        if any(map(_is_array, children)) or (isinstance(each, Mapping) and not all(map(_is_text, each))):
+            return {str(key): _plain_value(value) for key, value in mapping.items()}
+        containers += [value for value in children if isinstance(value, Mapping | list | tuple)]
     return mapping
 
 
-def _tamed(value: object) -> object:
+def _plain_value(value: object) -> object:
     if _is_array(value):
         text = str(value)
         return type(type(value).__name__, (), {"__repr__": lambda _: text})()
     if isinstance(value, dict):
-        return {str(key): _tamed(item) for key, item in value.items()}
-    return [_tamed(item) for item in value] if isinstance(value, list | tuple) else value
+        return {str(key): _plain_value(item) for key, item in value.items()}
+    return [_plain_value(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _is_text(key: object) -> bool:

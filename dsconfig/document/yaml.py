@@ -1,4 +1,4 @@
-"""YAML text to a located tree: limits before PyYAML, its nodes, repairs, comments and problems."""
+"""Parse YAML to a located tree: limits before PyYAML, its nodes, repairs, comments and problems."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dsconfig.document.tree import (
     MAX_DEPTH,
     MAX_DIGITS,
     MAX_VALUES,
-    NOBODY,
+    NO_PARSER,
     ONLY_YAML,
     Member,
     Node,
@@ -29,79 +29,81 @@ if TYPE_CHECKING:
     from dsconfig.core.json_types import KeyPath
 
 
-# YAML text becomes a located tree; lines that are not YAML are left out, and noted.
+# Lines that are not YAML are left out and recorded as problems.
 
 _ODD: Final = re.compile("\ufeff?[^\t\ufeff]*[\t\ufeff]")
-"""`yaml.safe_load` refuses tabs that libyaml takes, and takes inner byte order marks; it reads such text."""
-_SLOWLY: Final = 100_000
-"""Longest text that PyYAML's Python code reads: it takes ten times as long."""
+"""Matches text that only PyYAML's Python loader reads like `yaml.safe_load`: libyaml accepts tabs that it rejects, and
+rejects inner byte order marks that it accepts.
+"""
+_MAX_SLOW_TEXT: Final = 100_000
+"""Maximal text for PyYAML's Python loader, which is ten times slower."""
 _LINE: Final = re.compile(r"[^\r\n]*")
 _ATTEMPTS: Final = 8
 
 
 def read_yaml(text: str) -> Tree:
-    """The located tree of a YAML text: PyYAML's values, spans from its marks."""
+    """Parse a YAML text: PyYAML's values, and spans from its marks."""
     mark = 1 if text.startswith("\ufeff") else 0
-    mark -= text.startswith("\ufeff\ufeff")  # PyYAML steps over one only
-    notes = Notes(text, mark)
+    mark -= text.startswith("\ufeff\ufeff")  # PyYAML skips only one
+    notes = ProblemLog(text, mark)
     if mark:
-        notes.note("bom", Span(0, 1), refused_by=NOBODY)
+        notes.add("bom", Span(0, 1), rejected_by=NO_PARSER)
     try:
-        root = _root(_manifest(text[mark:]), notes)
+        root = _root(_deepspeed_manifest(text[mark:]), notes)
     except LimitError as limit:
         at = limit.at + mark
-        notes.note(limit.kind, Span(at, at), limit.detail)
+        notes.add(limit.kind, Span(at, at), limit.detail)
         root = None
     return _tree(root, notes)
 
 
-def _manifest(text: str) -> str:
-    """Of several manifests of Kubernetes the one that speaks of DeepSpeed, all else blanked out."""
+def _deepspeed_manifest(text: str) -> str:
+    """Keep the Kubernetes manifest that mentions DeepSpeed, and blank out the others."""
     if "\n---" not in text or not _MANIFEST.search(text):
         return text
     ends = [match.span() for match in _SEPARATOR.finditer(text)]
     starts = [0, *(end for _, end in ends)]
     parts = [Span(*each) for each in zip(starts, [*(at for at, _ in ends), len(text)], strict=True)]
-    told = [part for part in parts if _MANIFEST.search(text, *part)]
-    chosen = next((part for part in told if "deepspeed" in text[slice(*part)].lower()), told[0])
+    manifests = [part for part in parts if _MANIFEST.search(text, *part)]
+    chosen = next((part for part in manifests if "deepspeed" in text[slice(*part)].lower()), manifests[0])
     before, after = text[: chosen.start], text[chosen.end :]
-    return _NO_END.sub(" ", before) + text[slice(*chosen)] + _NO_END.sub(" ", after)
+    return _NOT_LINE_END.sub(" ", before) + text[slice(*chosen)] + _NOT_LINE_END.sub(" ", after)
 
 
 _MANIFEST: Final = re.compile(r"^apiVersion:", re.MULTILINE)
 _SEPARATOR: Final = re.compile(r"^---(?:[ \t][^\r\n]*)?$", re.MULTILINE)
-_NO_END: Final = re.compile(r"[^\r\n]")
+_NOT_LINE_END: Final = re.compile(r"[^\r\n]")
 
 
-def _tree(root: Node | None, notes: Notes) -> Tree:
-    """What was read."""
+def _tree(root: Node | None, notes: ProblemLog) -> Tree:
+    """Build the tree from the root and the problems."""
     if root is not None and root.kind != "object":
         kind = "root-not-object" if root.value is not None else "empty"
-        notes.note(kind, root.span, root.kind, NOBODY)
-    found = comments(notes.text, root)
-    if len(found) >= MAX_VALUES:
-        notes.note("too-large", found[-1][0], f"more than {MAX_VALUES} comments")
-    return Tree(root, tuple(sorted(notes.problems, key=lambda problem: problem.span)), found)
+        notes.add(kind, root.span, root.kind, NO_PARSER)
+    all_comments = comments(notes.text, root)
+    if len(all_comments) >= MAX_VALUES:
+        notes.add("too-large", all_comments[-1][0], f"more than {MAX_VALUES} comments")
+    return Tree(root, tuple(sorted(notes.problems, key=lambda problem: problem.span)), all_comments)
 
 
-def _root(text: str, notes: Notes) -> Node | None:
-    """The root with its values and places."""
+def _root(text: str, notes: ProblemLog) -> Node | None:
+    """Parse the text into the root node."""
     node = _compose(text, notes)
     if node is None:
         if not notes.problems:
-            notes.note("empty", Span(0, 0), refused_by=NOBODY)
+            notes.add("empty", Span(0, 0), rejected_by=NO_PARSER)
         return None
-    values = values_of(node, notes)
+    values = construct_values(node, notes)
     return None if values is None else Locator(notes, values).node(node)
 
 
-def _compose(text: str, notes: Notes) -> yaml.Node | None:
-    """PyYAML's root node; lines that are not YAML are blanked out until the rest is."""
-    loader_class = yaml.SafeLoader if _ODD.match(notes.text) and len(notes.text) < _SLOWLY else LOADER
+def _compose(text: str, notes: ProblemLog) -> yaml.Node | None:
+    """Return PyYAML's root node; lines that are not YAML are blanked out until the rest parses."""
+    loader_class = yaml.SafeLoader if _ODD.match(notes.text) and len(notes.text) < _MAX_SLOW_TEXT else LOADER
     first_fault = len(text)
     for attempt in range(_ATTEMPTS):
         loader = None
-        check_limits(text)  # also of what is left: an error may have hidden an alias from it
+        check_limits(text)  # again after each removal: an error may have hidden an alias
         try:
             loader = loader_class(text)
             return loader.get_single_node()
@@ -109,7 +111,7 @@ def _compose(text: str, notes: Notes) -> yaml.Node | None:
             at = offset(error, text)
             first_fault = min(first_fault, at)
             if attempt == 0:
-                notes.note("yaml-error", Span(at + notes.shift, at + notes.shift + 1), message(error))
+                notes.add("yaml-error", Span(at + notes.shift, at + notes.shift + 1), message(error))
             text = _without_line(text, at, error) if attempt < _ATTEMPTS - 2 else text[:first_fault]
         finally:
             if loader is not None:
@@ -118,12 +120,12 @@ def _compose(text: str, notes: Notes) -> yaml.Node | None:
 
 
 def _without_line(text: str, at: int, error: BaseException) -> str:
-    """The text with the line of the error blanked out, so that all places stay."""
+    """Blank out the line of the error, so that all offsets stay."""
     if "another document" in message(error):
         return text[:at]
     start = line_start(text, at)
     while start and not text[start:at].strip() and not _line(text, start).strip():
-        at = start - 1  # the error is found at the end, or on an empty line: its cause stands above
+        at = start - 1  # the error is reported at the end or on an empty line: its cause is above
         start = line_start(text, at)
     length = len(_line(text, start))
     return text[:start] + " " * length + text[start + length :]
@@ -134,22 +136,19 @@ def _line(text: str, start: int) -> str:
     return match.group() if match else ""
 
 
-# From PyYAML's nodes and their values to the located tree.
-
-
 class Locator:
-    """Places one text's nodes; aliases share a node. The depth of recursion is bounded by MAX_DEPTH."""
+    """Locates the nodes of one text; aliases share a node. MAX_DEPTH bounds the recursion."""
 
-    def __init__(self, notes: Notes, values: dict[yaml.Node, object]) -> None:
+    def __init__(self, notes: ProblemLog, values: dict[yaml.Node, object]) -> None:
         self.notes, self.values = notes, values
         self.done: dict[int, Node] = {}
 
     def node(self, node: yaml.Node, path: KeyPath = ()) -> Node:
-        """The node with its place and entries."""
-        known = self.done.get(id(node))
-        if known is not None:
-            return known
-        value, (start, end) = self.values[node], self.notes.place(node)
+        """Return the located node with its entries."""
+        located_before = self.done.get(id(node))
+        if located_before is not None:
+            return located_before
+        value, (start, end) = self.values[node], self.notes.span_of(node)
         members: tuple[Member, ...] = ()
         items: tuple[Node, ...] = ()
         kind = _kind(node, value)
@@ -165,16 +164,16 @@ class Locator:
         return located
 
     def member(self, key: yaml.Node, child: yaml.Node, path: KeyPath) -> Member:
-        """An entry of a mapping. A key that is not a string counts as its text."""
-        place, name = self.notes.place(key), self.values.get(key, key.value)
-        text = name if isinstance(name, str) else self.notes.text[place.start : place.end]
+        """Return an entry of a mapping. A key that is not a string is replaced by its text."""
+        span, name = self.notes.span_of(key), self.values.get(key, key.value)
+        text = name if isinstance(name, str) else self.notes.text[span.start : span.end]
         if not isinstance(name, str):
-            self.notes.note("non-string-key", place, type(name).__name__, NOBODY, (*path, text))
-        return Member(text, place, self.node(child, (*path, text)))
+            self.notes.add("non-string-key", span, type(name).__name__, NO_PARSER, (*path, text))
+        return Member(text, span, self.node(child, (*path, text)))
 
 
 def _text_keys(value: object, members: tuple[Member, ...]) -> None:
-    """Turn the keys of a mapping into text, in place: whoever holds the mapping sees it so."""
+    """Turn the keys of a mapping into text, in place, so that every alias of it changes too."""
     if isinstance(value, dict) and not all(isinstance(key, str) for key in value):
         named = {member.key: member.node.value for member in members}
         value.clear()
@@ -182,7 +181,7 @@ def _text_keys(value: object, members: tuple[Member, ...]) -> None:
 
 
 def _last_end(nodes: Iterable[Node], start: int, end: int) -> int:
-    """Where the last of them ends; aliases stand elsewhere, before the start."""
+    """Return the end of the last node; aliases are defined elsewhere, before the start."""
     return max((node.span.end for node in nodes if node.span.start >= start), default=end)
 
 
@@ -201,65 +200,65 @@ def _kind(node: yaml.Node, value: object) -> NodeKind:
     return "string"  # also dates, sets and bytes
 
 
-# A YAML document made fit to be constructed: what the safe loader refuses becomes plain data, and a note.
+# Repairs: what the safe loader rejects becomes plain data and a problem.
 
 _PLAIN_TAGS: Final = {yaml.ScalarNode: "str", yaml.SequenceNode: "seq", yaml.MappingNode: "map"}
 _NUMBERS: Final = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 
-def values_of(root: yaml.Node, notes: Notes) -> dict[yaml.Node, object] | None:
-    """The value of each node, repaired where that is needed. None where nothing helps."""
+def construct_values(root: yaml.Node, notes: ProblemLog) -> dict[yaml.Node, object] | None:
+    """Return the value of each node, after repairs if needed; None if nothing helps."""
     _note_duplicates(root, notes)
-    _tame_numbers(root, notes)
+    _stringify_huge_numbers(root, notes)
     try:
         return construct(root)
     except (*ERRORS, RecursionError) as error:
         if not _repair(root, notes):
-            notes.note("yaml-error", Span(notes.shift, notes.shift), message(error))
+            notes.add("yaml-error", Span(notes.shift, notes.shift), message(error))
     try:
         return construct(root)
     except (*ERRORS, RecursionError):
         return None
 
 
-def _note_duplicates(root: yaml.Node, notes: Notes) -> None:
-    """Keys written twice in one mapping, before merge keys are resolved."""
+def _note_duplicates(root: yaml.Node, notes: ProblemLog) -> None:
+    """Record keys that appear twice in one mapping, before merge keys are resolved."""
     for node, path in walk(root):
         if not isinstance(node, yaml.MappingNode):
             continue
-        seen = set()
+        identities = set()
         for key, _ in node.value:
             identity = (key.tag, key.value) if isinstance(key, yaml.ScalarNode) else None
-            if identity in seen and not key.tag.endswith(":merge"):
-                notes.note("duplicate-key", notes.place(key), key.value, NOBODY, (*path, key.value))
-            seen.add(identity)
-            seen.discard(None)
+            if identity in identities and not key.tag.endswith(":merge"):
+                notes.add("duplicate-key", notes.span_of(key), key.value, NO_PARSER, (*path, key.value))
+            identities.add(identity)
+            identities.discard(None)
 
 
-def _tame_numbers(root: yaml.Node, notes: Notes) -> None:
-    """Numbers too long to be made: PyYAML's own way to `1:1:1…` takes quadratic time."""
+def _stringify_huge_numbers(root: yaml.Node, notes: ProblemLog) -> None:
+    """Turn overlong numbers into strings: PyYAML takes quadratic time for sexagesimal numbers such as `1:1:1…`."""
     for node, path in walk(root):
         if isinstance(node, yaml.ScalarNode) and len(node.value) > MAX_DIGITS and node.tag in _NUMBERS:
             node.tag = "tag:yaml.org,2002:str"
-            notes.note("huge-number", notes.place(node), node.value[:20], path=path)
+            notes.add("huge-number", notes.span_of(node), node.value[:20], path=path)
 
 
-def _repair(root: yaml.Node, notes: Notes) -> bool:
-    """Read what has a tag or a form that the safe loader refuses as plain data. True: there was some."""
-    found = False
+def _repair(root: yaml.Node, notes: ProblemLog) -> bool:
+    """Give plain tags to nodes that the safe loader rejects. True: there were some."""
+    has_repairs = False
     nodes = list(walk(root))
     merges = {id(key) for node, _ in nodes for key in _merges(node)}
     for node, path in nodes:
-        plain = None if id(node) in merges else _with_plain_tag(node)
-        for refusal in (_without_odd_keys(node), plain):
-            if refusal is not None:
-                found = True
-                notes.note("yaml-error", notes.place(node), refusal, path=path)
-    return found
+        tag_problem = None if id(node) in merges else _with_plain_tag(node)
+        for reason in (_without_odd_keys(node), tag_problem):
+            if reason is not None:
+                has_repairs = True
+                notes.add("yaml-error", notes.span_of(node), reason, path=path)
+    return has_repairs
 
 
 def _merges(node: yaml.Node) -> Iterator[yaml.Node]:
-    """The keys of a mapping that merge others into it, which is done as it is constructed."""
+    """Yield the merge keys of a mapping, which are resolved during construction."""
     for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
         several = value.value if isinstance(value, yaml.SequenceNode) else [value]
         if key.tag.endswith(":merge") and all(isinstance(each, yaml.MappingNode) for each in several):
@@ -267,7 +266,7 @@ def _merges(node: yaml.Node) -> Iterator[yaml.Node]:
 
 
 def _without_odd_keys(node: yaml.Node) -> str | None:
-    """Take out the entries of a mapping whose keys are lists or mappings; what is wrong with them."""
+    """Remove entries whose keys are lists or mappings; return a description of the problem."""
     if not isinstance(node, yaml.MappingNode):
         return None
     kept = [pair for pair in node.value if isinstance(pair[0], yaml.ScalarNode)]
@@ -278,15 +277,15 @@ def _without_odd_keys(node: yaml.Node) -> str | None:
 
 
 def _with_plain_tag(node: yaml.Node) -> str | None:
-    """Give a node that the safe loader refuses the plain tag of its kind; why it is refused."""
-    refusal = _refusal(node)
-    if refusal is not None:
+    """Give the node the plain tag of its kind if the safe loader rejects it; return the reason."""
+    reason = _rejection(node)
+    if reason is not None:
         node.tag = f"tag:yaml.org,2002:{_PLAIN_TAGS[type(node)]}"
-    return refusal
+    return reason
 
 
-def _refusal(node: yaml.Node) -> str | None:
-    """Why the safe loader refuses the node itself, if it does."""
+def _rejection(node: yaml.Node) -> str | None:
+    """Return why the safe loader rejects the node itself, if it does."""
     if not isinstance(node, yaml.ScalarNode):
         return None if node.tag in LOADER.yaml_constructors else f"unknown tag {node.tag}".splitlines()[0]
     try:
@@ -296,11 +295,11 @@ def _refusal(node: yaml.Node) -> str | None:
     return None
 
 
-# What is odd in a YAML text, and where PyYAML's nodes stand in it.
+# The problems of a YAML text, and the spans of PyYAML's nodes.
 
 
-class Notes:
-    """The oddities of one text. `shift`: length of the byte order mark that PyYAML is not given."""
+class ProblemLog:
+    """The problems of one text. `shift`: length of the byte order mark that PyYAML does not see."""
 
     __slots__ = ("problems", "shift", "text")
 
@@ -308,41 +307,41 @@ class Notes:
         self.text, self.shift = text, shift
         self.problems: list[Problem] = []
 
-    def note(
+    def add(
         self,
         kind: str,
         span: Span,
         detail: str = "",
-        refused_by: frozenset[Parser] = ONLY_YAML,
+        rejected_by: frozenset[Parser] = ONLY_YAML,
         path: KeyPath = (),
     ) -> None:
-        """Keep an oddity as data."""
+        """Record a problem."""
         end = min(span.end, len(self.text))
-        self.problems.append(Problem(kind, Span(min(span.start, end), end), path, detail, refused_by))
+        self.problems.append(Problem(kind, Span(min(span.start, end), end), path, detail, rejected_by))
 
-    def place(self, node: yaml.Node) -> Span:
-        """Where a node stands. The marks of block collections and block scalars run on to the next token."""
+    def span_of(self, node: yaml.Node) -> Span:
+        """Return the span of a node. PyYAML's marks of block collections and scalars extend to the next token."""
         start, end = node.start_mark.index + self.shift, node.end_mark.index + self.shift
         return Span(start, start + len(self.text[start:end].rstrip()))
 
 
-# Limits on a YAML text, held before PyYAML recurses through 100,000 levels in C, or multiplies aliases.
+# Limits, checked before PyYAML recurses through 100,000 levels in C, or expands aliases.
 
 _NESTING: Final = re.compile(r"[\[{:?-]")
 
 
 class LimitError(Exception):
-    """More than is read."""
+    """The text exceeds a limit."""
 
     def __init__(self, kind: str, at: int) -> None:
         super().__init__(kind)
         self.kind, self.at = kind, at
-        details = {"too-deep": str(MAX_DEPTH), "too-large": f"more than {MAX_VALUES} values"}
+        details = {"too-deep": f"{MAX_DEPTH} levels", "too-large": f"more than {MAX_VALUES} values"}
         self.detail = details.get(kind, "")
 
 
 def check_limits(text: str) -> None:
-    """Raise `LimitError` where the text holds too many values, or is nested too deep."""
+    """Raise `LimitError` if the text has too many values, or is nested too deep."""
     if "*" not in text and len(text) < MAX_VALUES and sum(1 for _ in _NESTING.finditer(text)) < MAX_DEPTH:
         return
     count = _Count()
@@ -350,9 +349,9 @@ def check_limits(text: str) -> None:
         for event in yaml.parse(text, Loader=LOADER):
             count.add(event)
     except ERRORS as error:
-        if "nesting depth" in message(error):  # LibYAML's own limit, from PyYAML 6.0.4 on: it reads ahead
+        if "nesting depth" in message(error):  # LibYAML's own limit, since PyYAML 6.0.4; it reads ahead
             raise LimitError("too-deep", offset(error, text)) from None
-        # the reading itself will meet any other
+        # `_compose` will report any other error.
 
 
 def _limit(kind: str, event: yaml.Event) -> LimitError:
@@ -360,14 +359,14 @@ def _limit(kind: str, event: yaml.Event) -> LimitError:
 
 
 class _Size(NamedTuple):
-    """How many values a node holds, itself included, and how deep it is."""
+    """The number of values in a node, itself included, and its depth."""
 
     values: int
     depth: int
 
 
 class _Open:
-    """A collection that is still open."""
+    """A collection that is not closed yet."""
 
     __slots__ = ("anchor", "depth", "values")
 
@@ -376,7 +375,7 @@ class _Open:
 
 
 class _Count:
-    """Counts values and depth with every alias written out."""
+    """Counts values and depth with every alias expanded."""
 
     def __init__(self) -> None:
         self.anchored: dict[str, _Size] = {}
@@ -384,14 +383,14 @@ class _Count:
         self.events = 0
 
     def add(self, event: yaml.Event) -> None:
-        """Take the next of PyYAML's events."""
+        """Process the next event of PyYAML."""
         if isinstance(event, yaml.CollectionStartEvent):
             self.open(event)
             return
         anchor, size = None, _Size(1, 1)
         if isinstance(event, yaml.CollectionEndEvent):
-            done = self.stack.pop()
-            anchor, size = done.anchor, _Size(done.values, done.depth)
+            closed = self.stack.pop()
+            anchor, size = closed.anchor, _Size(closed.values, closed.depth)
         elif isinstance(event, yaml.AliasEvent):
             size = self.aliased(event)
         elif isinstance(event, yaml.ScalarEvent):
@@ -403,7 +402,7 @@ class _Count:
         self.attach(size, event)
 
     def open(self, event: yaml.CollectionStartEvent) -> None:
-        """Go down into a collection."""
+        """Enter a collection."""
         self.stack.append(_Open(event.anchor))
         if event.anchor:
             self.anchored.pop(event.anchor, None)
@@ -411,13 +410,13 @@ class _Count:
             raise _limit("too-deep", event)
 
     def aliased(self, event: yaml.AliasEvent) -> _Size:
-        """The size of what the alias stands for."""
+        """Return the size of the aliased node."""
         if any(outer.anchor == event.anchor for outer in self.stack):
-            raise _limit("alias-bomb", event)  # it holds itself
+            raise _limit("alias-bomb", event)  # the alias is circular
         return self.anchored.get(event.anchor or "", _Size(1, 1))
 
     def attach(self, size: _Size, event: yaml.Event) -> None:
-        """Add a finished node to the collection around it."""
+        """Add a finished node to its parent."""
         values = size.values
         if self.stack:
             outer = self.stack[-1]
@@ -432,35 +431,36 @@ class _Count:
         self.events += 1
 
 
-# Comments of a YAML text, which PyYAML's nodes do not keep.
+# Comments, which PyYAML's nodes do not keep.
 
 _COMMENT: Final = re.compile(r"(?:^|(?<=[\s]))#[^\r\n]*", re.MULTILINE)
 
 
 def comments(text: str, root: Node | None) -> tuple[tuple[Span, str], ...]:
-    """Every `#` after white space that stands in no scalar, to the end of its line."""
+    """Find every `#` after white space outside of scalars, up to the end of its line."""
     scalars = sorted(_scalar_spans(root)) if root else []
     starts = [span.start for span in scalars]
-    found: list[tuple[Span, str]] = []
+    spans_and_texts: list[tuple[Span, str]] = []
     at = 0
-    while (match := _COMMENT.search(text, at)) and len(found) < MAX_VALUES:
+    while (match := _COMMENT.search(text, at)) and len(spans_and_texts) < MAX_VALUES:
         index = bisect_right(starts, match.start()) - 1
-        if index >= 0 and scalars[index].end > match.start():  # behind it there may be one on the same line
+        # A comment may follow the scalar on the same line.
+        if index >= 0 and scalars[index].end > match.start():
             at = scalars[index].end
             continue
-        found.append((Span(*match.span()), match.group()))
+        spans_and_texts.append((Span(*match.span()), match.group()))
         at = match.end()
-    return tuple(found)
+    return tuple(spans_and_texts)
 
 
 def _scalar_spans(root: Node) -> list[Span]:
     spans: list[Span] = []
-    todo, seen = [root], set()
+    todo, visited = [root], set()
     while todo:
         node = todo.pop()
-        if id(node) in seen:
+        if id(node) in visited:
             continue
-        seen.add(id(node))
+        visited.add(id(node))
         if node.members or node.items:
             spans += [member.key_span for member in node.members]
             todo += [member.node for member in node.members]
@@ -470,22 +470,22 @@ def _scalar_spans(root: Node) -> list[Span]:
     return spans
 
 
-# PyYAML as we use it: its loader, what it raises, the values of its nodes.
+# PyYAML: its loader, its exceptions, and the values of its nodes.
 
 LOADER: Final[type[yaml.SafeLoader]] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 ERRORS: Final = (yaml.YAMLError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
-"""What PyYAML raises: besides its own, whatever a constructor trips over, as in `!!int ""`."""
+"""Exceptions of PyYAML: its own, and whatever a constructor raises, as for `!!int ""`."""
 
 
 def message(error: BaseException) -> str:
-    """What went wrong, on one line."""
+    """Return the error message on one line."""
     return str(getattr(error, "problem", None) or getattr(error, "reason", None) or error).splitlines()[0]
 
 
 def offset(error: BaseException, text: str) -> int:
-    """Where the error is; a character that YAML forbids has no mark, only a position.
+    """Return the offset of the error; a forbidden character has a position instead of a mark.
 
-    LibYAML counts that one in bytes of UTF-8 (PyYAML `yaml/_yaml.pyx:CParser._parser_error`).
+    LibYAML counts that position in bytes of UTF-8 (PyYAML `yaml/_yaml.pyx:CParser._parser_error`).
     """
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     at = int(mark.index if mark is not None else getattr(error, "position", getattr(error, "start", 0)))
@@ -495,7 +495,7 @@ def offset(error: BaseException, text: str) -> int:
 
 
 def construct(root: yaml.Node) -> dict[yaml.Node, object]:
-    """The value of each node: what `construct_document` does, but keeping its table of them."""
+    """Return the value of each node, as `construct_document` does, but keep the table of values."""
     loader = LOADER("")
     try:
         loader.construct_object(root)
@@ -511,20 +511,20 @@ def construct(root: yaml.Node) -> dict[yaml.Node, object]:
 
 
 def walk(root: yaml.Node) -> list[tuple[yaml.Node, KeyPath]]:
-    """Every node once, with a path to it."""
-    found: list[tuple[yaml.Node, KeyPath]] = []
-    seen: set[int] = set()
+    """Return every node once, with a path to it."""
+    nodes: list[tuple[yaml.Node, KeyPath]] = []
+    visited: set[int] = set()
     todo: list[tuple[yaml.Node, KeyPath]] = [(root, ())]
     while todo:
         node, path = todo.pop()
-        if id(node) in seen:
+        if id(node) in visited:
             continue
-        seen.add(id(node))
-        found.append((node, path))
+        visited.add(id(node))
+        nodes.append((node, path))
         if isinstance(node, yaml.MappingNode):
             for key, child in node.value:
                 step = key.value if isinstance(key, yaml.ScalarNode) else "?"
                 todo += ((child, (*path, step)), (key, path))
         elif isinstance(node, yaml.SequenceNode):
             todo += ((child, (*path, index)) for index, child in enumerate(node.value))
-    return found
+    return nodes

@@ -1,1 +1,1 @@
-"""What a rule sees of one release: the context, the walk over the keys, and the run of all rules."""
+"""Evaluation of a config for one release: the context of a rule, the walk over the keys, and the run of all rules."""

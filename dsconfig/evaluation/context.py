@@ -1,4 +1,4 @@
-"""Context of a rule: what a config says, and what one release and one job make of it."""
+"""Context of a rule: what the config says, and how one release and one job interpret it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dsconfig.consumers import ELASTIC, HUGGING_FACE
 from dsconfig.consumers.consumer import unfilled
 from dsconfig.consumers.consumer_versions import does, parted
 from dsconfig.core.diagnostic import Effect, EffectName, Fix
-from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple, at, copied
+from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple, at, copy_json
 from dsconfig.core.releases import EVERY_RELEASE, Interval, name, number
 from dsconfig.document import Document, Parser, Part, Problem, Span
 from dsconfig.document.tree import UNKNOWN
@@ -25,29 +25,27 @@ if TYPE_CHECKING:
     from dsconfig.job.detect_consumer import Overwrite
 
 
-# What a rule sees of a config: what is written, and what one release makes of it.
-
-Root = Literal["config", "launch file", "job", "script", "text"]
-"""What stands at the root: an object, one that `accelerate launch` reads, that of another launch file, the
-commands of a script, or none of these.
+RootKind = Literal["config", "launch file", "job", "script", "text"]
+"""The kind of root: a config, an Accelerate launch file, another launch file, the commands of a script, or a text
+that is none of these.
 """
-Fact = TypeVar("Fact")
-MOST, MOST_OVER_ALL = 1000, 200
-"""Findings of one rule with one effect that are listed: of one release, and of each over many."""
+Computed = TypeVar("Computed")
+MAX_FINDINGS, MAX_FINDINGS_OF_RANGE = 1000, 200
+"""Findings listed for one rule and effect: in one release, and in each of several releases."""
 _OVERWRITTEN = frozenset(("steps_per_print",))
 _HANDED_OVER = frozenset(
     ("elasticity", "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 )
 MISSING = object()
-"""Returned where nothing is written; never a value of a config."""
+"""Returned for a key that the file does not contain; never a value of a config."""
 
 
 class SkipRule(Exception):  # noqa: N818  control flow, no error
-    """What the rule asks for is refused already, or not known: it has nothing to say."""
+    """Raised when a value that a rule asks for is rejected already, or unknown: the rule then stays silent."""
 
 
 class Finding(NamedTuple):
-    """A diagnostic in the making: places are paths still, and it belongs to one release."""
+    """A diagnostic of one release, before its paths are turned into locations and releases are merged."""
 
     message: str
     path: KeyPath
@@ -57,204 +55,206 @@ class Finding(NamedTuple):
     related: tuple[tuple[str, KeyPath], ...] = ()
     fix: Fix | None = None
     span: Span | None = None
-    """The very place, where it is known already; else it follows from the path."""
-    places: tuple[tuple[str, Span], ...] = ()
-    """Related places of the text to which no path leads."""
-    lacks: KeyPath | None = None
-    """The key that is absent, where the finding is about its absence."""
-    means: tuple[KeyPath, ...] = ()
-    """The keys of which one stands here under another name or at another place."""
+    """The exact location, if the path does not give it."""
+    related_spans: tuple[tuple[str, Span], ...] = ()
+    """Related locations in the text that have no path."""
+    missing: KeyPath | None = None
+    """The missing key, if the finding is about its absence."""
+    typo_of: tuple[KeyPath, ...] = ()
+    """The keys for which this is a typo or a misplaced spelling."""
 
-    def lacking(self, path: KeyPath) -> Finding:
-        """It is about the absence of this key, and gives way to a finding on a key that means it."""
-        return self._replace(lacks=path)
+    def about_missing(self, path: KeyPath) -> Finding:
+        """State that it is about the absence of a key; a finding on a typo of that key replaces it."""
+        return self._replace(missing=path)
 
-    def meaning(self, *paths: KeyPath) -> Finding:
-        """One of these keys is meant by what stands here."""
-        return self._replace(means=paths)
+    def as_typo_of(self, *paths: KeyPath) -> Finding:
+        """State that the reported key is a typo or misplaced spelling of one of these keys."""
+        return self._replace(typo_of=paths)
 
 
 @cache
-def split(path: str) -> tuple[str, ...]:
-    """`zero_optimization.stage` → its parts."""
+def split_path(path: str) -> tuple[str, ...]:
+    """Split a dotted path: `zero_optimization.stage` → `("zero_optimization", "stage")`."""
     return tuple(path.split("."))
 
 
 class Source(NamedTuple):
-    """What is judged, and how it is read. `world_size` counts ranks; None: not known."""
+    """A document to evaluate, and what is known about its job. `world_size` counts ranks; None: unknown."""
 
     document: Document
     consumer: str
     world_size: int | None
     target: Interval | None = None
-    """From the first to the last release of the target; None: of each evaluation, its own."""
-    given: Given | None = None
-    """The training arguments of the job that reads it, where they are known."""
-    known: Known = NOTHING
-    """What else is known of the run."""
-    holds: Root = "config"
-    """A launch file is judged for its way to the config only."""
+    """The first to the last release of the target; None: just the evaluated release."""
+    arguments: Given | None = None
+    """The training arguments of the job that loads the config, where they are known."""
+    facts: Known = NOTHING
+    """Other facts about the run: model, hosts, parallelism."""
+    root_kind: RootKind = "config"
+    """The kind of root; of a launch file only the reference to its config is checked."""
     unknown: frozenset[KeyPath] = frozenset()
     """Paths of a Python source whose value only a run shows; one that ends in `*`: any key not written there."""
     overwrite: Callable[[str, Json], Overwrite | None] | None = None
-    """What a program of the repository does to a key, by its dotted path and the config; None: nobody looks."""
+    """Return how a program of the repository overwrites a key, by dotted path and config; None: no program was read."""
 
 
 class Context:
-    """One config in the eyes of one release, at one world size, read for one consumer."""
+    """One config as one release interprets it, at one world size, for one consumer."""
 
     def __init__(self, source: Source, release: int) -> None:
         self.document = source.document
-        self.elastic = source.consumer == ELASTIC
-        """Whether `dsconfig elastic run` hands it over: without its block, with a batch of the plan."""
+        self.is_elastic = source.consumer == ELASTIC
+        """Whether `dsconfig elastic run` loads it: without the `elasticity` block, with the planned batch."""
         name, self.version = parted(source.consumer)
-        """The version of the consumer that is meant; None: the newest."""
-        self.consumer = "deepspeed" if self.elastic else name
+        """The version of the consumer; None: the newest."""
+        self.consumer = "deepspeed" if self.is_elastic else name
         self.world_size = source.world_size
-        self.known, self.remarks = source.known, dict[str, None]()
-        """The model and the hosts, as far as somebody named them; what rules remark on these, each once."""
+        self.facts, self.notes = source.facts, dict[str, None]()
+        """Facts about the run, and notes that rules make about missing ones, each once."""
         self.release = release
         self.target = source.target or Interval(release, release)
-        """From the first to the last release of the target, of which the one judged is part."""
-        self.alike = EVERY_RELEASE
-        """Releases that nothing asked so far tells from the one judged."""
-        self.most = MOST if self.target.first == self.target.last else MOST_OVER_ALL
-        self.cut = False
-        """Whether there is more to find than is listed."""
+        """The first to the last release of the target; contains the evaluated one."""
+        self.equivalent = EVERY_RELEASE
+        """Releases for which every question asked so far has the same answer."""
+        self.max_findings = MAX_FINDINGS if self.target.first == self.target.last else MAX_FINDINGS_OF_RANGE
+        self.is_truncated = False
+        """Whether there are more findings than are listed."""
         self.parser: Parser = self._parser()
-        self._holds, self._overwrite = source.holds, source.overwrite
-        self._open = [path[:-1] for path in source.unknown if path[-1] == "*"]
-        """Sections of a Python source that may have more keys than it shows."""
-        self.reading = self.alike  # releases that read the text with the same parser
+        self._root_kind, self._overwrite = source.root_kind, source.overwrite
+        # DeepSpeed switched from json to Hjson in 0.8.1, so that findings about the text differ there.
+        self.same_parser = self.equivalent
         data = source.document.value(self.parser)
+        # hjson reads an empty text as `{}`, but it is no config that a user wrote (rule `empty-document`).
         empty = any(problem.kind == "empty" for problem in source.document.problems)
-        self.is_job = source.holds in ("job", "script")
-        """Whether this is a launch file of which only the way to the config is of interest."""
-        self.is_launch = source.holds == "launch file"
+        self.is_job = source.root_kind in ("job", "script")
+        """Whether only the reference to the config is checked, as in a launch script."""
+        self.is_launch = source.root_kind == "launch file"
         self.is_config = isinstance(data, dict) and not empty and not self.is_job
         self.data: JsonObject = data if isinstance(data, dict) else {}
-        given = source.given
-        self.job = given and fill_in(
-            self.data, self.spec, self.world_size, given, self.known.parallelism.of("sequence")
+        given = source.arguments
+        self.filled = given and fill_from_arguments(
+            self.data, self.spec, self.world_size, given, self.facts.parallelism.of("sequence")
         )
-        """What the job fills, and what contradicts it."""
-        self.data = self.data if self.job is None else self.job.data
-        self.whole = self.data
-        """The config before it is handed over."""
-        if self.elastic:
+        """The config after the job's arguments resolve its "auto" values, and their mismatches."""
+        self.data = self.data if self.filled is None else self.filled.data
+        self.original_data = self.data
+        """The config before `dsconfig elastic run` removes what it handles itself."""
+        if self.is_elastic:
             self.data = {key: value for key, value in self.data.items() if key not in _HANDED_OVER}
         self._keys: dict[str, KeyView | None] = {}
         self._facts: dict[Callable[[Context], object], object] = {}
         self.walk = Walk(release, self.consumer, unfilled(source.consumer))
         self.walk.is_partial = bool(source.unknown)
-        self.walk.values = self.walk.section(ROOT, self._handed_over(), (), ())
-        self.walk.unknown += self._unknown_to_elastic()
+        self.walk.values = self.walk.section(ROOT, self._without_overwritten(), (), ())
+        self.walk.unknown += self._unknown_elasticity_keys()
 
-    def _handed_over(self) -> JsonObject:
-        """The config without what the consumer overwrites, whatever is written."""
+    def _without_overwritten(self) -> JsonObject:
+        """Return the config without the keys that the consumer overwrites in any case."""
         if not self.overwritten & self.data.keys():
             return self.data
         return {key: value for key, value in self.data.items() if key not in self.overwritten}
 
-    def _unknown_to_elastic(self) -> Iterator[UnknownKey]:
-        """The keys of an `elasticity` block that is handed over which no release reads."""
-        block = self.whole.get("elasticity")
-        if self.elastic and isinstance(block, dict):
-            seen = view("Elasticity", _number("0.19.7"))
-            known = seen.keys
-            for word, value in block.items():
-                if word not in known:
-                    yield UnknownKey(("elasticity", word), seen, value)
+    def _unknown_elasticity_keys(self) -> Iterator[UnknownKey]:
+        """Yield the unknown keys of an `elasticity` block that `dsconfig elastic run` reads."""
+        block = self.original_data.get("elasticity")
+        if self.is_elastic and isinstance(block, dict):
+            # The last DeepSpeed release with an elasticity schema: 0.19.8 removed `deepspeed/elasticity`.
+            section = view("Elasticity", _number("0.19.7"))
+            keys = section.keys
+            for key, value in block.items():
+                if key not in keys:
+                    yield UnknownKey(("elasticity", key), section, value)
 
     @property
     def overwritten(self) -> frozenset[str]:
-        """Keys at the top level that the consumer writes itself, whatever the file says."""
-        return _OVERWRITTEN if self.plugged else frozenset()
+        """Top-level keys that the consumer always overwrites."""
+        return _OVERWRITTEN if self.uses_plugin else frozenset()
 
     @property
-    def plugged(self) -> bool:
-        """Whether Accelerate's plugin takes the config over."""
+    def uses_plugin(self) -> bool:
+        """Whether Accelerate's `DeepSpeedPlugin` processes the config."""
         return self.consumer in HUGGING_FACE and does("plugin", self.consumer, self.version)
 
     @property
     def spec(self) -> str:
-        """The consumer with its version, where one is meant."""
+        """The consumer with its version, if one is set: `transformers==4.40.0`."""
         return f"{self.consumer}=={self.version}" if self.version else self.consumer
 
     def _parser(self) -> Parser:
-        """The consumer's; DeepSpeed reads files as Hjson since 0.8.1 and with json before."""
+        """Return the consumer's parser. DeepSpeed itself reads files as Hjson since 0.8.1, and as JSON before."""
         if self.document.format == "yaml":
             return "yaml"
         if self.consumer != "deepspeed":
             return "json"
         return "hjson" if self.since("0.8.1") else "json"
 
-    def once(self, find_out: Callable[[Context], Fact]) -> Fact:
-        """What `find_out` says of this context; it is asked once, for all rules that want to know."""
-        if find_out not in self._facts:
-            self._facts[find_out] = find_out(self)
-        return cast("Fact", self._facts[find_out])
+    def cached(self, compute: Callable[[Context], Computed]) -> Computed:
+        """Compute something once per context, and share the result between rules."""
+        if compute not in self._facts:
+            self._facts[compute] = compute(self)
+        return cast("Computed", self._facts[compute])
 
     @property
-    def root(self) -> Root:
-        """What there is to look at."""
+    def root(self) -> RootKind:
+        """The kind of the root."""
         if self.is_job:
-            return self._holds
+            return self._root_kind
         return "launch file" if self.is_launch else "config" if self.is_config else "text"
 
     @property
     def from_file(self) -> bool:
-        """DeepSpeed itself reads the file; else a dict is handed over, by a script or by the consumer."""
+        """Whether DeepSpeed itself opens the file; else a script or the consumer passes it a dict."""
         document = self.document
-        handed = document.is_data or document.within is not None or self.elastic
-        return self.consumer == "deepspeed" and document.format == "json" and not handed
+        is_dict = document.is_data or document.embedded_at is not None or self.is_elastic
+        return self.consumer == "deepspeed" and document.format == "json" and not is_dict
 
     # Releases
     # -------------------------------------------------------------------------------------------------
 
     @property
     def release_name(self) -> str:
-        """The release as people write it."""
+        """The release as users write it: `0.19.8`."""
         return name(self.release)
 
     def since(self, release: str) -> bool:
-        """Whether the release judged is this one or a later one."""
-        border = _number(release)
-        first, last = self.alike
-        if self.release >= border:
-            if border > first:
-                self.alike = Interval(border, last)
+        """Whether the evaluated release is this one or a later one."""
+        # Every comparison narrows `equivalent`: beyond the boundary the answer, and so the outcome, may
+        # differ.
+        boundary = _number(release)
+        first, last = self.equivalent
+        if self.release >= boundary:
+            if boundary > first:
+                self.equivalent = Interval(boundary, last)
             return True
-        if border <= last:
-            self.alike = Interval(first, border - 1)
+        if boundary <= last:
+            self.equivalent = Interval(first, boundary - 1)
         return False
 
     def before(self, release: str) -> bool:
-        """Whether the release judged is earlier than this one."""
+        """Whether the evaluated release is earlier than this one."""
         return not self.since(release)
 
     def between(self, first: str, last: str) -> bool:
-        """Whether the release judged lies in the interval, both ends included."""
+        """Whether the evaluated release lies in the interval, both ends included."""
         interval = Interval(_number(first), _number(last))
-        self.alike = self.alike.meet(interval.side(self.release))
+        self.equivalent = self.equivalent.meet(interval.side(self.release))
         return self.release in interval
 
     def depends_on(self, *releases: str) -> None:
-        """Say that what follows differs before and from each of these releases."""
+        """Declare that the following findings differ before and from each of these releases on."""
         for release in releases:
             self.since(release)
 
-    # What is written
-    # ------------------------------------------------------------------------------------------
+    # What the file says
 
-    def written(self, path: str) -> Json:
-        """The value as written, under any of the key's names; MISSING where there is none.
+    def raw(self, path: str) -> Json:
+        """Return the value in the file, under any alias of the key; MISSING if absent.
 
         Raises:
             SkipRule: only a run shows it.
         """
         value: Json = self.data
-        for part in self.place(path) if self.walk.spelled else split(path):
+        for part in self.written_path(path) if self.walk.aliases else split_path(path):
             if not isinstance(value, dict) or part not in value:
                 if self.walk.is_partial:
                     self._refuse_to_guess(path, value)
@@ -274,13 +274,13 @@ class Context:
                 raise SkipRule
 
     def has(self, path: str) -> bool:
-        """Whether the key is written, whatever its value.
+        """Whether the file contains the key, whatever its value.
 
         Raises:
             SkipRule: only a run shows it.
         """
         value: Json = self.data
-        for part in self.place(path) if self.walk.spelled else split(path):
+        for part in self.written_path(path) if self.walk.aliases else split_path(path):
             if not isinstance(value, dict) or part not in value:
                 if self.walk.is_partial:
                     self._refuse_to_guess(path, value)
@@ -288,81 +288,79 @@ class Context:
             value = value[part]
         return True
 
-    def place(self, path: str) -> KeyPath:
-        """The path as written: aliases in place of the canonical names."""
-        parts: KeyPath = split(path)
-        spelled = self.walk.spelled
-        for length in range(len(parts), 0, -1) if spelled else ():
-            if parts[:length] in spelled:
-                return (*spelled[parts[:length]], *parts[length:])
+    def written_path(self, path: str) -> KeyPath:
+        """Return the path as the file spells it: aliases instead of canonical names."""
+        parts: KeyPath = split_path(path)
+        aliases = self.walk.aliases
+        for length in range(len(parts), 0, -1) if aliases else ():
+            if parts[:length] in aliases:
+                return (*aliases[parts[:length]], *parts[length:])
         return parts
 
     @property
     def is_watched(self) -> bool:
-        """Whether programs of the repository were asked what they write into the config."""
+        """Whether programs of the repository were searched for code that changes the config."""
         return self._overwrite is not None
 
     def overwrite(self, path: str) -> Overwrite | None:
-        """What a program of the repository does to the key before DeepSpeed sees it; None: nothing known."""
-        found = None if self._overwrite is None else self._overwrite(path, self.data)
-        if found is not None:
-            told = f"{found.place} writes `{path}` before DeepSpeed starts, so that the file does not tell it"
-            self.remarks[told] = None
-        return found
+        """Return how a program of the repository changes the key before DeepSpeed reads it; None: not known to."""
+        change = None if self._overwrite is None else self._overwrite(path, self.data)
+        if change is not None:
+            note = f"{change.place} sets `{path}` before DeepSpeed starts, so its value in the file is not checked"
+            self.notes[note] = None
+        return change
 
-    # What the release makes of it
-    # -----------------------------------------------------------------------------
+    # How the release interprets it
 
     def value(self, path: str) -> Json:
-        """The value that the release ends up with: written and converted, else its default.
+        """Return the effective value in this release: the converted value of the file, else the default.
 
         Raises:
-            SkipRule: the value, or a section on the way, is refused, or filled by the consumer.
+            SkipRule: the value or a section on its path is rejected, or the consumer fills it.
         """
-        found: Json = self.walk.values
-        for part in split(path):
-            if found is UNREADABLE:
+        current: Json = self.walk.values
+        for part in split_path(path):
+            if current is UNREADABLE:
                 raise SkipRule
-            if not isinstance(found, dict) or part not in found:
+            if not isinstance(current, dict) or part not in current:
                 if self.walk.is_partial:
                     self._refuse_to_guess(path, found)
                 return self.default(path)
-            found = found[part]
-        if found is UNREADABLE:
+            current = current[part]
+        if current is UNREADABLE:
             raise SkipRule
-        return found
+        return current
 
-    def on(self, path: str) -> bool:
-        """The value's truth, as Python code behind DeepSpeed's look-ups sees it."""
+    def is_on(self, path: str) -> bool:
+        """Whether the effective value is true for Python, as in DeepSpeed's `if` tests."""
         return bool(self.value(path))
 
     def default(self, path: str) -> Json:
-        """What the release uses where the key is absent; None where it does not know the key."""
+        """Return the default of the release; None if the release does not know the key."""
         key = self.key(path)
         return key.default if key is not None else None
 
     def key(self, path: str) -> KeyView | None:
-        """The key as the release sees it, or None where the release does not read it."""
+        """Return the key as the release defines it; None if the release does not read it."""
         try:
             return self._keys[path]
         except KeyError:
-            found = self._keys[path] = self._find(path)
-            return found
+            key = self._keys[path] = self._find(path)
+            return key
 
     def _find(self, path: str) -> KeyView | None:
-        handed = self.elastic and path.startswith("elasticity")
-        found, alike = find(path, _number("0.19.7") if handed else self.release)
-        self.alike = self.alike.meet(alike)
-        return found
+        is_elastic = self.is_elastic and path.startswith("elasticity")
+        key, releases = find(path, _number("0.19.7") if is_elastic else self.release)
+        self.equivalent = self.equivalent.meet(releases)
+        return key
 
     def section(self, path: str) -> SectionView | None:
-        """The section at the path as the release sees it."""
+        """Return the section at the path as the release defines it."""
         key = self.key(path)
         inner = child_section(key.type) if key else None
         return self.walk.view(inner) if inner else None
 
-    # Saying it
-    # ------------------------------------------------------------------------------------------------
+    # Building findings
 
     def at(
         self,
@@ -375,7 +373,7 @@ class Context:
         related: Iterable[tuple[str, str | KeyPath]] = (),
         fix: Fix | None = None,
     ) -> Finding:
-        """A finding at a path; a key that is absent is shown at its nearest existing parent."""
+        """Build a finding at a path. A key that is absent is shown at its nearest existing parent."""
         return Finding(
             message,
             self._path(path),
@@ -386,7 +384,7 @@ class Context:
             fix,
         )
 
-    def spot(
+    def at_problem(
         self,
         problem: Problem,
         message: str,
@@ -394,14 +392,16 @@ class Context:
         help: str | None = None,
         effect: EffectName | None = None,
         fix: Fix | None = None,
-        places: Iterable[tuple[str, Span]] = (),
+        related_spans: Iterable[tuple[str, Span]] = (),
     ) -> Finding:
-        """A finding at the place of an oddity of the text."""
-        kind, elsewhere = Effect(effect) if effect else None, tuple(places)
-        return Finding(message, problem.path, help, kind, fix=fix, span=problem.span, places=elsewhere)
+        """Build a finding at the location of a problem in the text."""
+        parsed_effect, others = Effect(effect) if effect else None, tuple(related_spans)
+        return Finding(
+            message, problem.path, help, parsed_effect, fix=fix, span=problem.span, related_spans=others
+        )
 
     def _path(self, path: str | KeyPath) -> KeyPath:
-        return self.place(path) if isinstance(path, str) and path else tuple(path)
+        return self.written_path(path) if isinstance(path, str) and path else tuple(path)
 
 
 @cache
@@ -409,67 +409,67 @@ def _number(release: str) -> int:
     return number(release)
 
 
-# A config as a job fills it: each "auto" whose training argument is known has become a value.
+# A config as its job resolves it: each "auto" with a known training argument is replaced.
 
 
-class Job(NamedTuple):
-    """The config as it is filled, the record of that, and what the consumer will raise for."""
+class FilledConfig(NamedTuple):
+    """The resolved config, a record of the changes, and the errors that the consumer will raise."""
 
     data: JsonObject
     filled: tuple[Filled, ...]
     mismatches: tuple[Mismatch, ...]
-    refused: tuple[Message, ...]
-    added: frozenset[str] = frozenset()
-    """Keys of the root that its program puts in."""
+    rejected: tuple[Message, ...]
+    added_keys: frozenset[str] = frozenset()
+    """Top-level keys that the program of the job adds."""
     has_flags: bool = False
-    """Whether the arguments are flags of a command, and not keys of the launch file."""
-    spelled: Mapping[str, str] = MappingProxyType({})
-    """Arguments that the launch file calls otherwise: the Trainer's name first, its own second."""
+    """Whether the arguments are command-line flags rather than keys of a launch file."""
+    argument_names: Mapping[str, str] = MappingProxyType({})
+    """Arguments that the launch file names differently: the Trainer's name to its own."""
     precisions: frozenset[str] = frozenset()
     """Which of the switches `fp16` and `bf16` the launch file sets."""
 
 
-def fill_in(
+def fill_from_arguments(
     data: JsonObject, consumer_name: str, world_size: int | None, given: Given, shared: int = 1
-) -> Job | None:
-    """Fill a config from the arguments of its job; None where nothing is filled, or they cannot be read.
+) -> FilledConfig | None:
+    """Resolve a config from the arguments of its job; None if nothing is resolved or an argument is unusable.
 
-    `shared`: how many ranks share each sequence.
+    `shared`: the number of ranks that share each sequence.
     """
     from dsconfig.consumers.autofill import Assumed, fill
     from dsconfig.consumers.consumer import consumer_of
 
     consumer = consumer_of(consumer_name)
     if given.sets or given.writes:
-        data = copied(data)
+        data = copy_json(data)
     added = given.complete(data)
     if not consumer.fills:
-        return Job(data, (), (), (), added) if added or given.writes else None
-    known = given.on(world_size)
+        return FilledConfig(data, (), (), (), added) if added or given.writes else None
+    arguments_now = given.on(world_size)
     try:
-        assumed, arguments = Assumed(known.unknown), known.arguments
-        filling = fill(copied(data), consumer, world_size, arguments, None, sp=shared, assumed=assumed)
-    except (ValueError, TypeError, AttributeError, OverflowError):  # other rules say what is wrong with it
+        assumed, values = Assumed(arguments_now.unknown), arguments_now.arguments
+        filling = fill(copy_json(data), consumer, world_size, values, None, sp=shared, assumed=assumed)
+    except (ValueError, TypeError, AttributeError, OverflowError):  # rules on the argument itself report it
         return None
-    # What the plugin puts in for lack of an argument stays "auto": it is a finding of its own.
+    # Values that Accelerate's plugin sets without an argument stay "auto" here: a rule reports them.
     constant = {entry.key for entry in consumer.fills if entry.stage == "plugin"}
     filled = [each for each in filling.filled if each.key not in constant and at(data, each.key) == "auto"]
-    made = copied(data)
+    resolved = copy_json(data)
     for each in filled:
         *sections, last = each.key.split(".")
-        here = made
+        parent = resolved
         for section in sections:
-            here = here[section]
-        here[last] = each.value
+            parent = parent[section]
+        parent[last] = each.value
     refused = tuple(
         each for each in filling.messages if each.kind == "refused" and (each.key or "").endswith(".enabled")
     )
-    return Job(
-        made,
+    return FilledConfig(
+        resolved,
         tuple(filled),
         tuple(filling.mismatches),
         refused,
         has_flags=given.has_flags,
-        spelled=given.spelled,
-        precisions=frozenset(name for name in ("fp16", "bf16") if known.arguments.get(name) is True),
+        argument_names=given.spelled,
+        precisions=frozenset(name for name in ("fp16", "bf16") if arguments_now.arguments.get(name) is True),
     )

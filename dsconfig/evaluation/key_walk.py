@@ -1,103 +1,105 @@
-"""Walk over a config beside the key table of one release, and the events that rules put into words."""
+"""Walk over a config with the key table of one release; it records events that rules turn into messages."""
 
 from __future__ import annotations
 
 from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple, Spec
 from dsconfig.core.releases import EVERY_RELEASE, Interval
 from dsconfig.document.tree import UNKNOWN
-from dsconfig.evaluation.coercion import Coerced, Refused, read
+from dsconfig.evaluation.coercion import Coerced, Rejected, read
 from dsconfig.model.keyinfo import KeyView, SectionView, child_section, type_named, view
 
-# Walks a config beside the key table of one release, and notes what becomes of each key and value.
-#
-# The walk judges nothing. It notes what is unknown, refused, coerced, "auto" or out of date, for the rules
-# to put into words, and the values that DeepSpeed ends up with.
+# The walk judges nothing. It records unknown, rejected, converted, deprecated and "auto" values, and the
+# effective value of every key. Rules put the events into words.
 
 
 class Unreadable:
-    """Stands for a value that the release refuses, or that a consumer fills: no rule may reason with it."""
+    """Stands for a value that the release rejects or the consumer fills in; no rule may reason with it."""
 
 
 UNREADABLE = Unreadable()
 
 
 class Walk:
-    """What one walk found."""
+    """The events and values of one walk."""
 
     def __init__(self, release: int, consumer: str, unfilled: frozenset[str] = frozenset()) -> None:
         self.release, self.consumer = release, consumer
         self.unfilled = unfilled
-        """Keys that the consumer's version does not fill yet."""
-        self.alike: Interval = EVERY_RELEASE
-        """Releases for which the walk finds the same."""
+        """Keys that this version of the consumer does not fill yet."""
+        self.equivalent: Interval = EVERY_RELEASE
+        """Releases for which the walk has the same outcome."""
         self.unknown: list[UnknownKey] = []
-        self.refused: list[Refusal] = []
+        self.rejected: list[Rejection] = []
         self.coerced: list[Coercion] = []
-        self.autos: list[KnownKey] = []
-        """Values "auto" that nobody fills."""
-        self.doubles: list[KnownKey] = []
-        """Aliases of a key that is written under another name too."""
+        self.unresolved_autos: list[KnownKey] = []
+        """Unresolved "auto" values."""
+        self.duplicate_aliases: list[KnownKey] = []
+        """Aliases of a key that the file also contains under another name."""
         self.deprecated: list[KnownKey] = []
-        self.unread: list[KnownKey] = []
-        """Keys that are taken, and never looked at."""
+        self.unused: list[KnownKey] = []
+        """Keys that DeepSpeed accepts and never uses."""
         self.values: JsonObject = {}
-        """What the release ends up with, nested by canonical names."""
-        self.spelled: dict[KeyPath, KeyPath] = {}
-        """The paths as written of keys under an alias, by their canonical paths."""
+        """Effective values, nested by canonical names."""
+        self.aliases: dict[KeyPath, KeyPath] = {}
+        """Paths of keys under an alias, by their canonical paths."""
         self.is_partial = False
         """Whether some values are only known at run time."""
 
     def view(self, name: str) -> SectionView:
-        """The section as the release sees it; narrows the releases for which the walk's outcome holds."""
-        seen = view(name, self.release)
-        self.alike = self.alike.meet(seen.releases)
-        return seen
+        """Return the section of this release, and narrow the releases that share the outcome."""
+        section = view(name, self.release)
+        self.equivalent = self.equivalent.meet(section.releases)
+        return section
 
     def section(self, name: str, data: JsonObject, path: KeyPath, canonical: KeyPath) -> JsonObject:
-        """Walk one object; returns its values by canonical names."""
-        seen = self.view(name)
-        loose = seen._replace(unknown="ignored") if seen.drops_auto else seen
-        if data.get(_STRICT):
-            seen = seen._replace(drops_auto=False)
+        """Walk one object; return its values by canonical names."""
+        section = self.view(name)
+        # `strict` is an argument of the constructor, so pydantic never sees it as an unknown key.
+        lenient = section._replace(unknown="ignored") if section.drops_auto else section
+        if data.get(_STRICT_ARGUMENT):
+            section = section._replace(drops_auto=False)
         if name in _TYPED:
-            seen = self._typed(seen, data)
+            section = self._with_params(section, data)
         values: JsonObject = {}
+        # `target` is the canonical path of a key, `source` its path in the file, which may use an alias.
         for word, value in data.items():
-            key = seen.keys.get(word)
+            key = section.keys.get(word)
             if key is None:
-                self.unknown.append(UnknownKey((*path, word), loose if word == _STRICT else seen, value))
+                self.unknown.append(
+                    UnknownKey((*path, word), lenient if word == _STRICT_ARGUMENT else section, value)
+                )
                 continue
-            if seen.dialect == "hand" and _hidden(seen, key, data):
+            if section.dialect == "hand" and _is_hidden(section, key, data):
                 continue
-            here = (*canonical, key.info.name)
-            written = (*path, word)
-            found = self._value(KnownKey(written, seen, key, value), here)
-            if found is _ABSENT:
+            target = (*canonical, key.info.name)
+            source = (*path, word)
+            effective = self._value(KnownKey(source, section, key, value), target)
+            if effective is _ABSENT:
                 continue
             if key.info.name in values:
-                alias = written if written != here else self.spelled.get(here, written)
-                self.doubles.append(KnownKey(alias, seen, key, value))
-            if written != here:
-                self.spelled[here] = written
-            values[key.info.name] = found
+                alias = source if source != target else self.aliases.get(target, source)
+                self.duplicate_aliases.append(KnownKey(alias, section, key, value))
+            if source != target:
+                self.aliases[target] = source
+            values[key.info.name] = effective
         return values
 
-    def _typed(self, seen: SectionView, data: JsonObject) -> SectionView:
-        """The section with the params of its type, where the release knows that type."""
-        kind = type_named(seen.name, data.get("type"))
-        if kind is None:
-            return seen
-        self.alike = self.alike.meet(kind.releases.side(self.release))
-        if self.release not in kind.releases or kind.params is None:
-            return seen
-        key = seen.keys["params"]._replace(type=("section", kind.params))
-        return seen._replace(keys={**seen.keys, "params": key})
+    def _with_params(self, section: SectionView, data: JsonObject) -> SectionView:
+        """Return the optimizer or scheduler section with the `params` of its type, if the release knows the type."""
+        section_type = type_named(section.name, data.get("type"))
+        if section_type is None:
+            return section
+        self.equivalent = self.equivalent.meet(section_type.releases.side(self.release))
+        if self.release not in section_type.releases or section_type.params is None:
+            return section
+        key = section.keys["params"]._replace(type=("section", section_type.params))
+        return section._replace(keys={**section.keys, "params": key})
 
     def _value(self, entry: KnownKey, canonical: KeyPath) -> Json:
-        _, seen, key, value = entry
+        _, section, key, value = entry
         info = key.info
         if "unread" in info.flags:
-            self.unread.append(entry)
+            self.unused.append(entry)
         elif info.deprecated <= self.release:
             self.deprecated.append(entry)
         if self.is_partial and _holds_unknown(value):
@@ -105,62 +107,66 @@ class Walk:
         if value == "auto" and isinstance(value, str):
             if self.consumer in info.fills and ".".join(map(str, canonical)) not in self.unfilled:
                 return UNREADABLE
-            if "auto_is_value" not in info.flags and (seen.drops_auto or not _takes_auto(key.type)):
-                self.autos.append(entry)
-                if seen.drops_auto:
+            if "auto_is_value" not in info.flags and (section.drops_auto or not _takes_auto(key.type)):
+                self.unresolved_autos.append(entry)
+                if section.drops_auto:
                     return _ABSENT
         return self._read(entry, canonical)
 
     def _read(self, entry: KnownKey, canonical: KeyPath) -> Json:
-        path, seen, key, value = entry
-        inner = child_section(key.type)
-        if inner is not None and isinstance(value, dict):
-            return self.section(inner, value, path, canonical)
-        if inner is not None and seen.dialect == "hand":
-            return self._misshapen(entry, inner, canonical)
-        if inner is not None and shapes_of(value) & key.takes:
+        path, section, key, value = entry
+        child = child_section(key.type)
+        if child is not None and isinstance(value, dict):
+            return self.section(child, value, path, canonical)
+        if child is not None and section.dialect == "hand":
+            return self._read_non_object(entry, child, canonical)
+        if child is not None and shapes_of(value) & key.takes:
             return value
-        verdict = read(key.type, value, seen.dialect)
-        if isinstance(verdict, Refused):
-            self.refused.append(Refusal(*entry, verdict))
-            return value if seen.dialect == "hand" else UNREADABLE
+        verdict = read(key.type, value, section.dialect)
+        if isinstance(verdict, Rejected):
+            self.rejected.append(Rejection(*entry, verdict))
+            return value if section.dialect == "hand" else UNREADABLE
         if isinstance(verdict, Coerced):
             self.coerced.append(Coercion(*entry, verdict))
-            if inner is not None and isinstance(verdict.value, dict):
-                # A list of pairs, where the dialect makes an object of it.
-                return self.section(inner, verdict.value, path, canonical)
-            # By hand nothing is converted: what is written is what the code goes on with.
-            value = value if seen.dialect == "hand" else verdict.value
-        return self._within(key.type, value, path, canonical)
+            if child is not None and isinstance(verdict.value, dict):
+                # pydantic 1 calls `dict(value)` in `BaseModel.validate`: a list of pairs becomes a section.
+                return self.section(child, verdict.value, path, canonical)
+            # `get_scalar_param` (runtime/config_utils.py) converts nothing: the code uses the value as it is.
+            value = value if section.dialect == "hand" else verdict.value
+        return self._nested(key.type, value, path, canonical)
 
-    def _misshapen(self, entry: KnownKey, inner: str, canonical: KeyPath) -> Json:
-        """A section that is not an object, where DeepSpeed opens it by hand."""
+    def _read_non_object(self, entry: KnownKey, child: str, canonical: KeyPath) -> Json:
+        """Read a section that is no object, in code that opens it without validation."""
         path, _, key, value = entry
         if shapes_of(value) & key.takes:
-            made = as_mapping(value) if "mapping" in key.takes else None
-            return value if made is None else self.section(inner, made, path, canonical)
-        verdict = Refused("null" if value is None else "type", key.type, value)
-        self.refused.append(Refusal(*entry, verdict))
+            as_object = as_mapping(value) if "mapping" in key.takes else None
+            return value if as_object is None else self.section(child, as_object, path, canonical)
+        verdict = Rejected("null" if value is None else "type", key.type, value)
+        self.rejected.append(Rejection(*entry, verdict))
         return UNREADABLE
 
-    def _within(self, spec: Spec, value: Json, path: KeyPath, canonical: KeyPath) -> Json:
-        """Sections inside lists and maps."""
+    def _nested(self, spec: Spec, value: Json, path: KeyPath, canonical: KeyPath) -> Json:
+        """Walk the sections inside lists and maps."""
         if spec[0] == "union":
             spec = next((arm for arm in spec[1:] if arm[0] in ("list", "map")), spec)
         if spec[0] == "map" and isinstance(value, dict):
-            inner = child_section(spec[1])
-            return {k: self._member(spec[1], inner, v, (*path, k), (*canonical, k)) for k, v in value.items()}
+            child = child_section(spec[1])
+            return {
+                k: self._element(spec[1], child, v, (*path, k), (*canonical, k)) for k, v in value.items()
+            }
         if spec[0] == "list" and isinstance(value, list):
-            inner = child_section(spec[1])
-            if inner is None:
+            child = child_section(spec[1])
+            if child is None:
                 return value
-            return [self._member(spec[1], inner, v, (*path, i), (*canonical, i)) for i, v in enumerate(value)]
+            return [
+                self._element(spec[1], child, v, (*path, i), (*canonical, i)) for i, v in enumerate(value)
+            ]
         return value
 
-    def _member(self, spec: Spec, inner: str | None, value: Json, path: KeyPath, canonical: KeyPath) -> Json:
-        if inner is not None and isinstance(value, dict):
-            return self.section(inner, value, path, canonical)
-        return self._within(spec, value, path, canonical)
+    def _element(self, spec: Spec, child: str | None, value: Json, path: KeyPath, canonical: KeyPath) -> Json:
+        if child is not None and isinstance(value, dict):
+            return self.section(child, value, path, canonical)
+        return self._nested(spec, value, path, canonical)
 
 
 def _holds_unknown(value: Json) -> bool:
@@ -170,32 +176,29 @@ def _holds_unknown(value: Json) -> bool:
 
 _ABSENT = object()
 _TYPED = frozenset({"Optimizer", "Scheduler"})
-_STRICT = "strict"
-"""An argument of the constructor of DeepSpeed's pydantic sections, which a config can set: true keeps every
-"auto" (runtime/config_utils.py, `DeepSpeedConfigModel.__init__`).
+_STRICT_ARGUMENT = "strict"
+"""A constructor argument of DeepSpeed's pydantic models that a config can set; true keeps every "auto"
+(runtime/config_utils.py, `DeepSpeedConfigModel.__init__`).
 """
 
 
-def _hidden(seen: SectionView, key: KeyView, data: JsonObject) -> bool:
-    """Whether the key is not looked at, because another one is written beside it."""
-    other = key.info.hidden_by
-    if other is None or other not in data or other not in seen.keys:
+def _is_hidden(section: SectionView, key: KeyView, data: JsonObject) -> bool:
+    """Whether DeepSpeed ignores the key because the file contains the key that replaces it."""
+    replacement = key.info.hidden_by
+    if replacement is None or replacement not in data or replacement not in section.keys:
         return False
-    return not (data[other] is None and "null" in seen.keys[other].takes)
+    return not (data[replacement] is None and "null" in section.keys[replacement].takes)
 
 
 def _takes_auto(spec: Spec) -> bool:
-    """Whether "auto" is one of the values of the type, or any text is."""
+    """Whether "auto" is a valid value of the type: one of its members, or any string."""
     if spec[0] == "union":
         return any(_takes_auto(arm) for arm in spec[1:])
     return spec[0] in ("any", "str", "path") or (spec[0] == "enum" and "auto" in spec[1:])
 
 
-# What the walk notes of a key, for the rules to put into words.
-
-
 class UnknownKey(NamedTuple):
-    """A key that the section does not know."""
+    """A key that the section does not define."""
 
     path: KeyPath
     section: SectionView
@@ -203,7 +206,7 @@ class UnknownKey(NamedTuple):
 
 
 class KnownKey(NamedTuple):
-    """A key that the section knows."""
+    """A key that the section defines."""
 
     path: KeyPath
     section: SectionView
@@ -211,23 +214,23 @@ class KnownKey(NamedTuple):
     value: Json
 
 
-class Refusal(NamedTuple):
-    """A value that the release does not take."""
+class Rejection(NamedTuple):
+    """A value that the release rejects."""
 
     path: KeyPath
     section: SectionView
     key: KeyView
     value: Json
-    verdict: Refused
+    verdict: Rejected
 
     @property
-    def place(self) -> KeyPath:
-        """The path of the very part that is refused: the value, or something in it."""
+    def rejected_path(self) -> KeyPath:
+        """The path of the rejected part: the value itself, or an element inside."""
         return (*self.path, *self.verdict.at)
 
 
 class Coercion(NamedTuple):
-    """A value that the release takes as another one."""
+    """A value that the release converts to another one."""
 
     path: KeyPath
     section: SectionView
@@ -237,22 +240,22 @@ class Coercion(NamedTuple):
 
     @property
     def changes_value(self) -> bool:
-        """Whether the release goes on with another value: 4.0 for 4 is the same number in another type."""
-        written, value = self.value, self.verdict.value
-        numbers = isinstance(written, int | float) and isinstance(value, int | float)
-        alike = numbers and isinstance(written, bool) == isinstance(value, bool) and written == value
-        return not alike
+        """Whether the effective value differs: 4.0 for 4 is the same number in another type."""
+        original, value = self.value, self.verdict.value
+        numbers = isinstance(original, int | float) and isinstance(value, int | float)
+        is_equal = numbers and isinstance(original, bool) == isinstance(value, bool) and original == value
+        return not is_equal
 
 
-# Shapes of values: what stands where a section belongs and is no object, and a copy that never raises.
+# Shapes: what a value can stand for where a section is expected and no object is written.
 
-_OF_JSON = (type(None), bool, int, float, str, list, tuple, dict)
+_JSON_TYPES = (type(None), bool, int, float, str, list, tuple, dict)
 
 
 def shapes_of(value: Json) -> frozenset[str]:
-    """The names (`dsconfig.model.key.Shape`) under which a value may be taken for a section."""
+    """Return the shapes of a value (`dsconfig.model.key.Shape`) by which DeepSpeed may accept it as a section."""
     shapes = {_shape(value)}
-    if isinstance(value, _OF_JSON) and not value:  # of an array of numpy the truth value raises
+    if isinstance(value, _JSON_TYPES) and not value:  # numpy raises for the truth value of an array
         shapes.add("falsy")
     if isinstance(value, list | str) and value in ([], "auto"):
         shapes.add("auto" if value else "[]")
@@ -268,7 +271,7 @@ def _shape(value: Json) -> str:
 
 
 def as_mapping(value: Json) -> dict[Json, Json] | None:
-    """What Python's `dict()` makes of a list or a string, as pydantic 1 calls it; None where it refuses."""
+    """Return what `dict(value)` makes of a list or string, as pydantic 1 calls it; None where it raises."""
     if not isinstance(value, list | str):
         return None
     try:

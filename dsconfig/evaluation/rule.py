@@ -1,4 +1,4 @@
-"""`@rule` on a generator function: the only way to declare a rule."""
+"""The `@rule` decorator on a generator function: the only way to declare a rule."""
 
 from __future__ import annotations
 
@@ -15,26 +15,23 @@ if TYPE_CHECKING:
     from dsconfig.evaluation.context import Context, Finding
 
 
-# The one place to declare a rule: `@rule` on a generator function.
-#
-# Code, name (the function's), effect, releases and the docstring, which is the rule's page, are all said
-# once, there. `make generate` writes what is to be known of a rule before it runs into
-# `dsconfig/rules/_index.py`, so that a check imports only the modules whose rules may find something; all
-# else is read where it is declared.
+# Code, name (the function's), effect, releases and the docstring (the rule's page) are declared once, at the
+# function. `make generate` writes the metadata into `dsconfig/rules/_index.py`, so that a check imports only
+# the modules of rules that may find something. Everything else is read from the declaration.
 
 Subject: TypeAlias = Literal["config", "text", "template", "launch file", "job"]
-"""What a rule looks at.
+"""The part of a document that a rule examines.
 
-A rule of the `text` runs also where there is no config to look at; so does the one of a `template`'s
-placeholders, and where it finds some, all else follows from them. The `launch file` is what
-`accelerate launch` reads, which is not a config; the `job` that of any other program, or a script.
+A rule on `text` also runs without a parsed config. So does a rule on the placeholders of a `template`; where
+one finds some, other findings are dropped as their consequences. A `launch file` is the file that
+`accelerate launch` reads, a `job` the launch file of any other program, or a script.
 """
 if TYPE_CHECKING:
     Check = Callable[["Context"], Iterator[Finding]]
 
 
 class Declaration(NamedTuple):
-    """What `@rule` says."""
+    """The arguments of `@rule` and the function."""
 
     code: str
     name: str
@@ -54,14 +51,14 @@ class Declaration(NamedTuple):
 
 
 _DOCSTRINGS_DROPPED = sys.flags.optimize >= 2
-"""Whether Python runs with `-OO` or `PYTHONOPTIMIZE=2`."""
+"""Whether Python runs with `-OO` or `PYTHONOPTIMIZE=2`, which drops docstrings."""
 
 DECLARED: dict[str, Declaration] = {}
-"""By code, the rules of the modules that are imported so far."""
+"""The rules of the modules imported so far, by code."""
 
 
 class Rule(NamedTuple):
-    """A rule: its names, the effect that its findings usually have, and where its generator stands."""
+    """A rule's metadata, and the module of its generator function."""
 
     code: str
     name: str
@@ -69,29 +66,29 @@ class Rule(NamedTuple):
     since: str | None
     until: str | None
     general: bool
-    """Speaks of a value's type alone, and gives way to a rule that knows more of the same value."""
+    """Whether the rule looks at a value's type alone, and gives way to more specific rules."""
     reads: Subject
     module: str
-    asks: tuple[str, ...] | None
-    """What it asks for first: where none of it is there, it finds nothing. None: that is not known."""
+    triggers: tuple[str, ...] | None
+    """Triggers: without any of these the rule finds nothing. None: unknown, the rule always runs."""
     releases: Interval
-    """From `since` to `until`."""
+    """The releases from `since` to `until`."""
 
     @property
     def declared(self) -> Declaration:
-        """What its module says, which is imported for it."""
+        """The declaration; imports the rule's module."""
         if self.code not in DECLARED:
             import_module(self.module)
         return DECLARED[self.code]
 
     @property
     def check(self) -> Check:
-        """The generator that finds."""
+        """The generator function."""
         return self.declared.check
 
     @property
     def doc(self) -> str:
-        """The page."""
+        """The rule's page."""
         return self.declared.doc
 
     @property
@@ -101,24 +98,24 @@ class Rule(NamedTuple):
 
     @property
     def source(self) -> str:
-        """The DeepSpeed file and symbol on which it rests."""
+        """The DeepSpeed file and symbol that the rule is based on."""
         return self.declared.source
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
-        """What of it a JSON schema can say."""
+        """The part of the rule that a JSON schema can express."""
         return self.declared.conditions
 
 
 RULES: dict[str, Rule] = {}
-"""Every rule by its code."""
+"""All rules, by code."""
 
 Entry: TypeAlias = "tuple[str, str, str, str | None, str | None, bool, Subject, str, tuple[str, ...] | None]"
-"""A rule in the index: the fields of `Rule` up to `asks`."""
+"""A rule in the index: the fields of `Rule` up to `triggers`."""
 
 
-def know(index: tuple[Entry, ...]) -> None:
-    """Make `RULES` what an index says."""
+def register_index(index: tuple[Entry, ...]) -> None:
+    """Fill `RULES` from an index."""
     RULES.clear()
     for code, name, effect, since, until, general, reads, module, asks in index:
         releases = Interval(
@@ -131,8 +128,9 @@ def know(index: tuple[Entry, ...]) -> None:
 class rule(NamedTuple):  # noqa: N801  used as a decorator
     """Declare a rule that applies to the releases `since` … `until`.
 
-    `effect` is the usual one; a finding may carry another where the release makes it so. `source` is the
-    DeepSpeed file and symbol on which the rule rests.
+    `effect` is the usual one; a finding may override it. `source` is the DeepSpeed file and symbol that the
+    rule
+    is based on.
 
     Raises:
         ValueError: the code is taken, or the function has no docstring.
@@ -148,7 +146,7 @@ class rule(NamedTuple):  # noqa: N801  used as a decorator
     conditions: tuple[Condition, ...] = ()
 
     def __call__(self, check: Check) -> Check:
-        """Declare the generator."""
+        """Register the generator function."""
         code, effect, since, until, source, general, reads, conditions = self
         if code in DECLARED or not (check.__doc__ or _DOCSTRINGS_DROPPED):
             raise ValueError(f"{code}: a rule needs a code of its own and a docstring")
@@ -159,53 +157,53 @@ class rule(NamedTuple):  # noqa: N801  used as a decorator
         return check
 
 
-# What a rule demands of a section, so far as a JSON schema can say it where an editor underlines the key.
+# Conditions: the part of a rule that a JSON schema can express, so that editors underline the key.
 #
-# A rule states it beside its code, and its dates hold for it too. Keys are dotted paths from the section.
-# Only tests of sibling keys, or of a key right inside one, make sense: a schema can say more, but then its
-# message lands on the whole object. The rest is `check`'s.
+# A rule states them beside its code, and its releases apply to them too. Keys are dotted paths from the
+# section. Only tests of sibling keys, or of a key directly inside one, are useful: a schema can express more,
+# but then an editor shows its message on the whole object. `check` covers the rest.
 
 
 class Written(NamedTuple):
-    """The key is there, and not "auto", which may be dropped."""
+    """The key is present and not "auto", which some sections drop."""
 
     key: str
 
 
 class Is(NamedTuple):
-    """The key is there with one of these values."""
+    """The key is present with one of these values."""
 
     key: str
     values: tuple[bool | int | str, ...]
 
 
 class Counts(NamedTuple):
-    """The key has one of these values, of which its default is one: it may be left out."""
+    """The effective value is one of these, one of which is the default: the key may be absent."""
 
     key: str
     values: tuple[bool | int | str, ...]
 
 
 class Less(NamedTuple):
-    """The key is there with a number below the bound."""
+    """The key is present with a number below the bound."""
 
     key: str
     bound: float
 
 
 class NotEmpty(NamedTuple):
-    """The section holds something."""
+    """The section is not empty."""
 
 
 class Absent(NamedTuple):
-    """The key must not be there; the message says why."""
+    """The key must be absent; the message says why."""
 
     key: str
     message: str
 
 
 class Needed(NamedTuple):
-    """The key must be there."""
+    """The key must be present."""
 
     key: str
 
@@ -215,23 +213,17 @@ Demand: TypeAlias = "Absent | Needed"
 
 
 class Condition(NamedTuple):
-    """In the section of this name: when all tests hold, so must the demand."""
+    """In the named section: if all tests hold, the demand must hold too."""
 
     section: str
     when: tuple[Test, ...]
     then: Demand
     consumers: tuple[str, ...] = ()
-    """Who must be reading; empty for all."""
-
-
-# The docstring of a function or class, also where Python has dropped it (`python -OO`).
+    """The consumers it applies to; empty for all."""
 
 
 def docstring(documented: object) -> str:
-    """The docstring with its indentation; read from the source where the interpreter keeps none.
-
-    It is empty where there is neither.
-    """
+    """Return the docstring with its indentation, read from the source under `python -OO`; empty without one."""
     text = getattr(documented, "__doc__", None)
     return text if isinstance(text, str) else _from_source(documented)
 

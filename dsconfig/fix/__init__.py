@@ -1,1 +1,1 @@
-"""Fixes, carried out until none is left, and the way from one release to another."""
+"""Fix diagnostics until none is fixable, and migrate configs between releases."""

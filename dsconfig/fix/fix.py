@@ -1,4 +1,4 @@
-"""`fix`: check, apply the fixes that do not overlap, and repeat until none is left."""
+"""`fix`: check, apply the fixes that do not overlap, and repeat until no fix is left."""
 
 from __future__ import annotations
 
@@ -7,15 +7,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from dsconfig.check.build_job import MappingSource, ModelSource, asked, build_job, known_of, stated_job
+from dsconfig.check.build_job import (
+    MappingSource,
+    ModelSource,
+    build_job,
+    job_from_arguments,
+    job_without_repository,
+    model_and_hosts,
+)
 from dsconfig.check.check import check, check_document
 from dsconfig.check.report import Report
 from dsconfig.core.diagnostic import SEVERITIES, Diagnostic, dotted
 from dsconfig.core.releases import Target
 from dsconfig.document import KINDS, Document, Format, read_text
-from dsconfig.document.edit import again
+from dsconfig.document.edit import reparse
 from dsconfig.document.json_format import pretty_config
-from dsconfig.fix.verify import Taken, affordable, is_safe, is_textual, together, trial
+from dsconfig.fix.verify import PlacedFix, combine_fixes, is_safe, is_textual, trial, trial_budget
 from dsconfig.launch.config_source import ConfigSource, is_text, read
 from dsconfig.launch.located_config import editable, locate, value_at
 
@@ -24,47 +31,47 @@ if TYPE_CHECKING:
     from dsconfig.launch.located_config import Embedding
 
 
-# `fix`: check → make the fixes that do not overlap → check again, until nothing is left to fix.
-
-MOST_PASSES = 10
-_OF_DATA = ("<dict>", "<config>")
-"""Names of documents that were dicts or a `Config`."""
-_LEAST_TRIALS = 4
-"""Texts that are tried in all passes, however long they are."""
+# A fix can enable another one: a renamed key is then checked under its new name. The limit ends fixes that
+# keep changing each other's result.
+MAX_PASSES = 10
+_DATA_NAMES = ("<dict>", "<config>")
+"""Names of documents that were created from a dict or a `Config`."""
+_MIN_TRIALS = 4
+"""Minimal number of trials over all passes, however long the text is."""
 
 
 @dataclass(frozen=True, slots=True)
-class Fixed:
-    """A text, the findings that were fixed in it, and the report of what is left."""
+class FixedText:
+    """A fixed text, the diagnostics that were fixed, and the report of what is left."""
 
     text: str
     applied: tuple[Diagnostic, ...]
     report: Report
-    cut: bool = False
-    """Whether it ended before everything was tried: of a long text there may be more to fix."""
+    is_partial: bool = False
+    """Whether the trial budget ended first, so that a long text may still have fixable diagnostics."""
 
 
 @dataclass(frozen=True, slots=True)
 class FixResult:
-    """The text of a config after fixing, and what was done to it."""
+    """The fixed text of a config, and what was changed."""
 
     text: str
     source: Literal["file", "text", "data"]
-    """What was fixed: a file, which is left as it is on disk, a text, or a dict or `Config`."""
+    """The kind of source: a file (unchanged on disk), a text, or a dict or `Config`."""
     name: str
-    """The path of the file; else a name in angle brackets."""
+    """The path of the file, or a name in angle brackets."""
     applied: tuple[Diagnostic, ...]
-    """The findings that were fixed."""
+    """The fixed diagnostics."""
     report: Report
-    """What `check` says of the new text."""
+    """The report on the new text."""
 
     @property
     def remaining(self) -> tuple[Diagnostic, ...]:
-        """The findings that are left."""
+        """The diagnostics that are left."""
         return self.report.diagnostics
 
     def __str__(self) -> str:
-        """The text."""
+        """Return the fixed text."""
         return self.text
 
 
@@ -80,40 +87,43 @@ def fix(
     launch: str | os.PathLike[str] | None = None,
     format: Format = "json",
 ) -> FixResult:
-    """Fix the findings of a config; everything else of its text keeps its bytes.
+    """Fix the diagnostics of a config; the rest of its text keeps its bytes.
 
-    A file is read and never written: `.text` of the result is the new text. `.applied` are the findings that
-    are fixed in it, `.remaining` those that are left, and `.source` and `.name` say what was fixed.
+    A file is read and never written: `.text` of the result is the new text. `.applied` are the fixed
+    diagnostics,
+    `.remaining` those that are left, and `.source` and `.name` say what was fixed.
 
     Args:
         source: a path, text, bytes, a dict or a `Config`; see `check`.
-        unsafe: whether to make all fixes; else only safe ones are made, which change no value that DeepSpeed
-            ends up using and lose nothing that is written.
+        unsafe: whether to apply all fixes. Safe ones alone change no effective value and lose nothing.
         target: a release or a range; see `check`.
         world_size: number of ranks; see `check`.
-        consumer: who reads the file; see `check`.
-        training_args: what the consumer is started with; see `check`.
-        model: the model that it trains; see `check`.
+        consumer: the library that loads the file; see `check`.
+        training_args: the arguments that the consumer is started with; see `check`.
+        model: the model that the job trains; see `check`.
         launch: the launch file whose arguments count; see `check`.
-        format: what a text is in, `json` (with its dialects) or `yaml`; a file's is known by its name.
+        format: the format of a text, `json` (with its dialects) or `yaml`; for a file its name decides.
 
     Raises:
         OSError: the path cannot be read.
-        UnknownReleaseError: the target names no release.
-        ValueError: the consumer, world size or format is impossible, or a dict holds what JSON has no word
-            for: a key that is not a string, a set, NaN, itself.
+        UnknownReleaseError: the target matches no release.
+        ValueError: the consumer, world size or format is invalid, or a dict contains something that JSON
+            cannot
+            express: a key that is not a string, a set, NaN, a circular reference.
     """
     if format not in ("json", "yaml"):
         raise ValueError(f"unknown format {format!r}: expected json or yaml")
     kind, document = _read(source, format)
-    said = asked(target, world_size, consumer, known_of(model), training_args, launch)
-    job = build_job(locate(document), said)
+    arguments = job_from_arguments(
+        target, world_size, consumer, model_and_hosts(model), training_args, launch
+    )
+    job = build_job(locate(document), arguments)
 
-    def judge(document: Document) -> Report:
+    def checker(document: Document) -> Report:
         located = locate(document)
-        return check(located, stated_job(located, job))
+        return check(located, job_without_repository(located, job))
 
-    fixed = fix_document(document, judge, unsafe=unsafe)
+    fixed = fix_document(document, checker, unsafe=unsafe)
     return FixResult(fixed.text, kind, document.name, fixed.applied, fixed.report)
 
 
@@ -121,218 +131,231 @@ def _read(source: ConfigSource, format: Format) -> tuple[Literal["file", "text",
     if isinstance(source, str) and (format == "yaml" or is_text(source)) and not os.path.exists(source):
         return "text", read_text(source, format=format)
     document = read(source)
-    if document.name in _OF_DATA:
-        return "data", as_text(document, source)
+    if document.name in _DATA_NAMES:
+        return "data", as_json_document(document, source)
     return "text" if document.name.startswith("<") else "file", document
 
 
-def as_text(document: Document, source: ConfigSource) -> Document:
-    """The document of a dict as a JSON text that can be edited; that of any other source as it is.
+def as_json_document(document: Document, source: ConfigSource) -> Document:
+    """Return the document of a dict as an editable JSON text, and that of any other source unchanged.
 
     Raises:
-        ValueError: JSON has no word for something in the dict.
+        ValueError: JSON cannot express something in the dict.
     """
-    if document.name not in _OF_DATA:
+    if document.name not in _DATA_NAMES:
         return document
-    if not document.is_data:  # too deep, too large, or a dict that holds itself
+    if not document.is_data:  # the dict is too deep, too large or circular
         raise ValueError(f"the Python dict cannot be written as JSON: {KINDS[document.problems[0].kind]}")
-    from dsconfig.model.to_json_value import NotJsonError, in_json  # pydantic, which no text needs
+    from dsconfig.model.to_json_value import (  # imports pydantic, which texts do not need
+        NotJsonError,
+        in_json,
+    )
 
     try:
         return read_text(
             pretty_config(in_json(source if isinstance(source, Mapping) else document.value())), document.name
         )
     except NotJsonError as error:
-        place = f"`{dotted(error.path)}` is " if error.path else "it is "
-        raise ValueError(f"the Python dict cannot be written as JSON: {place}{error.what}") from None
+        where = f"`{dotted(error.path)}` is " if error.path else "it is "
+        raise ValueError(f"the Python dict cannot be written as JSON: {where}{error.what}") from None
     except (TypeError, ValueError) as error:  # a section of `dsconfig.Config`, NaN, infinity
         raise ValueError(f"the Python dict cannot be written as JSON: {error}") from None
 
 
-def _fixed_within(document: Document, judge: Judge, inside: Within, report: Report, *, unsafe: bool) -> Fixed:
-    """Fix the config that stands in a launch file as a text, and write it back."""
-    done = fix_document(inside.text, inside.judge, unsafe=unsafe)
-    text = inside.place.put_back(done.text) if done.applied else None
+def _fix_embedded(
+    document: Document, checker: Checker, embedded: EmbeddedText, report: Report, *, unsafe: bool
+) -> FixedText:
+    """Fix a config that a launch file embeds as a string, and write it back."""
+    fixed = fix_document(embedded.text, embedded.checker, unsafe=unsafe)
+    text = embedded.embedding.put_back(fixed.text) if fixed.applied else None
     if text is None:
-        return Fixed(document.text, (), report, cut=done.cut)
-    applied = tuple(found._replace(path=(*report.base, *found.path)) for found in done.applied)
-    return Fixed(text, applied, judge(again(document, text)), cut=done.cut)
+        return FixedText(document.text, (), report, is_partial=fixed.is_partial)
+    applied = tuple(
+        diagnostic._replace(path=(*report.base_path, *diagnostic.path)) for diagnostic in fixed.applied
+    )
+    return FixedText(text, applied, checker(reparse(document, text)), is_partial=fixed.is_partial)
 
 
-def fix_document(document: Document, judge: Judge, *, unsafe: bool = False) -> Fixed:
-    """Fix a document, as far as the findings of `judge` have fixes."""
-    report = judge(document)
-    if (inside := within(document, report)) is not None:
-        return _fixed_within(document, judge, inside, report, unsafe=unsafe)
+def fix_document(document: Document, checker: Checker, *, unsafe: bool = False) -> FixedText:
+    """Fix a document until no diagnostic of `checker` has a fix that holds."""
+    report = checker(document)
+    if (embedded := embedded_text(document, report)) is not None:
+        return _fix_embedded(document, checker, embedded, report, unsafe=unsafe)
     applied: list[Diagnostic] = []
-    seen = {document.text}
+    texts = {document.text}
     withdrawn: set[tuple[str, KeyPath, str]] = set()
-    settled, left = 0, max(_LEAST_TRIALS, affordable(document, len(report.target.releases)))
-    for _ in range(MOST_PASSES):
-        trial = Pass(document, report, judge, withdrawn, min(left, MOST_TRIALS))
-        done = trial.run(unsafe=unsafe)
-        left -= trial.trials
-        if not done or trial.result is None:
-            if not withdrawn or len(applied) == settled or left <= 0:
+    applied_before, trials_left = 0, max(_MIN_TRIALS, trial_budget(document, len(report.target.releases)))
+    for _ in range(MAX_PASSES):
+        trial = Pass(document, report, checker, withdrawn, min(trials_left, MAX_TRIALS))
+        any_applied = trial.run(unsafe=unsafe)
+        trials_left -= trial.trials
+        if not any_applied or trial.result is None:
+            if not withdrawn or len(applied) == applied_before or trials_left <= 0:
                 break
-            settled = len(applied)
-            withdrawn.clear()  # what did harm at first may do none beside what was fixed since
+            applied_before = len(applied)
+            withdrawn.clear()  # a fix that was harmful before may be fine after the fixes applied since
             continue
-        if trial.result[0].text in seen:  # two fixes undo each other
+        if trial.result[0].text in texts:  # two fixes undo each other; stop instead of alternating
             break
         document, report = trial.result
-        seen.add(document.text)
-        applied += [each.found for each in trial.made]
+        texts.add(document.text)
+        applied += [each.diagnostic for each in trial.applied]
     else:
-        left = 0
-    return Fixed(document.text, tuple(applied), report, cut=left <= 0)
+        trials_left = 0
+    return FixedText(document.text, tuple(applied), report, is_partial=trials_left <= 0)
 
 
-# One pass over a document: the fixes that do not meet, made together and checked.
+# One pass: the fixes that do not overlap are applied together, and the result is checked.
 #
-# A fix that the text does not carry, or that brings a finding which was not there, is withdrawn; see
-# `verify.trial`.
+# A fix that cannot be written, or that introduces a diagnostic, is withdrawn; see `verify.trial`.
 
-Judge: TypeAlias = Callable[[Document], Report]
-MOST_TRIALS = 64
-"""Texts judged in one pass at most, while it is found out which of many fixes must be withdrawn."""
+Checker: TypeAlias = Callable[[Document], Report]
+MAX_TRIALS = 64
+"""Maximal number of texts checked in one pass, while searching for the fixes to withdraw."""
 
 
 @dataclass(slots=True)
 class Pass:
-    """Fixes tried on one document. `withdrawn` names those that no later pass needs to try."""
+    """One attempt to fix a document. `withdrawn` lists fixes that no later pass needs to try."""
 
     document: Document
     report: Report
-    judge: Judge
+    checker: Checker
     withdrawn: set[tuple[str, KeyPath, str]] = field(default_factory=set)
-    most: int = MOST_TRIALS
-    """Texts that are tried at most."""
+    max_trials: int = MAX_TRIALS
+    """Maximal number of trials."""
     trials: int = 0
-    made: list[Taken] = field(default_factory=list)
+    applied: list[PlacedFix] = field(default_factory=list)
     result: tuple[Document, Report] | None = None
-    """The document with `made` in it, and its report."""
+    """The document with the `applied` fixes, and its report."""
 
     def run(self, *, unsafe: bool) -> bool:
-        """Make every fix that need not wait for another one; False where none was made."""
+        """Apply every fix that does not have to wait for another one; return False if none was applied."""
         if self.document.is_data or self.document.root is None:
             return False
-        for wanted in self._wanted(unsafe=unsafe):
-            withdrawn = -1
-            while self.result is None and len(self.withdrawn) > withdrawn:
-                withdrawn = len(self.withdrawn)  # what waited for a fix that is withdrawn waits no longer
-                left = [found for found in wanted if _name(found) not in self.withdrawn]
-                self._accept(together(self.document, left))
+        for group in self._wanted(unsafe=unsafe):
+            withdrawn_before = -1
+            while self.result is None and len(self.withdrawn) > withdrawn_before:
+                # Fixes that had to wait for a withdrawn fix can be tried now.
+                withdrawn_before = len(self.withdrawn)
+                candidates = [
+                    diagnostic for diagnostic in group if _fix_key(diagnostic) not in self.withdrawn
+                ]
+                self._accept(combine_fixes(self.document, candidates))
             if self.result is not None:
                 break
         return self.result is not None
 
     def _wanted(self, *, unsafe: bool) -> Iterator[list[Diagnostic]]:
-        """The findings to fix, errors first.
+        """Yield groups of fixable diagnostics, errors first.
 
-        The text itself comes before its values: what a parser refuses was read by guessing.
+        Fixes of the text come before fixes of values: values in a text that does not parse are guesses.
         """
-        found = [
+        fixable = [
             each
             for each in self.report.diagnostics
             if each.fix is not None
             and each.fix.operations
-            and _name(each) not in self.withdrawn
+            and _fix_key(each) not in self.withdrawn
             and (unsafe or is_safe(each, self.report))
         ]
-        yield [each for each in found if is_textual(each)]
-        if self.document.readable():
-            yield sorted(found, key=lambda each: SEVERITIES.index(each.severity))
+        yield [each for each in fixable if is_textual(each)]
+        if self.document.is_readable():
+            yield sorted(fixable, key=lambda each: SEVERITIES.index(each.severity))
 
-    def _accept(self, taken: list[Taken]) -> list[Taken]:
-        """Those of the fixes that hold together; all at once where they do, else found by halves."""
-        if not taken or self._holds(taken):
-            return taken
-        if len(taken) == 1 or self.trials >= self.most:
-            if self.trials < self.most:
-                self.withdrawn.add(_name(taken[0].found))
+    def _accept(self, fixes: list[PlacedFix]) -> list[PlacedFix]:
+        """Return the fixes that hold together: all of them, or those that a bisection finds."""
+        if not fixes or self._holds(fixes):
+            return fixes
+        if len(fixes) == 1 or self.trials >= self.max_trials:
+            if self.trials < self.max_trials:
+                self.withdrawn.add(_fix_key(fixes[0].diagnostic))
             return []
-        left = self._accept(taken[: len(taken) // 2])
-        right = self._accept(taken[len(taken) // 2 :])
-        if not left or not right or self._holds([*left, *right]):
-            return [*left, *right]
-        self._holds(left)
-        return left
+        first_half = self._accept(fixes[: len(fixes) // 2])
+        second_half = self._accept(fixes[len(fixes) // 2 :])
+        if not first_half or not second_half or self._holds([*first_half, *second_half]):
+            return [*first_half, *second_half]
+        self._holds(first_half)
+        return first_half
 
-    def _holds(self, taken: list[Taken]) -> bool:
-        """Whether the new text says what the fixes mean, and brings no finding that was not there."""
-        if self.made == taken:
+    def _holds(self, fixes: list[PlacedFix]) -> bool:
+        """Whether the new text means what the fixes intend, and has no new diagnostic."""
+        if self.applied == fixes:
             return True
-        if self.trials >= self.most:
+        if self.trials >= self.max_trials:
             return False
         self.trials += 1
-        tried = trial(self.report, self.document, self.judge, taken)
-        if tried is None:
+        outcome = trial(self.report, self.document, self.checker, fixes)
+        if outcome is None:
             return False
-        new, judged = tried
-        self.made, self.result = taken, (new, judged())
+        new, new_report = outcome
+        self.applied, self.result = fixes, (new, new_report())
         return True
 
 
-def _name(found: Diagnostic) -> tuple[str, KeyPath, str]:
-    return found.code, found.path, found.fix.title if found.fix else ""
+def _fix_key(diagnostic: Diagnostic) -> tuple[str, KeyPath, str]:
+    return diagnostic.code, diagnostic.path, diagnostic.fix.title if diagnostic.fix else ""
 
 
-# Fixes of a config that stands in a launch file as a text: a string, base64, a here-document of a script.
+# Fixes of an embedded config: a string, base64 or here-document in a launch file.
 
 
-class Within(NamedTuple):
-    """The text that stands in the launch file, where it does, and what judges it as its job reads it."""
+class EmbeddedText(NamedTuple):
+    """The embedded text, its place in the launch file, and a function that checks it in its job."""
 
     text: Document
-    place: Embedding
-    judge: Callable[[Document], Report]
+    embedding: Embedding
+    checker: Callable[[Document], Report]
 
 
-def within(launch: Document, report: Report) -> Within | None:
-    """The config that the reported launch file holds as a string; None where it holds none as one."""
-    inside = editable(launch) if report.is_held and not launch.is_data else None
-    if inside is None or inside.place is None:
+def embedded_text(launch: Document, report: Report) -> EmbeddedText | None:
+    """Return the config that the launch file embeds as a string; None without one."""
+    embedded = editable(launch) if report.is_embedded and not launch.is_data else None
+    if embedded is None or embedded.place is None:
         return None
-    path = inside.place.path
+    path = embedded.place.path
     if path is not None and not isinstance(value_at(launch.value(), path), str):
         return None
-    reader = inside.reader._replace(given=report.given, known=report.reader.known)
-    wanted = {found.code for found in report}
+    reader = embedded.reader._replace(given=report.training_arguments, known=report.reader.known)
+    reported_codes = {diagnostics.code for diagnostics in report}
 
-    def judge(text: Document) -> Report:
-        seen = check_document(text, report.target, world_size=report.world_size, consumer=reader)
-        found = (each if each.code in wanted else each._replace(fix=None) for each in seen)
-        return seen.replaced(diagnostics=tuple(found))
+    def checker(text: Document) -> Report:
+        inner = check_document(text, report.target, world_size=report.world_size, consumer=reader)
+        # Rules that the options disable are absent from the report of the launch file: do not fix them here.
+        diagnostics = (each if each.code in reported_codes else each._replace(fix=None) for each in inner)
+        return inner.copy_with(diagnostics=tuple(diagnostics))
 
-    return Within(again(inside.document, inside.document.text), inside.place, judge)
-
-
-# A config that several jobs read: it is fixed as all of them need it, and harmed for none.
+    return EmbeddedText(reparse(embedded.document, embedded.document.text), embedded.place, checker)
 
 
-def agreed(judges: Sequence[Judge]) -> Judge:
-    """What judges a text as the first does, with the findings of all and the fixes that all agree on."""
+# A config that several jobs load: only fixes that suit all of them are applied.
 
-    def judge(document: Document) -> Report:
-        first, *others = (each(document) for each in judges)
+
+def combine_checks(checkers: Sequence[Checker]) -> Checker:
+    """Return a function that checks a text for all jobs, and keeps the fixes that all of them agree on."""
+
+    def checker(document: Document) -> Report:
+        first, *others = (each(document) for each in checkers)
         if not others:
             return first
-        fixes = [{_fix(found) for found in other} for other in others]
-        found = [
-            each if all(_fix(each) in known for known in fixes) else each._replace(fix=None) for each in first
+        fixes_of_others = [{_fix_key_in_config(diagnostics) for diagnostics in other} for other in others]
+        diagnostics = [
+            each
+            if all(_fix_key_in_config(each) in others_fixes for others_fixes in fixes_of_others)
+            else each._replace(fix=None)
+            for each in first
         ]
-        said = {_config_name(each) for each in found}
-        more = {_config_name(each): each._replace(fix=None) for other in others for each in other}
-        found += [each for name, each in more.items() if name not in said]
-        return first.replaced(diagnostics=tuple(found))
+        reported = {_diagnostic_key(each) for each in diagnostics}
+        additional = {_diagnostic_key(each): each._replace(fix=None) for other in others for each in other}
+        diagnostics += [each for key, each in additional.items() if key not in reported]
+        return first.copy_with(diagnostics=tuple(diagnostics))
 
-    return judge if len(judges) > 1 else judges[0]
-
-
-def _config_name(found: Diagnostic) -> object:
-    return found.code, found.path, found.effect
+    return checker if len(checkers) > 1 else checkers[0]
 
 
-def _fix(found: Diagnostic) -> object:
-    return found.code, found.path, found.fix.title if found.fix else ""
+def _diagnostic_key(diagnostic: Diagnostic) -> object:
+    return diagnostic.code, diagnostic.path, diagnostic.effect
+
+
+def _fix_key_in_config(diagnostic: Diagnostic) -> object:
+    return diagnostic.code, diagnostic.path, diagnostic.fix.title if diagnostic.fix else ""

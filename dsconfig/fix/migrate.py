@@ -12,7 +12,7 @@ from dsconfig.check.compat import compat
 from dsconfig.core.diagnostic import Diagnostic, Effect, Remove, Replace, Set, dotted
 from dsconfig.core.releases import NUMBERS
 from dsconfig.document import Document
-from dsconfig.document.edit import again, edited
+from dsconfig.document.edit import apply_operations, reparse
 from dsconfig.document.text_edit import EditError
 from dsconfig.fix.fix import fix_document
 from dsconfig.fix.migration_decisions import Decisions, line_of
@@ -24,7 +24,7 @@ from dsconfig.fix.migration_plan import (
     Kind,
     Solve,
     Transition,
-    about_block,
+    block_decisions,
     handover,
     only_removes,
 )
@@ -34,18 +34,16 @@ if TYPE_CHECKING:
     from dsconfig.launch.located_config import Embedding
 
 
-# `migrate`: a config that meant something to one release, made to mean the same to a later one.
-#
-# Only what must change is changed: what the later release refuses, or would read otherwise. What it cannot
-# be told any more, and what changes by itself, is a person's to decide. The result is judged: the later
-# release takes it, or nothing is changed at all.
+# Only what must change is changed: what the later release rejects, or interprets differently. A person
+# decides about values that the later release no longer supports, and about changed defaults. The result is
+# checked: the later release accepts it, or nothing is changed.
 
-OWN = "$dsconfig"
+BLOCK_KEY = "$dsconfig"
 
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """A config on its way from one release to another. Where it was stopped, the text is the file's own."""
+    """The result of a migration. If it was stopped, the text is the original one."""
 
     text: str
     origin: str
@@ -53,10 +51,10 @@ class Migration:
     consumer: str
     changes: tuple[Change, ...] = ()
     decisions: tuple[Decision, ...] = ()
-    """What a person must decide, in the order in which it is best worked off."""
+    """Decisions for the user, in the recommended order."""
     stopped: Stop | None = None
     elastic: str | None = None
-    """The config as `dsconfig elastic` takes it, where its `elasticity` block has been handed over."""
+    """The config for `dsconfig elastic`, if its `elasticity` block was handed over."""
 
 
 def migrate(
@@ -69,223 +67,260 @@ def migrate(
     solve: Solve | None = None,
     keep: bool = False,
 ) -> Migration:
-    """Take a config from one release to a later one.
+    """Migrate a config from one release to a later one.
 
     Args:
         document: the config.
-        to: the release that is to read it.
-        origin: the release that it was written for.
+        to: the new release.
+        origin: the release that the config was written for.
         world_size: number of ranks; see `check`.
-        consumer: who reads the file; see `check`.
-        solve: the batch that `origin` derives from an `elasticity` block; None where the ranks are not known.
-        keep: whether such a block stays in the text, for `dsconfig elastic`, though `to` refuses it.
+        consumer: the library that loads the file; see `check`.
+        solve: returns the batch that `origin` derives from an `elasticity` block; None if the ranks are
+            unknown.
+        keep: whether that block stays in the text, for `dsconfig elastic`, although `to` rejects it.
 
     Raises:
         ValueError: `origin` is not earlier than `to`.
     """
     if NUMBERS[origin] >= NUMBERS[to]:
         raise ValueError(
-            f"{origin} is not earlier than {to}: a config is taken from an old release to a new one"
+            f"cannot migrate from {origin} to {to}: the new release must be later than the old one"
         )
-    way = Transition(document, origin, to, world_size, consumer)
-    stop = not_taken(way)
+    transition = Transition(document, origin, to, world_size, consumer)
+    stop = why_not_migratable(transition)
     if stop is None:
         try:
-            way.handover = handover(way.meant.context.data, origin, to, solve)
-            return _carried_out(way, keep=keep)
-        except (EditError, ValueError) as error:  # no place in the text, no batch for these ranks
+            # DeepSpeed 0.19.8 raises for an `elasticity` block (runtime/config.py); the block is handed to
+            # `dsconfig elastic`.
+            transition.handover = handover(transition.meaning.context.data, origin, to, solve)
+            return _migrated(transition, keep=keep)
+        except (
+            EditError,
+            ValueError,
+        ) as error:  # the text has no place for an edit, or the batch does not fit these ranks
             stop = Stop(str(error))
-    return _stopped(way, stop)
+    return _stopped(transition, stop)
 
 
-def _stopped(way: Transition, stop: Stop) -> Migration:
-    return Migration(way.document.text, way.origin, way.to, way.consumer, stopped=stop)
-
-
-def _carried_out(way: Transition, *, keep: bool) -> Migration:
-    fixed = fix_document(_dated(way.document, way.to), way.judge, unsafe=True)
-    done = fixed.report.document
-    kept = result = seen = done if done and done.text == fixed.text else again(way.document, fixed.text)
-    if way.handover is not None:
-        result = kept if keep else way.handover.carried_out(kept)
-        seen = way.handover.looked_past(kept) if keep else result
-    stop = still_refused(way, seen)
-    if stop is not None:
-        return _stopped(way, stop)
-    decisions = [*about_block(way.handover, way.origin, way.to, keep=keep)]
-    decisions += Decisions(way, seen, result, fixed.applied)
-    changes = [*_made(way, fixed.applied), *_around(way, keep=keep)]
-    elastic = kept.text if way.handover is not None and not keep else None
+def _stopped(transition: Transition, stop: Stop) -> Migration:
     return Migration(
-        result.text, way.origin, way.to, way.consumer, tuple(changes), tuple(decisions), elastic=elastic
+        transition.document.text, transition.origin, transition.to, transition.consumer, stopped=stop
     )
 
 
-def _dated(document: Document, to: str) -> Document:
-    """The document, saying itself which release it is for now, if it said so before."""
+def _migrated(transition: Transition, *, keep: bool) -> Migration:
+    fixed = fix_document(_with_new_target(transition.document, transition.to), transition.check, unsafe=True)
+    checked = fixed.report.document
+    # `with_block` still has an `elasticity` block, `result` is the new text, and `to` must accept
+    # `judged_text`.
+    with_block = result = accepted = (
+        checked if checked and checked.text == fixed.text else reparse(transition.document, fixed.text)
+    )
+    if transition.handover is not None:
+        result = with_block if keep else transition.handover.replaced_by_batch(with_block)
+        accepted = transition.handover.without_block(with_block) if keep else result
+    stop = remaining_errors(transition, accepted)
+    if stop is not None:
+        return _stopped(transition, stop)
+    decisions = [*block_decisions(transition.handover, transition.origin, transition.to, keep=keep)]
+    decisions += Decisions(transition, accepted, result, fixed.applied)
+    changes = [*_rule_changes(transition, fixed.applied), *_other_changes(transition, keep=keep)]
+    elastic = with_block.text if transition.handover is not None and not keep else None
+    return Migration(
+        result.text,
+        transition.origin,
+        transition.to,
+        transition.consumer,
+        tuple(changes),
+        tuple(decisions),
+        elastic=elastic,
+    )
+
+
+def _with_new_target(document: Document, to: str) -> Document:
+    """Set the `target` of the config's `"$dsconfig"` block to the new release, if it has one."""
     data = document.value()
-    own = data.get(OWN) if isinstance(data, dict) else None
-    if not isinstance(own, Mapping) or "target" not in own:
+    block = data.get(BLOCK_KEY) if isinstance(data, dict) else None
+    if not isinstance(block, Mapping) or "target" not in block:
         return document
-    return edited(document, (Set((OWN, "target"), to),))
+    return apply_operations(document, (Set((BLOCK_KEY, "target"), to),))
 
 
-def _made(way: Transition, applied: Sequence[Diagnostic]) -> Iterator[Change]:
-    for found in applied:
-        assert found.fix is not None
-        step = found.fix.operations[0]
-        gone = only_removes(found) and isinstance(step, Remove)
-        path = step.path if isinstance(step, Remove) and gone else found.path
-        line = line_of(way.document, path) if way.document.located(path) else None
-        kind: Kind = "removed" if gone else "changed"
-        yield Change(kind, path, line, found.fix.title, f"{found.message} ({found.code})")
+def _rule_changes(transition: Transition, applied: Sequence[Diagnostic]) -> Iterator[Change]:
+    for diagnostic in applied:
+        assert diagnostic.fix is not None
+        step = diagnostic.fix.operations[0]
+        is_removal = only_removes(diagnostic) and isinstance(step, Remove)
+        path = step.path if isinstance(step, Remove) and is_removal else diagnostic.path
+        line = line_of(transition.document, path) if transition.document.has_path(path) else None
+        kind: Kind = "removed" if is_removal else "changed"
+        yield Change(kind, path, line, diagnostic.fix.title, f"{diagnostic.message} ({diagnostic.code})")
 
 
-def _around(way: Transition, *, keep: bool) -> Iterator[Change]:
-    """What is changed although no rule finds it: our own block, the elastic one, and its batch."""
-    data = way.document.value()
-    own = data.get(OWN) if isinstance(data, dict) else None
-    if isinstance(own, Mapping) and "target" in own:
-        path = (OWN, "target")
-        yield Change("changed", path, line_of(way.document, path), f"write `{way.to}`", "it is for this now")
-    if way.handover is None or keep:
+def _other_changes(transition: Transition, *, keep: bool) -> Iterator[Change]:
+    """Yield the changes that no rule reports: the `"$dsconfig"` block, the elasticity block and its batch."""
+    data = transition.document.value()
+    block = data.get(BLOCK_KEY) if isinstance(data, dict) else None
+    if isinstance(block, Mapping) and "target" in block:
+        path = (BLOCK_KEY, "target")
+        line = line_of(transition.document, path)
+        yield Change("changed", path, line, f"write `{transition.to}`", "the config is for this release now")
+    if transition.handover is None or keep:
         return
-    line = line_of(way.document, (KEY,))
-    yield Change("removed", (KEY,), line, "hand the block over", f"{way.to} refuses a config that has it")
-    for key, value in way.handover.batch.items():
-        yield Change("changed", (key,), None, f"write `{value}`", f"{way.origin} derives it from the block")
+    line = line_of(transition.document, (KEY,))
+    yield Change("removed", (KEY,), line, "hand the block over", f"{transition.to} rejects a config with it")
+    for key, value in transition.handover.batch.items():
+        yield Change(
+            "changed", (key,), None, f"write `{value}`", f"{transition.origin} derives it from the block"
+        )
 
 
-# The migration of a config that stands in a launch file, as one of the launch file.
+# The migration of an embedded config, as one of its launch file.
 
 
-def lifted(done: Migration, place: Embedding) -> Migration:
-    """What became of the config, in the launch file's own lines."""
-    text = place.put_back(done.text)
-    changes = tuple(replace(each, line=place.line(each.line)) for each in done.changes)
-    decisions = tuple(replace(each, line=place.line(each.line)) for each in done.decisions)
-    if text is None and done.stopped is None:
-        done = replace(done, stopped=Stop("what comes out cannot be written back into the launch file"))
-    if done.stopped is not None:  # the commands among the hints are for the file
+def in_launch_file(migration: Migration, place: Embedding) -> Migration:
+    """Express the migration in the lines of the launch file."""
+    text = place.put_back(migration.text)
+    changes = tuple(replace(each, line=place.line(each.line)) for each in migration.changes)
+    decisions = tuple(replace(each, line=place.line(each.line)) for each in migration.decisions)
+    if text is None and migration.stopped is None:
+        migration = replace(
+            migration, stopped=Stop("the new config cannot be written back into the launch file")
+        )
+    if migration.stopped is not None:  # commands in the hints must name the launch file
         inner = re.compile(rf"'{re.escape(place.launch.name)}: [^']*'")
-        hints = tuple(inner.sub(lambda _: quote(place.launch.name), each) for each in done.stopped.hints)
-        done = replace(done, stopped=replace(done.stopped, hints=hints))
-    text = place.launch.text if text is None or done.stopped is not None else text
-    return replace(done, text=text, changes=changes, decisions=decisions)
+        hints = tuple(inner.sub(lambda _: quote(place.launch.name), each) for each in migration.stopped.hints)
+        migration = replace(migration, stopped=replace(migration.stopped, hints=hints))
+    text = place.launch.text if text is None or migration.stopped is not None else text
+    return replace(migration, text=text, changes=changes, decisions=decisions)
 
 
-# Why a migration changes nothing: what stands in its way that is no matter of the two releases alone.
+# Stops: reasons to change nothing that go beyond the two releases.
 
-MANY = 50
-"""Errors beyond which nobody waits to hear what becomes of them elsewhere, or by fixes."""
+MAX_ERRORS = 50
+"""Number of errors above which no alternatives are computed: the file needs repair first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """The reason in one line, what must be decided first, and what may help."""
+    """The reason in one line, the decisions to make first, and hints."""
 
     reason: str
     first: tuple[Decision, ...] = ()
     hints: tuple[str, ...] = ()
 
 
-def not_taken(way: Transition) -> Stop | None:
-    """Where the release that it was written for does not take the file, nothing says what the file means."""
-    report = way.report(way.document, way.origin)
-    if why := why_nowhere(way.document):
-        return Stop(f"it is a launch file; {why}")
+def why_not_migratable(transition: Transition) -> Stop | None:
+    """Return why the file cannot be migrated: the old release does not accept it, so its meaning is unknown."""
+    report = transition.report(transition.document, transition.origin)
+    if problem := why_nowhere(transition.document):
+        return Stop(f"it is a launch file: {problem}")
     config = report.children[0] if report.children else None
     if config is not None and not (config.document is not None and config.document.is_data):
-        return Stop(f"it is a launch file; the config is {config.name}: migrate that")
-    if report.is_held and report.base:
-        return Stop(f"it is a launch file; the config is its `{dotted(report.base)}`: migrate that as a file")
-    if report.is_held or config is not None:
-        return Stop("it is a launch file; a program makes the config of what stands there: change that")
-    errors = [found for found in report if found.severity == "error"]
+        return Stop(f"it is a launch file: migrate its config {config.name} instead")
+    if report.is_embedded and report.base_path:
+        return Stop(f"it is a launch file: migrate its `{dotted(report.base_path)}` as a file of its own")
+    if report.is_embedded or config is not None:
+        return Stop(
+            "it is a launch file: its program builds the config from these keys, so change them there"
+        )
+    errors = [diagnostic for diagnostic in report if diagnostic.severity == "error"]
     if not errors:
         return None
     return Stop(
-        f"{way.origin} {_does(errors)} the file as it is",
-        tuple(_first(way.document, errors)),
-        tuple(_ways_out(way, len(errors))),
+        f"{transition.origin} {_verb(errors)} the file as it is",
+        tuple(_error_decisions(transition.document, errors)),
+        tuple(_hints(transition, len(errors))),
     )
 
 
-def _does(errors: Sequence[Diagnostic]) -> str:
-    refused = any(found.effect is Effect.REJECTED for found in errors)
-    return "refuses" if refused else "stops in training with"
+def _verb(errors: Sequence[Diagnostic]) -> str:
+    is_rejected = any(diagnostic.effect is Effect.REJECTED for diagnostic in errors)
+    return "rejects" if is_rejected else "crashes with"
 
 
-def still_refused(way: Transition, document: Document) -> Stop | None:
-    """Where the later release does not take what the migration came to."""
-    report = way.report(document, way.to)
-    silenced = [found for found in report.suppressed if found.effect is Effect.REJECTED]
-    errors = [found for found in (*report, *silenced) if found.severity == "error"]
+def remaining_errors(transition: Transition, document: Document) -> Stop | None:
+    """Return the errors that the later release still has with the migrated text."""
+    report = transition.report(document, transition.to)
+    suppressed = [diagnostic for diagnostic in report.suppressed if diagnostic.effect is Effect.REJECTED]
+    errors = [diagnostic for diagnostic in (*report, *suppressed) if diagnostic.severity == "error"]
     if not errors:
         return None
-    first = list(_first(way.document, [_in_file(way, found) for found in errors]))
-    handed = way.handover
-    if handed is not None and handed.on and not handed.batch:
-        others = [each for each, found in zip(first, errors, strict=True) if found.code[:4] != "DSC2"]
+    first = list(
+        _error_decisions(
+            transition.document, [_located_in_file(transition, diagnostic) for diagnostic in errors]
+        )
+    )
+    handover = transition.handover
+    if handover is not None and handover.is_enabled and not handover.batch:
+        others = [
+            each for each, diagnostic in zip(first, errors, strict=True) if diagnostic.code[:4] != "DSC2"
+        ]
         if len(others) < len(first):
-            first = [_batch(way), *others]
-    return Stop(f"{way.to} still {_does(errors)} what comes out", tuple(first), (_EDIT,))
+            first = [_batch_decision(transition), *others]
+    return Stop(f"{transition.to} still {_verb(errors)} the migrated config", tuple(first), (_EDIT,))
 
 
-_EDIT = "nothing is changed: decide, and migrate the file again"
+_EDIT = "nothing is changed: make these decisions in the file, then migrate it again"
 
 
-def _in_file(way: Transition, found: Diagnostic) -> Diagnostic:
-    """The finding at its place in the file as it is, which stays as it is."""
+def _located_in_file(transition: Transition, diagnostic: Diagnostic) -> Diagnostic:
+    """Return the diagnostic with its location in the original file."""
     from dsconfig.document.document import location_of
 
-    return found._replace(location=location_of(way.document, found.path))
+    return diagnostic._replace(location=location_of(transition.document, diagnostic.path))
 
 
-def _first(document: Document, errors: Sequence[Diagnostic]) -> Iterator[Decision]:
-    for found in errors:
+def _error_decisions(document: Document, errors: Sequence[Diagnostic]) -> Iterator[Decision]:
+    for diagnostic in errors:
         choices: tuple[Choice, ...] = ()
-        operations = found.fix.operations if found.fix else ()
-        if any(not isinstance(each, Replace) and not document.located(each.path) for each in operations):
+        operations = diagnostic.fix.operations if diagnostic.fix else ()
+        if any(not isinstance(each, Replace) and not document.has_path(each.path) for each in operations):
             operations = ()
-        if found.help or found.fix is not None:
-            title = found.fix.title if found.fix else ""
-            choices = (Choice(found.help or title, "", operations),)
-        line = found.location.line if found.location and found.path else None
-        yield Decision("refused", found.path, line, f"{found.message} ({found.code})", choices)
+        if diagnostic.help or diagnostic.fix is not None:
+            title = diagnostic.fix.title if diagnostic.fix else ""
+            choices = (Choice(diagnostic.help or title, "", operations),)
+        line = diagnostic.location.line if diagnostic.location and diagnostic.path else None
+        yield Decision("refused", diagnostic.path, line, f"{diagnostic.message} ({diagnostic.code})", choices)
 
 
-def _batch(way: Transition) -> Decision:
+def _batch_decision(transition: Transition) -> Decision:
     from dsconfig.fix.migration_decisions import line_of
 
     choices = (
-        Choice("give --world-size N", f"the batch that {way.origin} takes on N ranks is written in"),
-        Choice("give --keep-elasticity", "the block stays, for `dsconfig elastic run`, which takes it out"),
+        Choice("pass --world-size N", f"writes the batch that {transition.origin} uses on N ranks"),
+        Choice("pass --keep-elasticity", "keeps the block for `dsconfig elastic run`, which removes it"),
     )
-    why = "decides the batch by the number of ranks, which is not known"
-    return Decision("batch", (KEY,), line_of(way.document, (KEY,)), why, choices)
+    problem = "decides the batch by the number of ranks, which is unknown"
+    return Decision("batch", (KEY,), line_of(transition.document, (KEY,)), problem, choices)
 
 
-def _ways_out(way: Transition, number: int) -> Iterator[str]:
-    """Which releases take the file, and whether its fixes help."""
-    if number > MANY:
+def _hints(transition: Transition, number: int) -> Iterator[str]:
+    """Yield which releases accept the file, and whether its fixes help."""
+    if number > MAX_ERRORS:
         return
-    taken = [
+    accepting = [
         each.releases
-        for each in compat(way.document, world_size=way.world_size, consumer=way.consumer)
-        if each.word == "taken"
+        for each in compat(
+            transition.document, world_size=transition.world_size, consumer=transition.consumer
+        )
+        if each.word == "ok"
     ]
-    if not taken:
-        yield "no release takes it"
-    for releases in reversed(taken):
-        span = releases[0] if len(releases) == 1 else f"{releases[0]} to {releases[-1]}"
-        also = f", so also {way.to}: there is nothing to migrate" if way.to in releases else ""
-        yield f"{span} would take it{also}"
+    if not accepting:
+        yield "no release accepts it"
+    for releases in reversed(accepting):
+        names = releases[0] if len(releases) == 1 else f"{releases[0]} to {releases[-1]}"
+        hint = (
+            f", including {transition.to}: there is nothing to migrate" if transition.to in releases else ""
+        )
+        yield f"{names} would accept it{hint}"
     for unsafe in (False, True):
-        fixed = fix_document(way.document, lambda text: way.report(text, way.origin), unsafe=unsafe)
+        fixed = fix_document(
+            transition.document, lambda text: transition.report(text, transition.origin), unsafe=unsafe
+        )
         if fixed.report.ok:
-            options = f"--target {way.origin}{' --unsafe-fixes' if unsafe else ''}"
-            options += f" --consumer {way.consumer}" if way.consumer != "deepspeed" else ""
-            options += f" --world-size {way.world_size}" if way.world_size else ""
-            yield f"`dsconfig fix {options} {quote(way.document.name)}` puts it right"
+            options = f"--target {transition.origin}{' --unsafe-fixes' if unsafe else ''}"
+            options += f" --consumer {transition.consumer}" if transition.consumer != "deepspeed" else ""
+            options += f" --world-size {transition.world_size}" if transition.world_size else ""
+            yield f"`dsconfig fix {options} {quote(transition.document.name)}` fixes it"
             return

@@ -1,4 +1,4 @@
-"""Decisions that a migration leaves to a person, with choices that were tried and their messages."""
+"""Decisions that a migration leaves to the user, with choices that were tried."""
 
 from __future__ import annotations
 
@@ -7,15 +7,24 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from dsconfig.core.diagnostic import Diagnostic, Effect, Operation, Remove, Rename, Set, clipped, dotted
+from dsconfig.core.diagnostic import (
+    Diagnostic,
+    Effect,
+    Operation,
+    Remove,
+    Rename,
+    Set,
+    dotted,
+    truncate_middle,
+)
 from dsconfig.core.releases import NUMBERS, RELEASES
 from dsconfig.core.wording import one_of, quoted
 from dsconfig.document.document import location_of
-from dsconfig.document.edit import carried_out, edited, same
+from dsconfig.document.edit import apply_operations, apply_to_value, is_equal
 from dsconfig.document.text_edit import EditError
 from dsconfig.evaluation.context import MISSING, Context
 from dsconfig.fix.migration_plan import Choice, Decision, Matter, Meaning, Transition, at, only_removes
-from dsconfig.fix.verify import affordable
+from dsconfig.fix.verify import trial_budget
 from dsconfig.model.keyinfo import ROOT, child_section, find, is_secret, view
 
 if TYPE_CHECKING:
@@ -24,310 +33,337 @@ if TYPE_CHECKING:
     from dsconfig.document import Document
 
 
-# What a migration leaves to a person: everything by which the job would not be what it was.
-
-_LONGEST = 400
-"""Characters of a key that are shown."""
+_MAX_KEY_LENGTH = 400
+"""Maximal characters of a key in messages."""
 
 
 def line_of(document: Document, path: KeyPath) -> int | None:
-    """The line of a key, or of its nearest parent that the text has."""
-    found = location_of(document, path, "key")
-    return found.line if found else None
+    """Return the line of a key, or of its nearest parent in the text."""
+    location = location_of(document, path, "key")
+    return location.line if location else None
 
 
 class Decisions:
-    """What is to decide about a text that a migration came to."""
+    """The decisions about a migrated text."""
 
     def __init__(
-        self, way: Transition, seen: Document, shown: Document, applied: Sequence[Diagnostic]
+        self, transition: Transition, accepted: Document, displayed: Document, applied: Sequence[Diagnostic]
     ) -> None:
-        """`seen` is what the later release is asked about, `shown` what lines are counted in."""
-        self.way, self.document, self.applied = way, shown, applied
-        self.trial = Trial(way, seen)
-        self.after = Meaning(way.context(seen, way.to))
+        """Take the text that the later release must accept, and the one whose lines are displayed."""
+        self.transition, self.document, self.applied = transition, displayed, applied
+        self.trial = Trial(transition, accepted)
+        self.after = Meaning(transition.context(accepted, transition.to))
         self.new: Context = self.after.context
-        batch = way.handover.batch if way.handover else {}
-        self.spoken_of: set[KeyPath] = {(key,) for key in batch}
+        batch = transition.handover.batch if transition.handover else {}
+        self.reported: set[KeyPath] = {(key,) for key in batch}
 
     def __iter__(self) -> Iterator[Decision]:
-        found = [
-            *self._lost(),
-            *self._ignored_now(),
-            *self._counting(),
-            *self._other_values(),
-            *self._warnings(),
+        decisions = [
+            *self._removed_keys(),
+            *self._newly_ignored(),
+            *self._new_effects(),
+            *self._changed_values(),
+            *self._new_warnings(),
         ]
-        yield from sorted(found, key=lambda each: each.urgency)
-        yield from self._defaults()
+        # Changed defaults come last: there may be many, and most of them do not matter to the job.
+        yield from sorted(decisions, key=lambda each: each.urgency)
+        yield from self._changed_defaults()
 
-    # What was taken out ---------------------------------------------------------------------------
+    # Removed keys
 
-    def _lost(self) -> Iterator[Decision]:
-        for found in self.applied:
-            if not only_removes(found) or found.fix is None:
+    def _removed_keys(self) -> Iterator[Decision]:
+        for diagnostic in self.applied:
+            if not only_removes(diagnostic) or diagnostic.fix is None:
                 continue
-            for step in found.fix.operations:
+            for step in diagnostic.fix.operations:
                 if not isinstance(step, Remove):
                     continue
-                self.spoken_of.add(step.path)
-                if self.way.meant.effective(step.path):
-                    yield self._missed(found, step.path)
+                self.reported.add(step.path)
+                if self.transition.meaning.is_effective(step.path):
+                    yield self._removed_setting(diagnostic, step.path)
                 else:
-                    yield from self._meant_otherwise(found, step.path)
+                    yield from self._removed_typo(diagnostic, step.path)
 
-    def _missed(self, found: Diagnostic, path: KeyPath) -> Decision:
-        """A key that did something, and for which the later release has no place."""
-        origin, to = self.way.origin, self.way.to
-        value = at(self.way.document.value(), path)
-        choices = [Choice("leave it out", "the job goes on without it")]
-        if found.help and not found.help.startswith("remove"):
-            choices.append(Choice(found.help))
-        last = last_reader(path, origin, to)
-        if last is not None:
-            choices.append(Choice(f"migrate to {last} instead", "it is the last release that reads it"))
-        why = f"is gone: {origin} read it, and {to} refuses it; it was {said(path, value)}"
-        return Decision("lost", path, line_of(self.way.document, path), why, tuple(choices), gone=True)
+    def _removed_setting(self, diagnostic: Diagnostic, path: KeyPath) -> Decision:
+        """Describe a key that had an effect and that the later release no longer supports."""
+        origin, to = self.transition.origin, self.transition.to
+        value = at(self.transition.document.value(), path)
+        choices = [Choice("leave it out", "the job runs without it")]
+        if diagnostic.help and not diagnostic.help.startswith("remove"):
+            choices.append(Choice(diagnostic.help))
+        release = last_release_with(path, origin, to)
+        if release is not None:
+            choices.append(Choice(f"migrate to {release} instead", "the last release that reads it"))
+        problem = (
+            f"was removed: {origin} reads it, {to} rejects it; its value was {quoted_in_full(path, value)}"
+        )
+        return Decision(
+            "lost", path, line_of(self.transition.document, path), problem, tuple(choices), is_removed=True
+        )
 
-    def _meant_otherwise(self, found: Diagnostic, path: KeyPath) -> Iterator[Decision]:
-        """A key that nobody read, and that was likely meant to say something."""
-        fix = self.way.offered.get((found.code, found.path))
-        value = at(self.way.document.value(), path)
+    def _removed_typo(self, diagnostic: Diagnostic, path: KeyPath) -> Iterator[Decision]:
+        """Describe a removed key that the old release ignored, and that is probably a typo."""
+        fix = self.transition.other_fixes.get((diagnostic.code, diagnostic.path))
+        value = at(self.transition.document.value(), path)
         if self.new.key(dotted(path)) is not None:
-            yield self._not_as_written(found, path)
+            yield self._rejected_value(diagnostic, path)
             return
         if fix is None or not isinstance(fix.operations[0], Rename):
             return
         to = (*path[:-1], fix.operations[0].name)
         operations = (Set(to, value),)
-        if path == found.path and at(self.new.data, to) is MISSING and self.trial.holds(operations):
-            write = Choice(f"write `{to[-1]}`: {quoted(value)}", "if that was meant", operations)
-            leave = Choice("leave it out", f"as {self.way.origin} did")
-            why = f"is gone: {self.way.origin} never read it, and {self.way.to} refuses it"
-            yield Decision("lost", path, line_of(self.way.document, path), why, (leave, write), gone=True)
+        if path == diagnostic.path and at(self.new.data, to) is MISSING and self.trial.holds(operations):
+            write = Choice(f"write `{to[-1]}`: {quoted(value)}", "if it is a typo of this key", operations)
+            leave = Choice("leave it out", f"{self.transition.origin} ignored it too")
+            problem = f"was removed: {self.transition.origin} ignored it, {self.transition.to} rejects it"
+            yield Decision(
+                "lost",
+                path,
+                line_of(self.transition.document, path),
+                problem,
+                (leave, write),
+                is_removed=True,
+            )
 
-    def _not_as_written(self, found: Diagnostic, path: KeyPath) -> Decision:
-        """A key that only the later release reads, and not with this value."""
-        origin, to = self.way.origin, self.way.to
-        value = said(path, at(self.way.document.value(), path))
-        why = f"is gone: {origin} never read it, and {to}, which would, does not take it; it was {value}"
+    def _rejected_value(self, diagnostic: Diagnostic, path: KeyPath) -> Decision:
+        """Describe a removed key that only the later release reads, but not with this value."""
+        origin, to = self.transition.origin, self.transition.to
+        value = quoted_in_full(path, at(self.transition.document.value(), path))
+        problem = (
+            f"was removed: {origin} ignored it, {to} reads it but rejects this value; its value was {value}"
+        )
         choices = (
-            Choice("leave it out", f"as {origin} had it"),
+            Choice("leave it out", f"{origin} ignored it too"),
             Choice(
-                f"put it back as {to} reads it", f"{found.message}; see `dsconfig explain {_named(path)}`"
+                f"write a value that {to} accepts",
+                f"{diagnostic.message}; see `dsconfig explain {_shortened(path)}`",
             ),
         )
-        return Decision("lost", path, line_of(self.way.document, path), why, choices, gone=True)
+        return Decision(
+            "lost", path, line_of(self.transition.document, path), problem, choices, is_removed=True
+        )
 
-    # What is read otherwise -----------------------------------------------------------------------
+    # Keys and values that the releases read differently
 
-    def _ignored_now(self) -> Iterator[Decision]:
-        """Keys that the old release read and the later one passes over."""
+    def _newly_ignored(self) -> Iterator[Decision]:
+        """Yield decisions about keys that only the old release reads."""
         for event in self.new.walk.unknown:
             path = event.path
             if event.section.unknown == "kept" or not self._as_it_was(path):
                 continue
-            if self.way.meant.effective(path):
-                self.spoken_of.add(path)
-                why = f"has no effect any more: {self.way.origin} reads it, {self.way.to} does not"
-                yield self._keep_or_remove("lost", path, why, "it does nothing")
+            if self.transition.meaning.is_effective(path):
+                self.reported.add(path)
+                problem = f"no longer has an effect: {self.transition.origin} reads it, {self.transition.to} does not"
+                yield self._keep_or_remove("lost", path, problem, "it has no effect")
 
-    def _read_now(self) -> Iterator[KeyPath]:
-        """Keys that the old release passed over and the later one reads."""
-        for path in sorted(self.way.meant.unread, key=str):
-            if not self._as_it_was(path) or self.after.ignored(path) is not None:
+    def _newly_read(self) -> Iterator[KeyPath]:
+        """Yield the keys that only the later release reads."""
+        for path in sorted(self.transition.meaning.ignored_keys, key=str):
+            if not self._as_it_was(path) or self.after.ignored_parent(path) is not None:
                 continue
             key = self.new.key(dotted(path))
-            inner = key is not None and child_section(key.type) is not None
-            if key is None or (not inner and same(at(self.new.data, path), key.default)):
+            is_section = key is not None and child_section(key.type) is not None
+            if key is None or (not is_section and is_equal(at(self.new.data, path), key.default)):
                 continue
-            if not self.after.effective(path):
+            if not self.after.is_effective(path):
                 continue
             yield path
 
-    def _counting(self) -> Iterator[Decision]:
-        paths = list(self._read_now())
-        self.spoken_of.update(paths)
+    def _new_effects(self) -> Iterator[Decision]:
+        paths = list(self._newly_read())
+        self.reported.update(paths)
         for path in paths:
-            why = f"counts from now on: {self.way.origin} does not read it, {self.way.to} does"
-            yield self._keep_or_remove("new effect", path, why, "it counts", paths)
+            problem = (
+                f"takes effect now: {self.transition.origin} does not read it, {self.transition.to} does"
+            )
+            yield self._keep_or_remove("new effect", path, problem, "it takes effect", paths)
 
     def _keep_or_remove(
         self, matter: Matter, path: KeyPath, why: str, means: str, others: Sequence[KeyPath] = ()
     ) -> Decision:
-        """`others`: what has to go along where this alone may not."""
+        """Offer to keep or remove a key. `others`: keys to remove with it if it cannot go alone."""
         choices = [Choice("leave it as it is", means)]
         for paths in ((path,), tuple(others)):
             operations = tuple(map(Remove, paths))
             if paths and self.trial.holds(operations):
-                what = "remove " + one_of((f"`{_named(each)}`" for each in paths), "and")
-                choices.append(Choice(what, f"as {self.way.origin} has it", operations))
+                action = "remove " + one_of((f"`{_shortened(each)}`" for each in paths), "and")
+                choices.append(Choice(action, f"as in {self.transition.origin}", operations))
                 break
         return Decision(matter, path, line_of(self.document, path), why, tuple(choices))
 
     def _as_it_was(self, path: KeyPath) -> bool:
-        written = at(self.way.document.value(), path)
-        return written is not MISSING and same(at(self.new.data, path), written)
+        original = at(self.transition.document.value(), path)
+        return original is not MISSING and is_equal(at(self.new.data, path), original)
 
-    def _other_values(self) -> Iterator[Decision]:
-        """Values that both releases read, each in its own way."""
-        earlier, later = self.way.meant.values, self.after.values
+    def _changed_values(self) -> Iterator[Decision]:
+        """Yield decisions about values that the releases convert differently."""
+        earlier, later = self.transition.meaning.values, self.after.values
         for path in earlier.keys() & later.keys():
             (_, old), (place, new) = earlier[path], later[path]
-            if place not in self.spoken_of and _plain(old) and _plain(new) and not _alike(old, new):
-                yield self._read_as(place, old, new)
+            if (
+                place not in self.reported
+                and _is_json_value(old)
+                and _is_json_value(new)
+                and not _is_equivalent(old, new)
+            ):
+                yield self._changed_value(place, old, new)
 
-    def _read_as(self, place: KeyPath, old: Json, new: Json) -> Decision:
-        self.spoken_of.add(place)
+    def _changed_value(self, place: KeyPath, old: Json, new: Json) -> Decision:
+        self.reported.add(place)
         choices = [Choice("leave it as it is", f"it is {quoted(new)}")]
         operations = (Set(place, old),)
         if old != "auto" and self.trial.holds(operations):
-            choices.append(Choice(f"write {quoted(old)}", f"as {self.way.origin} reads it", operations))
-        why = f"is {quoted(old)} to {self.way.origin}, and {quoted(new)} to {self.way.to}"
-        return Decision("other value", place, line_of(self.document, place), why, tuple(choices))
+            choices.append(
+                Choice(f"write {quoted(old)}", f"as {self.transition.origin} reads it", operations)
+            )
+        problem = f"{self.transition.origin} reads it as {quoted(old)}, {self.transition.to} as {quoted(new)}"
+        return Decision("other value", place, line_of(self.document, place), problem, tuple(choices))
 
-    # What `check` has to say that is new ----------------------------------------------------------
+    # New diagnostics
 
-    def _warnings(self) -> Iterator[Decision]:
-        before = self.way.report(self.way.document, self.way.origin)
-        known = Counter(found.code for found in (*before.diagnostics, *before.suppressed))
-        for found in self.trial.report:
-            known[found.code] -= 1
-            if known[found.code] >= 0 or found.effect not in (Effect.IGNORED, Effect.ALTERED):
+    def _new_warnings(self) -> Iterator[Decision]:
+        report_before = self.transition.report(self.transition.document, self.transition.origin)
+        counts = Counter(
+            diagnostic.code for diagnostic in (*report_before.diagnostics, *report_before.suppressed)
+        )
+        for diagnostic in self.trial.report:
+            counts[diagnostic.code] -= 1
+            if counts[diagnostic.code] >= 0 or diagnostic.effect not in (Effect.IGNORED, Effect.ALTERED):
                 continue
-            if not any(found.path[: len(path)] == path for path in self.spoken_of):
-                yield self._warning(found)
+            if not any(diagnostic.path[: len(path)] == path for path in self.reported):
+                yield self._warning(diagnostic)
 
-    def _warning(self, found: Diagnostic) -> Decision:
-        choices = [Choice("leave it as it is", "it stays as described")]
-        operations: tuple[Operation, ...] = found.fix.operations if found.fix else ()
-        if found.fix and self.trial.holds(operations, found.code):
-            choices.append(Choice(found.fix.title, "", operations))
-        elif found.help:
-            choices.append(Choice(found.help))
-        line = line_of(self.document, found.path)
-        return Decision("warning", found.path, line, f"{found.message} ({found.code})", tuple(choices))
+    def _warning(self, diagnostic: Diagnostic) -> Decision:
+        choices = [Choice("leave it as it is", "the warning stays")]
+        operations: tuple[Operation, ...] = diagnostic.fix.operations if diagnostic.fix else ()
+        if diagnostic.fix and self.trial.holds(operations, diagnostic.code):
+            choices.append(Choice(diagnostic.fix.title, "", operations))
+        elif diagnostic.help:
+            choices.append(Choice(diagnostic.help))
+        line = line_of(self.document, diagnostic.path)
+        return Decision(
+            "warning", diagnostic.path, line, f"{diagnostic.message} ({diagnostic.code})", tuple(choices)
+        )
 
-    # What is not written --------------------------------------------------------------------------
+    # Defaults
 
-    def _defaults(self) -> Iterator[Decision]:
-        for path, old, new in new_defaults(self.way.meant.context, self.new):
+    def _changed_defaults(self) -> Iterator[Decision]:
+        for path, old, new in changed_defaults(self.transition.meaning.context, self.new):
             operations = (Set(path, old),)
-            asked = self.trial.left > 0
-            kept = old is not None and self.trial.holds(operations)
-            if asked and not kept:
-                continue  # the key would say nothing here: what it defaults to is no matter
-            why = (
-                f"is not written, and its default is another: "
-                f"{quoted(old)} in {self.way.origin}, {quoted(new)} in {self.way.to}"
+            is_in_budget = self.trial.remaining > 0
+            holds = old is not None and self.trial.holds(operations)
+            if is_in_budget and not holds:
+                continue  # the key has no effect here, so neither does its default
+            problem = (
+                f"is not set, and its default changed: "
+                f"{quoted(old)} in {self.transition.origin}, {quoted(new)} in {self.transition.to}"
             )
             choices = [Choice("leave it out", f"it becomes {quoted(new)}")]
-            if kept:
+            if holds:
                 write = f"write `{path[-1]}`: {quoted(old)}"
-                choices.append(Choice(write, f"as in {self.way.origin}", operations))
+                choices.append(Choice(write, f"as in {self.transition.origin}", operations))
             line = line_of(self.document, path) if len(path) > 1 else None
-            yield Decision("default", path, line, why, tuple(choices))
+            yield Decision("default", path, line, problem, tuple(choices))
 
 
-def _named(path: KeyPath) -> str:
-    """A key in words: a long one without its middle."""
-    return clipped(dotted(path), _LONGEST)
+def _shortened(path: KeyPath) -> str:
+    """Return a key for a message; a long one loses its middle."""
+    return truncate_middle(dotted(path), _MAX_KEY_LENGTH)
 
 
-def _plain(value: Json) -> bool:
-    """Whether it is a value that JSON has: neither refused nor filled by the consumer."""
+def _is_json_value(value: Json) -> bool:
+    """Whether it is a JSON value: neither rejected nor filled by the consumer."""
     return value is None or isinstance(value, (bool, int, float, str, list))
 
 
-def _alike(old: Json, new: Json) -> bool:
-    """Whether code that tests or calculates with them sees no difference: 1 counts as true."""
+def _is_equivalent(old: Json, new: Json) -> bool:
+    """Whether code that tests or calculates with the values sees no difference: 1 counts as true."""
     if isinstance(old, list) and isinstance(new, list):
-        return len(old) == len(new) and all(map(_alike, old, new))
+        return len(old) == len(new) and all(map(_is_equivalent, old, new))
     return bool(old == new)
 
 
-# Choices are tried before they are offered: the text that they lead to is judged.
+# Every choice is tried before it is offered: the resulting text is checked.
 
-MOST = 48
-"""Texts that are judged for one migration at most; what is not judged is not offered."""
+MAX_TRIALS = 48
+"""Maximal number of texts checked for one migration; choices beyond it are not offered."""
 
 
 class Trial:
-    """A text, the later release's report of it, and what becomes of them by one choice or another."""
+    """A text, its report in the later release, and the effect of choices on it."""
 
-    def __init__(self, way: Transition, document: Document) -> None:
-        self.way, self.document = way, document
-        self.report = way.report(document, way.to)
-        self.left = min(MOST, affordable(document))
+    def __init__(self, transition: Transition, document: Document) -> None:
+        self.transition, self.document = transition, document
+        self.report = transition.report(document, transition.to)
+        self.remaining = min(MAX_TRIALS, trial_budget(document))
 
-    def holds(self, operations: Sequence[Operation], gone: str | None = None) -> bool:
-        """Whether the release takes the text that the operations make, and finds no more in it than now.
+    def holds(self, operations: Sequence[Operation], resolved_code: str | None = None) -> bool:
+        """Whether the release accepts the text after these operations, without a new diagnostic.
 
-        `gone`: the code of a finding that must come to an end by it.
+        `resolved_code`: the code of a diagnostic that must disappear.
         """
         report = self._report(operations)
         if report is None or not report.ok:
             return False
-        before, after = _counted(self.report), _counted(report)
-        return not after - before and (gone is None or after[gone] < before[gone])
+        counts_before, counts_after = _counts(self.report), _counts(report)
+        return not counts_after - counts_before and (
+            resolved_code is None or counts_after[resolved_code] < counts_before[resolved_code]
+        )
 
     def _report(self, operations: Sequence[Operation]) -> Report | None:
-        if self.left == 0:
+        if self.remaining == 0:
             return None
-        self.left -= 1
+        self.remaining -= 1
         try:
-            value = carried_out(self.document.value(), operations)
-            new = edited(self.document, operations)
+            value = apply_to_value(self.document.value(), operations)
+            new = apply_operations(self.document, operations)
         except (EditError, KeyError, IndexError, TypeError, AttributeError):
             return None
-        return self.way.report(new, self.way.to) if same(new.value(), value) else None
+        return self.transition.report(new, self.transition.to) if is_equal(new.value(), value) else None
 
 
-def _counted(report: Report) -> Counter[str]:
-    found = (*report.diagnostics, *report.suppressed)
-    return Counter(each.code for each in found if each.severity != "info")
+def _counts(report: Report) -> Counter[str]:
+    diagnostics = (*report.diagnostics, *report.suppressed)
+    return Counter(each.code for each in diagnostics if each.severity != "info")
 
 
-# How a migration speaks of a key's value, and of the release that read it last.
+# Wording of values and of the last release that reads a key.
 
-_LONGEST_MESSAGE = 2000
+_MAX_VALUE_LENGTH = 2000
 
 
-def said(path: KeyPath, value: Json) -> str:
-    """A value that is written nowhere any more, in full; but never a secret."""
+def quoted_in_full(path: KeyPath, value: Json) -> str:
+    """Quote a value that is no longer in the file, in full, unless it may be a secret."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     if is_secret(str(path[-1]), text if isinstance(value, dict | list) else ""):
-        return "a value that may be secret, and is not shown"
-    return f"`{text if len(text) <= _LONGEST_MESSAGE else text[:_LONGEST_MESSAGE] + '…'}`"
+        return "a possible secret (not shown)"
+    return f"`{text if len(text) <= _MAX_VALUE_LENGTH else text[:_MAX_VALUE_LENGTH] + '…'}`"
 
 
-def last_reader(path: KeyPath, origin: str, to: str) -> str | None:
-    """The last release before `to` that reads the key; None where it is `origin` itself, or not known."""
-    place = dotted(path)
+def last_release_with(path: KeyPath, origin: str, to: str) -> str | None:
+    """Return the last release before `to` that reads the key; None if that is `origin`, or unknown."""
+    key = dotted(path)
     between = [each for each in RELEASES if NUMBERS[origin] < NUMBERS[each] < NUMBERS[to]]
-    return next((each for each in reversed(between) if find(place, NUMBERS[each])[0] is not None), None)
+    return next((each for each in reversed(between) if find(key, NUMBERS[each])[0] is not None), None)
 
 
-# What changes by itself from one release to another: defaults of keys that are not written.
-
-
-def new_defaults(old: Context, new: Context) -> Iterator[tuple[KeyPath, Json, Json]]:
-    """Keys that are not written, in sections that are, with the default that was and the one that is."""
+def changed_defaults(old: Context, new: Context) -> Iterator[tuple[KeyPath, Json, Json]]:
+    """Yield the absent keys of present sections, with their old and new defaults."""
     todo: list[tuple[str, JsonObject, KeyPath]] = [(ROOT, new.data, ())]
     while todo:
         section, data, path = todo.pop(0)
-        before, after = view(section, old.release).keys, view(section, new.release).keys
-        for word, key in before.items():
-            here = (*path, word)
-            inner = child_section(key.type)
-            if inner is not None and isinstance(data.get(word), dict):
-                todo.append((inner, data[word], here))
-            later = after.get(word)
-            if word != key.info.name or later is None or inner is not None or word in data:
+        old_keys, new_keys = view(section, old.release).keys, view(section, new.release).keys
+        for key_name, key in old_keys.items():
+            key_path = (*path, key_name)
+            child = child_section(key.type)
+            if child is not None and isinstance(data.get(key_name), dict):
+                todo.append((child, data[key_name], key_path))
+            later = new_keys.get(key_name)
+            if key_name != key.info.name or later is None or child is not None or key_name in data:
                 continue
-            if "unread" in key.info.flags or same(key.default, later.default):
+            if "unread" in key.info.flags or is_equal(key.default, later.default):
                 continue
-            if not path and word in new.overwritten:
+            if not path and key_name in new.overwritten:
                 continue
-            if not any(alias in data for alias, seen in before.items() if seen.info is key.info):
-                yield here, key.default, later.default
+            if not any(alias in data for alias, other in old_keys.items() if other.info is key.info):
+                yield key_path, key.default, later.default

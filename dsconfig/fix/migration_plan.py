@@ -13,7 +13,7 @@ from dsconfig.core.diagnostic import Diagnostic, Effect, Fix, Operation, Remove,
 from dsconfig.core.releases import NUMBERS, Target
 from dsconfig.core.wording import quoted
 from dsconfig.document import Document
-from dsconfig.document.edit import edited, same
+from dsconfig.document.edit import apply_operations, is_equal
 from dsconfig.evaluation.coercion import Coerced
 from dsconfig.evaluation.context import MISSING, Context, Source
 from dsconfig.model.keyinfo import ROOT, section_keys
@@ -22,15 +22,13 @@ if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject, KeyPath
 
 
-# From one release to another: what must change on the way, and what the way does about it.
-
 REMOVED_KEY = "DSC104"
-"""The rule of keys that earlier releases read: its fixes say the same as today's keys do, or only remove."""
+"""The rule about removed keys: its fixes express the same with today's keys, or only remove."""
 
 
 @dataclass(slots=True)
 class Transition:
-    """The way of a config from the release that it was written for to a later one."""
+    """The migration of a config from the release that it was written for to a later one."""
 
     document: Document
     origin: str
@@ -38,17 +36,17 @@ class Transition:
     world_size: int | None
     consumer: str
     handover: Handover | None = None
-    meant: Meaning = field(init=False)
-    """What the file means to the release that it was written for."""
-    offered: dict[tuple[str, KeyPath], Fix] = field(default_factory=dict)
-    """What `check` offers for findings that the way deals with otherwise."""
+    meaning: Meaning = field(init=False)
+    """The meaning of the file in the release that it was written for."""
+    other_fixes: dict[tuple[str, KeyPath], Fix] = field(default_factory=dict)
+    """Fixes that `check` offers for diagnostics that the migration handles differently."""
     reports: dict[tuple[str, str], Report] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.meant = Meaning(self.context(self.document, self.origin))
+        self.meaning = Meaning(self.context(self.document, self.origin))
 
     def report(self, document: Document, release: str) -> Report:
-        """What `check` says at this release; several parts of a migration ask it of the same text."""
+        """Check a text in a release; cached, as several parts of a migration need it."""
         key = (document.text, release)
         if key not in self.reports:
             target = Target((release,), release, "argument")
@@ -57,68 +55,72 @@ class Transition:
         return self.reports[key]
 
     def context(self, document: Document, release: str) -> Context:
-        """The document in the eyes of this release."""
+        """Evaluate the keys of a document in a release."""
         return Context(Source(document, self.consumer, self.world_size), NUMBERS[release])
 
-    def judge(self, document: Document) -> Report:
-        """What must change, each finding with what the way does about it, if it knows.
+    def check(self, document: Document) -> Report:
+        """Return the diagnostics that must be resolved, each with the migration's fix if there is one.
 
-        An `elasticity` block that is handed over is looked past.
+        A handed-over `elasticity` block is left out.
         """
         if self.handover is not None:
-            document = self.handover.looked_past(document)
+            document = self.handover.without_block(document)
         report = self.report(document, self.to)
-        silenced = [found for found in report.suppressed if found.severity == "error"]
+        # An ignored error still makes the new release reject the config.
+        suppressed = [diagnostic for diagnostic in report.suppressed if diagnostic.severity == "error"]
         context = self.context(document, self.to)
-        gone: set[KeyPath] = set()
-        must = (self._must(found, context, gone) for found in (*report.diagnostics, *silenced))
-        return report.replaced(diagnostics=tuple(each for each in must if each), suppressed=())
+        dropped: set[KeyPath] = set()
+        required = (
+            self._required_change(diagnostic, context, dropped)
+            for diagnostic in (*report.diagnostics, *suppressed)
+        )
+        return report.copy_with(diagnostics=tuple(each for each in required if each), suppressed=())
 
-    def _must(self, found: Diagnostic, new: Context, gone: set[KeyPath]) -> Diagnostic | None:
-        """The finding with its remedy; None where the file may stay as it is."""
-        if found.severity == "error":
-            return found._replace(fix=self._remedy(found, new, gone))
-        if found.code == REMOVED_KEY and found.fix is not None:
-            read = self.meant.ignored(found.path) is None
-            return found if read and not only_removes(found) else None
-        if found.effect is Effect.ALTERED and found.path in self.meant.read:
-            later = new.once(readings).get(found.path)
-            if not same(later, self.meant.read[found.path]):
-                return found._replace(fix=self.meant.fix(found, new.data, gone))
+    def _required_change(
+        self, diagnostic: Diagnostic, context: Context, dropped: set[KeyPath]
+    ) -> Diagnostic | None:
+        """Return the diagnostic with its fix; None if the file can stay as it is."""
+        if diagnostic.severity == "error":
+            return diagnostic._replace(fix=self._fix_for(diagnostic, context, dropped))
+        if diagnostic.code == REMOVED_KEY and diagnostic.fix is not None:
+            is_read = self.meaning.ignored_parent(diagnostic.path) is None
+            return diagnostic if is_read and not only_removes(diagnostic) else None
+        if diagnostic.effect is Effect.ALTERED and diagnostic.path in self.meaning.converted:
+            converted = context.cached(converted_values).get(diagnostic.path)
+            if not is_equal(converted, self.meaning.converted[diagnostic.path]):
+                return diagnostic._replace(fix=self.meaning.fix(diagnostic, context.data, dropped))
         return None
 
-    def _remedy(self, found: Diagnostic, new: Context, gone: set[KeyPath]) -> Fix | None:
-        """What keeps the meaning; else, of a key that the release has no place for, taking it out."""
-        kept = self.meant.fix(found, new.data, gone)
-        if kept is not None:
-            if found.fix is not None:
-                self.offered[found.code, found.path] = found.fix
-            return kept
-        if found.fix is not None and (found.fix.safe or found.code == REMOVED_KEY):
-            return found.fix
-        if found.code == REMOVED_KEY:
-            return Fix(f"remove `{found.path[-1]}`", (Remove(found.path),))
+    def _fix_for(self, diagnostic: Diagnostic, context: Context, dropped: set[KeyPath]) -> Fix | None:
+        """Return a fix that keeps the meaning, else one that removes a key without a place in the release."""
+        preserving = self.meaning.fix(diagnostic, context.data, dropped)
+        if preserving is not None:
+            if diagnostic.fix is not None:
+                self.other_fixes[diagnostic.code, diagnostic.path] = diagnostic.fix
+            return preserving
+        if diagnostic.fix is not None and (diagnostic.fix.safe or diagnostic.code == REMOVED_KEY):
+            return diagnostic.fix
+        if diagnostic.code == REMOVED_KEY:
+            return Fix(f"remove `{diagnostic.path[-1]}`", (Remove(diagnostic.path),))
         return None
 
 
-def only_removes(found: Diagnostic) -> bool:
-    """Whether the finding's fix only takes something out."""
-    return found.fix is not None and all(isinstance(step, Remove) for step in found.fix.operations)
+def only_removes(diagnostic: Diagnostic) -> bool:
+    """Whether the diagnostic's fix only removes something."""
+    return diagnostic.fix is not None and all(isinstance(step, Remove) for step in diagnostic.fix.operations)
 
 
-# What a migration does to a config, and what it leaves to a person, with the choices that there are.
+# Changes that a migration makes, and decisions that it leaves to the user.
 
 Kind: TypeAlias = Literal["changed", "removed"]
 Matter: TypeAlias = Literal["refused", "batch", "lost", "other value", "new effect", "warning", "default"]
 MATTERS: tuple[Matter, ...] = ("refused", "batch", "lost", "other value", "new effect", "warning", "default")
-"""What there may be to decide, in the order in which it is best worked off: what keeps the job from starting,
-then what changes it most.
-"""
+"""Kinds of decisions in the recommended order: first what keeps the job from starting, then the largest changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that was done: where, in which line of the file as it was, what, and why."""
+    """One change: where (in the original lines), what and why."""
 
     kind: Kind
     path: KeyPath
@@ -129,89 +131,90 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One way to decide, and what it means. Without operations there is nothing to edit for it."""
+    """One possible decision and its consequence. Without operations there is nothing to edit."""
 
     what: str
-    means: str = ""
+    consequence: str = ""
     operations: tuple[Operation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One thing that only a person can decide.
+    """A decision that only the user can make.
 
-    The line is that of the text as it comes out; where a key is gone, or nothing was changed, of the file.
+    The line is that of the new text; that of the original file if the key was removed, or nothing was
+    changed.
     """
 
-    matter: Matter
+    kind: Matter
     path: KeyPath
     line: int | None
     why: str
     choices: tuple[Choice, ...]
-    gone: bool = False
-    """Whether the key stands in the file only."""
+    is_removed: bool = False
+    """Whether the key exists only in the original file."""
 
     @property
     def urgency(self) -> tuple[int, int]:
-        """A sort key: the order in which decisions are worked off."""
-        return MATTERS.index(self.matter), self.line or 0
+        """A sort key: the recommended order of decisions."""
+        return MATTERS.index(self.kind), self.line or 0
 
 
-# What a config means to the release that it was written for: the measure of every change to it.
+# The meaning of a config in the release that it was written for, which every change must preserve.
 
 
 class Meaning:
-    """What a release makes of the values."""
+    """The effective values of a config in one release."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
         self.release = context.release_name
-        self.read = readings(context)
-        self.unread = {event.path for event in context.walk.unknown if event.section.unknown != "kept"}
+        self.converted = converted_values(context)
+        self.ignored_keys = {event.path for event in context.walk.unknown if event.section.unknown != "kept"}
 
-    def fix(self, found: Diagnostic, data: JsonObject, gone: set[KeyPath]) -> Fix | None:
-        """Write what the old release read; drop what it did not read.
+    def fix(self, diagnostic: Diagnostic, data: JsonObject, dropped: set[KeyPath]) -> Fix | None:
+        """Write the value that the old release used, or drop a key that it ignored.
 
-        `data` is the config as it stands, `gone` what is dropped from it for another finding already.
+        `data` is the current config, `dropped` the keys already dropped from it for other diagnostics.
         """
-        for path in (found.path, *(each.path for each in found.related)):
-            if (unread := self.ignored(path)) is None or unread in gone:
+        for path in (diagnostic.path, *(each.path for each in diagnostic.related)):
+            if (unread := self.ignored_parent(path)) is None or unread in dropped:
                 continue
             if self._untouched(unread, data):
-                gone.add(unread)
+                dropped.add(unread)
                 return Fix(f"remove `{unread[-1]}`, which {self.release} does not read", (Remove(unread),))
-        for length in range(len(found.path), 0, -1):
-            path = found.path[:length]
-            if path in self.read and self._untouched(path, data):
-                value = self.read[path]
+        for length in range(len(diagnostic.path), 0, -1):
+            path = diagnostic.path[:length]
+            if path in self.converted and self._untouched(path, data):
+                value = self.converted[path]
                 return Fix(f"write {quoted(value)}, as {self.release} reads it", (Set(path, value),))
         return None
 
-    def ignored(self, path: KeyPath) -> KeyPath | None:
-        """The outermost key on the way that the release does not read; None where it reads the whole path."""
-        ways = (path[:length] for length in range(1, len(path) + 1))
-        return next((way for way in ways if way in self.unread), None)
+    def ignored_parent(self, path: KeyPath) -> KeyPath | None:
+        """Return the outermost key of the path that the release ignores; None if it reads the whole path."""
+        prefixes = (path[:length] for length in range(1, len(path) + 1))
+        return next((prefix for prefix in prefixes if prefix in self.ignored_keys), None)
 
-    def effective(self, path: KeyPath) -> bool:
-        """Whether the release reads the key, and the key switches something on."""
-        if self.ignored(path) is not None:
+    def is_effective(self, path: KeyPath) -> bool:
+        """Whether the release reads the key, and its value switches something on."""
+        if self.ignored_parent(path) is not None:
             return False
         value = at(self.context.data, path)
-        off = isinstance(value, dict) and value.get("enabled") is False
-        return not (value in (MISSING, None, False) or value in ({}, []) or off)
+        is_disabled = isinstance(value, dict) and value.get("enabled") is False
+        return not (value in (MISSING, None, False) or value in ({}, []) or is_disabled)
 
     def _untouched(self, path: KeyPath, data: JsonObject) -> bool:
-        written = at(self.context.data, path)
-        return written is not MISSING and same(at(data, path), written)
+        original = at(self.context.data, path)
+        return original is not MISSING and is_equal(at(data, path), original)
 
     @cached_property
     def values(self) -> dict[KeyPath, tuple[KeyPath, Json]]:
-        """What the release ends up with and where it is written, by canonical paths to the leaves."""
-        return {path: (written, value) for path, written, value in _leaves(self.context, self.read)}
+        """Effective values and the paths where they are written, by canonical paths of the leaves."""
+        return {path: (written, value) for path, written, value in _leaves(self.context, self.converted)}
 
 
-def readings(context: Context) -> dict[KeyPath, Json]:
-    """What the release reads where something else is written; never in place of "auto"."""
+def converted_values(context: Context) -> dict[KeyPath, Json]:
+    """Return the converted values by path; "auto" values are left out."""
     return {
         event.path: event.verdict.value
         for event in context.walk.coerced
@@ -220,7 +223,7 @@ def readings(context: Context) -> dict[KeyPath, Json]:
 
 
 def at(data: Json, path: KeyPath) -> Json:
-    """What stands at a path; MISSING where nothing does."""
+    """Return the value at a path; MISSING if absent."""
     for part in path:
         if isinstance(data, dict):
             data = data.get(part, MISSING)
@@ -232,87 +235,89 @@ def at(data: Json, path: KeyPath) -> Json:
 
 
 def _leaves(context: Context, read: dict[KeyPath, Json]) -> Iterator[tuple[KeyPath, KeyPath, Json]]:
-    spelled = context.walk.spelled
+    aliases = context.walk.aliases
     todo: list[tuple[KeyPath, KeyPath, Json]] = [((), (), context.walk.values)]
     while todo:
         path, written, value = todo.pop()
         if isinstance(value, dict):
-            for word, inner in value.items():
-                here = (*path, word)
-                todo.append((here, spelled.get(here, (*written, word)), inner))
+            for key_name, child in value.items():
+                child_path = (*path, key_name)
+                todo.append((child_path, aliases.get(child_path, (*written, key_name)), child))
         else:
             yield path, written, read.get(written, value)
 
 
-# An `elasticity` block on its way to a release that refuses it: taken out, with its batch in its place.
+# An `elasticity` block in a migration to a release that rejects it: it is removed and replaced by its batch.
 #
-# The block is never thrown away: the caller writes the config that still has it to another file, or keeps
-# it for `dsconfig elastic`, which takes the block out by itself.
+# The block is never thrown away: the caller writes the config with the block to another file, or keeps it for
+# `dsconfig elastic`, which removes it itself.
 
 KEY = "elasticity"
 BATCH_KEYS = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 Solve: TypeAlias = Callable[["JsonObject"], Mapping[str, int]]
-"""The batch keys that a release derives from a config with a block; raises ValueError for lack of one."""
+"""Returns the batch keys that a release derives from a config with a block; raises ValueError without a solution."""
 
 
 class Handover(NamedTuple):
-    """A block that the later release refuses, and what it leads to; an empty `batch` is not known."""
+    """A block that the later release rejects, and its batch; empty if unknown."""
 
     block: JsonObject
-    on: bool
+    is_enabled: bool
     batch: Mapping[str, int]
 
-    def carried_out(self, document: Document, batch: Mapping[str, int] | None = None) -> Document:
-        """The document without the block, and with its batch.
+    def replaced_by_batch(self, document: Document, batch: Mapping[str, int] | None = None) -> Document:
+        """Return the document without the block, with its batch keys.
 
         Raises:
-            EditError: the text gives no place for it.
+            EditError: the text has no place for them.
         """
         values = self.batch if batch is None else batch
         operations: list[Operation] = [Set((key,), value) for key, value in values.items()]
-        return edited(document, (*operations, Remove((KEY,))))
+        return apply_operations(document, (*operations, Remove((KEY,))))
 
-    def looked_past(self, document: Document) -> Document:
-        """The document without the block, for a release to judge the rest of it."""
+    def without_block(self, document: Document) -> Document:
+        """Return the document without the block, so that a release can check the rest."""
         data = document.value()
-        bare = self.on and isinstance(data, dict) and not any(key in data for key in BATCH_KEYS)
-        return self.carried_out(document, {BATCH_KEYS[1]: 1} if bare and not self.batch else None)
+        needs_batch = (
+            self.is_enabled and isinstance(data, dict) and not any(key in data for key in BATCH_KEYS)
+        )
+        return self.replaced_by_batch(
+            document, {BATCH_KEYS[1]: 1} if needs_batch and not self.batch else None
+        )
 
 
 def handover(data: JsonObject, origin: str, to: str, solve: Solve | None) -> Handover | None:
-    """How the config's block is handed over; None where there is none, or it says nothing, or may stay.
+    """Return how the config's block is handed over; None without an effective block, or if it may stay.
 
     Raises:
-        ValueError: the block has no batch, as `solve` says.
+        ValueError: `solve` finds no batch for the block.
     """
     block: Json = data.get(KEY)
     info = section_keys(ROOT)[KEY]
     if NUMBERS[to] < info.refused_from or not isinstance(block, dict) or not block.keys() - {"enabled"}:
         return None
-    on = bool(block.get("enabled")) and info.read_in(NUMBERS[origin])
-    return Handover(block, on, solve(data) if on and solve is not None else {})
+    is_enabled = bool(block.get("enabled")) and info.read_in(NUMBERS[origin])
+    return Handover(block, is_enabled, solve(data) if is_enabled and solve is not None else {})
 
 
-def about_block(handed: Handover | None, origin: str, to: str, *, keep: bool) -> Iterator[Decision]:
-    """What is to decide about a block, and the batch that came from it."""
-    if handed is None or not handed.on:
+def block_decisions(handed_over: Handover | None, origin: str, to: str, *, keep: bool) -> Iterator[Decision]:
+    """Yield the decision about a block and its batch."""
+    if handed_over is None or not handed_over.is_enabled:
         return
     if keep:
-        run = Choice(
-            "start it with `dsconfig elastic run`", "which takes the block out and writes the batch in"
-        )
-        why = f"stays, though {to} itself refuses a config that has it"
-        yield Decision("batch", (KEY,), None, why, (run,))
+        run = Choice("start it with `dsconfig elastic run`", "which removes the block and writes the batch")
+        problem = f"stays, although {to} itself rejects a config with it"
+        yield Decision("batch", (KEY,), None, problem, (run,))
         return
-    why = f"is handed over, since {to} refuses it: the job is no longer elastic"
+    problem = f"is handed over because {to} rejects it: the job is no longer elastic"
     stay = Choice("start the handed-over config with `dsconfig elastic run`", "the job stays elastic")
-    fixed = [f"`{key}` {value}" for key, value in handed.batch.items()]
-    if fixed:
-        means = f"{', '.join(fixed)}, as {origin} has it on these ranks"
-        yield Decision("batch", (KEY,), None, why, (Choice("train with the batch as written", means), stay))
+    batch_keys = [f"`{key}` {value}" for key, value in handed_over.batch.items()]
+    if batch_keys:
+        consequence = f"{', '.join(batch_keys)}, as {origin} uses on these ranks"
+        yield Decision(
+            "batch", (KEY,), None, problem, (Choice("train with the batch as written", consequence), stay)
+        )
         return
-    give = Choice("give --world-size N", f"the batch that {origin} takes on N ranks is written in")
-    leave = Choice(
-        "leave the batch keys as they are", f"{origin} passed over them, and they count from now on"
-    )
-    yield Decision("batch", (KEY,), None, why, (give, stay, leave))
+    pass_world_size = Choice("pass --world-size N", f"writes the batch that {origin} uses on N ranks")
+    keep_keys = Choice("leave the batch keys as they are", f"{origin} ignored them, and they take effect now")
+    yield Decision("batch", (KEY,), None, problem, (pass_world_size, stay, keep_keys))

@@ -1,4 +1,4 @@
-"""Verification of fixes: each is tried by itself, combined where they do not overlap, and kept if harmless."""
+"""Verification of fixes: each is tried, combined with others that do not overlap, and kept if harmless."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dsconfig.core.diagnostic import (
 )
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.document import Document, read_dict
-from dsconfig.document.edit import again, carried_out, edits, same
+from dsconfig.document.edit import apply_to_value, edits, is_equal, reparse
 from dsconfig.document.text_edit import Edit, EditError, apply
 from dsconfig.document.tree import MAX_PROBLEMS
 
@@ -34,242 +34,248 @@ if TYPE_CHECKING:
     from dsconfig.document.tree import Node
 
 
-# The one place that tries fixes: which of a report are shown, because each was made by itself and did no
-# harm.
-#
-# A fix is what editors and bots carry out unasked. One that brings a finding, perhaps of a rule that looks
-# at other keys as well, stays in words alone.
+# Nothing else tries fixes. Editors and bots apply fixes unasked, so a fix that introduces a diagnostic,
+# perhaps of a rule that looks at other keys as well, is only described in words.
 
 if TYPE_CHECKING:
-    Judge = Callable[[Document], Report]
+    Checker = Callable[[Document], Report]
 
 
-def with_proven_fixes(report: Report) -> Report:
-    """The report, and those of the files that it names, with the fixes that were tried and do no harm."""
-    children = tuple(map(with_proven_fixes, report.children))
-    if not any(found.fix for found in report):
-        return report.replaced(children=children)
-    return proven(report, partial(recheck, report)).replaced(children=children)
+def with_verified_fixes(report: Report) -> Report:
+    """Return the report and its children with the fixes that were tried and are harmless."""
+    children = tuple(map(with_verified_fixes, report.children))
+    if not any(diagnostic.fix for diagnostic in report):
+        return report.copy_with(children=children)
+    return verified(report, partial(recheck, report)).copy_with(children=children)
 
 
-def proven(report: Report, judge: Judge) -> Report:
-    """The report with the fixes that hold, marked safe where that is certain; `judge` is what made it."""
-    if not any(_is_fixable(found) for found in report):
+def verified(report: Report, checker: Checker) -> Report:
+    """Return the report with the fixes that hold, marked safe if certain; `checker` made the report."""
+    if not any(_is_fixable(diagnostic) for diagnostic in report):
         return report
-    return report.replaced(diagnostics=tuple(holding(report, judge, report.diagnostics)))
+    return report.copy_with(diagnostics=tuple(verify_fixes(report, checker, report.diagnostics)))
 
 
-def holding(report: Report, judge: Judge, found: Sequence[Diagnostic]) -> list[Diagnostic]:
-    """Some of the findings of a report, with the fixes that hold."""
+def verify_fixes(report: Report, checker: Checker, diagnostics: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """Return some diagnostics of a report with the fixes that hold."""
     document = report.document
-    wanted = [each for each in found if _is_fixable(each)]
-    if document is None or not wanted:
-        return list(found)
-    kept = set(map(id, _Proof(report, document, judge).of(wanted)))
-    return [_shown(each, report, proven=id(each) in kept) for each in found]
+    fixable = [each for each in diagnostics if _is_fixable(each)]
+    if document is None or not fixable:
+        return list(diagnostics)
+    verified = set(map(id, _Verifier(report, document, checker).verify(fixable)))
+    return [_with_verdict(each, report, is_verified=id(each) in verified) for each in diagnostics]
 
 
 def trial(
-    report: Report, document: Document, judge: Judge, taken: Sequence[Taken]
+    report: Report, document: Document, checker: Checker, fixes: Sequence[PlacedFix]
 ) -> tuple[Document, Callable[[], Report]] | None:
-    """Try fixes together: the text with them in it and what judges that; None where they do harm.
+    """Apply fixes together; return the new document and a function that checks it, or None if they are harmful.
 
-    No edit is trusted: what the new text says is compared with what the fixes mean, and it is judged like the old
-    one. Of a text that is refused, what stands behind the mistake is seen only once that is gone.
+    No edit is trusted: the new value is compared with the one that the fixes intend, and the new text is
+    checked like
+    the old one. In a rejected text, what follows the syntax error is visible only once the error is fixed.
     """
-    new = edited(document, list(taken))
+    new = apply_fixes(document, list(fixes))
     if new is None:
         return None
-    judged = cache(lambda: judge(new))
-    if is_textual(taken[0].found) and any(problem.refused_by for problem in document.problems):
-        return new, judged
-    steps = [step for each in taken for step in each.fix.operations]
-    return None if does_harm(report, judged(), steps) else (new, judged)
+    new_report = cache(lambda: checker(new))
+    if is_textual(fixes[0].diagnostic) and any(problem.rejected_by for problem in document.problems):
+        return new, new_report
+    steps = [step for each in fixes for step in each.fix.operations]
+    return None if does_harm(report, new_report(), steps) else (new, new_report)
 
 
-def _is_fixable(found: Diagnostic) -> bool:
-    return found.fix is not None and bool(found.fix.operations)
+def _is_fixable(diagnostic: Diagnostic) -> bool:
+    return diagnostic.fix is not None and bool(diagnostic.fix.operations)
 
 
-def _shown(found: Diagnostic, report: Report, *, proven: bool) -> Diagnostic:
-    fix = found.fix
-    if fix is None or (proven and (not fix.safe or is_safe(found, report))):
-        return found
-    if proven:
-        return found._replace(fix=fix._replace(safe=False))
-    return found._replace(fix=None, help=found.help or fix.title)
+def _with_verdict(diagnostic: Diagnostic, report: Report, *, is_verified: bool) -> Diagnostic:
+    fix = diagnostic.fix
+    if fix is None or (is_verified and (not fix.safe or is_safe(diagnostic, report))):
+        return diagnostic
+    if is_verified:
+        return diagnostic._replace(fix=fix._replace(safe=False))
+    return diagnostic._replace(fix=None, help=diagnostic.help or fix.title)
 
 
-class _Proof:
-    """Tries fixes, as long as that costs little: one by one, or many at once where there are many."""
+class _Verifier:
+    """Tries fixes within a budget: one by one, or many at once if there are many."""
 
-    def __init__(self, report: Report, document: Document, judge: Judge) -> None:
-        self.report, self.document, self.judge = report, document, judge
-        self.left = affordable(document, len(report.target.releases))
+    def __init__(self, report: Report, document: Document, checker: Checker) -> None:
+        self.report, self.document, self.checker = report, document, checker
+        self.remaining = trial_budget(document, len(report.target.releases))
 
-    def of(self, wanted: Sequence[Diagnostic]) -> list[Diagnostic]:
-        """Those that hold."""
-        if len(wanted) <= self.left:
-            return [found for found in wanted if self._holds([found])]
-        kept: list[Diagnostic] = []
-        while wanted and self.left > 0:
-            taken = [each.found for each in together(self.document, wanted)]
-            if not taken:
+    def verify(self, candidates: Sequence[Diagnostic]) -> list[Diagnostic]:
+        """Return the diagnostics whose fixes hold."""
+        if len(candidates) <= self.remaining:
+            return [diagnostic for diagnostic in candidates if self._holds([diagnostic])]
+        verified: list[Diagnostic] = []
+        while candidates and self.remaining > 0:
+            batch = [each.diagnostic for each in combine_fixes(self.document, candidates)]
+            if not batch:
                 break
-            kept += self._by_halves(taken)
-            tried = set(map(id, taken))
-            wanted = [found for found in wanted if id(found) not in tried]
-        return kept
+            verified += self._by_halves(batch)
+            tried = set(map(id, batch))
+            candidates = [diagnostic for diagnostic in candidates if id(diagnostic) not in tried]
+        return verified
 
-    def _by_halves(self, taken: list[Diagnostic]) -> list[Diagnostic]:
-        if self.left <= 0 or not taken:
+    def _by_halves(self, diagnostics: list[Diagnostic]) -> list[Diagnostic]:
+        if self.remaining <= 0 or not diagnostics:
             return []
-        if self._holds(taken):
-            return taken
-        middle = len(taken) // 2
-        return [*self._by_halves(taken[:middle]), *self._by_halves(taken[middle:])] if middle else []
+        if self._holds(diagnostics):
+            return diagnostics
+        middle = len(diagnostics) // 2
+        return (
+            [*self._by_halves(diagnostics[:middle]), *self._by_halves(diagnostics[middle:])] if middle else []
+        )
 
-    def _holds(self, taken: list[Diagnostic]) -> bool:
-        self.left -= 1
-        placed = together(self.document, taken)
-        return bool(placed) and trial(self.report, self.document, self.judge, placed) is not None
+    def _holds(self, diagnostics: list[Diagnostic]) -> bool:
+        self.remaining -= 1
+        placed = combine_fixes(self.document, diagnostics)
+        return bool(placed) and trial(self.report, self.document, self.checker, placed) is not None
 
 
-# Fixes made together: those that speak of different places in the config.
+# Combined fixes: those at different paths of the config.
 #
-# Where two of them touch in the text, as neighbours do that share a comma, one is written after the other.
-# What waits for a later pass is thus the same in every format.
+# If two of them touch in the text, like neighbors that share a comma, one is written after the other. What
+# has to wait for a later pass is thus the same in every format.
 
 _ROUNDS = 8
-"""How often a text is written, and read again, for fixes that touch in it."""
-LONG = 1 << 16
-"""Code points from which on a text is read once a pass: each reading of a long one takes time and memory."""
+"""Maximal number of times that a text is written and parsed for fixes that touch in it."""
+LONG_TEXT = 1 << 16
+"""Code points from which a text is parsed only once per pass, because each parse of it is slow."""
 
 
-class Taken(NamedTuple):
-    """A fix on its way into the text."""
+class PlacedFix(NamedTuple):
+    """A fix to be written into the text."""
 
-    found: Diagnostic
+    diagnostic: Diagnostic
     fix: Fix
 
 
-def is_textual(found: Diagnostic) -> bool:
-    """Whether the finding's fix changes the text itself, and not what stands at a path."""
-    return found.fix is not None and isinstance(found.fix.operations[0], Replace)
+def is_textual(diagnostic: Diagnostic) -> bool:
+    """Whether the diagnostic's fix changes the text itself, rather than the value at a path."""
+    return diagnostic.fix is not None and isinstance(diagnostic.fix.operations[0], Replace)
 
 
-def edited(document: Document, taken: list[Taken]) -> Document | None:
-    """The document with the fixes in it, where it holds what they make of its value."""
+def apply_fixes(document: Document, fixes: list[PlacedFix]) -> Document | None:
+    """Return the document with the fixes, if its new value is the one that they intend."""
     try:
-        steps = [step for each in taken for step in each.fix.operations]
-        value: Json = carried_out(document.value(), steps)
+        steps = [step for each in fixes for step in each.fix.operations]
+        value: Json = apply_to_value(document.value(), steps)
         if document.is_data:
             return read_dict(value, document.name)
-        new = _written(document, taken)
+        new = _write_fixes(document, fixes)
     except (KeyError, IndexError, TypeError, AttributeError, EditError):
         return None
-    if new is None or (document.readable() and not new.readable()):
+    if new is None or (document.is_readable() and not new.is_readable()):
         return None
-    # A text past help grows comma by comma. Of one that can be read, not all that is odd may be known.
-    known = len(document.problems) < MAX_PROBLEMS or not document.readable()
-    if known and is_textual(taken[0].found) and len(new.problems) >= len(document.problems):
+    # A hopeless text would grow comma by comma: a fix of the text must reduce its problems. A text that
+    # parses may have more problems than are listed, so it is not counted.
+    all_problems_listed = len(document.problems) < MAX_PROBLEMS or not document.is_readable()
+    if (
+        all_problems_listed
+        and is_textual(fixes[0].diagnostic)
+        and len(new.problems) >= len(document.problems)
+    ):
         return None
-    return new if same(new.value(), value) else None
+    return new if is_equal(new.value(), value) else None
 
 
-def _written(document: Document, taken: list[Taken]) -> Document | None:
-    """The document with the fixes in its text; None where too many of them touch."""
+def _write_fixes(document: Document, fixes: list[PlacedFix]) -> Document | None:
+    """Return the document with the fixes in its text; None if too many of them touch."""
     for _ in range(_rounds(document)):
-        if not taken:
+        if not fixes:
             return document
-        stretches, now, later = _Stretches(), list[Edit](), list[Taken]()
-        for each in taken:
-            own = edits(document, each.fix)
-            if stretches.claim(own):
-                now += own
+        ranges, now, later = _ClaimedRanges(), list[Edit](), list[PlacedFix]()
+        for each in fixes:
+            fix_edits = edits(document, each.fix)
+            if ranges.claim(fix_edits):
+                now += fix_edits
             else:
                 later.append(each)
-        document, taken = again(document, apply(document.text, now)), later
-    return None if taken else document
+        document, fixes = reparse(document, apply(document.text, now)), later
+    return None if fixes else document
 
 
 def _rounds(document: Document) -> int:
-    return _ROUNDS if len(document.text) < LONG else 1
+    return _ROUNDS if len(document.text) < LONG_TEXT else 1
 
 
-def together(document: Document, wanted: Iterable[Diagnostic]) -> list[Taken]:
-    """The fixes that the text has a place for, without those that meet one before them."""
-    taken: list[Taken] = []
-    places = _Places()
-    rounds = [_Stretches() for _ in range(_rounds(document))]
-    for found in wanted:
-        assert found.fix is not None
+def combine_fixes(document: Document, diagnostics: Iterable[Diagnostic]) -> list[PlacedFix]:
+    """Return the fixes that the text has a place for, without those that overlap an earlier one."""
+    accepted: list[PlacedFix] = []
+    paths_taken = _ClaimedPaths()
+    rounds = [_ClaimedRanges() for _ in range(_rounds(document))]
+    for diagnostic in diagnostics:
+        assert diagnostic.fix is not None
         try:
-            own = [] if document.is_data else edits(document, found.fix)
+            fix_edits = [] if document.is_data else edits(document, diagnostic.fix)
         except EditError:
             continue
-        paths = _paths(found.fix)
-        # Places in the text, as a fix of the text itself has them, are those of this text alone.
-        most = None if paths else 1
-        if places.are_free(paths) and any(each.claim(own) for each in rounds[:most]):
-            places.take(paths)
-            taken.append(Taken(found, found.fix))
-    return taken
+        paths = _paths(diagnostic.fix)
+        # Offsets of a fix of the text are valid in the original text only, so it must go into the first
+        # round.
+        round_limit = None if paths else 1
+        if paths_taken.are_free(paths) and any(each.claim(fix_edits) for each in rounds[:round_limit]):
+            paths_taken.claim(paths)
+            accepted.append(PlacedFix(diagnostic, diagnostic.fix))
+    return accepted
 
 
-class _Places:
-    """The paths that are spoken of already."""
+class _ClaimedPaths:
+    """Paths that accepted fixes change."""
 
     def __init__(self) -> None:
         self.paths: set[KeyPath] = set()
-        self.above: set[KeyPath] = set()
-        """The taken paths and all paths that lead to them."""
+        self.ancestors: set[KeyPath] = set()
+        """The changed paths and all their parents."""
 
     def are_free(self, paths: Iterable[KeyPath]) -> bool:
-        """Whether no taken path is one of these, leads to one or lies below one."""
+        """Whether no changed path equals, contains or lies below one of these."""
         return not any(
-            path in self.above or any(path[:length] in self.paths for length in range(len(path)))
+            path in self.ancestors or any(path[:length] in self.paths for length in range(len(path)))
             for path in paths
         )
 
-    def take(self, paths: Iterable[KeyPath]) -> None:
-        """Leave these to nobody else."""
+    def claim(self, paths: Iterable[KeyPath]) -> None:
+        """Mark these paths as changed."""
         for path in paths:
             self.paths.add(path)
-            self.above.update(path[:length] for length in range(len(path) + 1))
+            self.ancestors.update(path[:length] for length in range(len(path) + 1))
 
 
-class _Stretches:
-    """The stretches of one text that are taken, in their order."""
+class _ClaimedRanges:
+    """Ranges of one text that edits change, sorted."""
 
     def __init__(self) -> None:
-        self.taken: list[tuple[int, int]] = []
+        self.ranges: list[tuple[int, int]] = []
 
     def claim(self, edits: Iterable[Edit]) -> bool:
-        """Take the places of these edits, or none of them where one is taken."""
+        """Claim the ranges of these edits; claim none if any of them overlaps."""
         edits = list(edits)
         if any(self._touches(edit) for edit in edits):
             return False
         for edit in edits:
-            insort(self.taken, (edit.start, edit.end))
+            insort(self.ranges, (edit.start, edit.end))
         return True
 
     def _touches(self, edit: Edit) -> bool:
-        """Whether a taken stretch overlaps; one that only inserts meets what it touches."""
-        at = bisect_left(self.taken, (edit.start, edit.end))
-        # Taken stretches do not overlap: only the neighbours can, and an insertion beside one of them.
-        near = self.taken[max(0, at - 2) : at + 2]
-        return any(_meet((edit.start, edit.end), stretch) for stretch in near)
+        """Whether a claimed range overlaps the edit; an insertion also conflicts where it touches."""
+        at = bisect_left(self.ranges, (edit.start, edit.end))
+        # Claimed ranges do not overlap, so only neighbors can conflict.
+        neighbors = self.ranges[max(0, at - 2) : at + 2]
+        return any(_conflict((edit.start, edit.end), claimed) for claimed in neighbors)
 
 
-def _meet(one: tuple[int, int], two: tuple[int, int]) -> bool:
-    if one[0] == one[1] or two[0] == two[1]:
-        return one[0] <= two[1] and two[0] <= one[1]
-    return one[0] < two[1] and two[0] < one[1]
+def _conflict(first: tuple[int, int], second: tuple[int, int]) -> bool:
+    if first[0] == first[1] or second[0] == second[1]:
+        return first[0] <= second[1] and second[0] <= first[1]
+    return first[0] < second[1] and second[0] < first[1]
 
 
 def _paths(fix: Fix) -> list[KeyPath]:
-    """The places that the fix speaks of; taking an item out of a list moves the others."""
+    """Return the paths that the fix changes; removing a list item moves the others, so the list itself counts."""
     return [path for operation in fix.operations for path in _touched(operation)]
 
 
@@ -282,31 +288,35 @@ def _touched(operation: Operation) -> list[KeyPath]:
     return [path, operation.to] if isinstance(operation, Move) else [path]
 
 
-# Whether a fix may be made without being asked for ("safe"), or only with `--unsafe-fixes`.
+# Safe fixes are applied by default, the others with `--unsafe-fixes`.
 
 
-def is_safe(found: Diagnostic, report: Report) -> bool:
-    """Whether the finding's fix is safe in every release that is checked, and loses no comment."""
-    if found.fix is None or not found.fix.safe or set(report.target.releases) - set(found.releases):
+def is_safe(diagnostic: Diagnostic, report: Report) -> bool:
+    """Whether the fix is safe in every checked release, and removes no comment."""
+    if (
+        diagnostic.fix is None
+        or not diagnostic.fix.safe
+        or set(report.target.releases) - set(diagnostic.releases)
+    ):
         return False
     if report.document is None or not report.document.comments:
         return True
     try:
-        return not _loses_comment(report.document, edits(report.document, found.fix))
+        return not _loses_comment(report.document, edits(report.document, diagnostic.fix))
     except EditError:
         return True
 
 
-def _loses_comment(document: Document, made: Iterable[Edit]) -> bool:
+def _loses_comment(document: Document, changes: Iterable[Edit]) -> bool:
     return any(
         text.strip() not in edit.text
-        for edit in made
+        for edit in changes
         for text in _comments_in(document, edit.start, edit.end)
     )
 
 
 def _comments_in(document: Document, start: int, end: int) -> Iterator[str]:
-    """The comments of which a part lies in the stretch."""
+    """Yield the comments that overlap the range."""
     comments = document.comments
     for at in range(bisect_right(comments, start, key=lambda comment: comment[0].end), len(comments)):
         span, text = comments[at]
@@ -315,127 +325,136 @@ def _comments_in(document: Document, start: int, end: int) -> Iterator[str]:
         yield text
 
 
-# What is found after a change of a config that was not found before: whether the change does harm.
+# Harm: what a changed config has and the original did not.
 
-_Place: TypeAlias = "tuple[str, KeyPath, int]"
+_Key: TypeAlias = "tuple[str, KeyPath, int]"
 
 
 def does_harm(old: Report, new: Report, steps: Iterable[Operation]) -> bool:
-    """Whether the operations bring a finding, or spread or worsen one, or leave fewer world sizes."""
-    if new.foreign and not old.foreign:  # a text that is no longer a config has no findings, and no use
+    """Whether the operations add, spread or worsen a diagnostic, or reduce the working world sizes."""
+    # A text that is no longer a config has no diagnostics, and is of no use.
+    if new.why_not_config and not old.why_not_config:
         return True
-    before, after, steps = _found(old), _found(new), list(steps)
-    if old.cut:  # what a fix makes room for in the list is not news
+    before, after, steps = _all_diagnostics(old), _all_diagnostics(new), list(steps)
+    if old.is_truncated:  # other diagnostics move up in the truncated list
         return _errors(after) > _errors(before)
-    if _of_text(after) - _of_text(before):
+    if _text_counts(after) - _text_counts(before):
         return True
-    if _is_taken(before) and new.sizes is not None and not set(new.sizes).issuperset(old.sizes or _ENDLESS):
+    if (
+        _is_accepted(before)
+        and new.sizes is not None
+        and not set(new.sizes).issuperset(old.sizes or _ANY_SIZE)
+    ):
         return True
-    known: dict[_Place, set[str]] = {}
-    ways = _by_place(steps)
-    for found in before:
-        path = _followed(found.path, ways)
-        for rank in range(SEVERITIES.index(found.severity), len(SEVERITIES)):
-            known.setdefault((found.code, path, rank), set()).update(_releases(found))
-    return any(_releases(found) - known.get(_place(found), set()) for found in after if not _is_text(found))
+    before_by_place: dict[_Key, set[str]] = {}
+    moves = _moves_by_path(steps)
+    for diagnostic in before:
+        path = _moved_path(diagnostic.path, moves)
+        for rank in range(SEVERITIES.index(diagnostic.severity), len(SEVERITIES)):
+            before_by_place.setdefault((diagnostic.code, path, rank), set()).update(_releases(diagnostic))
+    return any(
+        _releases(diagnostic) - before_by_place.get(_diagnostic_key(diagnostic), set())
+        for diagnostic in after
+        if not _is_text(diagnostic)
+    )
 
 
-def _place(found: Diagnostic) -> _Place:
-    return found.code, found.path, SEVERITIES.index(found.severity)
+def _diagnostic_key(diagnostic: Diagnostic) -> _Key:
+    return diagnostic.code, diagnostic.path, SEVERITIES.index(diagnostic.severity)
 
 
-def _releases(found: Diagnostic) -> set[str]:
-    """Where it is found; one of no release is found in all of them."""
-    return set(found.releases or ("",))
+def _releases(diagnostic: Diagnostic) -> set[str]:
+    """Return the releases of a diagnostic; without releases it applies to all of them."""
+    return set(diagnostic.releases or ("",))
 
 
-_ENDLESS = (0,)
-"""Stands for world sizes without end."""
+_ANY_SIZE = (0,)
+"""Stands for an unlimited set of world sizes."""
 
 
-def _is_taken(found: Iterable[Diagnostic]) -> bool:
-    return all(each.effect is not Effect.REJECTED for each in found)
+def _is_accepted(diagnostics: Iterable[Diagnostic]) -> bool:
+    return all(each.effect is not Effect.REJECTED for each in diagnostics)
 
 
-def _errors(found: Iterable[Diagnostic]) -> int:
-    return sum(each.severity == "error" for each in found)
+def _errors(diagnostics: Iterable[Diagnostic]) -> int:
+    return sum(each.severity == "error" for each in diagnostics)
 
 
-def _found(report: Report) -> list[Diagnostic]:
+def _all_diagnostics(report: Report) -> list[Diagnostic]:
     return [*report.diagnostics, *report.suppressed]
 
 
-def _of_text(found: Iterable[Diagnostic]) -> Counter[str]:
-    """How often each rule of the text speaks: one finding stands for all places, wherever the first is."""
-    return Counter(each.code for each in found if _is_text(each))
+def _text_counts(diagnostics: Iterable[Diagnostic]) -> Counter[str]:
+    """Count the diagnostics of text rules: each stands for all places, wherever the first is."""
+    return Counter(each.code for each in diagnostics if _is_text(each))
 
 
-def _is_text(found: Diagnostic) -> bool:
-    return found.code.startswith("DSC0")
+def _is_text(diagnostic: Diagnostic) -> bool:
+    return diagnostic.code.startswith("DSC0")
 
 
-_Ways: TypeAlias = "dict[KeyPath, list[tuple[int, Operation]]]"
-"""The operations that move something, with their numbers, by the place at or below which it stood."""
+_Moves: TypeAlias = "dict[KeyPath, list[tuple[int, Operation]]]"
+"""The operations that move keys, with their numbers, by the path whose contents they move."""
 
 
-def _by_place(steps: Iterable[Operation]) -> _Ways:
-    ways: _Ways = {}
+def _moves_by_path(steps: Iterable[Operation]) -> _Moves:
+    moves: _Moves = {}
     for number, step in enumerate(steps):
         if isinstance(step, Rename | Move):
-            ways.setdefault(step.path, []).append((number, step))
+            moves.setdefault(step.path, []).append((number, step))
         elif isinstance(step, Remove) and step.path and isinstance(step.path[-1], int):
-            ways.setdefault(step.path[:-1], []).append((number, step))
-    return ways
+            moves.setdefault(step.path[:-1], []).append((number, step))
+    return moves
 
 
-def _followed(path: KeyPath, ways: _Ways) -> KeyPath:
-    """Where the key at a path stands after the operations."""
-    done = -1
-    while ways:
-        places = (path[:length] for length in range(len(path) + 1))
-        ahead = [way for place in places for way in ways.get(place, ()) if way[0] > done]
-        if not ahead:
+def _moved_path(path: KeyPath, moves: _Moves) -> KeyPath:
+    """Return where the key at a path is after the operations."""
+    last_number = -1
+    while moves:
+        prefixes = (path[:length] for length in range(len(path) + 1))
+        pending = [move for prefix in prefixes for move in moves.get(prefix, ()) if move[0] > last_number]
+        if not pending:
             break
-        done, step = min(ahead, key=lambda way: way[0])
+        last_number, step = min(pending, key=lambda move: move[0])
         match step:
             case Rename(moved, name):
                 path = (*moved[:-1], name, *path[len(moved) :])
             case Move(moved, to):
                 path = (*to, *path[len(moved) :])
-            case Remove(gone):
-                path = _closed_up(path, gone)
+            case Remove(removed):
+                path = _shifted_path(path, removed)
     return path
 
 
-def _closed_up(path: KeyPath, gone: KeyPath) -> KeyPath:
-    """The path in a list of which another element was taken out."""
-    at = len(gone) - 1
-    if at < 0 or len(path) <= at or path[:at] != gone[:at]:
+def _shifted_path(path: KeyPath, removed: KeyPath) -> KeyPath:
+    """Return the path after another element of its list was removed."""
+    at = len(removed) - 1
+    if at < 0 or len(path) <= at or path[:at] != removed[:at]:
         return path
-    index, taken = path[at], gone[at]
-    if isinstance(index, int) and isinstance(taken, int) and index > taken:
+    index, removed_index = path[at], removed[at]
+    if isinstance(index, int) and isinstance(removed_index, int) and index > removed_index:
         return (*path[:at], index - 1, *path[at + 1 :])
     return path
 
 
-# How often a text may be judged to find out which changes hold: a short one often, a long one seldom.
+# The trial budget: a short text may be checked often, a long one rarely.
 
 _DATA = 3 << 16
-"""Code points of all configs together, once for each class of releases."""
+"""Code points that all trials may check together, for each class of releases."""
 _CLASSES = 16
-"""Releases behave alike in classes: so many evaluations, about, the longest range costs."""
+"""Classes of releases that behave alike: about this many evaluations cover the longest range."""
 _VALUE = 12
-"""Code points that a value takes in a text beside the words in it."""
+"""Code points that a value takes in a text, beside its strings."""
 _SMALL, _AS_WRITTEN = 4096, 64
-"""A config as people write them is judged so often that all its fixes can be told apart."""
+"""Configs of a usual size get enough trials to test every fix on its own."""
 _LOOSEST = 4
-"""Text for one of its data at most: beyond that, reading the text is what costs."""
+"""Maximal ratio of text to data: beyond it, parsing the text dominates the cost."""
 
 
-def affordable(document: Document, releases: int = 1) -> int:
-    """How often a text may be judged for so many releases; 0 where it is too long for even once.
+def trial_budget(document: Document, releases: int = 1) -> int:
+    """Return how many times a text may be checked for so many releases; 0 if once is too expensive.
 
-    It is the data that counts, so that it is written in one format or another makes no difference.
+    It depends on the size of the data, so that the format of the text makes no difference.
     """
     size = max(64 + _size(document.root), len(document.text) // _LOOSEST)
     return max(_DATA // (size * min(releases, _CLASSES)), _AS_WRITTEN if size < _SMALL else 0)

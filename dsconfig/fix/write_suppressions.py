@@ -1,4 +1,4 @@
-"""A config's text with suppressions of findings: as keys where it is strict JSON, else as comments."""
+"""Add suppressions to a config's text: as keys in strict JSON, else as comments."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dsconfig.check.suppressions import apply
 from dsconfig.core.diagnostic import Diagnostic, Set
 from dsconfig.document.document import LINE_END, line_starts
-from dsconfig.document.edit import again, edited, same
+from dsconfig.document.edit import apply_operations, is_equal, reparse
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json
@@ -18,22 +18,24 @@ if TYPE_CHECKING:
 KEY = "$dsconfig"
 
 
-class Silenced(NamedTuple):
-    """The new text, and the findings that it does not silence."""
+class SuppressedText(NamedTuple):
+    """The new text, and the diagnostics that it does not suppress."""
 
     text: str
-    left: tuple[Diagnostic, ...]
+    unsuppressed: tuple[Diagnostic, ...]
 
 
-def silenced(document: Document, found: Sequence[Diagnostic], *, comments: bool) -> Silenced:
-    """The text with a suppression of each finding. `comments`: whether its readers take comments."""
-    if not document.readable():  # a text that means nothing has no place for one
-        return Silenced(document.text, tuple(found))
-    return _by_comments(document, found) if comments else _by_keys(document, found)
+def add_suppressions(
+    document: Document, diagnostics: Sequence[Diagnostic], *, comments: bool
+) -> SuppressedText:
+    """Add a suppression for each diagnostic. `comments`: whether the consumer of the file accepts comments."""
+    if not document.is_readable():  # a text that does not parse has no place for a suppression
+        return SuppressedText(document.text, tuple(diagnostics))
+    return _by_comments(document, diagnostics) if comments else _by_keys(document, diagnostics)
 
 
-def takes_comments(document: Document, reader: str) -> bool:
-    """Whether a file is in a format with comments, by its name, and read by somebody who takes them."""
+def accepts_comments(document: Document, reader: str) -> bool:
+    """Whether the file's format, by its name, has comments, and its consumer accepts them."""
     if document.format == "yaml":
         return True
     return document.name.lower().endswith((".hjson", ".jsonc")) and reader == "deepspeed"
@@ -42,143 +44,149 @@ def takes_comments(document: Document, reader: str) -> bool:
 # -- as keys -----------------------------------------------------------------------------------------------
 
 
-def _by_keys(document: Document, found: Sequence[Diagnostic]) -> Silenced:
-    """With `"$dsconfig": {"ignore": {"a.key": ["DSC101"]}}`: what is found elsewhere later is still said."""
+def _by_keys(document: Document, diagnostics: Sequence[Diagnostic]) -> SuppressedText:
+    """Add `"$dsconfig": {"ignore": {"a.key": ["DSC101"]}}`, so that later diagnostics at other keys are still shown."""
     config = document.value()
     block = config.get(KEY, {}) if isinstance(config, dict) else None
     if not isinstance(block, dict):
-        return Silenced(document.text, tuple(found))
+        return SuppressedText(document.text, tuple(diagnostics))
+    # By key and not for the whole file: a new diagnostic of the same rule elsewhere is still shown.
     by_key: dict[str, list[str]] = {}
-    for each in found:
+    for each in diagnostics:
         by_key.setdefault(each.dotted, []).append(each.code)
     try:
-        new = edited(document, (_entry(config, block, _merged(block.get("ignore", {}), by_key)),))
-    except ValueError:  # the text gives no place for it
-        return Silenced(document.text, tuple(found))
-    return Silenced(new.text, apply(new, found).kept)
+        new = apply_operations(
+            document, (_entry(config, block, _merged_ignore(block.get("ignore", {}), by_key)),)
+        )
+    except ValueError:  # the text has no place for it
+        return SuppressedText(document.text, tuple(diagnostics))
+    return SuppressedText(new.text, apply(new, diagnostics).kept)
 
 
 def _entry(config: Json, block: dict[str, Json], ignore: Json) -> Set:
     return Set((KEY, "ignore"), ignore) if KEY in config else Set((KEY,), {**block, "ignore": ignore})
 
 
-def _merged(before: Json, by_key: dict[str, list[str]]) -> Json:
-    """What is ignored from now on: a list of rules where all are for the whole file, else lists by key."""
+def _merged_ignore(before: Json, by_key: dict[str, list[str]]) -> Json:
+    """Return the new `ignore`: a list of rules if all apply to the whole file, else lists by key."""
     ignored = {"": before} if isinstance(before, list) else dict(before) if isinstance(before, dict) else {}
     for key, codes in by_key.items():
-        here = ignored.get(key, [])
-        known = here if isinstance(here, list) else []
-        ignored[key] = [*known, *(code for code in dict.fromkeys(sorted(codes)) if code not in known)]
+        rules = ignored.get(key, [])
+        existing = rules if isinstance(rules, list) else []
+        ignored[key] = [*existing, *(code for code in dict.fromkeys(sorted(codes)) if code not in existing)]
     return ignored[""] if list(ignored) == [""] else ignored
 
 
 # -- as comments -------------------------------------------------------------------------------------------
 
 
-class _Remark(NamedTuple):
-    """A comment to write: about a line, at its end or above it; line 0 stands for the whole file."""
+class _Comment(NamedTuple):
+    """A comment to write about a line, at its end or above it; line 0 stands for the whole file."""
 
     line: int
     codes: tuple[str, ...]
     above: bool = False
 
 
-def _by_comments(document: Document, found: Sequence[Diagnostic]) -> Silenced:
-    """With a comment at the end of each line; above it where the end belongs to a text; else for the file."""
-    lines = [_Remark(line, codes) for line, codes in _by_line(found).items()]
-    _, refused = _written(document, lines)
-    if refused:
-        lines = [each._replace(above=each in refused) for each in lines]
-        _, refused = _written(document, lines)
-        lines = [each for each in lines if each not in refused]
-    # What is said of the text stands at its first place, which a comment may be.
-    wide = {each.code for each in found if each.location is None or each.code.startswith("DSC0")}
-    text, left = document.text, tuple(found)
+def _by_comments(document: Document, diagnostics: Sequence[Diagnostic]) -> SuppressedText:
+    """Add a comment at the end of each line, above it if the line ends inside a string, or for the file."""
+    lines = [_Comment(line, codes) for line, codes in _by_line(diagnostics).items()]
+    _, not_comments = _with_comments(document, lines)
+    if not_comments:
+        lines = [each._replace(above=each in not_comments) for each in lines]
+        _, not_comments = _with_comments(document, lines)
+        lines = [each for each in lines if each not in not_comments]
+    # A diagnostic of the text (DSC0…) is shown at its first location, which may itself be in a comment:
+    # suppress it for the whole file.
+    file_codes = {each.code for each in diagnostics if each.location is None or each.code.startswith("DSC0")}
+    text, unsuppressed = document.text, tuple(diagnostics)
     for _ in range(2):
-        remarks = [*lines, *([_Remark(0, tuple(sorted(wide)), above=True)] if wide else [])]
-        text, refused = _written(document, remarks)
-        if refused:
-            return Silenced(document.text, tuple(found))
-        left = _kept(document, text, remarks, found)
-        if not left:
+        planned = [*lines, *([_Comment(0, tuple(sorted(file_codes)), above=True)] if file_codes else [])]
+        text, not_comments = _with_comments(document, planned)
+        if not_comments:
+            return SuppressedText(document.text, tuple(diagnostics))
+        unsuppressed = _unsuppressed(document, text, planned, diagnostics)
+        if not unsuppressed:
             break
-        wide |= {each.code for each in left}
-    return Silenced(text, left)
+        file_codes |= {each.code for each in unsuppressed}
+    return SuppressedText(text, unsuppressed)
 
 
-def _by_line(found: Iterable[Diagnostic]) -> dict[int, tuple[str, ...]]:
+def _by_line(diagnostics: Iterable[Diagnostic]) -> dict[int, tuple[str, ...]]:
     by_line: dict[int, set[str]] = {}
-    for each in found:
+    for each in diagnostics:
         if each.location is not None and not each.code.startswith("DSC0"):
             by_line.setdefault(each.location.line, set()).add(each.code)
     return {line: tuple(sorted(codes)) for line, codes in sorted(by_line.items())}
 
 
-def _written(document: Document, remarks: Sequence[_Remark]) -> tuple[str, list[_Remark]]:
-    """The text with the comments, and those of them that its reader does not take for comments."""
-    mark, lines = _mark(document), _lines(document.text)
+def _with_comments(document: Document, remarks: Sequence[_Comment]) -> tuple[str, list[_Comment]]:
+    """Return the text with the comments, and those that the parser does not read as comments."""
+    mark, lines = _comment_marker(document), _lines(document.text)
     head, columns = "\ufeff" * lines[0].startswith("\ufeff"), [0] * len(remarks)
     lines[0] = lines[0][len(head) :]
-    end = LINE_END.search(document.text)
+    line_end = LINE_END.search(document.text)
     for index, each in enumerate(remarks):
         comment = f"{mark} dsconfig: {'ignore' if each.line else 'ignore-file'}[{', '.join(each.codes)}]"
         line = lines[each.line - 1]
         body = line.rstrip("\r\n")
         if not each.line:
             columns[index] = len(head)
-            head += comment + (end[0] if end else "\n")
+            head += comment + (line_end[0] if line_end else "\n")
         elif each.above:
             columns[index] = len(body) - len(body.lstrip())
-            lines[each.line - 1] = f"{body[: columns[index]]}{comment}{end[0] if end else chr(10)}{line}"
+            lines[each.line - 1] = (
+                f"{body[: columns[index]]}{comment}{line_end[0] if line_end else chr(10)}{line}"
+            )
         else:
             columns[index] = len(body) + 2
             lines[each.line - 1] = f"{body}  {comment}{line[len(body) :]}"
     starts = [0, *accumulate(map(len, [head, *lines]))]
-    places = [starts[each.line] + column for each, column in zip(remarks, columns, strict=True)]
+    offsets = [starts[each.line] + column for each, column in zip(remarks, columns, strict=True)]
     text = head + "".join(lines)
-    new = again(document, text)
-    known = [span for span, _ in new.comments] if same(document.value(), new.value()) else []
-    seen = _covered(places, known)
-    return text, [each for each, is_seen in zip(remarks, seen, strict=True) if not is_seen]
+    new = reparse(document, text)
+    comment_spans = [span for span, _ in new.comments] if is_equal(document.value(), new.value()) else []
+    recognized = _are_covered(offsets, comment_spans)
+    return text, [each for each, is_comment in zip(remarks, recognized, strict=True) if not is_comment]
 
 
-def _covered(places: Sequence[int], spans: Sequence[tuple[int, int]]) -> list[bool]:
-    """Whether each place lies in a span; both in their order."""
+def _are_covered(offsets: Sequence[int], spans: Sequence[tuple[int, int]]) -> list[bool]:
+    """Whether each offset lies in a span; both are sorted."""
     from bisect import bisect_right
 
     starts = sorted(start for start, _ in spans)
     ends = dict(spans)
-    found = []
-    for place in places:
-        index = bisect_right(starts, place) - 1
-        found.append(index >= 0 and place < ends[starts[index]])
-    return found
+    covered = []
+    for offset in offsets:
+        index = bisect_right(starts, offset) - 1
+        covered.append(index >= 0 and offset < ends[starts[index]])
+    return covered
 
 
-def _kept(
-    document: Document, text: str, remarks: Sequence[_Remark], found: Sequence[Diagnostic]
+def _unsuppressed(
+    document: Document, text: str, remarks: Sequence[_Comment], diagnostics: Sequence[Diagnostic]
 ) -> tuple[Diagnostic, ...]:
-    """The findings, on the lines where they stand in the new text, that it does not silence."""
+    """Return the diagnostics, moved to their lines in the new text, that it does not suppress."""
     above = [each.line for each in remarks if each.above]
-    return apply(again(document, text), [_moved(each, above) for each in found]).kept
+    return apply(reparse(document, text), [_shifted(each, above) for each in diagnostics]).kept
 
 
-def _moved(found: Diagnostic, above: Iterable[int]) -> Diagnostic:
-    """The finding below the comments that were put above these lines."""
-    place = found.location
-    if place is None:
-        return found
-    down = sum(line <= place.line for line in above)
-    return found._replace(location=place._replace(line=place.line + down))
+def _shifted(diagnostic: Diagnostic, above: Iterable[int]) -> Diagnostic:
+    """Return the diagnostic below the comments that were added above these lines."""
+    location = diagnostic.location
+    if location is None:
+        return diagnostic
+    shift = sum(line <= location.line for line in above)
+    return diagnostic._replace(location=location._replace(line=location.line + shift))
 
 
 def _lines(text: str) -> list[str]:
-    """The lines with their ends, as places count them."""
+    """Return the lines with their ends, as locations count them."""
     return [text[start:end] for start, end in pairwise((*line_starts(text), len(text)))]
 
 
-def _mark(document: Document) -> str:
-    """What begins a comment in this file."""
+def _comment_marker(document: Document) -> str:
+    """Return the comment marker of this file."""
     if document.format == "yaml":
         return "#"
     first = next((text for _, text in document.comments if not text.startswith("/*")), "")

@@ -187,7 +187,7 @@ def given(name: str, why: str = "--consumer", origin: Origin = "argument") -> Re
 def of_file(data: object) -> Reader | None:
     """The reader that the file itself names in its block `"$dsconfig"`."""
     name = declared(data).consumer
-    return None if name is None else given(name, 'its own `"$dsconfig"` says so', "file")
+    return None if name is None else given(name, 'set in its own `"$dsconfig"`', "file")
 
 
 _ZERO = "zero_optimization"

@@ -265,9 +265,9 @@ def _name(value: object) -> str:
 
 
 def _memory(value: object) -> int:
-    from dsconfig.core.gpu_memory import amount
+    from dsconfig.core.gpu_memory import parse_bytes
 
-    return amount(_text(value))
+    return parse_bytes(_text(value))
 
 
 def _size(value: object) -> int:

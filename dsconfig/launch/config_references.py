@@ -10,7 +10,7 @@ from itertools import islice
 
 from dsconfig.consumers import ELASTIC
 from dsconfig.consumers.accelerate_launch_file import LINK, is_launch_file
-from dsconfig.core.file_access import contents, may_read, root
+from dsconfig.core.file_access import contents, may_read, repository_root
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.document import Document, read_bytes
 from dsconfig.job.detect_consumer import OWN_FLAGS, Origin, ProgramReaders, Reader
@@ -94,7 +94,7 @@ def own_loop(launch: str) -> str | None:
     if launch.startswith("<") or not launch:
         return None
     folder = os.path.dirname(os.path.abspath(launch))
-    top = root(folder)
+    top = repository_root(folder)
     home = folder if top in (None, folder) else os.path.dirname(folder)
     for path, data in texts(top or folder, os.path.abspath(launch), deep=top is not None):
         near = path.startswith(os.path.join(home, ""))
@@ -248,7 +248,7 @@ def _whereabouts(name: str) -> tuple[str, str, bool]:
     """The whole path of a config, the root of its repository, and whether it has one."""
     path = os.path.abspath(name)
     folder = os.path.dirname(path)
-    top = root(folder)
+    top = repository_root(folder)
     return path, top or folder, top is not None
 
 
@@ -559,7 +559,7 @@ def read_passed(data: bytes, path: str, reader: str, *, surely: bool = False) ->
         return yaml
     value = document.value()
     strings = isinstance(value, dict) and any(isinstance(value.get(key), str) for key in _SECTIONS)
-    if document.readable("hjson" if reader == "deepspeed" else "json") and not strings:
+    if document.is_readable("hjson" if reader == "deepspeed" else "json") and not strings:
         return document
     if not isinstance(yaml.value(), dict):
         return yaml

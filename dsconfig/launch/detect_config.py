@@ -378,7 +378,7 @@ _MOST = 1000
 
 def is_broken(document: Document) -> bool:
     """Whether the parser finds no object; Hjson reads some broken texts as a single string."""
-    return not document.readable() or isinstance(document.value(), str)
+    return not document.is_readable() or isinstance(document.value(), str)
 
 
 def raw_keys(text: str) -> list[str]:

@@ -105,9 +105,9 @@ def _of_keys(found: Format, launch: Document, data: JsonObject) -> Job | None:
         made: JsonObject = {"distributed_type": "DEEPSPEED", BLOCK: value}
         return job._replace(document=read_dict(made, f"{launch.name}: {key}"))
     if isinstance(value, dict):
-        part = read_dict(value, launch.name) if launch.is_data else launch.part(place)
+        part = read_dict(value, launch.name) if launch.is_data else launch.subdocument(place)
         if found.numbers != "yaml" and part is not None:
-            part = part.read_as(human(value) if found.numbers == "human" else exponents(value))
+            part = part.with_value(human(value) if found.numbers == "human" else exponents(value))
         return job._replace(document=_overwritten(part, found, data), inline=place)
     if not isinstance(value, str):
         return None
@@ -138,7 +138,7 @@ def _overwritten(config: Document | None, found: Format, data: Mapping[str, Json
     over = at(data, found.overwrites) if found.overwrites else None
     if config is None or not isinstance(over, Mapping):
         return config
-    return config.read_as(_merged(config.value(), over))
+    return config.with_value(_merged(config.value(), over))
 
 
 def _merged(value: Json, over: Mapping[str, Json]) -> Json:

@@ -324,11 +324,11 @@ class Job(NamedTuple):
         precision = flags.pop("mixed_precision", None)
         if LINK in written:  # beside which flags count for nothing
             kept = {key: value for key, value in data.items() if key != "mixed_precision" or not precision}
-            return self.document.read_as(kept)
+            return self.document.with_value(kept)
         precision = data.get("mixed_precision") if precision is None else precision
         kept = written | flags if does("flags_first", "accelerate", version) else flags | written
         made: JsonObject = {**data, BLOCK: kept}
-        return self.document.read_as(made if precision is None else {**made, "mixed_precision": precision})
+        return self.document.with_value(made if precision is None else {**made, "mixed_precision": precision})
 
     @property
     def reader(self) -> Reader:
@@ -443,6 +443,6 @@ _SHORTEST = 8
 def line_of(document: Document, key: str) -> str:
     """The line of a key, as it follows a file's name; empty where it has none."""
     path = tuple(key.split("."))
-    if document.is_data or not document.located(path):
+    if document.is_data or not document.has_path(path):
         return ""
     return f":{document.position(document.span(path, 'key').start).line}"

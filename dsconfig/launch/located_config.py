@@ -266,11 +266,13 @@ def _editable(job: LaunchJob) -> EditableConfig | None:
     place = _embedding(job, config)
     if place is None:
         return None
-    text = job.launch.text[place.span.start : place.span.end] if config.within is not None else config.text
+    text = (
+        job.launch.text[place.span.start : place.span.end] if config.embedded_at is not None else config.text
+    )
     # A name that ends as a script's does would make a script of it.
     name = config.name if job.launch.name.endswith(SCRIPTS) else job.launch.name
     alone = read_text(text, name, "yaml" if config.format == "yaml" else "json")
-    if config.within is not None and alone.value() != value_at(job.launch.value(), job.inline or ()):
+    if config.embedded_at is not None and alone.value() != value_at(job.launch.value(), job.inline or ()):
         return None  # an alias, say, of what stands elsewhere
     return EditableConfig(alone, reader, job.world_size, job.note, place)
 
@@ -321,10 +323,10 @@ def _is_added(found: Diagnostic, job: LaunchJob) -> bool:
 def _can_be_edited(job: LaunchJob, fix: Fix) -> bool:
     config = job.document
     if config is None or not config.is_data:
-        return config is not None and config.within is not None
+        return config is not None and config.embedded_at is not None
     steps = fix.operations
     return job.format.makes == _SAME_KEYS and all(
-        not isinstance(step, Replace) and job.launch.located(step.path) for step in steps
+        not isinstance(step, Replace) and job.launch.has_path(step.path) for step in steps
     )
 
 
@@ -338,7 +340,7 @@ _OWN_ARGUMENTS = ("lightning", "openrlhf")
 def _places(job: LaunchJob) -> Callable[[Location | None, KeyPath], Location | None]:
     """Where in the launch file a place of the config is."""
     config, launch, whole = job.document, job.launch, _whole(job)
-    if config is not None and config.within is not None:
+    if config is not None and config.embedded_at is not None:
         return lambda at, _: at
     if config is None or config.is_data:
         same = job.format.makes == _SAME_KEYS
@@ -365,7 +367,7 @@ def _written(launch: Document, path: KeyPath) -> KeyPath | None:
     """Where a key of the config stands in a launch file that has the same keys; None: nowhere."""
     for first in (path[:1], tuple(str(part).replace("_", "-") for part in path[:1])):
         for base in ((), (EXTRA,)) if first else ():
-            if launch.located((*base, *first, *path[1:])):
+            if launch.has_path((*base, *first, *path[1:])):
                 return (*base, *first, *path[1:])
     return None
 
@@ -448,7 +450,7 @@ class Embedding(NamedTuple):
 
 def _embedding(job: LaunchJob, config: Document) -> Embedding | None:
     """Where the text of the config stands in the launch file; None where it cannot be told."""
-    if config.within is not None and job.inline is not None:
+    if config.embedded_at is not None and job.inline is not None:
         return _as_a_block(job.launch, job.inline)
     return _as_a_string(job, config.text)
 

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from dsconfig.consumers import training_args
 from dsconfig.consumers.consumer import BY_NAME, PLUGIN_DEFAULTS
-from dsconfig.core.file_access import contents, is_own, root
+from dsconfig.core.file_access import contents, is_own, repository_root
 from dsconfig.core.json_types import Json, JsonObject, NamedTuple
 from dsconfig.document import read_file
 from dsconfig.job.detect_consumer import Given
@@ -398,7 +398,7 @@ def _of_programs(launch: str, _: int) -> ProgramArguments | None:
 def _texts(launch: str) -> Iterator[tuple[str, bytes]]:
     """The scripts and programs in the folder of a launch file, and in those above it in its repository."""
     folder = os.path.dirname(launch)
-    top = root(folder)
+    top = repository_root(folder)
     for _ in range(_MOST_FOLDERS):
         try:
             names = sorted(os.listdir(folder))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from dsconfig.consumers import HUGGING_FACE
 from dsconfig.consumers.consumer import BY_NAME
 from dsconfig.consumers.consumer_versions import does
-from dsconfig.core.file_access import root
+from dsconfig.core.file_access import repository_root
 from dsconfig.core.json_types import Json, NamedTuple, at
 from dsconfig.document import Document
 from dsconfig.job.detect_consumer import Overwrite
@@ -78,7 +78,7 @@ def overwrites(name: str) -> tuple[Overwrite, ...]:
 @lru_cache(maxsize=16)
 def _overwrites(path: str, _: tuple[int, ...]) -> tuple[Overwrite, ...]:
     folder = os.path.dirname(path)
-    top = root(folder)
+    top = repository_root(folder)
     known = texts(top or folder, path, deep=top is not None)
     found = (
         each
@@ -287,8 +287,8 @@ def _is_found(_: Document) -> bool:
 
 def _no_json(config: Document) -> bool:
     """Whether a file is not strict JSON: `json.load` fails on it, or takes other than DeepSpeed would."""
-    made = config.is_data or config.within is not None or ": " in config.name
-    return not made and not config.readable("json")
+    made = config.is_data or config.embedded_at is not None or ": " in config.name
+    return not made and not config.is_readable("json")
 
 
 def _in_parallel(launch: Mapping[str, Json]) -> bool:

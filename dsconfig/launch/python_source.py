@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator
 from functools import lru_cache
 
-from dsconfig.core.file_access import contents, is_file, may_read, root
+from dsconfig.core.file_access import contents, is_file, may_read, repository_root
 from dsconfig.core.json_types import Json, NamedTuple
 from dsconfig.launch.repository import tick
 
@@ -102,7 +102,7 @@ def _imported(module: Module) -> Iterator[str]:
 
 def _files(name: str, folder: str, *, above: bool = True) -> Iterator[str]:
     """The file of a module whose name counts from a folder, or from one above it in its repository."""
-    parts, top = name.split("."), root(folder)
+    parts, top = name.split("."), repository_root(folder)
     if not all(parts):
         return
     for _ in range(_MOST_FOLDERS):

@@ -17,7 +17,7 @@ from dsconfig.core.file_access import (
     is_on_share,
     is_own,
     may_read,
-    root,
+    repository_root,
     unsaved,
 )
 from dsconfig.core.json_types import NamedTuple
@@ -63,7 +63,7 @@ _held: list[int] = []
 def hold() -> None:
     """Whatever was found is looked for again, once: somebody watches the tree, and calls when it changes."""
     _held[:] = [_held[-1] + 1 if _held else -1 << 30]
-    root.cache_clear()
+    repository_root.cache_clear()
 
 
 @lru_cache(maxsize=4)
@@ -173,7 +173,7 @@ def search(written: str, launch: str, inside: str = "") -> Place:
     if os.path.isabs(written):
         return _at(written, written, launch, ()) or _of_another_machine(written, launch)
     folder = os.path.dirname(os.path.abspath(launch))
-    folders, top = [os.curdir], root(folder)
+    folders, top = [os.curdir], repository_root(folder)
     while True:
         folders.append(folder)
         if folder == top or top is None or folder == os.path.dirname(folder):
@@ -218,7 +218,7 @@ _PARTS = 16
 
 def _short(path: str) -> str:
     """The path as it is called from the current folder, where that belongs to the same repository."""
-    short, top = os.path.relpath(path), root(os.path.abspath(os.curdir))
+    short, top = os.path.relpath(path), repository_root(os.path.abspath(os.curdir))
     outside = short.startswith(os.pardir) and (
         top is None or not os.path.abspath(path).startswith(top + os.sep)
     )
@@ -312,7 +312,7 @@ def are_set(name: str) -> bool:
         return False
     path = os.path.abspath(name)
     folder = os.path.dirname(path)
-    top = root(folder)
+    top = repository_root(folder)
     return any(
         word in data for _, data in texts(top or folder, path, deep=top is not None) for word in _WORDS
     )

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from dsconfig.core.file_access import contents, is_own, root
+from dsconfig.core.file_access import contents, is_own, repository_root
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.core.releases import allows, version_installed
+from dsconfig.core.releases import allows, installed_version
 from dsconfig.launch.repository import tick
 
 # The versions of a program that the repository around a file asks for: requirements, lock files, images.
@@ -82,7 +82,7 @@ def requirements_of(package: str, name: str) -> Requirements | None:
     if name.startswith("<") or not name:
         return None
     folder = os.path.dirname(os.path.abspath(name))
-    top = root(folder)
+    top = repository_root(folder)
     while True:
         if found := _in_folder(folder, package, tick()):
             return Requirements(found)
@@ -233,7 +233,7 @@ def version_of(consumer: str, name: str) -> tuple[str, str] | None:
     """
     if name and not name.startswith("<"):
         folder = os.path.dirname(os.path.abspath(name))
-        top = root(folder)
+        top = repository_root(folder)
         while True:
             if (found := _pinned(folder, consumer, tick())) is not None:
                 return found
@@ -267,4 +267,4 @@ def _pinned(folder: str, consumer: str, _: int) -> tuple[str, str] | None:
     return None
 
 
-_installed = lru_cache(maxsize=4)(version_installed)
+_installed = lru_cache(maxsize=4)(installed_version)

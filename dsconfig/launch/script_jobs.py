@@ -225,7 +225,7 @@ def _without_processes(launch: Document, command: Command) -> Document:
     data = launch.value()
     if not command.processes.open or not isinstance(data, dict) or "num_processes" not in data:
         return launch
-    return launch.read_as({key: value for key, value in data.items() if key != "num_processes"})
+    return launch.with_value({key: value for key, value in data.items() if key != "num_processes"})
 
 
 def _of_block(command: Command) -> JsonObject:

@@ -58,11 +58,11 @@ def _of_findings(workspace: Workspace, judged: Judged, numbers: list[int]) -> It
 def _suppressions(
     workspace: Workspace, judged: Judged, number: int, found: Diagnostic
 ) -> Iterator[JsonObject]:
-    from dsconfig.fix.write_suppressions import silenced, takes_comments
+    from dsconfig.fix.write_suppressions import accepts_comments, add_suppressions
 
     document = judged.text.document
-    done = silenced(document, [found], comments=takes_comments(document, judged.report.consumer))
-    if not done.left and done.text != document.text:
+    done = add_suppressions(document, [found], comments=accepts_comments(document, judged.report.consumer))
+    if not done.unsuppressed and done.text != document.text:
         yield {
             "title": f"ignore {found.code} ({found.name}) here",
             "kind": FIX,

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 def answer(workspace: Workspace, params: JsonObject) -> list[JsonObject]:
     """`textDocument/codeLens`."""
     judged = workspace.judged(params["textDocument"]["uri"])
-    if judged is None or judged.report.foreign or judged.text.document.root is None:
+    if judged is None or judged.report.why_not_config or judged.text.document.root is None:
         return []
     uri, size = judged.text.uri, judged.likely_world_size
-    start, _ = judged.text.document.span(judged.report.base, "key")
+    start, _ = judged.text.document.span(judged.report.base_path, "key")
     place = judged.text.lines.range(start, start)
     lenses = (
         (f"resolve at {size} GPU{'s' * (size > 1)}", RESOLVE, [uri, size]),

@@ -155,10 +155,10 @@ def scope(judged: Judged) -> Scope | None:
     name = judged.text.name
     leads = name.endswith(SCRIPTS) or is_launch_file(data) or format_of(data) is not None
     leads = leads or begins_launch(name, data)
-    if (report.foreign and not is_empty(judged.text)) or (leads and not report.is_held):
+    if (report.why_not_config and not is_empty(judged.text)) or (leads and not report.is_embedded):
         return None
     newest = report.target.releases[-1]
-    return Scope(report.base, NUMBERS[newest], newest, report.consumer)
+    return Scope(report.base_path, NUMBERS[newest], newest, report.consumer)
 
 
 def config_in(data: Json, base: KeyPath) -> Json:
@@ -179,8 +179,8 @@ def key_of(judged: Judged, path: KeyPath) -> KeyView | None:
 
 def config_path(judged: Judged, key: str) -> KeyPath | None:
     """The path in a text of a key of its config; None where it is not written there."""
-    path = (*judged.report.base, *key.split("."))
-    return path if judged.text.document.located(path) else None
+    path = (*judged.report.base_path, *key.split("."))
+    return path if judged.text.document.has_path(path) else None
 
 
 # The section and the key behind a path of a config, as one release sees them.

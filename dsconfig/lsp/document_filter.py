@@ -7,7 +7,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
-from dsconfig.check.build_job import foreign
+from dsconfig.check.build_job import why_not_config
 from dsconfig.check.discover import reads_as_config
 from dsconfig.consumers.accelerate_launch_file import ROOT_KEYS, is_launch_file
 from dsconfig.document.file_names import SUFFIXES
@@ -40,7 +40,7 @@ def is_ours(text: OpenText) -> bool:
         return True
     data = text.text.encode("utf-8", "surrogatepass")
     if text.name.endswith(SCRIPTS):
-        return b"deepspeed" in data and not foreign(text.document)
+        return b"deepspeed" in data and not why_not_config(text.document)
     if (
         _MEANT.search(data)
         or _has_schema(data)
@@ -49,7 +49,7 @@ def is_ours(text: OpenText) -> bool:
     ):
         return True
     named = may_be_named(data) and not text.name.startswith("<")
-    return named and bool(launchers_of(text.name)) and not foreign(text.document)
+    return named and bool(launchers_of(text.name)) and not why_not_config(text.document)
 
 
 def _has_schema(data: bytes) -> bool:

@@ -77,7 +77,7 @@ def _written(document: Document, written: str, key: str, line: int | None) -> tu
     """Where a launch file writes the path of its config."""
     if line is None:
         path = tuple(key.split("."))
-        span = document.span(path) if document.located(path) else (0, len(document.text))
+        span = document.span(path) if document.has_path(path) else (0, len(document.text))
     else:
         lines = document.text.split("\n")
         start = len("\n".join(lines[: line - 1])) + (line > 1)

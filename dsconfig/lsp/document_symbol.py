@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dsconfig.core.diagnostic import clipped
+from dsconfig.core.diagnostic import truncate_middle
 from dsconfig.core.wording import quoted
 from dsconfig.model.keyinfo import is_secret
 
@@ -53,5 +53,5 @@ def _symbol(name: str, node: Node, whole: tuple[int, int], own: tuple[int, int],
     if node.members or node.items:
         found["children"] = list(_symbols(node, lines))
     elif node.kind not in ("object", "array"):
-        found["detail"] = "***" if is_secret(name) else clipped(quoted(node.value).strip("`"), 60)
+        found["detail"] = "***" if is_secret(name) else truncate_middle(quoted(node.value).strip("`"), 60)
     return found

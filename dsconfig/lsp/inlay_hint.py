@@ -21,7 +21,7 @@ _CHANGED = ("filled", "derived", "dropped", "converted")
 def answer(workspace: Workspace, params: JsonObject) -> list[JsonObject]:
     """`textDocument/inlayHint`."""
     judged = workspace.judged(params["textDocument"]["uri"])
-    if judged is None or judged.report.foreign:
+    if judged is None or judged.report.why_not_config:
         return []
     start, end = judged.text.lines.offsets(params["range"])
     return [hint for at, hint in _hints(judged) if start <= at <= end]

@@ -66,7 +66,7 @@ def _alias(judged: Judged, params: JsonObject) -> Alias | None:
     # What a key is renamed to stands beside it.
     name = info.replaced_by.rpartition(".")[2] if is_renamed and info.replaced_by else info.name
     new = (*path[:-1], name)
-    if name == path[-1] or document.located(new) or key_of(judged, new) is None:
+    if name == path[-1] or document.has_path(new) or key_of(judged, new) is None:
         return None
     quoted = document.text[span.start] in "\"'"
     return Alias(path, span.start + quoted, span.end - quoted, name)

@@ -11,10 +11,10 @@ import tempfile
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, NoReturn
 
-from dsconfig.check.check import judge, recheck
-from dsconfig.check.effective_settings import Asked, Nearest, Options, options
+from dsconfig.check.check import check_with_options, recheck
+from dsconfig.check.effective_settings import Options, Overrides, SettingsFinder, working_directory_options
 from dsconfig.consumers.consumer_versions import is_known
-from dsconfig.fix.verify import holding
+from dsconfig.fix.verify import verify_fixes
 from dsconfig.job.settings_file import Settings
 from dsconfig.launch import repository
 from dsconfig.lsp.document_filter import is_empty, is_ours
@@ -118,7 +118,7 @@ class Workspace:
             options = self.configuration.of(text.name)
             if options.excludes(text.name):
                 return None
-            self._judged[uri] = Judged(text, judge(text.document, options))
+            self._judged[uri] = Judged(text, check_with_options(text.document, options))
         return self._judged[uri]
 
     def text_of(self, path: str) -> OpenText | None:
@@ -170,7 +170,7 @@ class Workspace:
 
 def _leads(report: Report) -> bool:
     """Whether a text is a launch file: what others name it, or are named by it, may depend on it."""
-    return report.is_held or bool(report.children) or report.foreign is not None
+    return report.is_embedded or bool(report.children) or report.why_not_config is not None
 
 
 def _named(children: Iterable[Report]) -> set[str]:
@@ -237,7 +237,7 @@ class Judged:
         left = [number for number in numbers if number not in self._proven]
         if left:
             wanted = [self.report[number] for number in left]
-            shown = holding(self.report, partial(recheck, self.report), wanted)
+            shown = verify_fixes(self.report, partial(recheck, self.report), wanted)
             self._proven.update(zip(left, shown, strict=True))
         return [self._proven[number] for number in numbers]
 
@@ -264,23 +264,23 @@ class Configuration:
         """The options for a file; where its settings cannot be used, those without any."""
         try:
             if self._options is None:
-                self._options = options(self._asked, Nearest(self._asked))
+                self._options = working_directory_options(self._asked, SettingsFinder(self._asked))
             return self._options.of(name)
         except InvalidSettingsError as error:
             if str(error) not in self._told:
                 self._told.add(str(error))
                 self.problems.append(str(error))
-            asked = Asked(_refuse, _pass_over)
-            return options(asked, Nearest(asked, Settings()))
+            asked = Overrides(_refuse, _pass_over)
+            return working_directory_options(asked, SettingsFinder(asked, Settings()))
 
     def _model(self, named: Json) -> str | None:
         """The model, where it can be read; what else the settings say counts in any case."""
         if not isinstance(named, str) or not named:
             return None
-        from dsconfig.check.build_job import asked_model
+        from dsconfig.check.build_job import require_model
 
         try:
-            asked_model(named)
+            require_model(named)
         except ValueError as error:
             if sys.platform != "emscripten":  # a browser has no files but those that are open
                 self.problems.append(f"model: {error}")
@@ -301,10 +301,10 @@ def _pass_over(_: str) -> None:
     """What is only of note has no place in an editor."""
 
 
-def _asked(own: JsonObject) -> Asked:
+def _asked(own: JsonObject) -> Overrides:
     """What the editor's own settings ask for; what is not understood counts as not said."""
     target, size, consumer = own.get("target"), own.get("worldSize"), own.get("consumer")
-    return Asked(
+    return Overrides(
         _refuse,
         _pass_over,
         target=target if isinstance(target, str) and target else None,

@@ -1745,7 +1745,7 @@ class TensorParallel(Section):
     dtype: object
     """Data type of the model, a torch.dtype (by default torch.float16): no JSON value is accepted.
 
-    - Takes: no value that JSON has
+    - Takes: no JSON value
     - Note: cannot be given a meaningful value in JSON
     - Releases: 0.16.4 and later
     """

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from dsconfig import model
-from dsconfig.core.diagnostic import clipped, dotted
+from dsconfig.core.diagnostic import dotted, truncate_middle
 from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple, Spec
 from dsconfig.core.wording import closest, expected, kind, one_of, quoted
 from dsconfig.model.keyinfo import KeyInfo, is_secret, keys_of, type_named
@@ -219,7 +219,7 @@ def _shown(value: object) -> str:
 
 def _named(path: str) -> str:
     """A path as it can be printed, and not too long."""
-    return clipped("".join(char if char.isprintable() else repr(char)[1:-1] for char in path), 120)
+    return truncate_middle("".join(char if char.isprintable() else repr(char)[1:-1] for char in path), 120)
 
 
 # What a section takes when it is built from Python: values in words of JSON, params by their type.

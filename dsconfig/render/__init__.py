@@ -94,11 +94,11 @@ class Report(Protocol):
         """Who reads the config."""
 
     @property
-    def foreign(self) -> str | None:
+    def why_not_config(self) -> str | None:
         """Why the file is not a DeepSpeed config; None where it is one."""
 
     @property
-    def unread(self) -> str | None:
+    def read_error(self) -> str | None:
         """Why nothing is known of the file; None where it was read."""
 
     @property

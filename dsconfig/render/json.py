@@ -30,11 +30,11 @@ def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[
 
 def file(report: Report) -> dict[str, object]:
     """What is said of one file."""
-    if report.unread:
-        return {"path": report.name, "error": report.unread, "diagnostics": []}
+    if report.read_error:
+        return {"path": report.name, "error": report.read_error, "diagnostics": []}
     said = {"path": report.name, "target": report.target.text, "reader": reader(report.reader)}
-    if report.foreign:
-        said["foreign"] = report.foreign
+    if report.why_not_config:
+        said["foreign"] = report.why_not_config
     return {**said, "diagnostics": [found.to_dict() for found in report.diagnostics]}
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[str]:  # noqa: ARG001  one shape for all
     """One document for the whole run, in plain ASCII."""
     suites = [
-        _unread(each) if each.unread or each.foreign else _suite(each.name, each.diagnostics)
+        _unread(each) if each.read_error or each.why_not_config else _suite(each.name, each.diagnostics)
         for each in reports
     ]
     tests, failures = sum(suite[1] for suite in suites), sum(suite[2] for suite in suites)
@@ -36,7 +36,7 @@ def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[
 
 def _unread(report: Report) -> tuple[str, int, int, int]:
     """The suite of a file of which nothing is known: one test that could not be run."""
-    name, why = _text(relative(report.name)), _text(report.unread or report.foreign or "")
+    name, why = _text(relative(report.name)), _text(report.read_error or report.why_not_config or "")
     return (
         (
             f'  <testsuite name="{name}" tests="1" failures="0" errors="1">\n'

@@ -32,7 +32,7 @@ def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[
     yield f'{{"$schema": "{SCHEMA}", "version": "2.1.0", "runs": [{{"results": ['
     comma = "\n"
     for report in reports:
-        if why := report.unread or report.foreign:
+        if why := report.read_error or report.why_not_config:
             troubles.append(_trouble(report.name, why))
             continue
         readers.append({"path": relative(report.name), **reader(report.reader)})

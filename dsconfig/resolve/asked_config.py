@@ -52,7 +52,7 @@ class Reading(NamedTuple):
             if there is None:
                 return f"made by {self.maker.program}"
             document, where = self.maker.host, there
-        if document.is_data or not document.located(where):
+        if document.is_data or not document.has_path(where):
             return "written"
         return f"line {document.position(document.span(where, 'key').start).line}"
 

@@ -7,7 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from dsconfig.check.build_job import MappingSource, ModelSource, asked, build_job, known_of, mapping
+from dsconfig.check.build_job import (
+    MappingSource,
+    ModelSource,
+    build_job,
+    job_from_arguments,
+    model_and_hosts,
+    read_training_arguments,
+)
 from dsconfig.consumers.autofill import Filling, Message
 from dsconfig.consumers.consumer import consumer_of
 from dsconfig.core.releases import Target
@@ -64,8 +71,12 @@ def show(
         ValueError: an argument is impossible.
     """
     located = locate(read(source))
-    job = build_job(located, asked(target, world_size, consumer, known_of(model), launch=launch))
-    return effective_in(located, job, training_args=mapping(training_args), every=every, keys=keys)
+    job = build_job(
+        located, job_from_arguments(target, world_size, consumer, model_and_hosts(model), launch=launch)
+    )
+    return effective_in(
+        located, job, training_args=read_training_arguments(training_args), every=every, keys=keys
+    )
 
 
 # The effective value of every key and where it comes from: the file, a default, the batch, the consumer.
@@ -102,7 +113,7 @@ def effective(
         ValueError: an argument is impossible.
     """
     located = locate(source if isinstance(source, Document) else read(source))
-    job = build_job(located, asked(target, world_size, consumer))
+    job = build_job(located, job_from_arguments(target, world_size, consumer))
     return effective_in(
         located, job, training_args=training_args, model_config=model_config, every=every, keys=keys
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.check.build_job import asked, job_of
+from dsconfig.check.build_job import job_from_arguments, job_of
 from dsconfig.check.check import check_document
 from dsconfig.consumers import HUGGING_FACE
 from dsconfig.consumers.consumer import consumer_of
@@ -18,7 +18,7 @@ from dsconfig.core.batch_triplet import TRAIN as BATCH
 from dsconfig.core.diagnostic import Remove, Set, dotted
 from dsconfig.core.releases import Target
 from dsconfig.document import Document, read_text
-from dsconfig.document.edit import edited
+from dsconfig.document.edit import apply_operations
 from dsconfig.document.text_edit import EditError
 from dsconfig.launch.located_config import locate
 from dsconfig.memory.estimate import Estimate, Room
@@ -538,10 +538,10 @@ def written(document: Document, options: Options, found: Fit, name: str) -> Fitt
         before = _set(document, first)
         after = _set(document, values)
         out = sorted(_unread(after, run) - _unread(before, run)) if found.changes else []
-        text = (edited(after, map(Remove, out)) if out else after).text
+        text = (apply_operations(after, map(Remove, out)) if out else after).text
     except EditError as error:
         raise ValueError(f"{document.name} cannot be changed: {error}") from None
-    said = asked(None, None, options.job.reader.said if options.job else options.consumer)
+    said = job_from_arguments(None, None, options.job.reader.said if options.job else options.consumer)
     of_old = job_of(document, said).reader.spec
     of_new = job_of(read_text(text, name, document.format), said).reader.spec
     return Fitted(text, tuple(map(dotted, out)), None if of_old == of_new else of_old)
@@ -549,7 +549,7 @@ def written(document: Document, options: Options, found: Fit, name: str) -> Fitt
 
 def _set(document: Document, values: Mapping[str, Json]) -> Document:
     operations = [Set(tuple(key.split(".")), value) for key, value in values.items()]
-    return edited(document, operations) if operations else document
+    return apply_operations(document, operations) if operations else document
 
 
 def _unread(document: Document, run: Run) -> set[KeyPath]:

@@ -8,12 +8,12 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.check.build_job import MappingSource, asked, build_job, mapping
+from dsconfig.check.build_job import MappingSource, build_job, job_from_arguments, read_training_arguments
 from dsconfig.consumers import HUGGING_FACE
 from dsconfig.consumers.consumer_versions import parted
 from dsconfig.core.batch_triplet import MICRO, STEPS, TRAIN
 from dsconfig.core.file_access import OUTSIDE
-from dsconfig.core.gpu_memory import gpu as gpu_of
+from dsconfig.core.gpu_memory import parse_gpu as gpu_of
 from dsconfig.core.releases import NUMBERS
 from dsconfig.document import Document
 from dsconfig.job.job import Job
@@ -107,7 +107,7 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
     options = Options(
         model, world_size, target, consumer, *given, gpus_per_node, set, training_args, sp, imbalance
     )
-    options = options._replace(launch=launch, room=None if gpu is None else gpu_of(gpu).room())
+    options = options._replace(launch=launch, room=None if gpu is None else gpu_of(gpu).usable())
     return ask(source if isinstance(source, Document) else read(source), options).answer()
 
 
@@ -148,7 +148,7 @@ class Options(NamedTuple):
 
     def job_of(self, located: LocatedConfig) -> Job:
         """The job of a config."""
-        said = asked(self.target, self.world_size, self.consumer, launch=self.launch)
+        said = job_from_arguments(self.target, self.world_size, self.consumer, launch=self.launch)
         return self.job or build_job(located, said)
 
     def refuse(self) -> None:
@@ -216,7 +216,7 @@ def ask(document: Document, options: Options) -> Question:
     model = model_of(source)
     changes = dict(options.set or {})
     changes |= {} if options.micro_batch is None else {MICRO: options.micro_batch}
-    args = mapping(options.training_args)
+    args = read_training_arguments(options.training_args)
     shared = options.sp or _shared(document, changes)
     known = reading(located, job).known
     shared = _with_launched(known.parallelism, shared, options.sp)

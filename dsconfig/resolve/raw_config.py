@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from dsconfig.check.check import check_document
-from dsconfig.check.report import Report, by_config
+from dsconfig.check.report import Report, with_config_paths
 from dsconfig.consumers.autofill import Assumed, Filling, Message, MissingArgumentsError, fill
 from dsconfig.consumers.consumer import consumer_of
 from dsconfig.core.batch_triplet import KEYS, MICRO, SEQUENCE
 from dsconfig.core.diagnostic import Diagnostic, Effect, dotted
-from dsconfig.core.json_types import copied
+from dsconfig.core.json_types import copy_json
 from dsconfig.core.releases import NUMBERS, Target
 from dsconfig.document import Document, read_dict
 from dsconfig.evaluation.context import Context, Source
@@ -86,7 +86,7 @@ def read_written(document: Document, release: str, consumer: str, changes: Mappi
         ValueError: a change names no key.
     """
     seen = context(document, release, consumer)
-    config = copied(seen.whole)
+    config = copy_json(seen.original_data)
     for key, value in changes.items():
         _put(config, key, value)
     return Written(config, seen.from_file, frozenset(changes))
@@ -99,7 +99,7 @@ def context(document: Document, release: str, consumer: str) -> Context:
         ResolveError: the release or the consumer cannot read it.
     """
     seen = Context(Source(document, consumer, None), NUMBERS[release])
-    if seen.is_config and document.readable(seen.parser):
+    if seen.is_config and document.is_readable(seen.parser):
         return seen
     report = report_on(document, release, consumer)
     errors = [found for found in report if found.severity == "error" and found.code.startswith(OF_TEXT)]
@@ -118,7 +118,7 @@ def _put(config: JsonObject, key: str, value: Json) -> None:
         if not isinstance(inner, dict):
             raise ValueError(f"{key!r} cannot be set: `{'.'.join(sections[:depth])}` is not an object")
         here = inner
-    here[last] = copied(value)
+    here[last] = copy_json(value)
 
 
 # The values that a consumer puts in the place of "auto", from the arguments of the job and from others.
@@ -208,7 +208,7 @@ def refuse_written(
     if seen.document is asked:
         who = who._replace(given=seen.given)
     report = report_on(asked, chosen.release, who, chosen.ranks)
-    reports = [by_config(report), *report.children]
+    reports = [with_config_paths(report), *report.children]
     silenced = frozenset(_named(found) for report in reports for found in report.suppressed)
     stops = [(report, found) for report in reports for found in _errors(report)]
     if changes:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 from dsconfig.consumers.consumer import consumer_of
 from dsconfig.core.batch_triplet import KEYS
 from dsconfig.core.diagnostic import Effect
-from dsconfig.core.json_types import at, copied
+from dsconfig.core.json_types import at, copy_json
 from dsconfig.core.releases import EVERY_RELEASE, NEVER, Interval, number
 from dsconfig.document import read_dict
 from dsconfig.evaluation.context import Context, SkipRule, Source
-from dsconfig.evaluation.key_walk import Coercion, Refusal
+from dsconfig.evaluation.key_walk import Coercion, Rejection
 from dsconfig.launch.program_behavior import overwrite_of
 from dsconfig.model.keyinfo import KeyView, SectionView, secrets, type_named
 from dsconfig.resolve.raw_config import report_on
@@ -58,15 +58,15 @@ class Origins:
         self.written, self.resolved, self.release = written, run, written.release_name
         self.place = place
         self.of_ranks, _, self.formula = (formula or "").partition(" = ")
-        self.data: JsonObject = copied(made.config if made else written.data)
+        self.data: JsonObject = copy_json(made.config if made else written.data)
         if run is not None:
             self.data |= dict(zip(KEYS, run.triplet, strict=True))
         self.reader = "deepspeed" if run else written.consumer
         self.seen = Context(Source(read_dict(self.data), self.reader, None), written.release)
         walk = self.seen.walk
-        judged: list[Coercion | Refusal] = [*walk.coerced, *walk.refused]
+        judged: list[Coercion | Rejection] = [*walk.coerced, *walk.rejected]
         self.verdicts = {entry.path: entry for entry in judged}
-        self.dropped = {event.path for event in walk.autos if event.section.drops_auto}
+        self.dropped = {event.path for event in walk.unresolved_autos if event.section.drops_auto}
         self.filled = {filled.key: filled.origin for filled in made.filled} if made else {}
         self.unknown = made.unknown if made else None
         self.derivations = derivations(self.seen)
@@ -103,7 +103,7 @@ class Origins:
         if entry is None:
             return _value(dotted, value, "written", place)
         by_hand = entry.section.dialect == "hand"
-        if isinstance(entry, Refusal):
+        if isinstance(entry, Rejection):
             if by_hand and not self._rejected(path):
                 return _value(dotted, value, "written", place)
             return _value(dotted, value, "refused", f"{place}, refused by {self.release}")
@@ -197,12 +197,12 @@ _STAGE = f"{_ZERO}.stage"
 
 
 def _stage(ctx: Context, value: Json) -> Json:
-    section = ctx.written(_ZERO)
+    section = ctx.raw(_ZERO)
     return int(section) if isinstance(section, bool) else value
 
 
 def _allgather_bucket(ctx: Context, value: Json) -> Json:
-    return ctx.value("allgather_size") if ctx.written(_ZERO) is True and ctx.has("allgather_size") else value
+    return ctx.value("allgather_size") if ctx.raw(_ZERO) is True and ctx.has("allgather_size") else value
 
 
 def _overlap(ctx: Context, value: Json) -> Json:
@@ -218,7 +218,7 @@ def _device(*switches: str) -> Find:
     """The device of an offload section, which DeepSpeed makes where one of its first forms is on."""
 
     def find(ctx: Context, value: Json) -> Json:
-        return "cpu" if any(ctx.key(switch) and ctx.on(switch) for switch in switches) else value
+        return "cpu" if any(ctx.key(switch) and ctx.is_on(switch) for switch in switches) else value
 
     return find
 
@@ -312,10 +312,10 @@ def _only_if_fp16(key: str, under_bf16: Json) -> Find:
     """A key of `fp16` that DeepSpeed looks at only where `fp16` is on."""
 
     def find(ctx: Context, value: Json) -> Json:
-        if ctx.on("fp16.enabled"):
+        if ctx.is_on("fp16.enabled"):
             return value
         bf16 = next((name for name in ("bf16", "bfloat16") if ctx.has(name) and ctx.key(name)), None)
-        if under_bf16 is not None and bf16 is not None and ctx.on(f"{bf16}.enabled"):
+        if under_bf16 is not None and bf16 is not None and ctx.is_on(f"{bf16}.enabled"):
             return under_bf16
         return None if key == "auto_cast" else ctx.default(f"fp16.{key}")
 
@@ -362,7 +362,7 @@ _TO_ZERO = since("0.3.1", "0.19.5")
 
 def _norm(ctx: Context, value: Json) -> Json:
     above = isinstance(value, int | float) and value > 0
-    return 0.0 if above and not ctx.on("fp16.enabled") else value
+    return 0.0 if above and not ctx.is_on("fp16.enabled") else value
 
 
 def of_precision() -> Iterator[Derivation]:
@@ -424,7 +424,7 @@ _CONVERTED: tuple[tuple[str, type], ...] = (
 
 
 def _tokens(ctx: Context, value: Json) -> Json:
-    return _as(int, value) if ctx.on(f"{_BATCHING}.enabled") and value is not None else value
+    return _as(int, value) if ctx.is_on(f"{_BATCHING}.enabled") and value is not None else value
 
 
 def _with_type(section: str) -> Find:
@@ -452,7 +452,7 @@ _LTD = "data_efficiency.data_routing.random_ltd"
 
 
 def _if_ltd(ctx: Context, value: Json) -> Json:
-    return value if ctx.on(f"{_LTD}.enabled") else False
+    return value if ctx.is_on(f"{_LTD}.enabled") else False
 
 
 _LAYERS = "compression_training.layer_reduction.enabled"

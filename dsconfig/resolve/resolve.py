@@ -10,7 +10,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dsconfig.check.build_job import MappingSource, ModelSource, asked, build_job, known_of, mapping
+from dsconfig.check.build_job import (
+    MappingSource,
+    ModelSource,
+    build_job,
+    job_from_arguments,
+    model_and_hosts,
+    read_training_arguments,
+)
 from dsconfig.consumers.autofill import Assumed, Filling
 from dsconfig.core.batch_triplet import KEYS
 from dsconfig.core.releases import Target
@@ -73,8 +80,12 @@ def resolve(  # noqa: PLR0913  every argument stands for an option of the comman
         ValueError: an argument is impossible.
     """
     located = locate(source if isinstance(source, Document) else read(source))
-    job = build_job(located, asked(target, world_size, consumer, known_of(model), launch=launch))
-    return resolve_job(located, job, (tp, pp, sp, ep), set or {}, mapping(training_args), None)
+    job = build_job(
+        located, job_from_arguments(target, world_size, consumer, model_and_hosts(model), launch=launch)
+    )
+    return resolve_job(
+        located, job, (tp, pp, sp, ep), set or {}, read_training_arguments(training_args), None
+    )
 
 
 def resolve_job(

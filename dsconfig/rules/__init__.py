@@ -7,9 +7,9 @@ config; they load where they are needed.
 
 from __future__ import annotations
 
-from dsconfig.evaluation.rule import RULES, Rule, know
+from dsconfig.evaluation.rule import RULES, Rule, register_index
 from dsconfig.rules import _index
 
 __all__ = ["RULES", "Rule"]
 
-know(_index.RULES)
+register_index(_index.RULES)

@@ -27,23 +27,23 @@ def written(ctx: Context) -> tuple[Json, Json, Json]:
         SkipRule: the elastic solver takes the three over, the consumer fills one of them, or a program of the
             repository writes it.
     """
-    return ctx.once(_written)
+    return ctx.cached(_written)
 
 
 def _written(ctx: Context) -> tuple[Json, Json, Json]:
-    if ctx.elastic:
+    if ctx.is_elastic:
         raise SkipRule
-    if ctx.key("elasticity") is not None and ctx.on("elasticity.enabled"):
+    if ctx.key("elasticity") is not None and ctx.is_on("elasticity.enabled"):
         raise SkipRule
     if ctx.consumer == "lightning" and not _known_to_lightning(ctx):
         raise SkipRule  # it writes the accumulation steps, and the micro batch where there is none
     values = []
     for key in batch_triplet.KEYS:
-        if ctx.written(key) is not MISSING:
+        if ctx.raw(key) is not MISSING:
             ctx.value(key)  # raises where the consumer fills it
-        value = ctx.written(key)
+        value = ctx.raw(key)
         values.append(None if value is MISSING else value)
-    if ctx.written(STEPS) is MISSING and ctx.plugged:
+    if ctx.raw(STEPS) is MISSING and ctx.uses_plugin:
         values[2] = 1  # put there by accelerate's DeepSpeedPlugin.__post_init__, for the Trainer too
     if any(ctx.overwrite(key) is not None for key in batch_triplet.KEYS):
         raise SkipRule
@@ -52,8 +52,8 @@ def _written(ctx: Context) -> tuple[Json, Json, Json]:
 
 def _known_to_lightning(ctx: Context) -> bool:
     """Whether the job says the accumulation steps, and the config enough of the rest."""
-    steps = ctx.job is not None and STEPS in ctx.job.added
-    return steps and any(ctx.written(key) is not MISSING for key in batch_triplet.KEYS if key != STEPS)
+    steps = ctx.filled is not None and STEPS in ctx.filled.added_keys
+    return steps and any(ctx.raw(key) is not MISSING for key in batch_triplet.KEYS if key != STEPS)
 
 
 def data_parallel_size(ctx: Context) -> float | None:
@@ -63,10 +63,10 @@ def data_parallel_size(ctx: Context) -> float | None:
         SkipRule: `sequence_parallel_size`, or a degree of the job, does not divide the ranks, which is a
             finding of its own.
     """
-    parallelism = ctx.known.parallelism
+    parallelism = ctx.facts.parallelism
     if ctx.world_size is None or parallelism.unknown is not None:
         return None
-    size = ctx.written(batch_triplet.SEQUENCE)
+    size = ctx.raw(batch_triplet.SEQUENCE)
     ctx.depends_on("0.17.0", "0.19.3")
     size = batch_triplet.ABSENT if size is MISSING else size
     try:
@@ -80,11 +80,11 @@ def data_parallel_size(ctx: Context) -> float | None:
 
 def sizes(context: Context) -> tuple[int, ...] | None:
     """The world sizes at which the triplet works; None where all do, or that cannot be said."""
-    if context.elastic:
+    if context.is_elastic:
         from dsconfig.rules.elasticity.elastic_run import sizes as planned
 
         return planned(context)
-    parallelism = context.known.parallelism
+    parallelism = context.facts.parallelism
     if parallelism.unknown is not None:
         return None
     try:
@@ -121,12 +121,12 @@ def failed(ctx: Context, *failures: Failure) -> Failed | None:
 
     Where a value of the batch contradicts the job's arguments, the consumer stops before anything is derived.
     """
-    found = ctx.once(_failed)
+    found = ctx.cached(_failed)
     return found if found is not None and found.why.failure in failures else None
 
 
 def _failed(ctx: Context) -> Failed | None:
-    if ctx.job is not None and any(each.key in batch_triplet.KEYS for each in ctx.job.mismatches):
+    if ctx.filled is not None and any(each.key in batch_triplet.KEYS for each in ctx.filled.mismatches):
         return None
     values = written(ctx)
     world = data_parallel_size(ctx)

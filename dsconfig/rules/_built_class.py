@@ -46,13 +46,13 @@ class Chosen(NamedTuple):
 
 def written_type(ctx: Context, section: str) -> str | None:
     """The type as it is written; None where the section has none, or one that is refused."""
-    word = ctx.written(f"{section}.type")
+    word = ctx.raw(f"{section}.type")
     return word if isinstance(word, str) else None
 
 
 def params(ctx: Context, section: str) -> JsonObject:
     """The written params of the section; empty where there are none."""
-    found = ctx.written(f"{section}.params")
+    found = ctx.raw(f"{section}.params")
     return found if isinstance(found, dict) else {}
 
 
@@ -81,7 +81,7 @@ def optimizer(ctx: Context) -> Chosen | None:
     Raises:
         SkipRule: offloading or the stage, on which it depends, is refused, or filled by the consumer.
     """
-    return ctx.once(_optimizer)
+    return ctx.cached(_optimizer)
 
 
 def _optimizer(ctx: Context) -> Chosen | None:
@@ -105,7 +105,7 @@ def _optimizer(ctx: Context) -> Chosen | None:
 
 def scheduler(ctx: Context) -> Chosen | None:
     """The class that is built for the scheduler section; None where that is not known."""
-    return ctx.once(_scheduler)
+    return ctx.cached(_scheduler)
 
 
 def _scheduler(ctx: Context) -> Chosen | None:
@@ -180,4 +180,4 @@ def type_left_out(ctx: Context, section: str, *, names: tuple[str, ...], example
         fix=renamed(ctx, (section, other), "type", written[other], title=f"rename `{other}` to `type`")
         if other
         else None,
-    ).lacking(ctx.place(f"{section}.type"))
+    ).about_missing(ctx.written_path(f"{section}.type"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache, lru_cache
 
-from dsconfig.core.did_you_mean import LONGEST, WAYS, Lexicon, Near, lexicon, nearest, plain
+from dsconfig.core.did_you_mean import MATCHERS, MAX_LETTERS, Lexicon, Near, best_match, letters_of, lexicon
 from dsconfig.core.json_types import Json, NamedTuple, Spec
 from dsconfig.evaluation.coercion import read
 from dsconfig.evaluation.key_walk import shapes_of
@@ -26,8 +26,8 @@ class Guess(NamedTuple):
 def guess(word: str, value: Json, section: SectionView) -> Guess:
     """Which keys of the section may be meant by the word."""
     found: list[Near] = []
-    for way in range(len(WAYS)):
-        found = [each for each in _near(word[:LONGEST], section.name, way) if each.word in section.keys]
+    for way in range(len(MATCHERS)):
+        found = [each for each in _near(word[:MAX_LETTERS], section.name, way) if each.word in section.keys]
         if found:
             break
     else:
@@ -47,7 +47,7 @@ _MOST = 3
 @lru_cache(maxsize=4096)
 def _near(word: str, section: str, way: int) -> tuple[Near, ...]:
     """The keys of any release that are near the word in one of the ways: found once for all releases."""
-    return WAYS[way](word, _keys_of(section))
+    return MATCHERS[way](word, _keys_of(section))
 
 
 @cache
@@ -70,11 +70,13 @@ def _by_key(found: Iterable[Near], section: SectionView) -> list[Near]:
 
 
 def _slip(word: str, meant: Near) -> bool:
-    letters = plain(meant.word)
+    letters = letters_of(meant.word)
     most = 3 if len(letters) >= 12 else 2
     digits = [letter for letter in letters if letter.isdigit()]
     return (
-        meant.cost <= most and len(letters) > 4 and digits == [each for each in plain(word) if each.isdigit()]
+        meant.cost <= most
+        and len(letters) > 4
+        and digits == [each for each in letters_of(word) if each.isdigit()]
     )
 
 
@@ -108,9 +110,9 @@ def _lexicon(words: frozenset[str]) -> Lexicon:
 
 def nearest_of(word: str, words: Iterable[str]) -> str | None:
     """The one word that is meant, if any is near."""
-    return nearest(word, _lexicon(frozenset(words)))
+    return best_match(word, _lexicon(frozenset(words)))
 
 
 def alike(word: str, other: str) -> bool:
     """Whether two words differ in case, underscores and hyphens alone."""
-    return plain(word) == plain(other)
+    return letters_of(word) == letters_of(other)

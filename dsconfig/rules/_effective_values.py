@@ -19,7 +19,7 @@ def stage(ctx: Context) -> float:
     Raises:
         SkipRule: the stage is not a number, or the consumer fills it.
     """
-    return ctx.once(_stage)
+    return ctx.cached(_stage)
 
 
 def _stage(ctx: Context) -> float:
@@ -32,7 +32,7 @@ def _stage(ctx: Context) -> float:
 
 def stage_place(ctx: Context) -> str:
     """Where the stage is said."""
-    return STAGE if isinstance(ctx.written(ZERO), dict) else ZERO
+    return STAGE if isinstance(ctx.raw(ZERO), dict) else ZERO
 
 
 def stage_words(ctx: Context) -> str:
@@ -143,21 +143,21 @@ def format_of(word: Json) -> str | None:
 def bf16_place(ctx: Context, key: str = "enabled") -> str | None:
     """Where the key is switched on, in `bf16` or in `bfloat16`, which is read where the other is absent."""
     for section in ("bf16", "bfloat16"):
-        if ctx.on(f"{section}.{key}"):
+        if ctx.is_on(f"{section}.{key}"):
             return f"{section}.{key}"
     return None
 
 
 def model_format(ctx: Context) -> str:
     """The format that the model trains in: `fp16`, `bf16` or `fp32`."""
-    if ctx.on("fp16.enabled"):
+    if ctx.is_on("fp16.enabled"):
         return "fp16"
     return "bf16" if bf16_place(ctx) else "fp32"
 
 
 def format_place(ctx: Context) -> list[tuple[str, str]]:
     """Where the model's format is said, as a related place."""
-    there = "fp16.enabled" if ctx.on("fp16.enabled") else bf16_place(ctx)
+    there = "fp16.enabled" if ctx.is_on("fp16.enabled") else bf16_place(ctx)
     return [("the model's format is set here", there)] if there else []
 
 
@@ -201,7 +201,7 @@ _ENABLED = "torch_autocast.enabled"
 
 def autocasts(ctx: Context) -> bool:
     """Whether the section is there and enabled."""
-    return isinstance(ctx.data.get("torch_autocast"), dict) and ctx.on(_ENABLED)
+    return isinstance(ctx.data.get("torch_autocast"), dict) and ctx.is_on(_ENABLED)
 
 
 # Degrees of parallelism at the top level.

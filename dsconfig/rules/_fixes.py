@@ -101,7 +101,7 @@ def _named_twice(ctx: Context, release: int, path: KeyPath, to: KeyPath, beside:
     """Whether the key is written there under another name."""
     key, alike = find(dotted(to), release)
     if release == ctx.release:
-        ctx.alike = ctx.alike.meet(alike)
+        ctx.equivalent = ctx.equivalent.meet(alike)
     if key is None or not isinstance(beside, dict):
         return False
     names = {key.info.name, *(name for name, _ in key.info.aliases)} - {to[-1]}
@@ -134,7 +134,7 @@ def _notes(ctx: Context, release: int, to: KeyPath, value: Json) -> Iterator[tup
     config, place = _alone(ctx.data, to, value)
     walk.section(ROOT, config, (), ())
     if release == ctx.release:
-        ctx.alike = ctx.alike.meet(walk.alike)
+        ctx.equivalent = ctx.equivalent.meet(walk.equivalent)
     for kind in _KINDS:
         for entry in getattr(walk, kind):
             if kind == "unknown" and entry.section.unknown == "kept":
@@ -143,12 +143,12 @@ def _notes(ctx: Context, release: int, to: KeyPath, value: Json) -> Iterator[tup
                 continue  # strict JSON reads `1e6` as a float, which an integer key takes without a finding
             if entry.path[: len(place)] == place and (kind, entry.path) != ("unknown", place):
                 yield kind, entry.path[len(place) :]
-            elif kind in ("unknown", "refused") and entry.path == place[: len(entry.path)]:
+            elif kind in ("unknown", "rejected") and entry.path == place[: len(entry.path)]:
                 yield _CLOSED, ()
 
 
 _CLOSED = "closed"
-_KINDS = ("unknown", "refused", "coerced", "autos", "doubles", "deprecated", "unread")
+_KINDS = ("unknown", "rejected", "coerced", "unresolved_autos", "duplicate_aliases", "deprecated", "unused")
 
 
 def _alone(data: JsonObject, to: KeyPath, value: Json) -> tuple[JsonObject, KeyPath]:
@@ -187,7 +187,7 @@ def without_effect(
 ) -> Finding:
     """One finding for all the keys that one cause takes the effect from."""
     first, *others = paths
-    places = [ctx.place(path) for path in (first, *others)]
+    places = [ctx.written_path(path) for path in (first, *others)]
     names = one_of((f"`{place[-1]}`" for place in places), "and")
     # Those beside the first are named by their last words.
     whole = one_of(

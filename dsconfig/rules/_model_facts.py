@@ -66,7 +66,7 @@ def elements_if_known(ctx: Context) -> int | None:
 
 def is_known(ctx: Context) -> bool:
     """Whether somebody named a model; what it is, is not looked at yet."""
-    return ctx.known.model is not None
+    return ctx.facts.model is not None
 
 
 def model(ctx: Context) -> Model:
@@ -75,7 +75,7 @@ def model(ctx: Context) -> Model:
     Raises:
         SkipRule: there is none, or it cannot be read, which is noted.
     """
-    found = ctx.once(_model)
+    found = ctx.cached(_model)
     if found is None:
         raise SkipRule
     return found
@@ -89,8 +89,8 @@ def shape(ctx: Context) -> Shape:
     """
     found = model(ctx)
     if found.shape is None:
-        if ctx.known.model is not None and ctx.known.model.is_asked:
-            ctx.remarks[f"the sizes of {ctx.known.model.shown} are not known: {found.doubt}"] = None
+        if ctx.facts.model is not None and ctx.facts.model.is_asked:
+            ctx.notes[f"the sizes of {ctx.facts.model.shown} are not known: {found.doubt}"] = None
         raise SkipRule
     return found.shape
 
@@ -133,14 +133,14 @@ def elements(ctx: Context) -> int:
 
 
 def _model(ctx: Context) -> Model | None:
-    named = ctx.known.model
+    named = ctx.facts.model
     if named is None:
         return None
     try:
         return open_model(named)
     except UnreadableModelError as error:
         if named.is_asked:
-            ctx.remarks[f"nothing is said of the model: {error}"] = None
+            ctx.notes[f"nothing is said of the model: {error}"] = None
         return None
 
 

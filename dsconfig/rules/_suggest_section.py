@@ -78,7 +78,7 @@ def places_of(ctx: Context, word: str) -> list[str]:
     found = []
     for home in _homes().get(word, ()):
         for span in home.spans:
-            ctx.alike = ctx.alike.meet(span.side(ctx.release))
+            ctx.equivalent = ctx.equivalent.meet(span.side(ctx.release))
         if any(ctx.release in span for span in home.spans):
             found.append(home.path)
     return found

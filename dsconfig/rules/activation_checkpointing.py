@@ -31,10 +31,10 @@ def contiguous_checkpoints_without_partitions(ctx: Context) -> Iterator[Finding]
     """
     path = f"{_SECTION}.contiguous_memory_optimization"
     section = ctx.data.get(_SECTION)
-    if not isinstance(section, dict) or not ctx.has(path) or not ctx.on(path):
+    if not isinstance(section, dict) or not ctx.has(path) or not ctx.is_on(path):
         return
     parts, number = f"{_SECTION}.partition_activations", f"{_SECTION}.number_checkpoints"
-    if not ctx.on(parts):
+    if not ctx.is_on(parts):
         also = " and `number_checkpoints` is not given" if ctx.value(number) is None else ""
         yield ctx.at(
             path,

@@ -115,7 +115,7 @@ def gds_needs_cuda(ctx: Context) -> Iterator[Finding]:
         "zero_optimization": {"stage": 3, "offload_param": {"device": "nvme", "nvme_path": "/local_nvme"}}}
     """
     path = "aio.use_gds"
-    if ctx.has(path) and ctx.on(path):
+    if ctx.has(path) and ctx.is_on(path):
         yield ctx.at(
             path,
             '`use_gds` needs CUDA: without it DeepSpeed refuses the file ("GDS currently only supported for'

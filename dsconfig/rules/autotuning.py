@@ -48,7 +48,7 @@ _START, _END = "autotuning.start_profile_step", "autotuning.end_profile_step"
 def _steps(ctx: Context) -> tuple[int, int] | None:
     """First and last step measured, where autotuning is on."""
     section = ctx.data.get("autotuning")
-    if not isinstance(section, dict) or not section.get("enabled") or not ctx.on("autotuning.enabled"):
+    if not isinstance(section, dict) or not section.get("enabled") or not ctx.is_on("autotuning.enabled"):
         return None
     first, last = ctx.value(_START), ctx.value(_END)
     return (first, last) if isinstance(first, int) and isinstance(last, int) else None

@@ -170,7 +170,7 @@ def batch_size_mismatch(ctx: Context) -> Iterator[Finding]:
         )
         return
     product = plain(micro * steps * world)
-    shares = ctx.known.parallelism
+    shares = ctx.facts.parallelism
     ranks = f"data-parallel ranks, {ctx.world_size} / ({shares})" if shares.dividing else "world size"
     yield ctx.at(
         TRAIN,
@@ -235,7 +235,7 @@ def batch_size_not_divisible(ctx: Context) -> Iterator[Finding]:
     given, key = (steps, STEPS) if micro is None else (micro, MICRO)
     step = (1 if given is None else given) * (1 if world is None else world)
     whole = f": {plain(train // step)} × {plain(step)} = {plain(train // step * step)}"
-    shares = ctx.known.parallelism
+    shares = ctx.facts.parallelism
     by = _product(key, given, world, "data-parallel ranks" if shares.dividing else "world size")
     yield ctx.at(
         TRAIN,
@@ -299,7 +299,7 @@ def sequence_parallel_size_not_a_divisor(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "sequence_parallel_size": 2}
     """
-    size = ctx.written("sequence_parallel_size")
+    size = ctx.raw("sequence_parallel_size")
     if size is MISSING or ctx.from_file:
         return
     ctx.depends_on("0.19.3")
@@ -430,7 +430,7 @@ def ranks_not_divided_by_parallelism(ctx: Context) -> Iterator[Finding]:
 
         {"num-layers": 12, "pipe-parallel-size": 4, "global_num_gpus": 8, "train_micro_batch_size_per_gpu": 4}
     """
-    parallelism, ranks = ctx.known.parallelism, ctx.world_size
+    parallelism, ranks = ctx.facts.parallelism, ctx.world_size
     if ranks is None or parallelism.unknown is not None or not parallelism.dividing:
         return
     divisor = parallelism.divisor(ranks)

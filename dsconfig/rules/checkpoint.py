@@ -120,7 +120,7 @@ def empty_checkpoint_writer(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "checkpoint": {}}
     """
-    if ctx.written(_SWITCH) == {} and ctx.key(_SWITCH) is not None:
+    if ctx.raw(_SWITCH) == {} and ctx.key(_SWITCH) is not None:
         yield ctx.at(
             _SWITCH,
             "`writer` is `{}`, and being there switches the fast writer on",
@@ -180,7 +180,7 @@ def datastates_beside_writer(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "datastates_ckpt": {"host_cache_size": 16}}
     """
-    writer = ctx.written(_SWITCH)
+    writer = ctx.raw(_SWITCH)
     if _DATASTATES in ctx.data and ctx.data[_DATASTATES] is not False and isinstance(writer, dict):
         yield ctx.at(
             _DATASTATES,

@@ -128,18 +128,20 @@ def fp32_communication_with_zero(ctx: Context) -> Iterator[Finding]:
     """
     if ctx.before("0.5.8"):
         path = "fp32_allreduce"
-        asked = ctx.has(path) and ctx.on(path)
+        asked = ctx.has(path) and ctx.is_on(path)
     else:
         path = _FORMAT
         word = ctx.value(path) if ctx.has(path) else None
         asked = isinstance(word, str) and word.lower() == "fp32"
     if not asked or stage(ctx) < 1:
         return
-    if ctx.since("0.8.2") and (stage(ctx) > 2 or not ctx.on(f"{ZERO}.reduce_scatter") or bf16_optimizer(ctx)):
+    if ctx.since("0.8.2") and (
+        stage(ctx) > 2 or not ctx.is_on(f"{ZERO}.reduce_scatter") or bf16_optimizer(ctx)
+    ):
         return
     yield ctx.at(
         path,
-        f"`{path}` is {quoted(ctx.written(path))}, and ZeRO in DeepSpeed {ctx.release_name} communicates"
+        f"`{path}` is {quoted(ctx.raw(path))}, and ZeRO in DeepSpeed {ctx.release_name} communicates"
         " in 16 bits alone",
         help="remove it, or upgrade DeepSpeed to 0.9.0 or later",
         related=stage_set_here(ctx),
@@ -174,7 +176,7 @@ def summed_gradients_with_partner(ctx: Context) -> Iterator[Finding]:
     partners = {
         "ZeRO stage 3": stage_place(ctx) if stage(ctx) == 3 else None,
         "ZenFlow": _ZENFLOW if ctx.value(_ZENFLOW) is not None else None,
-        "DeepCompile": _DEEPCOMPILE if ctx.on(_DEEPCOMPILE) else None,
+        "DeepCompile": _DEEPCOMPILE if ctx.is_on(_DEEPCOMPILE) else None,
     }
     there = {name: path for name, path in partners.items() if path}
     if there:
@@ -224,10 +226,10 @@ def _scaling(ctx: Context) -> _Scaling:
         raise SkipRule
     own = level >= 1 and not bf16_optimizer(ctx)
     return _Scaling(
-        prescale=ctx.on(_PRESCALE),
+        prescale=ctx.is_on(_PRESCALE),
         factor=factor,
         summed=isinstance(op, str) and op.lower() == "sum",
-        scattered=own and ctx.on(_SCATTER),
+        scattered=own and ctx.is_on(_SCATTER),
         level=level if own else 0,
     )
 
@@ -274,7 +276,7 @@ def gradient_scaling_with_reduce_scatter(ctx: Context) -> Iterator[Finding]:
             "`reduce_scatter` is on" + ("" if ctx.has(_SCATTER) else ", as it is by default"),
             help=f"remove `{key}`" + (", or set `reduce_scatter` to `false`" if not truth else ""),
             related=[*stage_set_here(ctx), *([("it is on here", _SCATTER)] if ctx.has(_SCATTER) else [])],
-            fix=removal(ctx.place(key)),
+            fix=removal(ctx.written_path(key)),
         )
 
 

@@ -36,7 +36,7 @@ def requires_deepcompile(ctx: Context) -> None:
     Raises:
         SkipRule: it is not.
     """
-    if not section_of(ctx).get("deepcompile") or not ctx.on(_DEEP):
+    if not section_of(ctx).get("deepcompile") or not ctx.is_on(_DEEP):
         raise SkipRule
 
 
@@ -53,7 +53,7 @@ def passes_of(ctx: Context) -> list[str]:
 
 def device_of(ctx: Context, path: str) -> Json:
     """The device of one of ZeRO's offload sections; "none" where it is not an object."""
-    return ctx.value(f"{path}.device") if isinstance(ctx.written(path), dict) else "none"
+    return ctx.value(f"{path}.device") if isinstance(ctx.raw(path), dict) else "none"
 
 
 # Passes of DeepCompile, and what they work on.
@@ -214,7 +214,7 @@ def two_offloads_in_deepcompile(ctx: Context) -> Iterator[Finding]:
     requires_deepcompile(ctx)
     if stage(ctx) != 3 or "autosp" in passes_of(ctx) or "autotp" in passes_of(ctx):
         return
-    on = {key: f"compile.{key}" for key in _OFFLOADS if ctx.on(f"compile.{key}")}
+    on = {key: f"compile.{key}" for key in _OFFLOADS if ctx.is_on(f"compile.{key}")}
     if "offload_opt_states" in on and device_of(ctx, OPTIMIZER) in ("cpu", "nvme"):
         yield _optimizer_twice(ctx)
         return
@@ -280,7 +280,9 @@ def null_offload_with_deepcompile(ctx: Context) -> Iterator[Finding]:
             f"`engine.compile()` asks for the device of both offload sections, and {names} is `null`",
             help="remove the key: without it nothing is offloaded either",
             related=[on_here()],
-            fix=Fix("remove the null sections", tuple(Remove(ctx.place(path)) for path in nulls), safe=True),
+            fix=Fix(
+                "remove the null sections", tuple(Remove(ctx.written_path(path)) for path in nulls), safe=True
+            ),
         )
 
 
@@ -318,7 +320,7 @@ def autoep_compile_conflict(ctx: Context) -> Iterator[Finding]:
          "expert_parallel": {"enabled": true, "autoep_size": 2}}
     """
     path = "compile.autoep_non_moe"
-    if "autoep_non_moe" not in section_of(ctx) or not ctx.on(path):
+    if "autoep_non_moe" not in section_of(ctx) or not ctx.is_on(path):
         return
     against = dict(_against_autoep(ctx))
     if against:
@@ -332,9 +334,9 @@ def autoep_compile_conflict(ctx: Context) -> Iterator[Finding]:
 
 def _against_autoep(ctx: Context) -> Iterator[tuple[str, str]]:
     """What `autoep_non_moe` does not go with, and where it stands."""
-    if not ctx.on("expert_parallel.enabled"):
+    if not ctx.is_on("expert_parallel.enabled"):
         yield "without `expert_parallel`", "expert_parallel"
-    if ctx.on(_DEEP):
+    if ctx.is_on(_DEEP):
         yield "with `deepcompile`", _DEEP
     if stage(ctx) == 3:
         yield "at ZeRO stage 3", "zero_optimization.stage"
@@ -370,7 +372,7 @@ def compile_option_without_deepcompile(ctx: Context) -> Iterator[Finding]:
          "compile": {"deepcompile": true, "offload_parameters": true}}
     """
     section = section_of(ctx)
-    if ctx.on(_DEEP):
+    if ctx.is_on(_DEEP):
         return
     for key in section:
         path = f"compile.{key}"

@@ -50,7 +50,7 @@ def compression_group_not_an_object(ctx: Context) -> Iterator[Finding]:
             "sparse_pruning": {"different_groups": {"sp1": {"params": {"dense_ratio": 0.5}}}}}}
     """
     for technique in _TECHNIQUES:
-        groups = ctx.written(f"{_ROOT}.{technique}.different_groups")
+        groups = ctx.raw(f"{_ROOT}.{technique}.different_groups")
         for name, group in groups.items() if isinstance(groups, dict) else ():
             if not isinstance(group, dict):
                 yield ctx.at(
@@ -86,7 +86,7 @@ def shared_parameters_outside_technique(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "compression_training": {
             "weight_quantization": {"shared_parameters": {"rounding": "nearest"}, "different_groups": {}}}}
     """
-    shared = ctx.written(_OUTSIDE)
+    shared = ctx.raw(_OUTSIDE)
     if shared is MISSING:
         return
     for key, wrong in _mistaken(shared):
@@ -150,7 +150,7 @@ def optimizer_quantizes_without_fp16(ctx: Context) -> Iterator[Finding]:
             "different_groups": {}}}}
     """
     shared = f"{_ROOT}.weight_quantization.shared_parameters"
-    if not ctx.on(f"{shared}.enabled") or ctx.on(f"{shared}.quantize_weight_in_forward"):
+    if not ctx.is_on(f"{shared}.enabled") or ctx.is_on(f"{shared}.quantize_weight_in_forward"):
         return
     if model_format(ctx) != "fp16":
         yield ctx.at(
@@ -191,7 +191,7 @@ def head_pruning_without_num_heads(ctx: Context) -> Iterator[Finding]:
             "head_pruning": {
                 "shared_parameters": {"enabled": true, "num_heads": 12}, "different_groups": {}}}}
     """
-    if ctx.on(f"{_HEADS}.enabled") and not ctx.has(f"{_HEADS}.num_heads"):
+    if ctx.is_on(f"{_HEADS}.enabled") and not ctx.has(f"{_HEADS}.num_heads"):
         yield ctx.at(
             _HEADS,
             "head pruning is on, but `num_heads` is not given",

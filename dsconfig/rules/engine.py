@@ -37,7 +37,7 @@ def negative_gradient_clipping(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "gradient_clipping": 0}
     """
-    value = ctx.written(_CLIPPING)
+    value = ctx.raw(_CLIPPING)
     if isinstance(value, int | float) and value < 0:
         yield ctx.at(
             _CLIPPING,
@@ -73,14 +73,14 @@ def max_grad_norm_beside_optimizer(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "optimizer": {"type": "AdamW", "params": {"lr": 0.001}},
         "gradient_clipping": 1.0}
     """
-    if not isinstance(ctx.written("optimizer.params"), dict) or not ctx.has(_NORM):
+    if not isinstance(ctx.raw("optimizer.params"), dict) or not ctx.has(_NORM):
         return
-    norm = ctx.written(_NORM)
+    norm = ctx.raw(_NORM)
     if not isinstance(norm, int | float):  # the config is refused for it: DSC503
         return
     taken = ctx.has(_CLIPPING)
     usable = is_number(norm) and norm >= 0
-    operations: tuple[Operation, ...] = (Remove(ctx.place(_NORM)),)
+    operations: tuple[Operation, ...] = (Remove(ctx.written_path(_NORM)),)
     if not taken and usable:
         operations = (*operations, Set((_CLIPPING,), norm))
     yield ctx.at(
@@ -95,7 +95,7 @@ def max_grad_norm_beside_optimizer(ctx: Context) -> Iterator[Finding]:
         fix=Fix(
             "remove it" if taken else f"move it to `{_CLIPPING}`",
             operations,
-            safe=ctx.written(_CLIPPING) == norm if taken else usable,
+            safe=ctx.raw(_CLIPPING) == norm if taken else usable,
         )
         if taken or usable
         else None,
@@ -159,7 +159,7 @@ def vocabulary_size_not_a_number(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "vocabulary_size": 50264}
     """
-    value = ctx.written("vocabulary_size")
+    value = ctx.raw("vocabulary_size")
     if value is not MISSING and value and not _has_remainder(value):
         yield ctx.at(
             "vocabulary_size",
@@ -195,7 +195,7 @@ def vocabulary_not_aligned(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "vocabulary_size": 50264}
     """
-    size = ctx.written(_VOCABULARY)
+    size = ctx.raw(_VOCABULARY)
     if is_integer(size) and size % _ALIGNMENT:
         up = -(-size // _ALIGNMENT) * _ALIGNMENT
         yield ctx.at(

@@ -35,7 +35,7 @@ def world_size_not_divided_by_inference_groups(ctx: Context) -> Iterator[Finding
     if not ctx.world_size or not isinstance(ctx.data.get("hybrid_engine"), dict):
         return
     size, world = ctx.value("hybrid_engine.inference_tp_size"), ctx.world_size
-    if ctx.on("hybrid_engine.enabled") and isinstance(size, int) and size > 1 and world % size:
+    if ctx.is_on("hybrid_engine.enabled") and isinstance(size, int) and size > 1 and world % size:
         yield ctx.at(
             "hybrid_engine.inference_tp_size",
             f"`inference_tp_size` {size} does not divide the world size {world}: "
@@ -70,7 +70,7 @@ def hybrid_engine_without_policy(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "hybrid_engine": {"enabled": true}, "$dsconfig": {"model": "llama-2-7b"}}
     """
-    if not is_known(ctx) or not ctx.has("hybrid_engine") or not ctx.on("hybrid_engine.enabled"):
+    if not is_known(ctx) or not ctx.has("hybrid_engine") or not ctx.is_on("hybrid_engine.enabled"):
         return
     found = model(ctx)
     own_code = "auto_map" in found.config

@@ -22,7 +22,7 @@ def comet_interval_below_one(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "comet": {"enabled": true, "samples_log_interval": 100}}
     """
     path = "comet.samples_log_interval"
-    if not isinstance(ctx.data.get("comet"), dict) or not ctx.on("comet.enabled"):
+    if not isinstance(ctx.data.get("comet"), dict) or not ctx.is_on("comet.enabled"):
         return
     interval = ctx.value(path)
     if isinstance(interval, int) and interval <= 0:

@@ -55,7 +55,7 @@ def pipeline_switch_not_a_boolean(ctx: Context) -> Iterator[Finding]:
         path = f"pipeline.{key}"
         if not ctx.has(path) or ctx.key(path) is None:
             continue
-        value = ctx.written(path)
+        value = ctx.raw(path)
         if isinstance(value, bool) or (key == "use_reentrant" and (value or value is None)):
             continue
         yield ctx.at(
@@ -83,7 +83,7 @@ def checkpoint_interval_not_a_number(ctx: Context) -> Iterator[Finding]:
     """
     _requires_section(ctx)
     path = "pipeline.activation_checkpoint_interval"
-    value = ctx.written(path)
+    value = ctx.raw(path)
     if ctx.has(path) and not isinstance(value, int | float):
         yield ctx.at(
             path,
@@ -143,11 +143,11 @@ def overlap_with_pipeline(ctx: Context) -> Iterator[Finding]:
     """
     _requires_section(ctx)
     path = "zero_optimization.overlap_comm"
-    if stage(ctx) == 1 and ctx.has(path) and ctx.on(path):
+    if stage(ctx) == 1 and ctx.has(path) and ctx.is_on(path):
         yield ctx.at(
             path,
             "`overlap_comm` is on beside `pipeline`, and DeepSpeed switches it off for a pipeline",
             help="set it to `false`",
             related=[("the pipeline is described here", "pipeline")],
-            fix=Fix("set `overlap_comm` to `false`", (Set(ctx.place(path), False),)),
+            fix=Fix("set `overlap_comm` to `false`", (Set(ctx.written_path(path), False),)),
         )

@@ -71,7 +71,7 @@ def throughput_outside_an_object(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "timers": {"throughput": {"enabled": true}}}
     """
-    timers = ctx.written("timers")
+    timers = ctx.raw("timers")
     if timers is not MISSING and isinstance(timers, list | str) and "throughput" in timers:
         yield ctx.at(
             "timers",
@@ -124,13 +124,13 @@ def diagnosis_left_on(ctx: Context) -> Iterator[Finding]:
     for row in _COSTS:
         if row.path.split(".", 1)[0] not in ctx.data or not ctx.has(row.path) or ctx.key(row.path) is None:
             continue
-        if ctx.on(row.path) and isinstance(ctx.value(row.path), int):
+        if ctx.is_on(row.path) and isinstance(ctx.value(row.path), int):
             name = row.path.rsplit(".", 1)[-1] if row.path.count("enabled") == 0 else row.path
             yield ctx.at(
                 row.path,
                 f"`{name}` is on: {row.cost}",
                 help="switch it off for training that is not being examined",
-                fix=Fix(f"set `{name}` to `false`", (Set(ctx.place(row.path), row.off),)),
+                fix=Fix(f"set `{name}` to `false`", (Set(ctx.written_path(row.path), row.off),)),
             )
 
 
@@ -152,7 +152,7 @@ def flops_profile_of_no_step(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "flops_profiler": {"enabled": true, "profile_step": 10}}
     """
     path = "flops_profiler.profile_step"
-    if not isinstance(ctx.data.get("flops_profiler"), dict) or not ctx.on("flops_profiler.enabled"):
+    if not isinstance(ctx.data.get("flops_profiler"), dict) or not ctx.is_on("flops_profiler.enabled"):
         return
     step = ctx.value(path)
     if isinstance(step, int | float) and not (step >= 0 and step % 1 == 0):
@@ -180,7 +180,7 @@ def flops_profile_of_first_step(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "flops_profiler": {"enabled": true, "profile_step": 10}}
     """
     path = "flops_profiler.profile_step"
-    if not isinstance(ctx.data.get("flops_profiler"), dict) or not ctx.on("flops_profiler.enabled"):
+    if not isinstance(ctx.data.get("flops_profiler"), dict) or not ctx.is_on("flops_profiler.enabled"):
         return
     if ctx.has(path) and ctx.value(path) == 0:
         yield ctx.at(
@@ -217,7 +217,7 @@ def listed_operations_without_effect(ctx: Context) -> Iterator[Finding]:
     if not isinstance(ctx.data.get("comms_logger"), dict):
         return
     listed = ctx.value(path)
-    if listed and ctx.on("comms_logger.enabled") and ctx.on("comms_logger.prof_all"):
+    if listed and ctx.is_on("comms_logger.enabled") and ctx.is_on("comms_logger.prof_all"):
         said = ctx.has("comms_logger.prof_all")
         yield ctx.at(
             path,

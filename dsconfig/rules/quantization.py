@@ -23,8 +23,8 @@ def _switch(ctx: Context) -> str | None:
     if ctx.between("0.7.0", "0.19.2"):
         return None  # refused before it comes to that: see `shared-parameters-outside-technique`
     if ctx.before("0.7.0"):
-        return f"{_MOQ}.enabled" if ctx.on(f"{_MOQ}.enabled") else None
-    switch = ctx.written(_SWITCH)
+        return f"{_MOQ}.enabled" if ctx.is_on(f"{_MOQ}.enabled") else None
+    switch = ctx.raw(_SWITCH)
     return _SWITCH if switch is not MISSING and switch else None
 
 
@@ -47,7 +47,7 @@ def eigenvalue_not_an_object(ctx: Context) -> Iterator[Finding]:
             "enabled": true, "quantize_bits": {"target_bits": 8}, "eigenvalue": {"enabled": false}}}
     """
     switch = _switch(ctx)
-    section = ctx.written(_MOQ)
+    section = ctx.raw(_MOQ)
     if switch is None or section is MISSING:
         return
     if ctx.since("0.7.0") and section is not None and not isinstance(section, dict):
@@ -83,7 +83,7 @@ def eigenvalue_switched_on(ctx: Context) -> Iterator[Finding]:
             "quantize_training": {"eigenvalue": {"enabled": false}}}
     """
     switch = _switch(ctx)
-    enabled = ctx.written(f"{_EIGENVALUE}.enabled")
+    enabled = ctx.raw(f"{_EIGENVALUE}.enabled")
     if switch is not None and enabled is not MISSING and enabled:
         yield ctx.at(
             f"{_EIGENVALUE}.enabled",
@@ -122,7 +122,7 @@ def quantized_initialization_below_stage_3(ctx: Context) -> Iterator[Finding]:
     path = "weight_quantization.quantized_initialization"
     if not isinstance(ctx.data.get("weight_quantization"), dict):
         return
-    if ctx.has(path) and ctx.written(path) and stage(ctx) != 3:
+    if ctx.has(path) and ctx.raw(path) and stage(ctx) != 3:
         yield ctx.at(
             path,
             f"`quantized_initialization` works inside `zero.Init` of stage 3, and {stage_words(ctx)}",

@@ -56,7 +56,7 @@ def text_for_tensor_parallel_size(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "tensor_parallel": {"autotp_size": 4}}
     """
-    value = ctx.written(AUTOTP)
+    value = ctx.raw(AUTOTP)
     if isinstance(value, str) and value:
         number = ctx.value(AUTOTP) if value != "auto" else None
         yield ctx.at(
@@ -89,10 +89,10 @@ def tensor_parallel_sizes_differ(ctx: Context) -> Iterator[Finding]:
     if size > 1 and ctx.has(path) and (other := ctx.value(path)) not in (1, size):
         yield ctx.at(
             path,
-            f"{named(ctx.place(path))} {quoted(other)} is neither 1 nor `autotp_size` {size}",
+            f"{named(ctx.written_path(path))} {quoted(other)} is neither 1 nor `autotp_size` {size}",
             help="remove it: `autotp_size` is enough",
             related=[("the size that counts", AUTOTP)],
-            fix=removal(ctx.place(path)),
+            fix=removal(ctx.written_path(path)),
         )
 
 
@@ -236,7 +236,7 @@ def unknown_partition_type(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "tensor_parallel": {"autotp_size": 2, "partition_config": {
             "layer_specs": [{"patterns": [".*o_proj.weight$"], "partition_type": "row"}]}}}
     """
-    layers = ctx.written("tensor_parallel.partition_config.layer_specs")
+    layers = ctx.raw("tensor_parallel.partition_config.layer_specs")
     if not isinstance(layers, list) or tensor_parallel(ctx) <= 1:
         return
     for index, layer in enumerate(layers):
@@ -309,7 +309,7 @@ def overlap_of_tensor_parallel_under_autocast(ctx: Context) -> Iterator[Finding]
         "tensor_parallel": {"autotp_size": 2, "tp_overlap_comm": false}}
     """
     path, word = "tensor_parallel.tp_overlap_comm", "torch_autocast.dtype"
-    if tensor_parallel(ctx) <= 1 or not ctx.on(path) or not autocasts(ctx):
+    if tensor_parallel(ctx) <= 1 or not ctx.is_on(path) or not autocasts(ctx):
         return
     model, chosen = model_format(ctx), format_of(ctx.value(word)) if ctx.has(word) else "fp16"
     if chosen in ("fp16", "bf16") and chosen != model and (ctx.has(word) or model == "fp32"):
@@ -319,7 +319,7 @@ def overlap_of_tensor_parallel_under_autocast(ctx: Context) -> Iterator[Finding]
             f" weights in {model}, and the first backward pass stops",
             help="set it to `false`, or set `torch_autocast.enabled` to `false`",
             related=[("autocast is switched on here", "torch_autocast.enabled"), *format_place(ctx)],
-            fix=Fix("replace by false", (Set(ctx.place(path), False),)),
+            fix=Fix("replace by false", (Set(ctx.written_path(path), False),)),
         )
 
 
@@ -348,7 +348,7 @@ def tensor_parallel_dtype_in_json(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "tensor_parallel": {"autotp_size": 2}}
     """
     path = "tensor_parallel.dtype"
-    value = ctx.written(path)
+    value = ctx.raw(path)
     if ctx.has(path) and value != "auto":
         yield ctx.at(
             path,
@@ -395,5 +395,5 @@ def inference_key_in_tensor_parallel(ctx: Context) -> Iterator[Finding]:
                 f"`{name}` has no effect: {why}",
                 help="remove it",
                 part="key",
-                fix=Fix(f"remove `{name}`", (Remove(ctx.place(path)),)),
+                fix=Fix(f"remove `{name}`", (Remove(ctx.written_path(path)),)),
             )

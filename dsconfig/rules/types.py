@@ -11,7 +11,7 @@ from dsconfig.core.json_types import Json, KeyPath, Spec
 from dsconfig.core.wording import described, expected, kind, one_of, quoted
 from dsconfig.evaluation.coercion import Why
 from dsconfig.evaluation.context import Context, Finding, SkipRule
-from dsconfig.evaluation.key_walk import Coercion, KnownKey, Refusal
+from dsconfig.evaluation.key_walk import Coercion, KnownKey, Rejection
 from dsconfig.evaluation.rule import rule
 from dsconfig.model.key import HALF, SCRIPT
 from dsconfig.model.keyinfo import along, child_section
@@ -24,43 +24,43 @@ if TYPE_CHECKING:
     pass
 
 
-def refusals(ctx: Context, *why: Why) -> Iterator[Refusal]:
+def refusals(ctx: Context, *why: Why) -> Iterator[Rejection]:
     """The refused values with one of these reasons; those of sections are left to `misshapen-section`.
 
     There are as many as are listed of each effect.
     """
     many: dict[tuple[str, EffectName], int] = {}
-    for found in ctx.walk.refused:
+    for found in ctx.walk.rejected:
         if found.verdict.why not in why or is_section(found):
             continue
         if found.value == "auto" and found.section.dialect == "hand":  # `unfilled-auto` reports that
             continue
         kind = found.section.dialect, effect_of(ctx, found)
         many[kind] = many.get(kind, 0) + 1
-        if many[kind] <= ctx.most:
+        if many[kind] <= ctx.max_findings:
             yield found
         else:
-            ctx.cut = True
+            ctx.is_truncated = True
 
 
-def is_section(found: Refusal) -> bool:
+def is_section(found: Rejection) -> bool:
     """Whether a section belongs where the value stands."""
     return child_section(found.key.type) is not None
 
 
-def effect_of(ctx: Context, found: KnownKey | Refusal) -> EffectName:
+def effect_of(ctx: Context, found: KnownKey | Rejection) -> EffectName:
     """What becomes of a value that is not what the code behind the key expects."""
     if found.section.dialect != "hand":
         return "rejected"
     return found.key.info.wrong_type or ("ignored" if dormant(ctx, found.path) else "crashes")
 
 
-def stops(ctx: Context, found: Refusal) -> bool:
+def stops(ctx: Context, found: Rejection) -> bool:
     """Whether nothing can run with the value as it is written."""
     return effect_of(ctx, found) in ("rejected", "crashes")
 
 
-def unchecked(ctx: Context, found: Refusal) -> str:
+def unchecked(ctx: Context, found: Rejection) -> str:
     """The end of a message on a value that passes when the file is loaded."""
     if effect_of(ctx, found) == "rejected":
         return ""
@@ -88,7 +88,7 @@ def dormant(ctx: Context, path: KeyPath) -> bool:
 def _opens(ctx: Context, opener: str) -> bool:
     if opener == HALF:
         return model_format(ctx) != "fp32"
-    return opener != SCRIPT and ctx.on(opener)
+    return opener != SCRIPT and ctx.is_on(opener)
 
 
 # Values of another JSON type than the key takes: numbers, fractions, null, sections.
@@ -115,8 +115,8 @@ def wrong_type(ctx: Context) -> Iterator[Finding]:
     for found in refusals(ctx, "type"):
         verdict = found.verdict
         yield ctx.at(
-            found.place,
-            f"{named(found.place)} is {kind(verdict.value)}, {quoted(verdict.value)}, where DeepSpeed "
+            found.rejected_path,
+            f"{named(found.rejected_path)} is {kind(verdict.value)}, {quoted(verdict.value)}, where DeepSpeed "
             f"expects {expected(verdict.expected)}{unchecked(ctx, found)}",
             help=f"give {expected(verdict.expected)}",
             effect=effect_of(ctx, found),
@@ -142,11 +142,11 @@ def fractional_integer(ctx: Context) -> Iterator[Finding]:
         verdict = found.verdict
         whole = int(verdict.value) or 1  # below 1, 0 would often be refused as well
         yield ctx.at(
-            found.place,
-            f"{named(found.place)} is {quoted(verdict.value)}, but must be {expected(verdict.expected)}",
+            found.rejected_path,
+            f"{named(found.rejected_path)} is {quoted(verdict.value)}, but must be {expected(verdict.expected)}",
             help=f"round it, for example to {quoted(whole)}",
             effect="altered" if found.section.dialect == "hand" else "rejected",
-            fix=Fix(f"cut the fraction off: {quoted(whole)}", (Set(found.place, whole),)),
+            fix=Fix(f"cut the fraction off: {quoted(whole)}", (Set(found.rejected_path, whole),)),
         )
 
 
@@ -172,8 +172,8 @@ def null_value(ctx: Context) -> Iterator[Finding]:
         verdict = found.verdict
         default = found.key.default
         yield ctx.at(
-            found.place,
-            f"{named(found.place)} is `null` where DeepSpeed expects {expected(verdict.expected)}"
+            found.rejected_path,
+            f"{named(found.rejected_path)} is `null` where DeepSpeed expects {expected(verdict.expected)}"
             f"{unchecked(ctx, found)}",
             help=f"give {expected(verdict.expected)}"
             if found.key.info.required
@@ -200,10 +200,10 @@ def misshapen_section(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "fp16": {"enabled": false}}
     """
-    for found in ctx.walk.refused:
+    for found in ctx.walk.rejected:
         if is_section(found):
             # Transformers and Accelerate refuse a config without it.
-            needed = found.path == ("zero_optimization",) and ctx.plugged
+            needed = found.path == ("zero_optimization",) and ctx.uses_plugin
             off = found.value in (None, False) and not needed
             yield ctx.at(
                 found.path,
@@ -237,8 +237,8 @@ def out_of_bounds(ctx: Context) -> Iterator[Finding]:
         if found.path == ("gradient_clipping",):  # `negative-gradient-clipping` reports that
             continue
         yield ctx.at(
-            found.place,
-            f"{named(found.place)} is {quoted(verdict.value)}, but must be {expected(verdict.expected)}"
+            found.rejected_path,
+            f"{named(found.rejected_path)} is {quoted(verdict.value)}, but must be {expected(verdict.expected)}"
             f"{unchecked(ctx, found)}",
             help=f"give {expected(verdict.expected)}",
             effect=effect_of(ctx, found),
@@ -264,8 +264,8 @@ def unknown_value(ctx: Context) -> Iterator[Finding]:
             continue
         meant = _same_word(verdict.value, members)
         yield ctx.at(
-            found.place,
-            f"{named(found.place)} is {quoted(verdict.value)}, but DeepSpeed knows only "
+            found.rejected_path,
+            f"{named(found.rejected_path)} is {quoted(verdict.value)}, but DeepSpeed knows only "
             f"{one_of(_short(members), 'and')}{unchecked(ctx, found)}",
             help=f"write {quoted(meant)}" if meant is not None else f"use {one_of(_short(members)[:_MANY])}",
             effect=effect_of(ctx, found),
@@ -293,8 +293,8 @@ def _same_word(value: Json, members: tuple[Json, ...]) -> Json:
     return next((member for member in members if str(member).lower() == word), None)
 
 
-def _replace(ctx: Context, found: Refusal, value: Json) -> Fix:
-    operations = (Set(found.place, value),)
+def _replace(ctx: Context, found: Rejection, value: Json) -> Fix:
+    operations = (Set(found.rejected_path, value),)
     return Fix(f"replace by {quoted(value)}", operations, safe=stops(ctx, found))
 
 
@@ -376,10 +376,10 @@ def text_for_value(ctx: Context) -> Iterator[Finding]:
     for found in refusals(ctx, "text"):
         verdict = found.verdict
         meant = _meant(verdict.expected, verdict.value)
-        path = found.place
+        path = found.rejected_path
         yield ctx.at(
             path,
-            f"{named(found.place)} is the string {quoted(verdict.value)}, which DeepSpeed does not read "
+            f"{named(found.rejected_path)} is the string {quoted(verdict.value)}, which DeepSpeed does not read "
             f"as {expected(verdict.expected)}{unchecked(ctx, found)}",
             help=f"write {quoted(meant)}{_as(ctx, path)}{_or_comma(verdict.value)}"
             if meant is not None
@@ -445,7 +445,7 @@ def unfilled_auto(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
     """
-    for entry in ctx.walk.autos:
+    for entry in ctx.walk.unresolved_autos:
         unfilled = f'{named(entry.path)} is `"auto"`, which nobody fills here'
         if entry.section.drops_auto:
             default = f", {quoted(entry.key.default)}" if entry.key.default is not None else ""

@@ -36,7 +36,7 @@ WRONG_USE = {
     "no release": (["check", "--target", "newest", "clean.json"], "unknown DeepSpeed release `newest`"),
     "a release to come": (
         ["check", "--target", "9.9.9", "clean.json"],
-        "unknown DeepSpeed release `9.9.9`: the latest known here is",
+        "unknown DeepSpeed release `9.9.9`: the latest known to this version of dsconfig is",
     ),
     "an empty range": (["check", "--target", ">=99", "clean.json"], "no DeepSpeed release matches `>=99`"),
     "a broken range": (["check", "--target", ">>1", "clean.json"], "`>>1` is not a range"),

@@ -139,7 +139,7 @@ def test_a_release_newer_than_known_is_refused_unless_it_is_installed(
     monkeypatch.syspath_prepend(str(files))
     for target in ("99.0.0", "installed"):
         code, out, _ = run("check", "clean.json", "--target", target)
-        assert (code, "note: 99.0.0 is newer than every release known here" in out) == (0, True)
+        assert (code, "note: 99.0.0 is newer than every release that dsconfig knows" in out) == (0, True)
     assert run("check", "clean.json", "--target", "99.0.1").code == 2
 
 
@@ -233,5 +233,5 @@ def test_a_suppression_that_silences_nothing_is_found(files: Path, run: Runs) ->
     code, out, _ = run("check", "a.json", "--output-format", "concise")
     assert code == 1
     assert out.startswith(
-        "a.json:1:27: DSC008 unused-suppression ignored warning: the suppression `unknown-key` "
+        "a.json:1:27: DSC008 unused-suppression ignored warning: unused suppression `unknown-key`"
     )

@@ -20,10 +20,10 @@ def test_equal_neighbours_are_folded(here: Path, run: Runs) -> None:
     assert (code, err) == (1, ""), "the newest refuses it"
     assert run("compat", "a.json", "--target", "0.14.5").code == 0
     rows = [line.split(maxsplit=5) for line in out.splitlines()]
-    assert out.splitlines()[0] == "0.14.0 to 0.14.5  taken"
-    assert next(row[4] for row in rows if row[3] == "refused") == "DSC114"
+    assert out.splitlines()[0] == "0.14.0 to 0.14.5  ok"
+    assert next(row[4] for row in rows if row[3] == "rejected") == "DSC114"
     last = RELEASES[-1] if RELEASES[-1] == "0.19.8" else f"0.19.8 to {RELEASES[-1]}"
-    assert out.splitlines()[-1].startswith(f"{last:16}  refused  DSC104 `progressive_layer_drop` was ")
+    assert out.splitlines()[-1].startswith(f"{last:16}  rejected  DSC104 `progressive_layer_drop` was ")
 
 
 def test_every_release_stands_in_one_stretch() -> None:
@@ -31,7 +31,7 @@ def test_every_release_stands_in_one_stretch() -> None:
     assert [release for each in stretches for release in each.releases] == list(RELEASES)
     for each in stretches:
         report = dsconfig.check(OLD, target=each.releases[0])
-        assert (each.word == "taken") == report.ok
+        assert (each.word == "ok") == report.ok
         if each.reason is not None:
             assert each.reason.code in {found.code for found in report}
 
@@ -42,7 +42,7 @@ def test_for_machines(files: Path, run: Runs) -> None:
         "version": 1,
         "path": "clean.json",
         "stretches": [
-            {"releases": list(RELEASES), "verdict": "taken", "code": None, "path": None, "message": None}
+            {"releases": list(RELEASES), "verdict": "ok", "code": None, "path": None, "message": None}
         ],
     }
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dsconfig.check.discover import configs, excluded, is_config
+from dsconfig.check.discover import find_configs, is_config, is_excluded
 from dsconfig.document.file_names import CONFIGS
 
 from .conftest import Runs
@@ -57,14 +57,14 @@ NOT_BY_NAME = [
 def test_a_name_that_settles_it(here: Path, name: str) -> None:
     (here / name).write_text("{")
     assert is_config(name)
-    assert list(configs(".")) == [name]
+    assert list(find_configs(".")) == [name]
 
 
 @pytest.mark.parametrize("name", BY_CONTENT)
 def test_a_content_that_settles_it(here: Path, name: str) -> None:
     (here / name).parent.mkdir(exist_ok=True)
     (here / name).write_text(CONFIG)
-    assert list(configs(".")) == [name]
+    assert list(find_configs(".")) == [name]
 
 
 @pytest.mark.parametrize("name", NOT_BY_NAME)
@@ -109,15 +109,15 @@ def test_the_order_is_fixed_and_other_folders_are_skipped(here: Path) -> None:
         (here / name).write_text(CONFIG)
     (here / "env" / "pyvenv.cfg").write_text("")
     (here / "loop").symlink_to(here)
-    assert list(configs(".")) == [
+    assert list(find_configs(".")) == [
         "a.json",
         "b.json",
         "a/ds_config.json",
         "a/z/ds_config.json",
         "b/ds_config.json",
     ]
-    assert list(configs("b")) == ["b/ds_config.json"]
-    assert list(configs(str(here / "b"))) == [str(here / "b" / "ds_config.json")]
+    assert list(find_configs("b")) == ["b/ds_config.json"]
+    assert list(find_configs(str(here / "b"))) == [str(here / "b" / "ds_config.json")]
 
 
 @pytest.mark.parametrize(
@@ -135,11 +135,11 @@ def test_the_order_is_fixed_and_other_folders_are_skipped(here: Path) -> None:
     ],
 )
 def test_patterns(here: Path, pattern: str, hit: bool) -> None:
-    assert excluded("configs/old/ds_config.json", ".", [pattern]) == hit
+    assert is_excluded("configs/old/ds_config.json", ".", [pattern]) == hit
 
 
 def test_no_patterns_exclude_nothing() -> None:
-    assert not excluded("a", ".", ())
+    assert not is_excluded("a", ".", ())
 
 
 @pytest.mark.parametrize("pattern", CONFIGS)
@@ -148,7 +148,7 @@ def test_editors_and_directories_know_the_same_names(here: Path, pattern: str) -
     name = pattern.removeprefix("**/").replace("ds_z?", "ds_z3").replace("?", "_").replace("*", "offload")
     (here / name).parent.mkdir(exist_ok=True)
     (here / name).write_text("{")
-    assert list(configs(".")) == [name]
+    assert list(find_configs(".")) == [name]
 
 
 def test_named_files_are_picked_as_in_directories(here: Path, run: Runs) -> None:
@@ -207,7 +207,7 @@ def test_a_config_with_a_syntax_error_is_found_and_rejected(here: Path, run: Run
 @pytest.mark.parametrize("name", BROKEN_FOREIGN)
 def test_broken_files_of_other_programs_stay_silent(here: Path, run: Runs, name: str) -> None:
     (here / name).write_text(BROKEN_FOREIGN[name])
-    assert list(configs(".")) == []
+    assert list(find_configs(".")) == []
     assert run("check", "--force-exclude", name) == (0, "", "")
 
 

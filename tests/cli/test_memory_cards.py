@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dsconfig import memory
-from dsconfig.core.gpu_memory import CARDS, gpu, memory_of
+from dsconfig.core.gpu_memory import CARDS, memory_of, parse_gpu
 from tests.cli.conftest import Runs
 from tests.cli.estimates import config_of, estimate
 
@@ -35,17 +35,17 @@ pytestmark = pytest.mark.usefixtures("ds_json")
     ],
 )
 def test_a_card_is_known_by_its_name_however_it_is_written(written: str, card: str) -> None:
-    assert gpu(written)[:2] == (memory_of(card), memory_of(card))
+    assert parse_gpu(written)[:2] == (memory_of(card), memory_of(card))
 
 
 @pytest.mark.parametrize(("sold", "least", "most"), [(24, 22, 24), (40, 39, 40), (48, 44, 48), (80, 79, 80)])
 def test_a_size_is_that_of_the_cards_that_are_sold_by_it(sold: int, least: int, most: int) -> None:
-    found = gpu(f"{sold}GB")
+    found = parse_gpu(f"{sold}GB")
     assert least * GIB <= found.least <= found.most <= most * GIB
     assert tuple(name for name, _ in found.cards) == tuple(
         name for name, card in CARDS.items() if sold in card.sold
     )
-    assert 139 * GIB <= gpu("141 gb").least <= 141 * GIB
+    assert 139 * GIB <= parse_gpu("141 gb").least <= 141 * GIB
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_a_size_is_that_of_the_cards_that_are_sold_by_it(sold: int, least: int, 
     [("80e9", 80 * 10**9), ("74.5GiB", 149 * GIB // 2), ("80GiB", 80 * GIB), ("79GB", 79 * 10**9), (5, 5)],
 )
 def test_all_other_amounts_are_exact(written: str | int, count: int) -> None:
-    assert gpu(written)[:2] == (count, count)
+    assert parse_gpu(written)[:2] == (count, count)
 
 
 @pytest.mark.parametrize(

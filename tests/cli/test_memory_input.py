@@ -62,7 +62,7 @@ def test_what_is_no_config_of_a_model_is_refused(run: Runs, here: Path, values: 
         (("--model", "gpt2", "--set", f"{MICRO}=1.5"), f"`{MICRO}` is `1.5`: a micro batch has no part"),
         (
             ("--model", "gpt2", "--gpu", "80"),
-            "expected an amount such as 80GiB, got `80`, which would be bytes",
+            "expected an amount such as 80GiB, got `80`, which means bytes",
         ),
         (("--params", "7b", "--hidden", "8", "--layers", "1"), "such as 4096 or 7e9, got `7b`"),
         (("--model", "gpt2", "--fit", "8GiB", "--gpu", "8GiB"), "--fit and --gpu exclude each other"),

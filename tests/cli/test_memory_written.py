@@ -152,7 +152,7 @@ def test_decimal_and_binary_units_differ(run: Runs) -> None:
         ("config.json", "config.json is config.json, which is read: give another name"),
         ("link", "link is config.json, which is read: give another name"),
         ("args.json", "args.json is args.json, which is read: give another name"),
-        ("two.json", "two.json: has 2 names (hard links), which writing it would part; it is left as it is"),
+        ("two.json", "two.json: has 2 hard links, which replacing it would separate; it is not written"),
     ],
 )
 def test_where_nothing_can_be_written(run: Runs, here: Path, out: str, said: str) -> None:

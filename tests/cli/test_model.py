@@ -205,7 +205,7 @@ def test_leaves_set_by_a_script_of_the_repository_count(here: Path) -> None:
 def test_its_block_takes_no_number(run: Runs, here: Path) -> None:
     (here / "c.json").write_text(json.dumps({**CONFIG, "$dsconfig": {"model": 3}}))
     assert (
-        "`model` is not understood: expected the path of its config.json or a name"
+        "invalid value of `model`: expected the path of its config.json or a name"
         in run("check", "c.json").out
     )
 
@@ -240,7 +240,7 @@ def test_without_a_model_nothing_of_it_is_loaded(spawn: Spawns) -> None:
     assert [name for name in loaded if name.startswith(heavy)] == []
     asks: dict[str, set[object]] = {}
     for rule in RULES.values():
-        asks.setdefault(rule.module, set()).add(rule.asks)
-    alone = {module for module, questions in asks.items() if questions == {("<known>",)}}
+        asks.setdefault(rule.module, set()).add(rule.triggers)
+    alone = {module for module, questions in asks.items() if questions == {("<facts>",)}}
     assert alone
     assert not loaded & alone

@@ -29,7 +29,7 @@ ODD: dict[str, tuple[Callable[[str], object], str]] = {
     "a pipe": (os.mkfifo, "is a pipe, not a file"),
     "a socket": (socket_at, "is a socket, not a file"),
     "an endless device": (lambda name: os.symlink("/dev/zero", name), "is a device, not a file"),
-    "a file that waits": (lambda name: os.symlink("/proc/kmsg", name), "not waited for"),
+    "a file that waits": (lambda name: os.symlink("/proc/kmsg", name), "has no data to read yet"),
     "memory": (lambda name: os.symlink("/proc/self/mem", name), "input/output error"),
 }
 VERBS = {
@@ -81,7 +81,7 @@ def test_the_others_are_checked(here: Path, spawn: Spawns, kind: str) -> None:
         assert "dsconfig: error: ds_config.json: " in err
         assert said in err
     else:
-        link = "is a link to a file that stands outside of this repository, and is passed over"
+        link = "is a link to a file that is outside of this repository; skipped"
         assert f"dsconfig: note: ds_config.json {link}" in err
     assert "dsconfig: error: loop.yaml: too many levels of symbolic links" in err
     assert "Checked 1 file " in out

@@ -53,7 +53,7 @@ def test_it_is_named_for_what_it_is_and_left_as_it_is(here: Path, run: Runs, nam
     assert (here / name).read_text() == text
     assert {each.name for each in here.iterdir()} == {name, ".git"}
     assert not dsconfig.fix(name, unsafe=True).applied
-    assert dsconfig.check(name).foreign
+    assert dsconfig.check(name).why_not_config
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -72,7 +72,7 @@ def test_a_launch_file_shows_nothing_outside(here: Path, secrets: Path, run: Run
 
 def test_a_note_says_why_and_what_to_do(here: Path, secrets: Path, run: Runs) -> None:
     (here / "run.sh").write_text(f"deepspeed train.py --deepspeed {secrets}/ds.json\n")
-    why = f"`{secrets}/ds.json` stands outside of this repository, and is not read"
+    why = f"`{secrets}/ds.json` is outside of this repository, and is not read"
     code, out, _ = run("check", "run.sh")
     assert code == 0
     assert why in out
@@ -122,7 +122,7 @@ def test_settings_that_are_a_link_out_are_not_used(here: Path, secrets: Path, ru
     (here / name).symlink_to(secrets / "my.toml")
     result = run("check", "a.json")
     assert SECRET not in result.out + result.err
-    assert f"{name} are not used: they are a link to a file that stands outside" in result.err
+    assert f"{name} are not used: they are a link to a file that is outside" in result.err
 
 
 @pytest.mark.parametrize("way", ["block", "settings", "launch file"])
@@ -267,7 +267,7 @@ def test_no_result_is_written_through_a_link_out(here: Path, secrets: Path, run:
     ):
         result = run(*verb, "-o", name)
         assert result.code == 2
-        assert f"{name} is a link to a file that stands outside of this repository" in result.err
+        assert f"{name} is a link to a file that is outside of this repository" in result.err
     assert (secrets / "out.json").read_text() == (secrets / "ds.json").read_text() == LOOKS_LIKE_ONE
     assert run("check", "a.json", "-o", str(secrets / "out.json")).code == 0
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dsconfig.check.discover import configs
+from dsconfig.check.discover import find_configs
 
 from .conftest import Runs
 
@@ -31,11 +31,11 @@ def repository(here: Path) -> Path:
 
 
 def test_ignore_rules_of_git_hold(repository: Path) -> None:
-    assert list(configs(".")) == ["a.json", "keep.tmp.json", "conf/new.json"]
-    assert list(configs("conf")) == ["conf/new.json"]
-    assert list(configs("out")) == ["out/a.json"], "an ignored folder that is named"
+    assert list(find_configs(".")) == ["a.json", "keep.tmp.json", "conf/new.json"]
+    assert list(find_configs("conf")) == ["conf/new.json"]
+    assert list(find_configs("out")) == ["out/a.json"], "an ignored folder that is named"
     subprocess.run(["git", "add", "-f", "b.tmp.json"], cwd=repository, check=True)
-    assert "b.tmp.json" in list(configs(".")), "what is tracked is not ignored"
+    assert "b.tmp.json" in list(find_configs(".")), "what is tracked is not ignored"
 
 
 def test_a_repository_within_has_its_own_rules(repository: Path) -> None:
@@ -45,7 +45,7 @@ def test_a_repository_within_has_its_own_rules(repository: Path) -> None:
     (inner / ".gitignore").write_text("no.json\n")
     for name in ("no.json", "yes.json", "b.tmp.json"):
         (inner / name).write_text(CONFIG)
-    assert [name for name in configs(".") if "inner" in name] == ["inner/b.tmp.json", "inner/yes.json"]
+    assert [name for name in find_configs(".") if "inner" in name] == ["inner/b.tmp.json", "inner/yes.json"]
 
 
 def test_a_repository_has_git_start_nothing(repository: Path) -> None:
@@ -53,13 +53,13 @@ def test_a_repository_has_git_start_nothing(repository: Path) -> None:
     script.write_text("#!/bin/sh\ntouch started\n")
     script.chmod(0o755)
     subprocess.run(["git", "config", "core.fsmonitor", str(script)], cwd=repository, check=True)
-    list(configs("."))
+    list(find_configs("."))
     assert not (repository / "started").exists()
 
 
 def test_without_git_nothing_is_ignored(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
-    assert "out/a.json" in list(configs("."))
+    assert "out/a.json" in list(find_configs("."))
 
 
 def test_hidden_folders_are_named_if_asked_for(repository: Path, run: Runs) -> None:
@@ -121,4 +121,4 @@ def test_foreign_files_are_passed_over_before_they_are_parsed(
         text = json.dumps({"name": f"x{number}", "optimizer": "adam", "fp16": True, "files": ["a"] * number})
         (here / f"{number}.json").write_text(text)
     monkeypatch.setattr("dsconfig.document.read_bytes", None)
-    assert list(configs(".")) == []
+    assert list(find_configs(".")) == []

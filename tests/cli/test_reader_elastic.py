@@ -73,7 +73,7 @@ def test_what_starts_it_leads_to_it(job: Path, run: Runs, name: str, text: str) 
 def test_the_config_itself_may_say_so_and_keeps_its_block(target: str) -> None:
     text = json.dumps({"$dsconfig": {"consumer": "elastic"}, **CONFIG, "bf16": {"enabled": True}, "zzz": 1})
     report = dsconfig.check(text, target=target)
-    assert (report.consumer, [found.code for found in report.refusals()]) == ("elastic", [])
+    assert (report.consumer, [found.code for found in report.rejections()]) == ("elastic", [])
     assert report.world_sizes is not None
     fixed = json.loads(dsconfig.fix(text, unsafe=True, target=target).text)
     assert fixed["elasticity"] == BLOCK

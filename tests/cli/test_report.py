@@ -51,8 +51,8 @@ def test_a_report_is_what_the_command_shows(folder: Path, spawn: Spawns, name: s
     (folder / name).write_bytes(TEXTS[name].encode())
     report = dsconfig.check(name)
     shown = spawn("check", name)
-    if report.foreign:
-        assert shown == (2, "", f"dsconfig: error: {name}: {report.foreign}\n")
+    if report.why_not_config:
+        assert shown == (2, "", f"dsconfig: error: {name}: {report.why_not_config}\n")
     else:
         assert f"{report}\n" == shown.out
     written = json.loads(spawn("check", name, "--output-format", "json").out)

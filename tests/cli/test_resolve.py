@@ -117,7 +117,10 @@ def test_mismatch_with_the_trainer_is_a_finding(run: Runs, here: Path) -> None:
         (("plain.json", "--world-size", "8", "--set", "train_batch_size.x=1"), "is not an object"),
         (("plain.json", "--world-size", "8", "--target", "9.x"), "unknown DeepSpeed release `9.x`"),
         (("plain.json", "--world-size", "8", "--training-args", "no.yaml"), "no.yaml: no such file"),
-        (("plain.json", "--world-size", "8", "--model-config", "bad.json"), "bad.json holds no JSON object"),
+        (
+            ("plain.json", "--world-size", "8", "--model-config", "bad.json"),
+            "bad.json does not contain a JSON object",
+        ),
         (
             ("nan.json", "--world-size", "8", "--consumer", "lightning"),
             "`gradient_clipping` is NaN, for which JSON has no",

@@ -6,7 +6,7 @@ from importlib import import_module
 
 import pytest
 
-from dsconfig.check.suppressions import Silenced, apply
+from dsconfig.check.suppressions import SuppressionResult, apply
 from dsconfig.core.diagnostic import Diagnostic, Effect, Location
 from dsconfig.document import Document, read_dict, read_text
 
@@ -23,18 +23,18 @@ def _rules(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(import_module("dsconfig.check.rule_selector"), "catalogue", lambda: RULES)
 
 
-def found(document: Document, code: str, *path: str | int) -> Diagnostic:
-    """A finding of `code` at the key that `path` leads to."""
+def diagnostic_at(document: Document, code: str, *path: str | int) -> Diagnostic:
+    """Return a diagnostic with this code at the key of a path."""
     span = document.span(path, "key")
     start, end = document.position(span.start), document.position(span.end)
     place = Location(span.start, span.end, start.line, start.column, end.line, end.column)
     return Diagnostic(code, RULES[code], Effect.IGNORED, "it is so", path, location=place)
 
 
-def suppressed(text: str, *findings: tuple[str, str], format: str = "json") -> Silenced:
-    """What becomes of findings, each a code and a dotted path, in this text."""
+def suppressed(text: str, *findings: tuple[str, str], format: str = "json") -> SuppressionResult:
+    """Apply the suppressions of a text to diagnostics, each given as a code and a dotted path."""
     document = read_text(text, format="yaml" if format == "yaml" else "json")
-    return apply(document, [found(document, code, *path.split(".")) for code, path in findings])
+    return apply(document, [diagnostic_at(document, code, *path.split(".")) for code, path in findings])
 
 
 def codes(diagnostics: tuple[Diagnostic, ...]) -> list[str]:
@@ -65,7 +65,7 @@ def test_a_dict_may_have_the_block() -> None:
     result = apply(document, [Diagnostic("DSC101", "unknown-key", Effect.IGNORED, "", ("a",))])
     assert codes(result.suppressed) == ["DSC101"]
     assert [(d.message, d.location) for d in result.unused] == [
-        ("the suppression `DSC401` silences nothing", None)
+        ("unused suppression `DSC401`: it matches no diagnostic", None)
     ]
 
 
@@ -115,8 +115,8 @@ def test_what_silences_nothing_is_found_where_it_stands() -> None:
         (2, ()),
     }
     assert {first.message, second.message} == {
-        "the suppression `DSC101` silences nothing",
-        "the suppression `DSC102` silences nothing",
+        "unused suppression `DSC101`: it matches no diagnostic",
+        "unused suppression `DSC102`: it matches no diagnostic",
     }
     assert first.code == second.code == "DSC008"
 
@@ -124,8 +124,11 @@ def test_what_silences_nothing_is_found_where_it_stands() -> None:
 @pytest.mark.parametrize(
     ("block", "said"),
     [
-        ('{"ignore": ["unknown-keys"]}', "`unknown-keys` names no rule, did you mean `unknown-key`?"),
-        ('{"ignore": [""]}', "the suppression `` names no rule"),
+        (
+            '{"ignore": ["unknown-keys"]}',
+            "unknown rule `unknown-keys` in a suppression, did you mean `unknown-key`?",
+        ),
+        ('{"ignore": [""]}', "unknown rule `` in a suppression"),
         ('["DSC101"]', "expected an object with the key `ignore`"),
         ('{"ignroe": []}', "expected one of ignore, consumer, target, world-size"),
         ('{"ignore": "DSC101"}', "expected a list of rules, or an object of such lists by key"),
@@ -144,7 +147,7 @@ def test_a_broken_block_is_told_and_silences_nothing(block: str, said: str) -> N
 def test_a_comment_without_rules_silences_nothing(comment: str) -> None:
     result = suppressed(f'{{"a": 1}} // {comment}', ("DSC101", "a"))
     assert codes(result.kept) == ["DSC101"]
-    assert [d.message for d in result.unused] == ["this suppression names no rule"]
+    assert [d.message for d in result.unused] == ["this suppression does not name a rule"]
 
 
 def test_that_finding_can_be_silenced_too() -> None:

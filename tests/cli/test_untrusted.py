@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dsconfig.check import discover
-from dsconfig.check.discover import configs
+from dsconfig.check.discover import find_configs
 
 from .conftest import Runs
 
@@ -97,13 +97,13 @@ def test_what_a_hook_says_of_its_repository_is_not_said_of_this_one(
     (mine / ".git" / "info" / "exclude").write_text("*.tmp.json\n")
     monkeypatch.setenv(name, str(other / ".git"))
     monkeypatch.chdir(mine)
-    assert list(configs(".")) == ["a.json"]
+    assert list(find_configs(".")) == ["a.json"]
     assert not (here / "started").exists()
 
 
 def test_a_pipe_for_ignore_rules_is_not_waited_for(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = repository
-    monkeypatch.setattr(discover, "PATIENCE", 0.2)
+    monkeypatch.setattr(discover, "GIT_TIMEOUT", 0.2)
     os.mkfifo(here / ".gitignore")
     for name in ("a", "b", "c"):
         (here / name).mkdir()
@@ -111,8 +111,8 @@ def test_a_pipe_for_ignore_rules_is_not_waited_for(repository: Path, monkeypatch
         os.mkfifo(here / name / ".gitignore")
         (here / name / "a.json").write_text(CONFIG)
     told: list[str] = []
-    assert list(configs(".", note=told.append)) == ["a/a.json", "b/a.json", "c/a.json"]
-    assert told == ["git did not answer in 0.2 seconds; what it ignores is checked too"]
+    assert list(find_configs(".", note=told.append)) == ["a/a.json", "b/a.json", "c/a.json"]
+    assert told == ["git did not answer within 0.2 seconds; checking ignored files too"]
 
 
 def test_no_git_of_the_repository_is_started(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,7 +126,7 @@ def test_no_git_of_the_repository_is_started(repository: Path, monkeypatch: pyte
     (here / "b.json").write_text(CONFIG)
     before = os.environ["PATH"]
     monkeypatch.setenv("PATH", os.pathsep.join(("", ".", "bin", str(here / "bin"), before)))
-    assert list(configs(".")) == ["a.json"]
+    assert list(find_configs(".")) == ["a.json"]
     assert not (here / "started").exists()
 
 
@@ -147,7 +147,7 @@ def test_rules_of_a_linked_work_tree_hold(here: Path) -> None:
     for name in ("a.json", "b.tmp.json", "tracked.tmp.json"):
         (here / "linked" / name).write_text(CONFIG)
     in_git(here / "linked", "add", "-f", "tracked.tmp.json")
-    assert list(configs("linked")) == ["linked/a.json", "linked/tracked.tmp.json"]
+    assert list(find_configs("linked")) == ["linked/a.json", "linked/tracked.tmp.json"]
 
 
 @pytest.mark.parametrize("option", ["--split-index", "--index-version=4", "--untracked-cache"])
@@ -159,7 +159,7 @@ def test_every_form_of_an_index_is_read(here: Path, option: str) -> None:
         (here / name).write_text(CONFIG)
     in_git(here, "add", "-f", "tracked.tmp.json")
     in_git(here, "update-index", *option.split("=" if "version" not in option else None))
-    assert list(configs(".")) == ["a.json", "tracked.tmp.json"]
+    assert list(find_configs(".")) == ["a.json", "tracked.tmp.json"]
 
 
 def test_a_repository_of_the_other_hash_is_read(here: Path) -> None:
@@ -169,7 +169,7 @@ def test_a_repository_of_the_other_hash_is_read(here: Path) -> None:
     for name in ("a.json", "b.tmp.json", "tracked.tmp.json"):
         (here / name).write_text(CONFIG)
     in_git(here, "add", "-f", "tracked.tmp.json")
-    assert list(configs(".")) == ["a.json", "tracked.tmp.json"]
+    assert list(find_configs(".")) == ["a.json", "tracked.tmp.json"]
 
 
 def test_an_index_that_nobody_can_read_leaves_the_ignore_rules(here: Path) -> None:
@@ -179,7 +179,7 @@ def test_an_index_that_nobody_can_read_leaves_the_ignore_rules(here: Path) -> No
     for name in ("a.json", "b.tmp.json"):
         (here / name).write_text(CONFIG)
     (here / ".git" / "index").write_bytes(b"DIRC" + bytes(100))
-    assert list(configs(".")) == ["a.json"]
+    assert list(find_configs(".")) == ["a.json"]
 
 
 def test_the_module_imports_nothing_of_the_working_folder(here: Path) -> None:

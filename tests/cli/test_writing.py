@@ -55,7 +55,7 @@ def test_hard_links_are_not_parted(file: Path, run: Runs, argv: tuple[str, ...])
     code, _, err = run(*argv)
     Path("in.json").unlink()
     assert code == 2
-    said = "has 2 names (hard links), which writing it would part; it is left as it is"
+    said = "has 2 hard links, which replacing it would separate; it is not written"
     assert err.startswith(f"dsconfig: error: ds_config.json: {said}\n")
     assert file.read_bytes() == OLD
     assert os.path.samefile(file, "other")
@@ -150,8 +150,8 @@ def test_what_may_not_be_written_is_left(as_nobody: Nobody) -> None:
     code, said = as_nobody("check", ".", "-q")
     assert code == 1
     assert sorted(said.splitlines()) == [
-        "dsconfig: note: a.json may not be read, and is passed over",
-        "dsconfig: note: closed may not be read, and is passed over",
+        "dsconfig: note: a.json cannot be read (permission denied); skipped",
+        "dsconfig: note: closed cannot be read (permission denied); skipped",
     ]
     assert (file.read_bytes(), left()) == (OLD, ["a.json", "closed"])
 
@@ -292,6 +292,6 @@ def test_many_runs_at_once(file: Path) -> None:
     said = {run.communicate()[1] for run in runs}
     assert said <= {
         b"",
-        b"dsconfig: error: ds_config.json: changed while it was being fixed, and is left as it is\n",
+        b"dsconfig: error: ds_config.json: changed while it was being fixed; it is not written\n",
     }
     assert (file.read_bytes(), left()) == (NEW, [])

@@ -1,4 +1,4 @@
-"""The reader gives what the real parsers give: hjson and json as DeepSpeed calls them, and PyYAML."""
+"""The parsers agree with the real ones: hjson and json as DeepSpeed calls them, and PyYAML."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def loaded(load: Any, *args: Any, **kwargs: Any) -> tuple[bool, object]:
 
 def assert_agrees(document: Document, parser: Any, accepted: bool, value: object) -> None:
     where = f"{document.text!r} {parser} {value!r} {document.problems}"
-    assert document.readable(parser) == accepted, where
+    assert document.is_readable(parser) == accepted, where
     if accepted:
         found = document.value(parser)
         assert exact(with_their_keys(found, value) if parser == "yaml" else found) == exact(value), where
@@ -66,7 +66,7 @@ def assert_sound(document: Document) -> None:
     for problem in document.problems:
         assert problem.kind in KINDS
         assert 0 <= problem.span.start <= problem.span.end <= len(document.text)
-    if document.readable() and document.root is not None:
+    if document.is_readable() and document.root is not None:
         assert exact(document.root.value) == exact(document.value())
         nodes = [document.root]
         while nodes:
@@ -99,7 +99,9 @@ def test_text_is_read_as_hjson_and_json_read_it(path: Path) -> None:
     with open(path, encoding="utf-8") as file:
         assert_agrees(document, "json", *loaded(json.load, file))
     assert_sound(document)
-    assert document.readable() == (not path.name.startswith("refused_") and path.name != "marked_blank.hjson")
+    assert document.is_readable() == (
+        not path.name.startswith("refused_") and path.name != "marked_blank.hjson"
+    )
 
 
 @pytest.mark.parametrize("path", YAML, ids=lambda path: path.name)
@@ -107,7 +109,7 @@ def test_yaml_is_read_as_the_safe_loader_reads_it(path: Path) -> None:
     document = read_file(path)
     with open(path, encoding="utf-8") as file:
         assert_agrees(document, "yaml", *loaded(yaml.safe_load, file))
-    assert document.readable("yaml") != path.name.startswith("refused_")
+    assert document.is_readable("yaml") != path.name.startswith("refused_")
     if path.name.startswith("refused_"):
         assert isinstance(document.value("yaml"), dict)
         assert len(document.problems) >= 1

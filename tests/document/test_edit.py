@@ -1,4 +1,4 @@
-"""Edits of the text: what each operation writes, and that nothing else moves."""
+"""Text edits: what each operation writes, and that nothing else changes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from dsconfig.core.diagnostic import Fix, Move, Operation, Remove, Rename, Replace, Set
 from dsconfig.core.json_types import KeyPath
 from dsconfig.document import Document, read_text
-from dsconfig.document.edit import carried_out, edits, same
-from dsconfig.document.text_edit import EditError, apply, trimmed
+from dsconfig.document.edit import apply_to_value, edits, is_equal
+from dsconfig.document.text_edit import EditError, apply, minimal_edit
 
 JSONC = """{
   // what we train with
@@ -99,24 +99,24 @@ def lines(before: str, after: str) -> tuple[list[str], list[str]]:
 def test_only_the_lines_of_the_entry_change(operation: Operation, gone: list[str], come: list[str]) -> None:
     after = edited(JSONC, operation)
     assert lines(JSONC, after) == (gone, come)
-    assert read_text(after).readable("hjson")
+    assert read_text(after).is_readable("hjson")
 
 
-def test_a_section_that_loses_its_last_entry_stays_a_section() -> None:
+def test_a_section_without_entries_remains() -> None:
     assert edited('{\n  "a": {\n    "b": 1\n  }\n}\n', Remove(("a", "b"))) == '{\n  "a": {}\n}\n'
     assert edited("a:\n  b: 1\nc: 2\n", Remove(("a", "b")), format="yaml") == "a: {}\nc: 2\n"
     assert edited("a:  # why\n  b: 1\n", Remove(("a", "b")), format="yaml") == "a:  # why\n  {}\n"
     assert edited("a:\n- 1\n", Remove(("a", 0)), format="yaml") == "a: []\n"
 
 
-def test_the_last_entry_takes_the_comma_before_it_along() -> None:
+def test_removing_the_last_entry_removes_the_comma_before_it() -> None:
     assert edited('{"a": 1, "b": 2}', Remove(("b",))) == '{"a": 1}'
     assert edited('{"a": 1, // x\n"b": 2}', Remove(("b",))) == '{"a": 1 // x\n}'
     assert edited('{"a": [1, 2, 3]}', Remove(("a", 2))) == '{"a": [1, 2]}'
     assert edited('{"a": 1, "b": 2,}', Remove(("b",))) == '{"a": 1,}'
 
 
-def test_entries_are_added_in_the_manner_of_the_text() -> None:
+def test_added_entries_follow_the_style_of_the_text() -> None:
     assert edited("{}", Set(("a",), 1)) == '{"a": 1}'
     assert edited("{\n}\n", Set(("a",), 1)) == '{\n  "a": 1\n}\n'
     assert edited('{"a": 1,}', Set(("b",), 2)) == '{"a": 1, "b": 2,}'
@@ -151,7 +151,7 @@ def test_entries_are_added_in_the_manner_of_the_text() -> None:
 def test_yaml_keeps_its_lines(operation: Operation, gone: list[str], come: list[str]) -> None:
     after = edited(YAML, operation, format="yaml")
     assert lines(YAML, after) == (gone, come)
-    assert read_text(after, format="yaml").readable()
+    assert read_text(after, format="yaml").is_readable()
 
 
 @pytest.mark.parametrize(
@@ -170,22 +170,22 @@ def test_yaml_keeps_its_lines(operation: Operation, gone: list[str], come: list[
         ("a: 1\n", Set(("b",), float("nan"))),
     ],
 )
-def test_what_cannot_be_done_without_harm_is_not_done(text: str, operation: Operation) -> None:
+def test_harmful_edits_are_rejected(text: str, operation: Operation) -> None:
     with pytest.raises(EditError):
         edited(text, operation, format="yaml")
 
 
-def test_there_is_no_text_of_a_dict() -> None:
+def test_a_dict_has_no_text_to_edit() -> None:
     from dsconfig.document import read_dict
 
     with pytest.raises(EditError, match="no text"):
         edits(read_dict({"a": 1}), Fix("", (Remove(("a",)),)))
 
 
-def test_trimmed_is_the_smallest_single_edit() -> None:
-    assert trimmed("abcd", "abXd") == (2, 3, "X")
-    assert trimmed("aa", "aaa") == (2, 2, "a")
-    assert trimmed("same", "same") == (4, 4, "")
+def test_minimal_edit() -> None:
+    assert minimal_edit("abcd", "abXd") == (2, 3, "X")
+    assert minimal_edit("aa", "aaa") == (2, 2, "a")
+    assert minimal_edit("same", "same") == (4, 4, "")
 
 
 # -- any text, any operation -----------------------------------------------------------------------
@@ -284,16 +284,16 @@ def check(document: Document, operation: Operation) -> None:
     text = document.text
     try:
         made = edits(document, Fix("", (operation,)))
-        expected = carried_out(document.value(), (operation,))
+        expected = apply_to_value(document.value(), (operation,))
     except (EditError, KeyError, IndexError, TypeError, AttributeError):
         return
     after = read_text(apply(text, made), format=document.format)
-    assert after.readable(), (text, operation, after.text)
-    assert same(after.value(), expected), (text, operation, after.text)
+    assert after.is_readable(), (text, operation, after.text)
+    assert is_equal(after.value(), expected), (text, operation, after.text)
     if isinstance(operation, Replace):
         return
     start, end = document.span(operation.path, "value" if isinstance(operation, Set) else "entry")
-    gone = document.located(operation.path)
+    gone = document.has_path(operation.path)
     around = [words for span, words in document.comments if not (gone and start <= span.start < end)]
     kept = Counter(words.strip() for _, words in after.comments)
     assert not Counter(words.strip() for words in around) - kept, (text, operation, after.text)
@@ -302,12 +302,12 @@ def check(document: Document, operation: Operation) -> None:
 @settings(max_examples=300, deadline=None)
 @given(st.data(), jsonc())
 def test_any_operation_on_json_with_comments(data: st.DataObject, document: Document) -> None:
-    assume(document.readable() and isinstance(document.value(), dict))
+    assume(document.is_readable() and isinstance(document.value(), dict))
     check(document, data.draw(operations(document)))
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.data(), yaml_texts())
 def test_any_operation_on_yaml(data: st.DataObject, document: Document) -> None:
-    assume(document.readable() and isinstance(document.value(), dict))
+    assume(document.is_readable() and isinstance(document.value(), dict))
     check(document, data.draw(operations(document)))

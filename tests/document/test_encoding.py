@@ -1,4 +1,4 @@
-"""Files in other encodings are told so, with what to do."""
+"""Files in other encodings are reported with advice."""
 
 from __future__ import annotations
 

@@ -68,12 +68,12 @@ def test_hostile_text_is_a_problem(format: str, text: str, kind: str) -> None:
     document = read_text(text, format=format)  # type: ignore[arg-type]
     assert kind in [problem.kind for problem in document.problems]
     repr(document.span(("a",)))
-    assert not document.readable("yaml" if format == "yaml" else "hjson")
+    assert not document.is_readable("yaml" if format == "yaml" else "hjson")
     assert time.process_time() - start < 20
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 400_000
 
 
-def test_what_is_too_long_is_not_read() -> None:
+def test_an_overlong_text_is_not_parsed() -> None:
     for document in (read_bytes(b" " * (MAX_SIZE + 1)), read_text("é" * (MAX_SIZE + 1), format="yaml")):
         assert [problem.kind for problem in document.problems] == ["too-large"]
         assert document.value() is None
@@ -82,8 +82,8 @@ def test_what_is_too_long_is_not_read() -> None:
 def test_the_limits_themselves_are_read() -> None:
     deep = "[" * (MAX_DEPTH - 1) + "]" * (MAX_DEPTH - 1)
     for text in (f'{{"a": {deep}}}', f"{{a: {deep}}}"):
-        assert read_text(text).readable()
+        assert read_text(text).is_readable()
         assert read_text(text.replace("[]", "[[]]")).problems[-1].kind == "too-deep"
     wide = '{"a": [' + "1," * (MAX_VALUES - 3) + "1]}"
     assert read_text(wide).root is not None
-    assert read_text("#\n" + wide).readable()
+    assert read_text("#\n" + wide).is_readable()

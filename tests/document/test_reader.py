@@ -1,4 +1,4 @@
-"""Values, places and problems of a document, by the ways in."""
+"""Values, locations and problems of a document, by kind of source."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_recovered_values_have_the_numbers_of_the_parser_too() -> None:
     document = read_text('{"a": 1e3, "b": [4.0, 7] // open\n')
     assert repr(document.value()) == "{'a': 1000, 'b': [4, 7]}"
     assert repr(document.value("json")) == "{'a': 1000.0, 'b': [4.0, 7]}"
-    assert not document.readable("hjson")
+    assert not document.is_readable("hjson")
 
 
 @pytest.mark.parametrize("comment", ["", "// one\n"], ids=["lazy", "eager"])
@@ -54,8 +54,8 @@ def test_spans(comment: str, path: tuple[str | int, ...], part: str, text: str) 
     document = read_text(comment + CONFIG)
     span = document.span(path, part)  # type: ignore[arg-type]
     assert document.text[slice(*span)] == text
-    assert document.located(path) == (document.node(path) is not None)
-    assert document.located(path) == (path[-1:] not in [("absent",), ("deeper",), (7,)])
+    assert document.has_path(path) == (document.node(path) is not None)
+    assert document.has_path(path) == (path[-1:] not in [("absent",), ("deeper",), (7,)])
 
 
 def test_positions_count_lines_and_columns() -> None:
@@ -78,8 +78,8 @@ def test_the_last_duplicate_wins_and_is_the_one_located() -> None:
         (("b", "c"), Span(23, 26)),
         (("a",), Span(32, 35)),
     ]
-    assert document.readable("hjson")
-    assert document.readable("json")
+    assert document.is_readable("hjson")
+    assert document.is_readable("json")
 
 
 @pytest.mark.parametrize(
@@ -112,10 +112,10 @@ def test_the_last_duplicate_wins_and_is_the_one_located() -> None:
         ('{"a": \x00}', ["not-text"], "hjson json"),
     ],
 )
-def test_oddities_are_data(text: str, expected: list[str], refusers: str) -> None:
+def test_problems(text: str, expected: list[str], refusers: str) -> None:
     document = read_text(text)
     assert kinds(document) == expected
-    assert [parser for parser in ("hjson", "json") if not document.readable(parser)] == refusers.split()
+    assert [parser for parser in ("hjson", "json") if not document.is_readable(parser)] == refusers.split()
 
 
 def test_comments() -> None:
@@ -129,15 +129,15 @@ def test_comments() -> None:
     assert all(yaml.text[slice(*span)] == text for span, text in yaml.comments)
 
 
-def test_a_mapping_gives_itself_back_and_has_no_places() -> None:
+def test_a_mapping_is_returned_unchanged_and_has_no_locations() -> None:
     data = {"a": {"b": 1}}
     document = read_dict(data)
     assert document.value() is data
     assert document.value("json") is data
     assert document.span(("a", "b")) == Span(0, 0)
-    assert not document.located(("a",))
+    assert not document.has_path(("a",))
     assert document.is_data
-    assert document.readable()
+    assert document.is_readable()
 
 
 @pytest.mark.parametrize("data", [b"\xff\xfe{\x00}\x00", b"\x89PNG\r\n\x1a\n\x00", bytes(range(256))])
@@ -145,7 +145,7 @@ def test_binary_data_is_one_problem(data: bytes) -> None:
     document = read_bytes(data)
     assert kinds(document) == ["not-text"]
     assert document.value() is None
-    assert not any(document.readable(parser) for parser in ("hjson", "json", "yaml"))
+    assert not any(document.is_readable(parser) for parser in ("hjson", "json", "yaml"))
 
 
 @pytest.mark.parametrize("format", ["json", "yaml"])
@@ -154,15 +154,15 @@ def test_bytes_that_are_not_utf8_keep_their_keys(format: str) -> None:
     assert kinds(document)[0] == "invalid-utf8"
     assert document.problems[0].span == Span(5, 6)
     assert document.value() == {"caf\ufffd": 1, "b": 2}
-    assert not document.readable("yaml" if format == "yaml" else "hjson")
+    assert not document.is_readable("yaml" if format == "yaml" else "hjson")
 
 
 def test_base64_is_read_as_deepspeed_reads_it() -> None:
     encoded = base64.urlsafe_b64encode("{a: '???>>>é'\r}".encode()).decode()
     assert read_base64(encoded).value() == {"a": "???>>>é"}
-    assert kinds(read_base64("{}{"))[-1:] == ["not-text"] or not read_base64("{}{").readable("json")
+    assert kinds(read_base64("{}{"))[-1:] == ["not-text"] or not read_base64("{}{").is_readable("json")
     for wrong in ("abc", "é", "/w=="):
-        assert not read_base64(wrong).readable(), wrong
+        assert not read_base64(wrong).is_readable(), wrong
 
 
 def test_the_suffix_says_what_a_file_is(tmp_path: Path) -> None:
@@ -176,22 +176,22 @@ def test_the_suffix_says_what_a_file_is(tmp_path: Path) -> None:
         read_file(tmp_path / "none.json")
 
 
-def test_yaml_places() -> None:
+def test_yaml_spans() -> None:
     text = "\ufeffa: 😀\nb: &x\n  c: [1, 2]  # two\n  d: 3\n\n# end\nlist:\n- *x\n- y\n"
     document = read_text(text, format="yaml")
     places = {("a",): "😀", ("b", "c", 1): "2", ("b", "d"): "3", ("list", 0, "d"): "3", ("list", 1): "y"}
-    for path, found in places.items():
-        assert text[slice(*document.span(path))] == found
+    for path, values in places.items():
+        assert text[slice(*document.span(path))] == values
     assert text[slice(*document.span(("b",), "key"))] == "b"
     assert text[slice(*document.span(("b",), "entry"))] == "b: &x\n  c: [1, 2]  # two\n  d: 3"
     assert document.text[slice(*document.span(("list", 9)))] == "list"
 
 
-def test_yaml_goes_on_behind_an_error() -> None:
+def test_yaml_continues_after_an_error() -> None:
     document = read_text("a: 1\n\tb: 2\nc: !new 3\nd: !!int x\ne: 5\n", format="yaml")
     assert document.value("yaml") == {"a": 1, "c": "3", "d": "x", "e": 5}
     assert set(kinds(document)) == {"yaml-error"}
-    assert not document.readable("yaml")
+    assert not document.is_readable("yaml")
 
 
 def test_a_plain_file_needs_no_heavy_import() -> None:

@@ -84,9 +84,9 @@ def leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
 def test_other_keys_survive(old: str, new: str, lost: str) -> None:
     assert old in CONFIG
     document = read_text(CONFIG.replace(old, new))
-    found = dict(leaves(document.value()))
+    values = dict(leaves(document.value()))
     wanted = dict(leaves(read_text(CONFIG).value()))
-    missing = [path for path in wanted if found.get(path) != wanted[path]]
+    missing = [path for path in wanted if values.get(path) != wanted[path]]
     assert set(missing) <= {path for path in wanted if any(path.startswith(word) for word in lost.split())}
     assert document.problems
 

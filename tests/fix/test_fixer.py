@@ -1,4 +1,4 @@
-"""From findings to a fixed text: what is safe, what waits, and that it comes to an end."""
+"""Fixing a text: which fixes are safe, which wait for another one, and that fixing ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dsconfig.check.report import Report
 from dsconfig.core.diagnostic import Diagnostic, Effect, Fix, Operation, Remove, Rename, Replace, Set
 from dsconfig.core.releases import resolve
 from dsconfig.document import Document, read_text
-from dsconfig.fix.fix import MOST_PASSES, fix_document
+from dsconfig.fix.fix import MAX_PASSES, fix_document
 from dsconfig.rules import RULES, Rule
 from tests.examples import Example, examples
 
@@ -44,11 +44,11 @@ SAFE = """{
 """
 
 
-def test_only_what_is_certain_is_mended_unasked() -> None:
+def test_safe_fixes_are_applied_by_default() -> None:
     assert dsconfig.fix(MIXED, target="0.19.8").text == SAFE
 
 
-def test_the_rest_is_mended_when_asked() -> None:
+def test_unsafe_fixes_are_applied_on_request() -> None:
     text = dsconfig.fix(MIXED, unsafe=True, target="0.19.8").text
     assert text == SAFE.replace("sise", "size").replace("15099494.4", "15099494")
     assert dsconfig.check(text, target="0.19.8").ok
@@ -91,12 +91,12 @@ def test_the_text_itself(text: str, consumer: str, safe: str, unsafe: str | None
 
 
 @pytest.mark.parametrize("word", ["True,", "hello, world", "none"])
-def test_words_that_may_mean_two_things_are_left_alone(word: str) -> None:
+def test_ambiguous_words_are_not_fixed(word: str) -> None:
     text = f'{{"train_batch_size": 8,\n"job": {word}\n}}'
     assert dsconfig.fix(text, target="0.19.8", consumer="lightning", unsafe=False).text == text
 
 
-def test_old_names_are_written_anew() -> None:
+def test_old_names_are_renamed() -> None:
     text = """{"train_batch_size": 8, "bfloat16": {"enabled": true},
  "zero_optimization": {"stage": 2, "cpu_offload": true, "stage3_gather_fp16_weights_on_model_save": true}}"""
     assert json.loads(dsconfig.fix(text, target="0.19.8").text) == {
@@ -124,7 +124,7 @@ def test_safe_means_safe_in_every_release_of_a_range() -> None:
     assert dsconfig.fix(text, target=">=0.14,<=0.19.8").text == text
 
 
-def test_what_is_suppressed_is_not_mended() -> None:
+def test_suppressed_diagnostics_are_not_fixed() -> None:
     text = '{"train_batch_size": 8, "prescale_gradients": 1, "$dsconfig": {"ignore": ["DSC113"]}}'
     assert dsconfig.fix(text, target="0.19.8").text == text
 
@@ -140,7 +140,7 @@ def test_unknown_formats_are_named() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[1]", "\0\1", "{" * 300, "{{ batch }}", '{"a": 1' + "0" * 5000 + "}"])
-def test_hopeless_texts_come_back_as_they_are(text: str) -> None:
+def test_hopeless_texts_stay_unchanged(text: str) -> None:
     assert dsconfig.fix(text + "\n", unsafe=True).text == text + "\n"
 
 
@@ -153,11 +153,11 @@ def finding(*operations: Operation, safe: bool = True) -> Diagnostic:
     )
 
 
-def report_of(document: Document, *found: Diagnostic) -> Report:
-    return Report("x", resolve("0.19.8"), "deepspeed", None, found, document=document)
+def report_of(document: Document, *diagnostics: Diagnostic) -> Report:
+    return Report("x", resolve("0.19.8"), "deepspeed", None, diagnostics, document=document)
 
 
-def test_fixes_that_undo_each_other_come_to_an_end() -> None:
+def test_fixes_that_undo_each_other_end() -> None:
     def judge(document: Document) -> Report:
         value = document.value()
         assert isinstance(value, dict)
@@ -166,16 +166,16 @@ def test_fixes_that_undo_each_other_come_to_an_end() -> None:
     assert fix_document(read_text('{"a": 1}'), judge).text == '{"b": 1}'
 
 
-def test_a_fix_that_always_finds_more_to_do_is_stopped() -> None:
+def test_endless_fixes_are_stopped() -> None:
     def judge(document: Document) -> Report:
         value = document.value()
         assert isinstance(value, dict)
         return report_of(document, finding(Set(("a",), value["a"] + 1)))
 
-    assert fix_document(read_text('{"a": 0}'), judge).text == f'{{"a": {MOST_PASSES}}}'
+    assert fix_document(read_text('{"a": 0}'), judge).text == f'{{"a": {MAX_PASSES}}}'
 
 
-def test_an_edit_that_says_something_else_is_not_made() -> None:
+def test_an_edit_with_another_value_is_not_applied() -> None:
     document = read_text('{"a": 1}')
     wrong = finding(Replace(6, 7, "2"))
     assert fix_document(document, lambda _: report_of(document, wrong)).text == document.text
@@ -213,10 +213,12 @@ def _mended_by(rule: Rule, example: Example) -> str:
 
     def judge(document: Document) -> Report:
         report = check_document(document, target, world_size=example.world_size, consumer=example.consumer)
-        return report.replaced(diagnostics=tuple(found for found in report if found.code == rule.code))
+        return report.copy_with(
+            diagnostics=tuple(diagnostic for diagnostic in report if diagnostic.code == rule.code)
+        )
 
     text = fix_document(read_text(example.text), judge, unsafe=True).text
-    return text if read_text(text).readable("json") else "null"
+    return text if read_text(text).is_readable("json") else "null"
 
 
 # -- anything at all ---------------------------------------------------------------------------------------
@@ -243,18 +245,18 @@ def test_a_second_run_changes_nothing(text: str, unsafe: bool, release: str) -> 
         assert not Counter(words.strip() for _, words in read_text(text).comments) - kept
     document = read_text(text)
     # What a duplicate key hides is seen only once that is gone (`dsconfig.fix.verify.trial`).
-    if document.readable() and not any(problem.refused_by for problem in document.problems):
-        new = Counter(found.code for found in once.report) - Counter(
-            found.code for found in judge(read_text(text))
+    if document.is_readable() and not any(problem.rejected_by for problem in document.problems):
+        new = Counter(diagnostic.code for diagnostic in once.report) - Counter(
+            diagnostic.code for diagnostic in judge(read_text(text))
         )
         assert not new, "a fix that brings a finding is withdrawn"
 
 
-def test_a_fix_that_brings_a_finding_is_withdrawn() -> None:
+def test_a_fix_that_introduces_a_diagnostic_is_withdrawn() -> None:
     """Naming the stage would lay open that the section's old key is refused there."""
     text = '{"train_batch_size": 8, "zero_optimization": true, "allgather_size": -1}'
     report = check_document(read_text(text), resolve("0.19.8"))
-    assert any(found.code == "DSC140" and found.fix is not None for found in report)
+    assert any(diagnostic.code == "DSC140" and diagnostic.fix is not None for diagnostic in report)
     assert dsconfig.fix(text, unsafe=True, target="0.19.8").text == text
 
 
@@ -269,55 +271,55 @@ def test_a_fix_that_brings_a_finding_is_withdrawn() -> None:
         ('{"train_batch_size": 8, "train_micro_batch_size": 4}', "0.19.8", 8, ("train_micro_batch_size",)),
     ],
 )  # fmt: skip
-def test_a_fix_that_does_harm_is_not_shown(
+def test_a_harmful_fix_is_not_offered(
     text: str, target: str, world_size: int | None, path: tuple[str, ...]
 ) -> None:
     plain = check_document(read_text(text), resolve(target), world_size=world_size)
-    assert any(found.fix is not None and found.path[: len(path)] == path for found in plain)
+    assert any(diagnostic.fix is not None and diagnostic.path[: len(path)] == path for diagnostic in plain)
     for source in (text, json.loads(text)):
         report = dsconfig.check(source, target=target, world_size=world_size)
-        for found in report:
-            if found.path[: len(path)] == path:
-                assert found.fix is None, found.fix
-                assert found.help, "what it would have done is said in words"
+        for diagnostic in report:
+            if diagnostic.path[: len(path)] == path:
+                assert diagnostic.fix is None, diagnostic.fix
+                assert diagnostic.help, "what it would have done is said in words"
     fixed = dsconfig.fix(text, unsafe=True, target=target, world_size=world_size).text
     assert json.loads(text).items() <= json.loads(fixed).items()
 
 
-def test_what_waited_for_a_fix_that_is_withdrawn_is_made() -> None:
+def test_a_fix_that_waited_for_a_withdrawn_one_is_applied() -> None:
     text = "train_batch_size: 8\nautotuning:\n    scheduler:\n        type: Adam\ncompile: {disable: true}\n"
     fixed = dsconfig.fix(text, unsafe=True, target="0.12.3", consumer="transformers", format="yaml").text
     assert "scheduler" in fixed, "moved, it would want its arguments"
     assert "compile" not in fixed
 
 
-def test_a_fix_that_holds_is_shown() -> None:
+def test_a_verified_fix_is_offered() -> None:
     text = '{"train_batch_size": 8, "train_micro_batch_size": 4}'
-    (found,) = dsconfig.check(text, target="0.19.8", world_size=2)
-    assert found.fix is not None
-    assert found.fix.title == "rename to `train_micro_batch_size_per_gpu`"
+    (diagnostic,) = dsconfig.check(text, target="0.19.8", world_size=2)
+    assert diagnostic.fix is not None
+    assert diagnostic.fix.title == "rename to `train_micro_batch_size_per_gpu`"
 
 
-def test_what_is_safe_for_each_release_and_comment_is_marked_so() -> None:
+def test_a_fix_is_marked_safe_for_its_releases_and_comments() -> None:
     text = '{"train_batch_size": 8, "amp": {"enabled": false // why\n}}'
     marks = [
-        found.fix.safe
-        for found in dsconfig.check(text, target="0.19.8")
-        if found.code == "DSC104" and found.fix
+        diagnostic.fix.safe
+        for diagnostic in dsconfig.check(text, target="0.19.8")
+        if diagnostic.code == "DSC104" and diagnostic.fix
     ]
     assert marks == [False]
 
 
-def test_many_fixes_are_proven_together() -> None:
+def test_many_fixes_are_verified_together() -> None:
     text = json.dumps({"train_batch_size": 8, **{f"nobody_knows_{i}": i for i in range(900)}})
     report = dsconfig.check(text, target="0.19.8")
-    assert sum(found.fix is not None for found in report) == 900
+    assert sum(diagnostic.fix is not None for diagnostic in report) == 900
 
 
-def test_all_entries_of_one_name_are_one_finding() -> None:
+def test_duplicates_of_one_key_are_one_diagnostic() -> None:
     text = '{\n  "train_batch_size": 1,\n  "train_batch_size": 2,\n  "train_batch_size": 8\n}\n'
-    found = [each.message for each in dsconfig.check(text, target="0.19.8") if each.code == "DSC003"]
-    assert found == ["`train_batch_size` is written 3 times: DeepSpeed refuses the file"]
+    messages = [each.message for each in dsconfig.check(text, target="0.19.8") if each.code == "DSC003"]
+    assert messages == ["`train_batch_size` is written 3 times: DeepSpeed refuses the file"]
     assert dsconfig.fix(text, unsafe=True, target="0.19.8").text == '{\n  "train_batch_size": 8\n}\n'
     one_line = (
         '{"train_batch_size": 1,\n "train_batch_size": 2, "train_batch_size": 3, "train_batch_size": 8}'

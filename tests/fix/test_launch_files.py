@@ -1,4 +1,4 @@
-"""Every verb on launch files: the config is where its job finds it, or the answer says why there is none."""
+"""Every command on launch files: it finds the config where the job does, or says why there is none."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MORE = {
 
 
 @pytest.mark.parametrize("form", MORE)
-def test_fixed_and_migrated_where_it_stands(
+def test_embedded_configs_are_fixed_and_migrated_in_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
     name, text, read = MORE[form]
@@ -38,11 +38,11 @@ def test_fixed_and_migrated_where_it_stands(
             assert urlsafe_b64encode(json.dumps(NEW).encode()).decode() in made
         else:
             assert (list(read(made)), list(read(made)["fp16"])) == (list(NEW), ["enabled"])
-    assert not [found for found in check(name, target="0.19.8") if found.code == "DSC101"]
+    assert not [diagnostic for diagnostic in check(name, target="0.19.8") if diagnostic.code == "DSC101"]
     assert fix(name, unsafe=True, target="0.19.8").text == fixed
 
 
-def test_what_is_ignored_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ignored_rules_are_not_fixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "dsconfig.toml").write_text('ignore = ["DSC101"]\n')
     name, text, _ = FORMS["here-document"]
@@ -66,7 +66,7 @@ NOWHERE = {
 
 
 @pytest.mark.parametrize("name", NOWHERE)
-def test_nobody_knows_what_no_one_finds(
+def test_a_launch_file_without_a_config_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""A key of thousands of characters is shown without its middle, wherever a finding or a decision names it."""
+"""A key of thousands of characters loses its middle wherever a diagnostic or a decision names it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ TEXT = json.dumps({"train_batch_size": 8, "compression_training": {"weight_quant
 def test_findings() -> None:
     report = check_document(read_text(TEXT), resolve("0.14.5"), consumer="deepspeed")
     assert len(report.diagnostics) >= 20
-    assert all(len(found.message) < 5000 and len(found.help or "") < 5000 for found in report)
-    assert any(found.message.endswith("DeepSpeed ignores it") for found in report)
+    assert all(len(diagnostic.message) < 5000 and len(diagnostic.help or "") < 5000 for diagnostic in report)
+    assert any(diagnostic.message.endswith("DeepSpeed ignores it") for diagnostic in report)
 
 
 def test_decisions() -> None:

@@ -1,4 +1,4 @@
-"""`migrate` keeps its promises on generated configs; `python -m tests.fuzz.migrate` asks far more of them."""
+"""`migrate` keeps its promises on generated configs; `python -m tests.fuzz.migrate` tests far more of them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from tests.fuzz.migrations import broken
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_taken_by_the_later_release_or_stopped_with_a_reason(seed: int) -> None:
+def test_the_later_release_accepts_the_result_or_a_reason_is_given(seed: int) -> None:
     for trip in trips(30, seed):
         assert list(broken(trip.text, trip.way, migrated(trip))) == [], trip

@@ -1,4 +1,4 @@
-"""A key that a fix renames or moves is taken where it arrives, in every release that is checked."""
+"""A key that a fix renames or moves is accepted at its new path, in every checked release."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from dsconfig import check
 from dsconfig.core.diagnostic import Diagnostic, KeyPath, Move, Rename
 from dsconfig.core.releases import NUMBERS
-from dsconfig.document.edit import carried_out
+from dsconfig.document.edit import apply_to_value
 from dsconfig.model.keyinfo import child_section, view
 from tests.fuzz.drafts import strayed
 
@@ -20,24 +20,24 @@ OF_TYPE = ("DSC10", "DSC11")
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_key_arrives_where_it_is_taken(seed: int) -> None:
+def test_a_moved_key_is_accepted_at_its_new_path(seed: int) -> None:
     spread, seen = random.Random(seed), 0
     for _ in range(120):
         config, target = strayed(spread), spread.choice(TARGETS)
         report = check(config, target=target)
-        for found in report:
-            to = _destination(found)
-            if to is None or found.fix is None:
+        for diagnostic in report:
+            to = _destination(diagnostic)
+            if to is None or diagnostic.fix is None:
                 continue
             seen += 1
-            after = check(carried_out(config, found.fix.operations), target=target)
+            after = check(apply_to_value(config, diagnostic.fix.operations), target=target)
             for new in _at(after, to):
-                before = (*found.path, *new.path[len(to) :])
+                before = (*diagnostic.path, *new.path[len(to) :])
                 known = any((old.code, old.path) == (new.code, before) for old in report)
                 assert known or not new.code.startswith(OF_TYPE), (
                     config,
                     target,
-                    found.fix.title,
+                    diagnostic.fix.title,
                     new.message,
                 )
     assert seen > 5
@@ -45,13 +45,13 @@ def test_a_key_arrives_where_it_is_taken(seed: int) -> None:
 
 def _at(report: object, to: KeyPath) -> Iterator[Diagnostic]:
     """What is found on the way to a key, at it and in it."""
-    for found in report:  # type: ignore[attr-defined]
-        if found.path and found.path[: len(to)] == to[: len(found.path)]:
-            yield found
+    for diagnostic in report:  # type: ignore[attr-defined]
+        if diagnostic.path and diagnostic.path[: len(to)] == to[: len(diagnostic.path)]:
+            yield diagnostic
 
 
-def _destination(found: Diagnostic) -> KeyPath | None:
-    for step in found.fix.operations if found.fix else ():
+def _destination(diagnostic: Diagnostic) -> KeyPath | None:
+    for step in diagnostic.fix.operations if diagnostic.fix else ():
         if isinstance(step, Rename):
             return (*step.path[:-1], step.name)
         if isinstance(step, Move):
@@ -59,11 +59,13 @@ def _destination(found: Diagnostic) -> KeyPath | None:
     return None
 
 
-def test_a_key_that_only_part_of_a_range_knows_is_neither_written_nor_thrown_away() -> None:
+def test_a_key_of_part_of_the_range_is_neither_written_nor_removed() -> None:
     """`datastates_ckpt` came with 0.18.1."""
     config = {"train_batch_size": 8, "datastates_ckp": {}}
-    found = [each for each in check(config, target=">=0.14.5,<=0.19.8") if each.path == ("datastates_ckp",)]
-    assert [(each.code, each.fix) for each in found] == [("DSC101", None), ("DSC102", None)]
+    diagnostics = [
+        each for each in check(config, target=">=0.14.5,<=0.19.8") if each.path == ("datastates_ckp",)
+    ]
+    assert [(each.code, each.fix) for each in diagnostics] == [("DSC101", None), ("DSC102", None)]
 
 
 def _misspelt(section: str, above: KeyPath = ()) -> Iterator[KeyPath]:
@@ -84,7 +86,7 @@ def _fixes(path: KeyPath, number: str, consumer: str) -> list[str]:
 
 
 @pytest.mark.parametrize("consumer", ["deepspeed", "transformers", "accelerate", "lightning"])
-def test_a_misspelt_key_has_its_fix_whether_its_parser_reads_an_integer_or_a_float(consumer: str) -> None:
+def test_a_typo_has_a_fix_for_integers_and_floats_alike(consumer: str) -> None:
     """`json.load` reads `1e6` as a float, hjson as an integer; DeepSpeed takes the same number either way."""
     paths = list(_misspelt("ZeroOptimization", ("zero_optimization",)))
     assert ("zero_optimization", "reduce_buket_size") in paths

@@ -1,4 +1,4 @@
-"""What `fix` takes, and that its result says which of it this was."""
+"""Sources that `fix` accepts, and how its result describes them."""
 
 import json
 from collections.abc import Callable
@@ -22,19 +22,21 @@ def test_the_result_says_what_was_fixed(tmp_path: Path) -> None:
     ):
         fixed = dsconfig.fix(source, target="0.19.8")
         assert (fixed.text, fixed.source, fixed.name) == (SAFE, kind, name)
-        assert [found.code for found in fixed.applied] == [found.code for found in fixed.applied if found.fix]
+        assert [diagnostic.code for diagnostic in fixed.applied] == [
+            diagnostic.code for diagnostic in fixed.applied if diagnostic.fix
+        ]
         assert len(fixed.applied) > 0
         assert fixed.report.target.text == "0.19.8"
     assert file.read_text() == MIXED
 
 
 @pytest.mark.parametrize("wrap", [dict, dsconfig.Config.from_dict])
-def test_data_is_fixed_as_the_text_that_it_would_be(wrap: Callable[[Any], Any]) -> None:
+def test_data_is_fixed_like_its_text(wrap: Callable[[Any], Any]) -> None:
     fixed = dsconfig.fix(wrap({"train_batch_size": 8, "zero_optimisation": {"stage": 2}}), unsafe=True)
     assert json.loads(fixed.text) == {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
     assert fixed.source == "data"
 
 
-def test_a_file_that_is_missing_is_no_text() -> None:
+def test_a_missing_file_is_not_read_as_text() -> None:
     with pytest.raises(FileNotFoundError):
         dsconfig.fix("no such text")

@@ -11,10 +11,10 @@ from dsconfig.core.diagnostic import Replace
 from dsconfig.core.json_types import Json, KeyPath
 from dsconfig.core.releases import NUMBERS, resolve
 from dsconfig.document import Document, read_text
-from dsconfig.document.edit import edited
+from dsconfig.document.edit import apply_operations
 from dsconfig.evaluation.context import MISSING, Context, Source
 from dsconfig.fix.migrate import Migration
-from dsconfig.fix.migration_decisions import _alike, _plain
+from dsconfig.fix.migration_decisions import _is_equivalent, _is_json_value
 from dsconfig.fix.migration_plan import BATCH_KEYS, Choice, Decision, Meaning, at
 
 MOST = 4
@@ -71,7 +71,7 @@ def _unspoken(text: str, way: Way, done: Migration) -> Iterator[str]:
     said = [each.path for each in (*done.changes, *done.decisions)]
     for path in before.keys() & after.keys():
         (written, old), (place, new) = before[path], after[path]
-        if not _plain(old) or not _plain(new) or _alike(old, new):
+        if not _is_json_value(old) or not _is_json_value(new) or _is_equivalent(old, new):
             continue
         if not any(where[: len(each)] == each for each in said for where in (path, written, place)):
             yield f"{path} is {old!r} before, {new!r} after, and nothing is said of it"
@@ -85,7 +85,7 @@ def _followed(result: Document, way: Way, done: Migration) -> Iterator[str]:
             if not choice.operations:
                 continue
             try:
-                found = report(edited(result, choice.operations), way)
+                found = report(apply_operations(result, choice.operations), way)
             except ValueError as error:
                 yield f"{_named(decision, choice)}: {error}"
                 continue
@@ -102,7 +102,7 @@ def _followed_in_file(text: str, way: Way, first: tuple[Decision, ...]) -> Itera
             if not choice.operations or isinstance(choice.operations[0], Replace):
                 continue  # behind a mistake in the text stands the next
             try:
-                edit = edited(read_text(text), choice.operations)
+                edit = apply_operations(read_text(text), choice.operations)
             except ValueError as error:
                 yield f"{_named(decision, choice)}: {error}"
                 continue

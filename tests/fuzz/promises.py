@@ -195,7 +195,7 @@ def _fixed(given: Input, result: Result) -> None:
     if new == given.content:
         return
     before, after = _document(given, given.content), _document(given, new)
-    require(after.readable() or not before.readable(), "fixed into a text that cannot be read")
+    require(after.is_readable() or not before.is_readable(), "fixed into a text that cannot be read")
     if "run it again" not in result.out + result.err:
         require(run(given.argv).files[given.name] == new, "a second run fixes more")
 
@@ -209,7 +209,7 @@ def _migrate(given: Input, result: Result) -> None:
     if new is None:
         return
     before, after = _document(given, given.content), _document(given, new)
-    require(after.readable() or not before.readable(), "migrated into a text that cannot be read")
+    require(after.is_readable() or not before.is_readable(), "migrated into a text that cannot be read")
     if result.code == 0:
         require(not _refused(after, given), "nothing left to decide, and the release refuses it")
 
@@ -258,9 +258,9 @@ def _compat(given: Input, result: Result) -> None:
     rows = _parsed(result.out)["stretches"]
     listed = [release for row in rows for release in row["releases"]]
     require(tuple(listed) == releases(given.target).releases, "not every release is listed once")
-    taken = rows[-1]["verdict"] == "taken"
+    taken = rows[-1]["verdict"] == "ok"
     require(result.code == (0 if taken else 1), "the exit code and the table do not agree")
     release = listed[len(given.content) % len(listed)]
     verdict = next(row["verdict"] for row in rows if release in row["releases"])
     codes = _refused(_document(given, given.content), given._replace(target=release))
-    require(bool(codes) == (verdict == "refused"), f"`check` and `compat` do not agree: {codes[:1]}")
+    require(bool(codes) == (verdict == "rejected"), f"`check` and `compat` do not agree: {codes[:1]}")

@@ -23,10 +23,10 @@ from dsconfig.core.json_types import Json
 from dsconfig.core.releases import NUMBERS
 from dsconfig.core.releases import resolve as releases_of
 from dsconfig.document import Document, Format, read_text
-from dsconfig.document.edit import carried_out, edits, same
+from dsconfig.document.edit import apply_to_value, edits, is_equal
 from dsconfig.document.text_edit import apply
-from dsconfig.fix.fix import Fixed, fix_document
-from dsconfig.fix.verify import does_harm, with_proven_fixes
+from dsconfig.fix.fix import FixedText, fix_document
+from dsconfig.fix.verify import does_harm, with_verified_fixes
 from dsconfig.resolve.effective_values import effective
 from dsconfig.resolve.errors import ResolveError
 from tests.fuzz.drafts import Draft, drafts
@@ -52,7 +52,7 @@ class Written:
         target = releases_of(release)
         return check_document(document, target, world_size=world_size, consumer=self.draft.consumer)
 
-    def _fixed(self, *, unsafe: bool) -> Fixed:
+    def _fixed(self, *, unsafe: bool) -> FixedText:
         """The document fixed."""
         return fix_document(self.document, self.judge, unsafe=unsafe)
 
@@ -101,7 +101,7 @@ def idempotent(case: Written) -> Iterator[str]:
 @prop
 def no_new_finding(case: Written) -> Iterator[str]:
     """What is found after all fixes was there before, where the text could be read."""
-    if any(problem.refused_by for problem in case.document.problems):
+    if any(problem.rejected_by for problem in case.document.problems):
         return
     before = case.judge(case.document)
     for unsafe in (False, True):
@@ -114,14 +114,14 @@ def no_new_finding(case: Written) -> Iterator[str]:
 @prop
 def shown_fixes_hold(case: Written) -> Iterator[str]:
     """Each fix that is shown can be made alone, says what it means, and brings nothing."""
-    report = with_proven_fixes(case.judge(case.document))
+    report = with_verified_fixes(case.judge(case.document))
     for found in report:
         if found.fix is None:
             continue
         after = case.again(apply(case.document.text, edits(case.document, found.fix)))
-        if not same(after.value(), carried_out(case.document.value(), found.fix.operations)):
+        if not is_equal(after.value(), apply_to_value(case.document.value(), found.fix.operations)):
             yield f"{found.code} {found.fix.title} does not say what it means:\n{after.text}"
-        textual = any(problem.refused_by for problem in case.document.problems)
+        textual = any(problem.rejected_by for problem in case.document.problems)
         if not textual and does_harm(report, case.judge(after), found.fix.operations):
             yield f"{found.code} {found.fix.title} brings something:\n{after.text}"
 
@@ -203,7 +203,7 @@ def counts_alike(old: Json, new: Json) -> bool:
     if isinstance(old, dict) and isinstance(new, dict) and old.keys() == new.keys():
         return all(counts_alike(old[key], new[key]) for key in old)
     true = isinstance(old, bool) or isinstance(new, bool)
-    return same(old, new) or (true and (old == new or bool(old) == new))
+    return is_equal(old, new) or (true and (old == new or bool(old) == new))
 
 
 @prop
@@ -222,7 +222,7 @@ def formats_agree(case: Written) -> Iterator[str]:
     first: tuple[object, Json] | None = None
     for form, text in texts:
         document = read_text(text, format=form)
-        if not same(document.value(), config):
+        if not is_equal(document.value(), config):
             continue
         report = case.judge(document)
         found = sorted((each.code, dotted(each.path), each.effect.value) for each in _of_values(report))
@@ -231,7 +231,7 @@ def formats_agree(case: Written) -> Iterator[str]:
             first = found, fixed
         elif found != first[0]:
             yield f"{set(map(str, found)) ^ set(map(str, first[0]))} in\n{text}"  # type: ignore[call-overload]
-        elif not same(fixed, first[1]):
+        elif not is_equal(fixed, first[1]):
             yield f"fixed to {fixed!r} and to {first[1]!r}, in\n{text}"
 
 

@@ -40,4 +40,4 @@ def test_each_number_beside_those_it_is_calculated_with() -> None:
 
 def test_a_fix_leaves_a_config_that_can_be_told() -> None:
     text = '{"traiiiiiiiiiin_batch_size": 8, "compression_training": {"channel_pruning": {}}}'
-    assert not dsconfig.check(dsconfig.fix(text, unsafe=True, target="0.19.8").text).foreign
+    assert not dsconfig.check(dsconfig.fix(text, unsafe=True, target="0.19.8").text).why_not_config

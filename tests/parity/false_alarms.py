@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dsconfig.check.build_job import foreign, job_of
+from dsconfig.check.build_job import job_of, why_not_config
 from dsconfig.check.check import check_document
 from dsconfig.check.report import Report
 from dsconfig.consumers import HUGGING_FACE
@@ -81,7 +81,7 @@ def documents(folder: Path) -> Iterator[tuple[str, Document]]:
             if (
                 isinstance(data, dict)
                 and not is_launch_file(data)
-                and not (foreign(document) or format_of(data))
+                and not (why_not_config(document) or format_of(data))
             ):
                 yield str(path.relative_to(folder)), document
 
@@ -91,7 +91,7 @@ def handed_over(document: Document, reader: Reader) -> dict[str, Any] | None:
     consumer = BY_NAME[reader.name]
     plain = reader.name == "deepspeed"
     data = document.value() if plain or document.format == "yaml" else document.value("json")
-    if not isinstance(data, dict) or not document.readable("hjson" if plain else "json"):
+    if not isinstance(data, dict) or not document.is_readable("hjson" if plain else "json"):
         return None
     data = deepcopy(data)
     try:

@@ -20,7 +20,7 @@ from dsconfig.check.report import Report
 from dsconfig.core.diagnostic import Diagnostic
 from dsconfig.core.releases import resolve
 from dsconfig.document import Document, read_text
-from dsconfig.fix.fix import Fixed, fix_document
+from dsconfig.fix.fix import FixedText, fix_document
 from tests.parity import environment
 from tests.parity.generators import writing
 from tests.parity.generators.cases import generate
@@ -74,7 +74,7 @@ FORMS = (("safe", False, True), ("unsafe", True, True), ("unsafe at any size", T
 """How the text is fixed: its name, whether unsafe fixes are made, and whether the world size is known."""
 
 
-def fixed_text(text: str, release: str, world_size: int | None, *, unsafe: bool) -> Fixed | None:
+def fixed_text(text: str, release: str, world_size: int | None, *, unsafe: bool) -> FixedText | None:
     """The text after its fixes; None where it is not text."""
     target = resolve(release)
 

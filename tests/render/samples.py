@@ -37,8 +37,8 @@ class Report(NamedTuple):
     target: Target
     document: Source | None
     reader: Reader = Reader()
-    foreign: str | None = None
-    unread: str | None = None
+    why_not_config: str | None = None
+    read_error: str | None = None
 
     def edits(self, found: Diagnostic) -> tuple[tuple[int, int, str], ...]:
         return ((0, 1, found.message),) if found.fix and self.document else ()

@@ -19,7 +19,7 @@ from dsconfig.core.diagnostic import (
     Remove,
     Rename,
     Set,
-    page_of,
+    rule_url,
 )
 from dsconfig.render import FORMATS, renderer
 from dsconfig.render.summary import against, statistics, summary
@@ -96,7 +96,7 @@ def test_json_exactly() -> None:
                                 {"operation": "move", "path": ["e"], "to": ["f"]},
                             ],
                         },
-                        "url": page_of("DSC101"),
+                        "url": rule_url("DSC101"),
                     }
                 ],
             },

@@ -276,11 +276,11 @@ def test_files(tmp_path: Path) -> None:
     (tmp_path / "deep.json").write_text("[" * 200)
     faults = {
         "list.json": "JSON object: the root is not an object",
-        "broken.yaml": "YAML object: not YAML",
-        "deep.json": "JSON object: nested deeper than is read",
+        "broken.yaml": "YAML object: invalid YAML",
+        "deep.json": "JSON object: nested deeper than the limit",
     }
     for name, fault in faults.items():
-        with pytest.raises(ValueError, match=f"{name} holds no {fault}"):
+        with pytest.raises(ValueError, match=f"{name} does not contain a {fault}"):
             read_mapping_file(tmp_path / name)
 
 

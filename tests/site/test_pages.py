@@ -16,7 +16,7 @@ import yaml
 from pages import changes, example, places, rules, said
 
 from dsconfig.cli import VERBS
-from dsconfig.core.diagnostic import SITE, page_of
+from dsconfig.core.diagnostic import SITE, rule_url
 from dsconfig.core.releases import RELEASES
 from dsconfig.rules import RULES
 from tests.readme import ADDRESS
@@ -53,7 +53,7 @@ def test_the_address_of_the_site_stands_in_one_place() -> None:
 
 def test_every_finding_leads_to_a_page(built: Path) -> None:
     for code, rule in RULES.items():
-        path = built / page_of(code).removeprefix(SITE) / "index.html"
+        path = built / rule_url(code).removeprefix(SITE) / "index.html"
         assert path.is_file(), code
         text = unescape(re.sub(r"<[^>]+>", "", path.read_text("utf-8")))
         assert f"{code} {rule.name}" in text

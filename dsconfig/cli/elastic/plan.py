@@ -95,7 +95,7 @@ def _table(args: argparse.Namespace, config: JsonObject) -> Table:
 def _config(name: str) -> JsonObject:
     document = read(name)
     value = document.value()
-    if not document.readable() or not isinstance(value, dict):
+    if not document.is_readable() or not isinstance(value, dict):
         refuse(f"{document.name} holds no config: `dsconfig check {name}` says why")
     return value
 

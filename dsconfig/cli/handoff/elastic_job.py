@@ -26,7 +26,7 @@ def read_config(path: str) -> JsonObject:
     except OSError as error:
         raise SettingsError(f"{path}: {(error.strerror or str(error)).lower()}") from None
     value = document.value()
-    if not document.readable() or not isinstance(value, dict):
+    if not document.is_readable() or not isinstance(value, dict):
         raise RefusedError(f"{path} holds no config: `dsconfig check {path}` says why")
     return value
 

@@ -1,25 +1,25 @@
-"""How a release reads a value: unchecked (`hand`), or as pydantic 1 or pydantic 2 would.
+"""How a release converts a value: not at all (`hand`), or as pydantic 1 or pydantic 2 does.
 
-DeepSpeed's strict sections were pydantic 1 models from 0.7.0 to 0.14.5 and are pydantic 2 models from 0.15.0
-on (runtime/config_utils.py, DeepSpeedConfigModel). Both convert on the way in, each in its own way; what is
-refused by one is taken by the other. Everything else is looked up by hand and taken as it is.
+DeepSpeed's strict sections are pydantic 1 models from 0.7.0 to 0.14.5 and pydantic 2 models from 0.15.0 on
+(runtime/config_utils.py, DeepSpeedConfigModel). Both convert values on input, by different rules: pydantic 1
+accepts values that pydantic 2 rejects, and the reverse. Other sections are read with `dict.get`, unconverted.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsconfig.evaluation.coercion.result import Coerced, Refused, Verdict, Why
+from dsconfig.evaluation.coercion.result import Coerced, Rejected, Verdict, Why
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, Spec
 
 
-__all__ = ["Coerced", "Refused", "Verdict", "Why", "read"]
+__all__ = ["Coerced", "Rejected", "Verdict", "Why", "read"]
 
 
 def read(spec: Spec, value: Json, dialect: str) -> Verdict:
-    """What the dialect makes of `value` where `spec` is expected. Sections are not looked into."""
+    """Convert `value` to the type `spec` in a dialect. Children of sections are not converted."""
     if dialect == "pydantic2":
         from dsconfig.evaluation.coercion.pydantic2 import read as convert
     elif dialect == "pydantic1":

@@ -1,4 +1,4 @@
-"""Conversions of pydantic 1 (pydantic/validators.py): eager, they take the number out of nearly anything."""
+"""Conversions of pydantic 1 (pydantic/validators.py), which extract a number from nearly any value."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dsconfig.evaluation.coercion.result import (
     Coerced,
     Read,
-    Refused,
+    Rejected,
     Verdict,
     changed,
     entries,
@@ -24,7 +24,7 @@ _FALSE = {0, "0", "off", "f", "false", "n", "no"}
 
 
 def read(spec: Spec, value: Json) -> Verdict:
-    """What a pydantic 1 field of type `spec` makes of `value`."""
+    """Convert a value as a pydantic 1 field of type `spec` does."""
     return strict(spec, value, read, _CONVERSIONS)
 
 
@@ -32,7 +32,7 @@ def _bool(spec: Spec, value: Json) -> Verdict:
     # bool_validator: a hash look-up, so 1.0 counts as 1; words in any case.
     word = value.lower() if isinstance(value, str) else value
     if not isinstance(word, str | int | float) or (word not in _TRUE and word not in _FALSE):
-        return Refused("text" if isinstance(value, str) else "type", spec, value)
+        return Rejected("text" if isinstance(value, str) else "type", spec, value)
     return changed(value, word in _TRUE)
 
 
@@ -41,53 +41,53 @@ def _int(spec: Spec, value: Json) -> Verdict:
     try:
         number = int(value)
     except (TypeError, ValueError, OverflowError):
-        return Refused("text" if isinstance(value, str) else "type", spec, value)
-    return Refused("bound", spec, value) if out_of_bounds(spec, number) else changed(value, number)
+        return Rejected("text" if isinstance(value, str) else "type", spec, value)
+    return Rejected("bound", spec, value) if out_of_bounds(spec, number) else changed(value, number)
 
 
 def _float(spec: Spec, value: Json) -> Verdict:
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
-        return Refused("text" if isinstance(value, str) else "type", spec, value)
+        return Rejected("text" if isinstance(value, str) else "type", spec, value)
     if out_of_bounds(spec, number):
-        return Refused("bound", spec, value)
-    # An integer where a float belongs is the same number to everybody.
+        return Rejected("bound", spec, value)
+    # An integer in a float field is the same number for all code, so it is not reported as converted.
     return None if isinstance(value, int) and not isinstance(value, bool) else changed(value, number)
 
 
 def _str(spec: Spec, value: Json) -> Verdict:
     if isinstance(value, str):
         return None
-    return Coerced(str(value)) if isinstance(value, int | float) else Refused("type", spec, value)
+    return Coerced(str(value)) if isinstance(value, int | float) else Rejected("type", spec, value)
 
 
 def _path(spec: Spec, value: Json) -> Verdict:
     # path_validator: Path(value), which takes nothing else of JSON.
-    return None if isinstance(value, str) else Refused("type", spec, value)
+    return None if isinstance(value, str) else Rejected("type", spec, value)
 
 
 def _enum(spec: Spec, value: Json) -> Verdict:
     # enum_member_validator looks the value up among the members: 1.0 and true find 1, "1" does not.
     if not isinstance(value, str | int | float):
-        return Refused("type", spec, value)
+        return Rejected("type", spec, value)
     for member in spec[1:]:
         if member == value:
             return changed(value, member)
-    return Refused("member", spec, value)
+    return Rejected("member", spec, value)
 
 
 def _mapping(spec: Spec, value: Json) -> Verdict:
     # dict_validator and BaseModel.validate call dict(value): a list of pairs, the empty list too, becomes an
     # object.
     if not isinstance(value, dict | list | str):
-        return Refused("type", spec, value)
+        return Rejected("type", spec, value)
     try:
-        made: JsonObject = dict(value)  # type: ignore[arg-type]  # whatever it holds: dict itself judges
+        as_object: JsonObject = dict(value)  # type: ignore[arg-type]  # `dict` itself raises for wrong elements
     except (TypeError, ValueError):
-        return Refused("type", spec, value)
-    inner = entries(spec, made, read) if spec[0] == "map" else None
-    return inner or (None if isinstance(value, dict) else Coerced(made))
+        return Rejected("type", spec, value)
+    verdict = entries(spec, as_object, read) if spec[0] == "map" else None
+    return verdict or (None if isinstance(value, dict) else Coerced(as_object))
 
 
 _CONVERSIONS: dict[str, Read] = {

@@ -1,4 +1,4 @@
-"""Conversions of pydantic 2 in lax mode, the one DeepSpeed uses, with its numeric strings."""
+"""Conversions of pydantic 2 in lax mode, which DeepSpeed's models use, with its numeric strings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dsconfig.evaluation.coercion.result import (
     Coerced,
     Read,
-    Refused,
+    Rejected,
     Verdict,
     Why,
     changed,
@@ -24,16 +24,15 @@ if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, Spec
 
 
-# Numbers in strings, as pydantic 2 reads them where a field takes a number.
+# Numeric strings, after pydantic-core's `str_as_int` and `str_as_float` (src/input/shared.rs).
 #
-# Source: pydantic-core, `str_as_int` and `str_as_float` (input/shared.rs); written out here, since a
-# compiled package would keep the checker from running in a browser. Zeros in front of a sign are
-# pydantic-core's own.
+# They are reimplemented here because a compiled package would keep the checker from running in a browser.
+# Zeros in front of a sign are a quirk of pydantic-core.
 
 _BLANK = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
-"""What Rust trims: fewer characters than `str.strip` does."""
+"""The characters that Rust's `str::trim` removes: fewer than Python's `str.strip` does."""
 _LONGEST = 4300
-"""Digits of an integer, without the zeros in front; Python's own limit."""
+"""Maximal digits of an integer, without leading zeros; Python's own limit."""
 _SIGN, _DIGITS = r"(?:\+(?!-)|-)?", r"[0-9]+(?:_[0-9]+)*"
 _ZEROS = r"0[0_]*"
 _INTEGER = re.compile(
@@ -47,17 +46,17 @@ _FLOAT = re.compile(
 
 @lru_cache(maxsize=256)
 def parse_integer(text: str) -> int | None:
-    """The integer in a string, or None where pydantic finds none."""
-    found = _INTEGER.fullmatch(text.strip(_BLANK))
-    if not found:
+    """Return the integer in a string; None where pydantic rejects it."""
+    match = _INTEGER.fullmatch(text.strip(_BLANK))
+    if not match:
         return None
-    digits = (found["digits"] or found["behind"]).replace("_", "")
-    return int(found["sign"] + digits if found["digits"] else digits) if len(digits) <= _LONGEST else None
+    digits = (match["digits"] or match["behind"]).replace("_", "")
+    return int(match["sign"] + digits if match["digits"] else digits) if len(digits) <= _LONGEST else None
 
 
 @lru_cache(maxsize=256)
 def parse_float(text: str) -> float | None:
-    """The number in a string, or None where pydantic finds none."""
+    """Return the number in a string; None where pydantic rejects it."""
     trimmed = text.strip(_BLANK)
     if _FLOAT.fullmatch(trimmed):
         return float(trimmed)
@@ -69,25 +68,25 @@ def parse_float(text: str) -> float | None:
 
 # Conversions of pydantic 2 in its lax mode, which is the one that DeepSpeed's models use.
 #
-# Source of the rules: pydantic's conversion table; `numbers` has the corner cases of numbers in strings.
+# Source of the rules: pydantic's conversion table (docs/concepts/conversion_table.md).
 
 _TRUE = frozenset({"1", "on", "t", "true", "y", "yes"})
 _FALSE = frozenset({"0", "off", "f", "false", "n", "no"})
 _FLOAT_EXACT = 2.0**63
-"""Integral floats beyond 64 bits are not taken as integers (pydantic-core, input/shared.rs)."""
+"""Integral floats from here on are rejected as integers (pydantic-core, src/input/shared.rs)."""
 
 
 def read(spec: Spec, value: Json) -> Verdict:
-    """What a pydantic 2 field of type `spec` makes of `value`."""
+    """Convert a value as a pydantic 2 field of type `spec` does."""
     return strict(spec, value, read, _CONVERSIONS)
 
 
 def _map(spec: Spec, value: Json) -> Verdict:
-    return entries(spec, value, read) if isinstance(value, dict) else Refused("type", spec, value)
+    return entries(spec, value, read) if isinstance(value, dict) else Rejected("type", spec, value)
 
 
 def _section(spec: Spec, value: Json) -> Verdict:
-    return None if isinstance(value, dict) else Refused("type", spec, value)
+    return None if isinstance(value, dict) else Rejected("type", spec, value)
 
 
 def _bool(spec: Spec, value: Json) -> Verdict:
@@ -95,18 +94,18 @@ def _bool(spec: Spec, value: Json) -> Verdict:
         return None
     if isinstance(value, str):
         word = value.lower()
-        known = word in _TRUE or word in _FALSE
-        return Coerced(word in _TRUE) if known else Refused("text", spec, value)
+        is_known = word in _TRUE or word in _FALSE
+        return Coerced(word in _TRUE) if is_known else Rejected("text", spec, value)
     if isinstance(value, int | float) and value in (0, 1):
         return Coerced(bool(value))
-    return Refused("type", spec, value)
+    return Rejected("type", spec, value)
 
 
 def _int(spec: Spec, value: Json) -> Verdict:
     number = _integer(value)
     if number is None:
-        return Refused(_why(value), spec, value)
-    return Refused("bound", spec, value) if out_of_bounds(spec, number) else changed(value, number)
+        return Rejected(_why(value), spec, value)
+    return Rejected("bound", spec, value) if out_of_bounds(spec, number) else changed(value, number)
 
 
 def _integer(value: Json) -> int | None:
@@ -131,10 +130,10 @@ def _float(spec: Spec, value: Json) -> Verdict:
     else:
         number = None
     if number is None:
-        return Refused("text" if isinstance(value, str) else "type", spec, value)
+        return Rejected("text" if isinstance(value, str) else "type", spec, value)
     if out_of_bounds(spec, number):
-        return Refused("bound", spec, value)
-    # An integer where a float belongs is the same number to everybody.
+        return Rejected("bound", spec, value)
+    # An integer in a float field is the same number for all code, so it is not reported as converted.
     return None if isinstance(value, int) and not isinstance(value, bool) else changed(value, number)
 
 
@@ -148,7 +147,7 @@ def _as_float(value: float) -> float | None:
 def _str(spec: Spec, value: Json) -> Verdict:
     if isinstance(value, str) and _encodable(value):
         return None
-    return Refused("type", spec, value)
+    return Rejected("type", spec, value)
 
 
 def _encodable(value: str) -> bool:
@@ -165,10 +164,10 @@ def _enum(spec: Spec, value: Json) -> Verdict:
     if all(isinstance(member, int) for member in members):
         # An integer enum converts as an integer does before it looks the member up.
         number = _integer(value)
-        return changed(value, number) if number in members else Refused("member", spec, value)
+        return changed(value, number) if number in members else Rejected("member", spec, value)
     if any(same(value, member) for member in members):
         return None
-    return Refused("member" if isinstance(value, str) else "type", spec, value)
+    return Rejected("member" if isinstance(value, str) else "type", spec, value)
 
 
 _CONVERSIONS: dict[str, Read] = {

@@ -1,4 +1,4 @@
-"""Verdict on one value, what the dialects share, and values that DeepSpeed reads unchecked."""
+"""Verdict on one value, what the dialects share, and the dialect of unvalidated sections."""
 
 from __future__ import annotations
 
@@ -11,19 +11,17 @@ if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject, KeyPath, Spec
 
 
-# The verdict on one value, and what the dialects have in common.
-
 Why: TypeAlias = Literal["type", "null", "fraction", "bound", "member", "text"]
 
 
 class Coerced(NamedTuple):
-    """Taken, but as another value than the one written."""
+    """The value is accepted, but converted to another one."""
 
     value: Json
 
 
-class Refused(NamedTuple):
-    """Not taken. `at` leads from the value to the offending part of it."""
+class Rejected(NamedTuple):
+    """The value is rejected. `at` is the path from the value to the offending part of it."""
 
     why: Why
     expected: Spec
@@ -31,15 +29,15 @@ class Refused(NamedTuple):
     at: KeyPath = ()
 
 
-Verdict: TypeAlias = "Coerced | Refused | None"
-"""None: taken as it is."""
+Verdict: TypeAlias = "Coerced | Rejected | None"
+"""None: accepted unchanged."""
 
 Read: TypeAlias = "Callable[[Spec, Json], Verdict]"
-"""What a dialect makes of a value where a spec is expected. Sections are not looked into."""
+"""A dialect's conversion of a value to a type. Children of sections are not converted."""
 
 
 def out_of_bounds(spec: Spec, value: float) -> bool:
-    """Whether a number misses a bound of its ("int" | "float", ge, gt, le, lt) spec; NaN misses each."""
+    """Whether a number misses a bound of its ("int" | "float", ge, gt, le, lt) spec; NaN misses each bound."""
     _, ge, gt, le, lt = spec
     return (
         (ge is not None and not value >= ge)
@@ -50,62 +48,61 @@ def out_of_bounds(spec: Spec, value: float) -> bool:
 
 
 def same(left: Json, right: Json) -> bool:
-    """Equal and of one type: 1, 1.0 and true are three values in a config."""
+    """Whether two values are equal and of one type: 1, 1.0 and true are different values in a config."""
     return type(left) is type(right) and (left == right or left is right)
 
 
 def changed(before: Json, after: Json) -> Verdict:
-    """The verdict on a value that is taken as another one, perhaps the same."""
+    """Return the verdict on a value after conversion, which may have changed nothing."""
     return None if same(before, after) else Coerced(after)
 
 
 def elements(spec: Spec, value: list[Json], read: Read) -> Verdict:
-    """The verdict on a list from the verdicts on its elements."""
-    made = _parts(spec[1], enumerate(value), read)
-    if isinstance(made, dict):
-        return Coerced([made.get(index, part) for index, part in enumerate(value)])
-    return made
+    """Return the verdict on a list from the verdicts on its elements."""
+    parts = _parts(spec[1], enumerate(value), read)
+    if isinstance(parts, dict):
+        return Coerced([parts.get(index, part) for index, part in enumerate(value)])
+    return parts
 
 
 def entries(spec: Spec, value: JsonObject, read: Read) -> Verdict:
-    """The verdict on a map from the verdicts on its values."""
-    made = _parts(spec[1], value.items(), read)
-    return Coerced({**value, **made}) if isinstance(made, dict) else made
+    """Return the verdict on a map from the verdicts on its values."""
+    parts = _parts(spec[1], value.items(), read)
+    return Coerced({**value, **parts}) if isinstance(parts, dict) else parts
 
 
 def _parts(
     inner: Spec, parts: Iterable[tuple[str | int, Json]], read: Read
-) -> Refused | dict[str | int, Json] | None:
-    """The first refusal of a part, else the parts that are taken as other values, None where none is."""
+) -> Rejected | dict[str | int, Json] | None:
+    """Return the first rejection of a part, else the converted parts; None if all are accepted unchanged."""
     if inner[0] == "any":
         return None
-    made: dict[str | int, Json] = {}
+    converted: dict[str | int, Json] = {}
     for at, part in parts:
         verdict = read(inner, part)
-        if isinstance(verdict, Refused):
-            return Refused(verdict.why, verdict.expected, verdict.value, (at, *verdict.at))
+        if isinstance(verdict, Rejected):
+            return Rejected(verdict.why, verdict.expected, verdict.value, (at, *verdict.at))
         if verdict is not None:
-            made[at] = verdict.value
-    return made or None
+            converted[at] = verdict.value
+    return converted or None
 
 
 def union(spec: Spec, value: Json, read: Read) -> Verdict:
-    """The first arm that takes the value as it is, else the first that takes it at all, else a refusal."""
+    """Return the verdict of the first arm that accepts the value unchanged, else of the first that accepts it."""
     verdicts = [read(arm, value) for arm in spec[1:]]
     if None in verdicts:
         return None
     if isinstance(value, str) and any(_is_words(arm) for arm in spec[1:]):
-        # pydantic's smart union prefers the arm of the value's own type, and DeepSpeed's validators then
-        # refuse words they do not know (zenflow: runtime/zenflow/zenflow_utils.py), whatever a number arm
-        # would make of it.
+        # pydantic's smart mode prefers the arm of the value's own type. DeepSpeed's validators then reject
+        # unknown words (runtime/zenflow/zenflow_config.py), even if a number arm could convert them.
         verdicts = [v for arm, v in zip(spec[1:], verdicts, strict=True) if _is_words(arm)]
     for verdict in verdicts:
         if isinstance(verdict, Coerced):
             return verdict
-    telling = [v for v in verdicts if isinstance(v, Refused) and v.why not in ("type", "null")]
-    if len(telling) == 1:
-        return telling[0]
-    return Refused("null" if value is None else "type", spec, value)
+    specific = [v for v in verdicts if isinstance(v, Rejected) and v.why not in ("type", "null")]
+    if len(specific) == 1:
+        return specific[0]
+    return Rejected("null" if value is None else "type", spec, value)
 
 
 def _is_words(arm: Spec) -> bool:
@@ -113,70 +110,70 @@ def _is_words(arm: Spec) -> bool:
 
 
 def strict(spec: Spec, value: Json, read: Read, conversions: Mapping[str, Read]) -> Verdict:
-    """What both versions of pydantic do. `read` and the `conversions`, by kind, are the version's own."""
+    """Convert a value as both versions of pydantic do; `read` and the `conversions` by kind are the version's own."""
     kind = spec[0]
     if kind == "any":
         return None
     if kind == "null":
-        return None if value is None else Refused("type", spec, value)
+        return None if value is None else Rejected("type", spec, value)
     if kind == "union":
         return union(spec, value, read)
     if value is None:
-        return Refused("null", spec, value)
+        return Rejected("null", spec, value)
     if kind == "never":
-        return Refused("type", spec, value)
+        return Rejected("type", spec, value)
     if kind == "list":
-        return elements(spec, value, read) if isinstance(value, list) else Refused("type", spec, value)
+        return elements(spec, value, read) if isinstance(value, list) else Rejected("type", spec, value)
     return conversions[kind](spec, value)
 
 
-# Sections that DeepSpeed reads by hand: the value is taken as it is, whatever its type.
+# Sections that DeepSpeed reads without validation: the value is used as it is, whatever its type.
 #
-# Nothing here refuses for DeepSpeed; the verdict only says that the value is not what the code behind it
-# expects. Booleans are tested for truth, so anything counts as one of the two.
+# Nothing is rejected by DeepSpeed here. The verdict says that the value is not what the code expects.
+# Switches are tested for truth, so any value counts as true or false.
 
 
 def read_unchecked(spec: Spec, value: Json) -> Verdict:
-    """The verdict of code that expects `spec` and checks nothing."""
+    """Return the verdict of code that expects `spec` and validates nothing."""
     kind = spec[0]
     if kind in ("any", "section"):
         return None
     if kind == "bool":
         return None if isinstance(value, bool) else Coerced(bool(value))
     if kind in ("null", "never"):
-        return None if value is None and kind == "null" else Refused("type", spec, value)
+        return None if value is None and kind == "null" else Rejected("type", spec, value)
     if kind in ("str", "path"):
-        return None if isinstance(value, str) else _refused(spec, value)
+        return None if isinstance(value, str) else _rejected(spec, value)
     if kind in ("int", "float"):
         return _number(spec, value)
     if kind == "enum":
         return _member(spec, value)
     if kind == "list":
-        return elements(spec, value, read_unchecked) if isinstance(value, list) else _refused(spec, value)
+        return elements(spec, value, read_unchecked) if isinstance(value, list) else _rejected(spec, value)
     if kind == "map":
-        return entries(spec, value, read_unchecked) if isinstance(value, dict) else _refused(spec, value)
+        return entries(spec, value, read_unchecked) if isinstance(value, dict) else _rejected(spec, value)
     return union(spec, value, read_unchecked)
 
 
-def _refused(spec: Spec, value: Json) -> Refused:
-    return Refused("null" if value is None else "type", spec, value)
+def _rejected(spec: Spec, value: Json) -> Rejected:
+    return Rejected("null" if value is None else "type", spec, value)
 
 
 def _number(spec: Spec, value: Json) -> Verdict:
     if isinstance(value, bool):
         return Coerced(int(value))
     if isinstance(value, float) and spec[0] == "int" and not value.is_integer():
-        return Refused("fraction" if math.isfinite(value) else "type", spec, value)
+        return Rejected("fraction" if math.isfinite(value) else "type", spec, value)
     if isinstance(value, str):
-        return Refused("text", spec, value)
+        return Rejected("text", spec, value)
     if not isinstance(value, int | float):
-        return _refused(spec, value)
-    return Refused("bound", spec, value) if out_of_bounds(spec, value) else None
+        return _rejected(spec, value)
+    return Rejected("bound", spec, value) if out_of_bounds(spec, value) else None
 
 
 def _member(spec: Spec, value: Json) -> Verdict:
     if not isinstance(value, str | int | float):
-        return _refused(spec, value)
+        return _rejected(spec, value)
     if any(value == member and isinstance(value, bool) == isinstance(member, bool) for member in spec[1:]):
         return None
-    return Refused("member", spec, value)
+    return Rejected("member", spec, value)

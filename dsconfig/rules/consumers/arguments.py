@@ -18,7 +18,7 @@ from dsconfig.rules._suggest_section import named
 if TYPE_CHECKING:
     from dsconfig.consumers.autofill import Mismatch
     from dsconfig.core.json_types import Json, KeyPath
-    from dsconfig.evaluation.context import Job
+    from dsconfig.evaluation.context import FilledConfig
 
 
 # Values that contradict the arguments of the job that reads them.
@@ -40,22 +40,22 @@ def value_against_training_argument(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": "auto", "gradient_accumulation_steps": "auto", "zero_optimization": {"stage": 2}}
     """
-    if ctx.job is None:
+    if ctx.filled is None:
         return
-    for each in ctx.job.mismatches:
-        path = ctx.place(each.key)
+    for each in ctx.filled.mismatches:
+        path = ctx.written_path(each.key)
         yield ctx.at(
             path,
             f"{named(path)} is {quoted(each.written)}, and `{each.argument}` of the job is "
             f"{quoted(each.value)}: {reader(ctx)} refuses what differs from its arguments",
-            help=", or ".join(['use "auto", which stands for the argument', *_in_the_job(ctx.job, each)]),
+            help=", or ".join(['use "auto", which stands for the argument', *_in_the_job(ctx.filled, each)]),
             fix=Fix('replace by "auto"', (Set(path, "auto"),), safe=False),
         )
-    for told in ctx.job.refused:
+    for told in ctx.filled.rejected:
         yield ctx.at(str(told.key), told.text, help='write "auto", which stands for the argument')
 
 
-def _in_the_job(job: Job, found: Mismatch) -> Iterator[str]:
+def _in_the_job(job: FilledConfig, found: Mismatch) -> Iterator[str]:
     """How the launch file says what the config says; nothing where no argument alone says it."""
     values: list[Json] = found.written if isinstance(found.written, list) else [found.written]
     names = found.argument.strip("[]").split(", ")
@@ -66,7 +66,7 @@ def _in_the_job(job: Job, found: Mismatch) -> Iterator[str]:
         return
     if not all(isinstance(value, bool if either else int | float) for value in values):
         return
-    names = [job.spelled.get(name, name) for name in names]
+    names = [job.argument_names.get(name, name) for name in names]
     if not job.has_flags:
         said = (f"`{name}` to {quoted(value)}" for name, value in zip(names, values, strict=True))
         yield f"set {' and '.join(said)} in the launch file"

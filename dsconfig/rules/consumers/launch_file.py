@@ -22,7 +22,7 @@ from dsconfig.consumers.accelerate_launch_file import (
     went,
 )
 from dsconfig.core.diagnostic import Fix, Rename, Set
-from dsconfig.core.did_you_mean import Lexicon, lexicon, nearest
+from dsconfig.core.did_you_mean import Lexicon, best_match, lexicon
 from dsconfig.core.json_types import Json, JsonObject
 from dsconfig.core.wording import described, one_of, quoted
 from dsconfig.evaluation.context import Context, Finding
@@ -248,7 +248,7 @@ def _instead_of(key: str, known: frozenset[str]) -> str:
 
 def _nearest(key: str, value: Json, known: frozenset[str]) -> str | None:
     """The one key that may be meant; the block's keys hold neither objects nor lists."""
-    return None if isinstance(value, dict | list) else nearest(str(key), _lexicon(known))
+    return None if isinstance(value, dict | list) else best_match(str(key), _lexicon(known))
 
 
 @cache

@@ -49,7 +49,7 @@ def auto_that_nobody_fills(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": "auto", "zero_optimization": {"stage": 3, "reduce_bucket_size": "auto"}}
     """
-    if not ctx.plugged:
+    if not ctx.uses_plugin:
         return
     from dsconfig.consumers.consumer import BY_NAME, consumer_of
 
@@ -100,13 +100,13 @@ def auto_without_training_argument(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": "auto", "zero_optimization": {"stage": 2}}
     """
-    if ctx.consumer != "transformers" or not ctx.plugged:
+    if ctx.consumer != "transformers" or not ctx.uses_plugin:
         return
     for key, becomes, outcome in _CONSTANTS:
-        if ctx.written(key) == "auto":
+        if ctx.raw(key) == "auto":
             yield ctx.at(
                 key,
-                f'{named(ctx.place(key))} is `"auto"`, which no training argument fills: it becomes '
+                f'{named(ctx.written_path(key))} is `"auto"`, which no training argument fills: it becomes '
                 f"{becomes} ({outcome}), unless `accelerate launch` says otherwise",
                 help="write the value that you want",
             )
@@ -149,7 +149,7 @@ def accumulation_in_lightning_config(ctx: Context) -> Iterator[Finding]:
         {"train_micro_batch_size_per_gpu": 4}
     """
     key = "gradient_accumulation_steps"
-    if ctx.consumer == "lightning" and key in ctx.data and not (ctx.job and key in ctx.job.added):
+    if ctx.consumer == "lightning" and key in ctx.data and not (ctx.filled and key in ctx.filled.added_keys):
         steps = ctx.data[key]
         # Lightning takes an integer, and has nobody who would replace "auto".
         whole = isinstance(steps, int) and not isinstance(steps, bool) and steps > 0
@@ -185,7 +185,7 @@ def value_that_the_consumer_overwrites(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": "auto", "zero_optimization": {"stage": 2}}
     """
-    if not ctx.plugged:
+    if not ctx.uses_plugin:
         return
     for key, becomes, effect in _OVERWRITTEN:
         value = ctx.data.get(key, MISSING)
@@ -238,7 +238,7 @@ def missing_zero_optimization(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": "auto", "bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 0}}
     """
-    if ctx.plugged and "zero_optimization" not in ctx.data and not _is_tuned(ctx):
+    if ctx.uses_plugin and "zero_optimization" not in ctx.data and not _is_tuned(ctx):
         yield ctx.at(
             ("zero_optimization",),
             f"`zero_optimization` is absent, and {reader(ctx)} refuses a config without it",
@@ -274,7 +274,7 @@ def null_that_accelerate_opens(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": "auto", "zero_optimization": {"stage": 2}}
     """
-    if not ctx.plugged:
+    if not ctx.uses_plugin:
         return
     zero = ctx.data.get("zero_optimization")
     opened = "tensor_parallel" in ctx.data and does(ctx, "tensor_parallel")
@@ -282,9 +282,9 @@ def null_that_accelerate_opens(ctx: Context) -> Iterator[Finding]:
     own = "optimizer" not in ctx.data and does(ctx, "own_offload")
     if own and isinstance(zero, dict) and "offload_optimizer" in zero:
         sections.append(("zero_optimization", "offload_optimizer"))
-    refused = {event.path for event in ctx.walk.refused}
+    refused = {event.path for event in ctx.walk.rejected}
     for path in sections:
-        if ctx.written(dotted(path)) is None and path not in refused:
+        if ctx.raw(dotted(path)) is None and path not in refused:
             yield ctx.at(
                 path,
                 f"{named(path)} is `null`: DeepSpeed takes that, but {reader(ctx)} opens it and fails",
@@ -313,7 +313,7 @@ def zero_switch_that_accelerate_opens(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": "auto", "zero_optimization": {"stage": 1}}
     """
     value = ctx.data.get("zero_optimization")
-    if ctx.plugged and isinstance(value, bool):
+    if ctx.uses_plugin and isinstance(value, bool):
         section = {"stage": int(value)}
         yield ctx.at(
             "zero_optimization",
@@ -346,7 +346,7 @@ def text_beside_filled_batch_key(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": "auto", "gradient_accumulation_steps": 8,
         "train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 2}}
     """
-    if not ctx.plugged or all(ctx.data.get(key) != "auto" for key in KEYS):
+    if not ctx.uses_plugin or all(ctx.data.get(key) != "auto" for key in KEYS):
         return
     for key in KEYS:
         value = ctx.data.get(key)
@@ -380,7 +380,7 @@ def optimizer_without_scheduler(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": "auto", "zero_optimization": {"stage": 2}}
     """
-    if ctx.consumer != "transformers" or not ctx.plugged or does(ctx, "own_schedule"):
+    if ctx.consumer != "transformers" or not ctx.uses_plugin or does(ctx, "own_schedule"):
         return
     if "optimizer" in ctx.data and "scheduler" not in ctx.data:
         yield ctx.at(
@@ -438,9 +438,9 @@ def accumulation_under_no_sync(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": "auto", "gradient_accumulation_steps": 4, "zero_optimization": {"stage": 1}}
     """
-    steps = ctx.written(STEPS)
+    steps = ctx.raw(STEPS)
     accumulates = steps == "auto" or (isinstance(steps, int | float) and steps > 1)
-    if not ctx.plugged or does(ctx, "no_sync") or not accumulates or stage(ctx) < 2:
+    if not ctx.uses_plugin or does(ctx, "no_sync") or not accumulates or stage(ctx) < 2:
         return
     trainer = ctx.consumer == "transformers"
     who = f"Transformers {ctx.version}" if trainer else "`accelerator.accumulate`"
@@ -539,7 +539,7 @@ def section_unused_by_consumer(ctx: Context) -> Iterator[Finding]:
 
 def _asks(ctx: Context, path: str) -> bool:
     """Whether something is asked for there: a switch that is on, a section in which something is."""
-    value = ctx.written(path)
+    value = ctx.raw(path)
     if not ctx.has(path) or ctx.key(path) is None:
         return False
     return any(map(bool, value.values())) if isinstance(value, dict) else bool(value)

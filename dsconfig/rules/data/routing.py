@@ -28,8 +28,8 @@ def _section(ctx: Context) -> JsonObject:
     Raises:
         SkipRule: it is not, or it is not an object.
     """
-    section = ctx.written(_LTD)
-    if not isinstance(section, dict) or not ctx.on(f"{_LTD}.enabled"):
+    section = ctx.raw(_LTD)
+    if not isinstance(section, dict) or not ctx.is_on(f"{_LTD}.enabled"):
         raise SkipRule
     return section
 
@@ -74,7 +74,7 @@ def _lacking(ctx: Context, path: str, section: JsonObject, keys: tuple[str, ...]
     if missing:
         yield ctx.at(
             path,
-            f"{named(ctx.place(path))} has no {one_of(missing, 'and')}, which random-LTD needs",
+            f"{named(ctx.written_path(path))} has no {one_of(missing, 'and')}, which random-LTD needs",
             help=f"add {one_of(missing, 'and')}",
             part="key",
             related=[("random-LTD is switched on here", f"{_LTD}.enabled")],
@@ -196,7 +196,7 @@ def outer_switch_without_effect(ctx: Context) -> Iterator[Finding]:
         return
     around: dict[str, list[str]] = {}
     for inner, outer in ((_CURRICULUM, _SAMPLING), (_BATCHING, _SAMPLING), (_LTD, _ROUTING)):
-        if ctx.key(inner) is None or not ctx.on(f"{inner}.enabled"):
+        if ctx.key(inner) is None or not ctx.is_on(f"{inner}.enabled"):
             continue
         for place in ("data_efficiency", outer):
             path = f"{place}.enabled"
@@ -212,11 +212,11 @@ def _without_effect(ctx: Context, path: str, switches: list[str]) -> Finding:
     stays = f"{one_of(names.values(), 'and')} {'stays' if len(switches) == 1 else 'stay'} on"
     return ctx.at(
         path,
-        f"`enabled` is {quoted(ctx.written(path))} here, which nothing reads: {stays}",
+        f"`enabled` is {quoted(ctx.raw(path))} here, which nothing reads: {stays}",
         help=", and ".join(f"set `{switch}` to `false`" for switch in switches),
         related=[(f"{name} is switched on here", switch) for switch, name in names.items()],
         fix=Fix(
             f"switch {one_of(names.values(), 'and')} off",
-            tuple(Set(ctx.place(switch), False) for switch in switches),
+            tuple(Set(ctx.written_path(switch), False) for switch in switches),
         ),
     )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def needs(ctx: Context, section: str, what: str, key: str, meaning: str) -> Finding:
     """The finding that `what` is on without `key`."""
-    switch = ctx.written(f"{section}.enabled")
+    switch = ctx.raw(f"{section}.enabled")
     truth = (
         ""
         if isinstance(switch, bool)
@@ -61,7 +61,7 @@ class Curriculum(NamedTuple):
 def curricula(ctx: Context) -> Iterator[Curriculum]:
     """Every curriculum that is switched on."""
     old = ctx.data.get(_OLD)
-    if isinstance(old, dict) and ctx.between("0.5.0", "0.19.7") and ctx.on(f"{_OLD}.enabled"):
+    if isinstance(old, dict) and ctx.between("0.5.0", "0.19.7") and ctx.is_on(f"{_OLD}.enabled"):
         yield Curriculum((_OLD,), old, "crashes", ("curriculum_type", *_BOUNDS))
     for name, metric in metrics_of(ctx).items():
         if isinstance(metric, dict):
@@ -82,7 +82,7 @@ def _metric_keys(metric: JsonObject) -> Iterator[str]:
 
 def metrics_of(ctx: Context) -> JsonObject:
     """The metrics of data efficiency's curriculum, where it is on."""
-    section = ctx.written(NEW)
+    section = ctx.raw(NEW)
     if not isinstance(section, dict) or not section.get("enabled") or ctx.before("0.8.0"):
         return {}
     metrics = section.get("curriculum_metrics")
@@ -126,7 +126,7 @@ def curriculum_without_metrics(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "data_efficiency": {"data_sampling": {"curriculum_learning": {
             "enabled": true, "curriculum_metrics": {"seqlen": {"difficulty_type": "value"}}}}}}
     """
-    if ctx.on(f"{NEW}.enabled") and not ctx.has(f"{NEW}.curriculum_metrics"):
+    if ctx.is_on(f"{NEW}.enabled") and not ctx.has(f"{NEW}.curriculum_metrics"):
         yield needs(ctx, NEW, "curriculum learning", "curriculum_metrics", "an object with a metric or more")
 
 
@@ -365,7 +365,7 @@ def dynamic_batching_without_max_tokens(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "data_efficiency": {"data_sampling": {"dynamic_batching": {
             "enabled": true, "max_tokens": 8192}}}}
     """
-    if ctx.on(f"{_BATCHING}.enabled") and not ctx.has(f"{_BATCHING}.max_tokens"):
+    if ctx.is_on(f"{_BATCHING}.enabled") and not ctx.has(f"{_BATCHING}.max_tokens"):
         yield needs(ctx, _BATCHING, "dynamic batching", "max_tokens", "the most tokens in a batch")
 
 
@@ -388,7 +388,7 @@ def dynamic_batching_size_not_a_number(ctx: Context) -> Iterator[Finding]:
             "dynamic_batching": {"max_batch_size": 64}}}}
     """
     keys = ["min_batch_size", "max_batch_size"]
-    if ctx.on(f"{_BATCHING}.enabled"):
+    if ctx.is_on(f"{_BATCHING}.enabled"):
         keys.append("max_tokens")
     for key in keys:
         path = f"{_BATCHING}.{key}"

@@ -37,9 +37,9 @@ def not_utf8(ctx: Context) -> Iterator[Finding]:
             said, advice = f"the file is {problem.detail} text, not UTF-8", _resave(problem.detail)
         else:
             said, advice = f"the file holds {says(problem)}", "check the path: a config is a text file"
-        yield ctx.spot(problem, said, help=advice)
+        yield ctx.at_problem(problem, said, help=advice)
     for problem in problems(ctx, "invalid-utf8"):
-        yield ctx.spot(
+        yield ctx.at_problem(
             problem,
             f"the file holds {says(problem)}",
             help="save it as UTF-8: it looks like Latin-1 or another encoding of one byte a letter",
@@ -66,7 +66,7 @@ def root_not_an_object(ctx: Context) -> Iterator[Finding]:
     if ctx.is_config or ctx.is_job or any(problems(ctx, "empty")):
         return
     value = ctx.document.value(ctx.parser)
-    if ctx.document.readable(ctx.parser) and not is_binary(ctx):
+    if ctx.document.is_readable(ctx.parser) and not is_binary(ctx):
         yield ctx.at((), f"the config is {kind(value)}; DeepSpeed reads an object", help="write `{ … }`")
 
 
@@ -79,7 +79,7 @@ def empty_document(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8}
     """
     for problem in problems(ctx, "empty"):
-        yield ctx.spot(
+        yield ctx.at_problem(
             problem,
             "the file is empty",
             help='give at least `{"train_micro_batch_size_per_gpu": 1}`',
@@ -103,11 +103,11 @@ def beyond_limits(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8}
     """
     for problem in problems(ctx, *BEYOND):
-        yield ctx.spot(
+        yield ctx.at_problem(
             problem,
             says(problem),
             help=_SHRINK[problem.kind],
-            effect="rejected" if ctx.parser in problem.refused_by else "altered",
+            effect="rejected" if ctx.parser in problem.rejected_by else "altered",
         )
 
 
@@ -140,7 +140,7 @@ def unfilled_placeholder(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8}
     """
     bare = list(problems(ctx, "placeholder"))
-    quoted_ones = [event for event in ctx.walk.refused if _is_placeholder(event.value)]
+    quoted_ones = [event for event in ctx.walk.rejected if _is_placeholder(event.value)]
     words = [*(problem.detail.rstrip(", ") for problem in bare), *(event.value for event in quoted_ones)]
     names = list(dict.fromkeys(words))
     if not names:
@@ -150,7 +150,11 @@ def unfilled_placeholder(ctx: Context) -> Iterator[Finding]:
         f"{' …' if len(names) > 8 else ''} {'is' if len(names) == 1 else 'are'} not filled"
     )
     help_ = "fill the template first and check what comes out"
-    yield ctx.spot(bare[0], message, help=help_) if bare else ctx.at(quoted_ones[0].path, message, help=help_)
+    yield (
+        ctx.at_problem(bare[0], message, help=help_)
+        if bare
+        else ctx.at(quoted_ones[0].path, message, help=help_)
+    )
 
 
 _PLACEHOLDER = re.compile(r"\$\{[^{}]*\}|\{\{[^{}]*\}\}|<[A-Z][A-Z0-9_]*>|[A-Z]+(?:_[A-Z0-9]+)+")

@@ -12,7 +12,7 @@ from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.wording import one_of, quoted
 from dsconfig.document import KINDS, Document, Node, Problem, Span
 from dsconfig.document.edit import Editor, editor
-from dsconfig.document.reader import in_quotes
+from dsconfig.document.reader import json_string
 from dsconfig.document.text_edit import EditError
 from dsconfig.document.tree import YAML_TEXT
 from dsconfig.evaluation.context import Context, Finding
@@ -105,14 +105,14 @@ def syntax_error(ctx: Context) -> Iterator[Finding]:
     refused = (
         problem
         for problem in ctx.document.problems
-        if ctx.parser in problem.refused_by and problem.kind not in OWN | BEYOND
+        if ctx.parser in problem.rejected_by and problem.kind not in OWN | BEYOND
     )
     for group in groups(refused):
-        yield ctx.spot(
+        yield ctx.at_problem(
             group[-1]._replace(span=_end(ctx, group[-1])) if closer(group[0]) else group[0],
             _rejects(ctx, group),
             help=_help(ctx, group),
-            places=_elsewhere(group),
+            related_spans=_elsewhere(group),
             fix=_fix_group(ctx, group),
         )
 
@@ -154,7 +154,7 @@ def _end(ctx: Context, bracket: Problem) -> Span:
 
 def _help(ctx: Context, group: list[Problem]) -> str | None:
     advice = _advice(group)
-    if "hjson" in group[0].refused_by or "yaml" in group[0].refused_by:
+    if "hjson" in group[0].rejected_by or "yaml" in group[0].rejected_by:
         return advice
     if ctx.consumer == "deepspeed":
         return "upgrade to DeepSpeed 0.8.1 or later, or write strict JSON"
@@ -225,12 +225,12 @@ def only_hjson(ctx: Context) -> Iterator[Finding]:
     """
     if ctx.parser != "hjson" or not ctx.is_config:
         return
-    odd = [p for p in ctx.document.problems if p.refused_by == {"json"} and p.kind not in OWN | BEYOND]
+    odd = [p for p in ctx.document.problems if p.rejected_by == {"json"} and p.kind not in OWN | BEYOND]
     found = list(causes(odd))
-    if found and ctx.document.readable("hjson"):
+    if found and ctx.document.is_readable("hjson"):
         kinds = list(dict.fromkeys(KINDS[problem.kind].split(";")[0] for problem in found))
         more = f" ({len(found)} places)" if len(found) > 1 else ""
-        yield ctx.spot(
+        yield ctx.at_problem(
             found[0],
             f"the file is Hjson: {', '.join(kinds)}{more}; Transformers, Accelerate, Lightning and "
             "DeepSpeed's autotuner read strict JSON only",
@@ -285,7 +285,7 @@ def _cause(problem: Problem, number: int) -> object:
         return "a word of Python"
     if closer(problem):
         return "an open bracket"
-    return problem.kind if problem.refused_by == {"json"} else number
+    return problem.kind if problem.rejected_by == {"json"} else number
 
 
 def causes(found: list[Problem]) -> Iterator[Problem]:
@@ -327,7 +327,7 @@ def repaired(document: Document, problem: Problem) -> Fix | None:
         case "unquoted-string" if _AMBIGUOUS.search(text):
             return None
         case "unquoted-key" | "unquoted-string":
-            return _replacement("put it in quotes", start, end, in_quotes(text))
+            return _replacement("put it in quotes", start, end, json_string(text))
         case "control-character":
             return _replacement("write it as an escape", start, end, json.dumps(text)[1:-1])
         case "missing-comma" if start in _ends_of_words(document):
@@ -341,7 +341,7 @@ def repaired(document: Document, problem: Problem) -> Fix | None:
 def _in_json(document: Document, problem: Problem, word: str) -> Fix:
     """The word as JSON writes it. Where Hjson reads the text, it reads a string: a value is changed."""
     start = problem.span.start
-    if document.readable():
+    if document.is_readable():
         return Fix(f"write `{word}`", (Set(problem.path, json.loads(word)),), safe=True)
     return _replacement(f"write `{word}`", start, start + len(python_word(problem)), word)
 
@@ -381,7 +381,7 @@ def _quoted(document: Document, start: int) -> Fix | None:
     found = _strings(document).get(start)
     if found is None:
         return None
-    return _replacement("use double quotes", *found[0], in_quotes(found[1]))
+    return _replacement("use double quotes", *found[0], json_string(found[1]))
 
 
 @lru_cache(maxsize=1)
@@ -443,7 +443,7 @@ def duplicate_key(ctx: Context) -> Iterator[Finding]:
     refused = ctx.from_file
 
     for problem, count, fix in duplicates(ctx.document, found, refused=refused):
-        yield ctx.spot(
+        yield ctx.at_problem(
             problem,
             f"{named(problem.path)} is written {'twice' if count == 2 else f'{count} times'}: "
             + ("DeepSpeed refuses the file" if refused else "the last one counts"),

@@ -24,20 +24,20 @@ _NAMED = re.compile(r"`elasticity\.(\w+)[^`]*`")
 
 def planned(ctx: Context) -> Plan | Exception | None:
     """The plan of the section, or why there is none; None where nothing asks for one."""
-    if not ctx.elastic:
+    if not ctx.is_elastic:
         return None
     from elastic.errors import ElasticityError
     from elastic.planning.plan import plan
 
     try:
-        return plan(ctx.whole)
+        return plan(ctx.original_data)
     except (ElasticityError, ArithmeticError, TypeError, ValueError) as error:
         return error
 
 
 def sizes(ctx: Context) -> tuple[int, ...] | None:
     """The numbers of GPUs that the plan admits; None where there is none."""
-    found = ctx.once(planned)
+    found = ctx.cached(planned)
     return None if found is None or isinstance(found, Exception) else found.gpu_counts
 
 
@@ -62,14 +62,14 @@ def elasticity_without_plan(ctx: Context) -> Iterator[Finding]:
 
         {"elasticity": {"enabled": true, "max_train_batch_size": 2000, "micro_batch_sizes": [2, 4, 6]}}
     """
-    found = ctx.once(planned)
+    found = ctx.cached(planned)
     if not isinstance(found, Exception):
         return
-    block = ctx.whole.get(_BLOCK)
+    block = ctx.original_data.get(_BLOCK)
     if not isinstance(block, dict):
         what = (
             f"`{_BLOCK}` is {quoted(block)}, and no object"
-            if _BLOCK in ctx.whole
+            if _BLOCK in ctx.original_data
             else f"there is no `{_BLOCK}`"
         )
         yield ctx.at((_BLOCK,), f"{_REFUSES}: {what}", help=f"write `{_BLOCK}` as an object")
@@ -120,10 +120,10 @@ def batch_size_beside_plan(ctx: Context) -> Iterator[Finding]:
 
         {"elasticity": {"enabled": true, "max_train_batch_size": 64, "micro_batch_sizes": [2]}}
     """
-    found = ctx.once(planned)
+    found = ctx.cached(planned)
     if found is None or isinstance(found, Exception) or found.block.ignore_non_elastic_batch_info:
         return
-    if given := [key for key in KEYS if key in ctx.whole]:
+    if given := [key for key in KEYS if key in ctx.original_data]:
         first, *others = given
         yield ctx.at(
             (first,),

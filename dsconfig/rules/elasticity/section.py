@@ -26,8 +26,8 @@ def block_of(ctx: Context) -> JsonObject:
     Raises:
         SkipRule: it is not, or the release does not know it, or it is not an object.
     """
-    block = ctx.written("elasticity")
-    if not isinstance(block, dict) or ctx.key("elasticity") is None or not ctx.on("elasticity.enabled"):
+    block = ctx.raw("elasticity")
+    if not isinstance(block, dict) or ctx.key("elasticity") is None or not ctx.is_on("elasticity.enabled"):
         raise SkipRule
     return block
 
@@ -51,7 +51,7 @@ def solver_of(ctx: Context) -> Solver:
 
 def works_somewhere(ctx: Context, solver: Solver) -> bool:
     """Whether there is a number of GPUs at which DeepSpeed accepts the section."""
-    shared: Json = ctx.written("sequence_parallel_size")
+    shared: Json = ctx.raw("sequence_parallel_size")
     shared = batch_triplet.ABSENT if shared is MISSING else shared
     divides = not ctx.from_file and ctx.since("0.17.0") and isinstance(shared, int | float) and shared > 0
     for size in solver.candidates():

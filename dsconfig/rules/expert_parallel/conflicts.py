@@ -210,7 +210,7 @@ def _given(ctx: Context, path: str) -> bool:
     if path == "sequence_parallel_size":
         size = ctx.value(path)
         return isinstance(size, int) and size > 1
-    return ctx.value(path) is not None if path in (OPTIMIZER, PARAM) else ctx.on(path)
+    return ctx.value(path) is not None if path in (OPTIMIZER, PARAM) else ctx.is_on(path)
 
 
 @rule("DSC735", effect="crashes", since="0.19.3", source=_FOLDING)
@@ -280,7 +280,7 @@ def zero_3_option_without_expert_parallel_support(ctx: Context) -> Iterator[Find
                 "layers",
                 help=f"remove it, or use stage 2 ({quoted(off)} is the default)",
                 related=[on_here(), ("the stage is set here", stage_place(ctx))],
-                fix=Fix(f"set `{name}` to {quoted(off)}", (Set(ctx.place(path), off),)),
+                fix=Fix(f"set `{name}` to {quoted(off)}", (Set(ctx.written_path(path), off),)),
             )
 
 

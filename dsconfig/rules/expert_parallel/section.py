@@ -25,7 +25,7 @@ def requires_autoep(ctx: Context) -> None:
     Raises:
         SkipRule: it is not.
     """
-    if EP not in ctx.data or not isinstance(ctx.data[EP], dict) or not ctx.on(f"{EP}.enabled"):
+    if EP not in ctx.data or not isinstance(ctx.data[EP], dict) or not ctx.is_on(f"{EP}.enabled"):
         raise SkipRule
 
 
@@ -115,7 +115,7 @@ _DIRECT = (
 
 def _wrong(ctx: Context, key: str) -> tuple[str, str] | None:
     """What is wrong with a key, and what it takes; None where the engine accepts it."""
-    value = ctx.written(f"{EP}.{key}")
+    value = ctx.raw(f"{EP}.{key}")
     if key in _SIZES:
         least = 0 if key in ("comm_qp_margin", "comm_max_tokens_per_rank") else 1
         return ("", f"an integer of at least {least}") if bad_integer(value, least) else None
@@ -159,7 +159,7 @@ def unsupported_expert_parallel_value(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "expert_parallel": {"enabled": true, "expert_w1": "gate_proj"}}
     """
     requires_autoep(ctx)
-    for event in ctx.walk.refused:
+    for event in ctx.walk.rejected:
         word = event.path[-1]
         if event.path[0] == EP and word in _WORDS:
             yield _refused(ctx, str(word), "", expected(event.verdict.expected))
@@ -170,7 +170,7 @@ def unsupported_expert_parallel_value(ctx: Context) -> Iterator[Finding]:
 
 
 def _refused(ctx: Context, word: str, how: str, takes: str) -> Finding:
-    value = ctx.written(f"{EP}.{word}")
+    value = ctx.raw(f"{EP}.{word}")
     shown = quoted(value) if value is None or isinstance(value, str) else f"{kind(value)}, {quoted(value)}"
     return ctx.at(
         f"{EP}.{word}",

@@ -140,7 +140,7 @@ def deprecated_key(ctx: Context) -> Iterator[Finding]:
 
 def _means_its_successor(ctx: Context, entry: KnownKey) -> bool:
     """Whether the key does today what its successor will do."""
-    if entry.path == ("bfloat16",) and ctx.plugged:
+    if entry.path == ("bfloat16",) and ctx.uses_plugin:
         return (
             False  # Accelerate writes a `bf16` of its own beside it (`DeepSpeedPlugin.set_mixed_precision`)
         )
@@ -150,7 +150,7 @@ def _means_its_successor(ctx: Context, entry: KnownKey) -> bool:
 
 def _within_another(ctx: Context, path: KeyPath) -> bool:
     """Whether a section around the key is deprecated itself, or not looked at."""
-    around = (entry.path for entry in (*ctx.walk.deprecated, *ctx.walk.unread))
+    around = (entry.path for entry in (*ctx.walk.deprecated, *ctx.walk.unused))
     return any(path[: len(outer)] == outer and path != outer for outer in around)
 
 
@@ -172,7 +172,7 @@ def key_under_two_names(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage3_prefetch_bucket_size": 1}}
     """
-    for entry in ctx.walk.doubles:
+    for entry in ctx.walk.duplicate_aliases:
         yield ctx.at(
             entry.path,
             f"{named(entry.path)} is another name of `{entry.key.info.name}`, and both are written",
@@ -204,7 +204,7 @@ def key_without_effect(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_param": {"device": "cpu",
         "pin_memory": true}}}
     """
-    for entry in ctx.walk.unread:
+    for entry in ctx.walk.unused:
         info = entry.key.info
         yield ctx.at(
             entry.path,
@@ -295,7 +295,7 @@ def _left_out(ctx: Context, found: _Incomplete) -> Finding:
         part="key",
         fix=Fix("add `different_groups`: `{}`", (groups,), safe=True) if groups else None,
     )
-    return left_out.lacking((*found.path, found.missing[0].info.name))
+    return left_out.about_missing((*found.path, found.missing[0].info.name))
 
 
 def _expected(ctx: Context, key: KeyView) -> str:

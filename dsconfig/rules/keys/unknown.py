@@ -109,7 +109,7 @@ def misspelt_key(ctx: Context) -> Iterator[Finding]:
             effect=found.effect,
             part="key",
             fix=fix,
-        ).meaning(*((*found.path[:-1], word) for word in reason.meant))
+        ).as_typo_of(*((*found.path[:-1], word) for word in reason.meant))
 
 
 def _meant(ctx: Context, found: Unknown, reason: Misspelt) -> tuple[str, Fix | None]:
@@ -157,7 +157,7 @@ def misplaced_key(ctx: Context) -> Iterator[Finding]:
             effect=found.effect,
             part="key",
             fix=fix,
-        ).meaning(ctx.place(home))
+        ).as_typo_of(ctx.written_path(home))
 
 
 def _to_move(ctx: Context, found: Unknown, home: str) -> tuple[str, Fix | None]:
@@ -189,7 +189,7 @@ def dead_key(ctx: Context) -> Iterator[Finding]:
             effect=found.effect,
             part="key",
             fix=moved(ctx, found.path, to, value) if to else loss(found.path, value),
-        ).meaning(to)
+        ).as_typo_of(to)
 
 
 # A key that the release does not read in its section, and the likeliest reason.
@@ -290,7 +290,7 @@ class Unknown(NamedTuple):
 
 def unknowns(ctx: Context, kind: type[R]) -> Iterator[tuple[Unknown, R]]:
     """The unknown keys that have this kind of reason."""
-    for found in ctx.once(_classified):
+    for found in ctx.cached(_classified):
         if isinstance(found.reason, kind):
             yield found, found.reason
 
@@ -302,8 +302,8 @@ def _classified(ctx: Context) -> list[Unknown]:
     for entry in ctx.walk.unknown:
         section = entry.section
         kind = section.name, section.unknown == "rejected" and _is_refused(entry)
-        if many.get(kind, 0) >= ctx.most and entry.path[-1] not in section_keys(section.name):
-            ctx.cut = True
+        if many.get(kind, 0) >= ctx.max_findings and entry.path[-1] not in section_keys(section.name):
+            ctx.is_truncated = True
             continue
         reason = _reason(ctx, entry)
         if reason is not None:

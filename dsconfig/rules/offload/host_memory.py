@@ -52,15 +52,15 @@ def host_memory_exceeded(ctx: Context) -> Iterator[Finding]:
         "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}},
         "$dsconfig": {"model": "llama-3-8b"}}
     """
-    if ctx.known.host_memory is None or not is_known(ctx):
+    if ctx.facts.host_memory is None or not is_known(ctx):
         return
-    if ctx.world_size is None or ctx.known.adapters or stage(ctx) not in (1, 2, 3):
+    if ctx.world_size is None or ctx.facts.adapters or stage(ctx) not in (1, 2, 3):
         return
-    found, has = ctx.once(_estimate), ctx.known.host_memory
+    found, has = ctx.cached(_estimate), ctx.facts.host_memory
     verdict = found.verdict("host", has)
     if verdict == "unknown":
         why = "; ".join(f"{each.key}: {each.text}" for each in found.assumed)
-        ctx.remarks[
+        ctx.notes[
             f"whether a host with {_gib(has)} holds {model(ctx).shown} depends on the script ({why})"
         ] = None
     if verdict == "does not fit":
@@ -81,7 +81,7 @@ def _place(ctx: Context) -> str:
 
 def _ranks(ctx: Context) -> int:
     """Ranks that share a host."""
-    return min(ctx.known.gpus_per_node or _NODE, ctx.world_size or 1)
+    return min(ctx.facts.gpus_per_node or _NODE, ctx.world_size or 1)
 
 
 BORDERS = (
@@ -170,7 +170,7 @@ class _Effective(Mapping[str, Json]):
     def __getitem__(self, key: str) -> Json:
         kind, _, rest = key.partition(".")
         if kind in _HALVES and rest == "enabled":  # `bfloat16` is read where `bf16` is absent
-            return self._ctx.on(key) or (kind == "bf16" and self._ctx.on(f"bfloat16.{rest}"))
+            return self._ctx.is_on(key) or (kind == "bf16" and self._ctx.is_on(f"bfloat16.{rest}"))
         return self._ctx.value(key)
 
     def __iter__(self) -> Iterator[str]:

@@ -50,7 +50,7 @@ def nvme_without_path(ctx: Context) -> Iterator[Finding]:
                 f"{section}.device",
                 f'`{word}` goes to `"nvme"`, but `nvme_path` is not given',
                 help="add `nvme_path`, a directory on the drive",
-            ).lacking(ctx.place(f"{section}.nvme_path"))
+            ).about_missing(ctx.written_path(f"{section}.nvme_path"))
 
 
 _OF_NVME = {
@@ -87,7 +87,7 @@ def nvme_key_without_nvme(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}}}
     """
     for section, keys in _OF_NVME.items():
-        if not ctx.has(section) or ctx.written(f"{section}.device") != "cpu":
+        if not ctx.has(section) or ctx.raw(f"{section}.device") != "cpu":
             continue
         if unread := [f"{section}.{key}" for key in keys if differs_from_default(ctx, f"{section}.{key}")]:
             them = "them" if len(unread) > 1 else "it"
@@ -140,7 +140,7 @@ def too_few_swap_buffers(ctx: Context) -> Iterator[Finding]:
             f" the parameter, its gradient and {needed - 2} of its state",
             help=f"write {needed} or more, or remove it: the default is {ctx.default(path)}",
             related=[("the optimizer is chosen here", "optimizer.type")],
-            fix=Fix(f"replace by {needed}", (Set(ctx.place(path), needed),)),
+            fix=Fix(f"replace by {needed}", (Set(ctx.written_path(path), needed),)),
         )
 
 

@@ -62,11 +62,11 @@ def partial_offload_below_stage_3(ctx: Context) -> Iterator[Finding]:
     if ctx.has(path) and ctx.value(path) < 1 and stage(ctx) != 3:
         yield ctx.at(
             path,
-            f"`ratio` is {quoted(ctx.written(path))}, but partial offload needs ZeRO stage 3, and"
+            f"`ratio` is {quoted(ctx.raw(path))}, but partial offload needs ZeRO stage 3, and"
             f" {stage_words(ctx)}",
             help="use stage 3, or remove `ratio` to offload all of the optimizer",
             related=[("the stage is set here", stage_place(ctx))],
-            fix=removal(ctx.place(path)),
+            fix=removal(ctx.written_path(path)),
         )
 
 
@@ -130,7 +130,7 @@ def parameter_offload_below_stage_3(ctx: Context) -> Iterator[Finding]:
         place = PARAM if ctx.has(PARAM) else device_place(ctx, PARAM)
         yield ctx.at(
             place,
-            f"`{ctx.place(place)[-1]}` has no effect: only stage 3 offloads parameters, and"
+            f"`{ctx.written_path(place)[-1]}` has no effect: only stage 3 offloads parameters, and"
             f" {stage_words(ctx)}",
             # Before 0.6.6 stage 3 wants the optimizer offloaded too (DSC419).
             help="remove it"
@@ -138,7 +138,7 @@ def parameter_offload_below_stage_3(ctx: Context) -> Iterator[Finding]:
             else "use stage 3, or remove it",
             part="key",
             related=stage_set_here(ctx),
-            fix=removal(ctx.place(place)),
+            fix=removal(ctx.written_path(place)),
         )
 
 
@@ -178,7 +178,7 @@ def optimizer_offload_without_zero(ctx: Context) -> Iterator[Finding]:
         return
     if (home := device(ctx, OPTIMIZER)) != "none":
         place = OPTIMIZER if ctx.has(OPTIMIZER) else device_place(ctx, OPTIMIZER)
-        word = ctx.place(place)[-1]
+        word = ctx.written_path(place)[-1]
         yield ctx.at(
             place,
             f"`{word}` asks for {home} and nothing is offloaded at stage 0; DeepSpeed still takes its CPU"
@@ -186,7 +186,7 @@ def optimizer_offload_without_zero(ctx: Context) -> Iterator[Finding]:
             help="use stage 1, 2 or 3, or remove it",
             part="key",
             related=stage_set_here(ctx),
-            fix=removal(ctx.place(place)),
+            fix=removal(ctx.written_path(place)),
         )
 
 
@@ -220,7 +220,7 @@ def nvme_below_stage_3(ctx: Context) -> Iterator[Finding]:
             f" {stage_words(ctx)}",
             help='use stage 3, or write `"cpu"`',
             related=stage_set_here(ctx),
-            fix=Fix('replace by `"cpu"`', (Set(ctx.place(path), "cpu"),)),
+            fix=Fix('replace by `"cpu"`', (Set(ctx.written_path(path), "cpu"),)),
         )
 
 
@@ -302,8 +302,8 @@ def _without_device(ctx: Context, section: str, so: str) -> Finding:
         f"`{section.rpartition('.')[2]}` has no `device`, {so}",
         help='add `"device": "cpu"`, add `"device": "nvme"` and `nvme_path`, or remove the section',
         part="key",
-        fix=Fix('add `"device": "cpu"`', (Set((*ctx.place(section), "device"), "cpu"),)),
-    ).lacking(ctx.place(f"{section}.device"))
+        fix=Fix('add `"device": "cpu"`', (Set((*ctx.written_path(section), "device"), "cpu"),)),
+    ).about_missing(ctx.written_path(f"{section}.device"))
 
 
 @rule(
@@ -345,7 +345,7 @@ def type_of(ctx: Context) -> str:
 
 def asks_for_torch_adam(ctx: Context) -> bool:
     """Whether torch's own Adam is asked for."""
-    params = ctx.written("optimizer.params")
+    params = ctx.raw("optimizer.params")
     return isinstance(params, dict) and bool(params.get("torch_adam"))
 
 
@@ -385,11 +385,11 @@ def partial_offload_without_cpu_adam(ctx: Context) -> Iterator[Finding]:
     if stage(ctx) == 3 and device(ctx, OPTIMIZER) != "none" and (other := _other_than_cpu_adam(ctx)):
         yield ctx.at(
             path,
-            f"`ratio` is {quoted(ctx.written(path))}, but partial offload needs DeepSpeed's CPU Adam,"
+            f"`ratio` is {quoted(ctx.raw(path))}, but partial offload needs DeepSpeed's CPU Adam,"
             f" and {other.says}",
             help=f"{other.way}remove `ratio` to offload all of the optimizer",
             related=[("the optimizer is chosen here", "optimizer.type")],
-            fix=removal(ctx.place(path)),
+            fix=removal(ctx.written_path(path)),
         )
 
 
@@ -507,21 +507,21 @@ def super_offload_out_of_use(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}
     """
     cores = f"{OPTIMIZER}.cpuadam_cores_perc"
-    asked = ctx.has(_SUPER) and ctx.on(_SUPER)
+    asked = ctx.has(_SUPER) and ctx.is_on(_SUPER)
     if asked and stage(ctx) < 3:
         yield ctx.at(
             _SUPER,
             f"`super_offload` has no effect: it works at stage 3 alone, and {stage_words(ctx)}",
             help="use stage 3, or remove it",
             related=stage_set_here(ctx),
-            fix=removal(ctx.place(_SUPER)),
+            fix=removal(ctx.written_path(_SUPER)),
         )
     elif not asked and differs_from_default(ctx, cores):
         yield ctx.at(
             cores,
             "`cpuadam_cores_perc` has no effect: only `super_offload` uses it",
             help='remove it, or add `"super_offload": true`',
-            fix=removal(ctx.place(cores)),
+            fix=removal(ctx.written_path(cores)),
         )
 
 
@@ -557,7 +557,7 @@ def super_offload_without_adam(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "optimizer": {"type": "AdamW"}, "zero_optimization": {"stage": 3,
         "offload_optimizer": {"device": "cpu", "super_offload": true}}}
     """
-    if not ctx.has(_SUPER) or not ctx.on(_SUPER):
+    if not ctx.has(_SUPER) or not ctx.is_on(_SUPER):
         return
     lacks = _NOT_LIKE_ADAM.get(type_of(ctx))
     if lacks and stage(ctx) == 3:
@@ -567,5 +567,5 @@ def super_offload_without_adam(ctx: Context) -> Iterator[Finding]:
             " none",
             help='set `optimizer.type` to `"AdamW"`, or remove `super_offload`',
             related=[("the optimizer is chosen here", "optimizer.type")],
-            fix=removal(ctx.place(_SUPER)),
+            fix=removal(ctx.written_path(_SUPER)),
         )

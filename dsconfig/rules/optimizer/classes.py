@@ -82,7 +82,7 @@ def legacy_fusion_unread(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "optimizer": {"type": "AdamW"}}
     """
-    if not ctx.has("optimizer.legacy_fusion") or not ctx.on("optimizer.legacy_fusion"):
+    if not ctx.has("optimizer.legacy_fusion") or not ctx.is_on("optimizer.legacy_fusion"):
         return
     why = _not_fused(ctx)
     if why:
@@ -151,7 +151,7 @@ def adam_that_is_adamw(ctx: Context) -> Iterator[Finding]:
         return
     yield ctx.at(
         _TYPE,
-        f"`optimizer.type` is {quoted(ctx.written(_TYPE))}, and DeepSpeed runs AdamW: it takes the"
+        f"`optimizer.type` is {quoted(ctx.raw(_TYPE))}, and DeepSpeed runs AdamW: it takes the"
         f" weight decay of {quoted(decay)} from the weights, not through the gradient",
         help='write `"AdamW"`, or add `"adam_w_mode": false` for the weight decay of Adam',
         related=[("the weight decay is set here", "optimizer.params.weight_decay")],
@@ -259,7 +259,7 @@ def amsgrad_of_a_kernel(ctx: Context) -> Iterator[Finding]:
     path = f"{_PARAMS}.amsgrad"
     yield ctx.at(
         path,
-        f"`amsgrad` is {quoted(ctx.written(path))}, and {chosen.built} "
+        f"`amsgrad` is {quoted(ctx.raw(path))}, and {chosen.built} "
         + ("does nothing with it" if ignored else "refuses it"),
         help=(f"set `{_PARAMS}.torch_adam` to `true`, or " if "torch_adam" in chosen.accepts else "")
         + "remove it",
@@ -307,14 +307,13 @@ def lamb_with_fixed_loss_scale(ctx: Context) -> Iterator[Finding]:
     of_lamb = own_type(ctx) in ("Lamb", "OneBitLamb")
     if not of_lamb or not any(word in ctx.data for word in ("fp16", "bf16", "bfloat16")):
         return
-    word = ctx.written(_TYPE)
+    word = ctx.raw(_TYPE)
     chosen = [("the optimizer is chosen here", _TYPE)]
-    if ctx.since("0.17.1") or ctx.on("fp16.enabled"):
+    if ctx.since("0.17.1") or ctx.is_on("fp16.enabled"):
         if ctx.has(_SCALE) and ctx.value(_SCALE) != 0:
             yield ctx.at(
                 _SCALE,
-                f"`loss_scale` is {quoted(ctx.written(_SCALE))}, and {quoted(word)} needs dynamic loss"
-                " scaling",
+                f"`loss_scale` is {quoted(ctx.raw(_SCALE))}, and {quoted(word)} needs dynamic loss scaling",
                 help="write 0",
                 related=chosen,
                 fix=Fix("write 0", (Set(("fp16", "loss_scale"), 0),)),
@@ -350,7 +349,7 @@ def lamb_offloaded(ctx: Context) -> Iterator[Finding]:
         asked = one_of((f"`{path}`" for path in asked_for(ctx, OPTIMIZER)), "and")
         yield ctx.at(
             _TYPE,
-            f"`optimizer.type` is {quoted(ctx.written(_TYPE))}, which works on the GPU alone, and the"
+            f"`optimizer.type` is {quoted(ctx.raw(_TYPE))}, which works on the GPU alone, and the"
             " optimizer is offloaded",
             help=f'use `"AdamW"`, or remove {asked}',
             related=offload_place(ctx),
@@ -397,7 +396,7 @@ _ONE_BIT = {"onebitadam": "0.4.1", "onebitlamb": "0.4.1", "zerooneadam": "0.6.1"
 
 
 def _one_bit(ctx: Context) -> str | None:
-    name = ctx.written(_TYPE)
+    name = ctx.raw(_TYPE)
     return name.lower() if isinstance(name, str) and name.lower() in _ONE_BIT else None
 
 
@@ -421,7 +420,7 @@ def one_bit_optimizer_with_zero(ctx: Context) -> Iterator[Finding]:
     if name is not None and ctx.since(_ONE_BIT[name]) and stage(ctx) > 0:
         yield ctx.at(
             _TYPE,
-            f"{quoted(ctx.written(_TYPE))} does not work with ZeRO, and the stage is {compact(stage(ctx))}",
+            f"{quoted(ctx.raw(_TYPE))} does not work with ZeRO, and the stage is {compact(stage(ctx))}",
             help='use stage 0, or write `"AdamW"`; 0.19.7 has no 1-bit optimizers any more',
             related=stage_set_here(ctx),
         )
@@ -444,7 +443,7 @@ def one_bit_optimizer_without_fp16(ctx: Context) -> Iterator[Finding]:
     if _one_bit(ctx) and model_format(ctx) != "fp16":
         yield ctx.at(
             _TYPE,
-            f"{quoted(ctx.written(_TYPE))} is known to converge in fp16 only, and the model trains in "
+            f"{quoted(ctx.raw(_TYPE))} is known to converge in fp16 only, and the model trains in "
             f"{model_format(ctx)}",
             help=f"set `fp16.enabled` to `true`{_without_bf16(ctx)}, or use another optimizer",
         )
@@ -502,7 +501,7 @@ def untested_optimizer_with_zero(ctx: Context) -> Iterator[Finding]:
     if (
         "zero_optimization" not in ctx.data
         or "optimizer" not in ctx.data
-        or ctx.on(_FLAG)
+        or ctx.is_on(_FLAG)
         or zero_stage(ctx) <= 0
     ):
         return

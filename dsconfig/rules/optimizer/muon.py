@@ -54,7 +54,7 @@ def muon_with_scattered_gradients(ctx: Context) -> Iterator[Finding]:
         return
     chosen = [("the optimizer is chosen here", "optimizer.type"), *stage_place_if_written(ctx)]
     for path, said in ((_SCATTER, "by default "), (_QUANTIZED, "")):
-        if ctx.on(path):
+        if ctx.is_on(path):
             key = path.rpartition(".")[2]
             yield ctx.at(
                 path,
@@ -130,7 +130,7 @@ def muon_before_its_partner(ctx: Context) -> Iterator[Finding]:
                 related=chosen,
             )
         return
-    if refuses_scatter(ctx) and ctx.on(_SCATTER):
+    if refuses_scatter(ctx) and ctx.is_on(_SCATTER):
         yield ctx.at(
             _SCATTER,
             "`reduce_scatter` is on, and Muon with an offloaded optimizer needs it off in DeepSpeed"

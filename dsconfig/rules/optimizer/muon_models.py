@@ -33,7 +33,7 @@ def per_head_muon_of_one_projection(ctx: Context) -> Iterator[Finding]:
         "$dsconfig": {"model": "llama-3-8b"}}
     """
     path = "optimizer.params.per_head_muon"
-    if not is_known(ctx) or not ctx.has(path) or not ctx.on(path) or not is_muon(ctx):
+    if not is_known(ctx) or not ctx.has(path) or not ctx.is_on(path) or not is_muon(ctx):
         return
     found = model(ctx)
     if found.kinds and found.kinds[0] in _ONE_MATRIX:

@@ -135,7 +135,7 @@ def _params(ctx: Context) -> Json:
     Raises:
         SkipRule: there are none, or the section is refused.
     """
-    params = ctx.written("optimizer.params")
+    params = ctx.raw("optimizer.params")
     if params is MISSING or ctx.value("optimizer.type") is None:
         raise SkipRule
     return params
@@ -273,9 +273,9 @@ What stands after it is searched from its first word only: from each, it takes t
 
 
 def _bare(word: str) -> str:
-    from dsconfig.core.did_you_mean import plain
+    from dsconfig.core.did_you_mean import letters_of
 
-    return re.sub(_MAKERS, "", plain(word))
+    return re.sub(_MAKERS, "", letters_of(word))
 
 
 def _help(meant: str | None, known: list[str]) -> str:
@@ -470,7 +470,7 @@ def optimizer_that_cannot_step(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "optimizer": {"type": "AdamW"}}
     """
-    word = ctx.written("optimizer.type")
+    word = ctx.raw("optimizer.type")
     if word == "LBFGS":
         yield ctx.at(
             "optimizer.type",

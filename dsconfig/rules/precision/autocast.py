@@ -43,13 +43,13 @@ def autocast_with_quantized_weights(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "bf16": {"enabled": true},
         "zero_optimization": {"stage": 3, "zero_quantized_weights": true}}
     """
-    if autocasts(ctx) and ctx.on(_WEIGHTS):
+    if autocasts(ctx) and ctx.is_on(_WEIGHTS):
         yield ctx.at(
             _WEIGHTS,
             "`zero_quantized_weights` does not work with `torch_autocast`, and both are on",
             help="remove it, or set `torch_autocast.enabled` to `false`",
             related=[("autocast is enabled here", _ENABLED)],
-            fix=removal(ctx.place(_WEIGHTS)),
+            fix=removal(ctx.written_path(_WEIGHTS)),
         )
 
 
@@ -151,7 +151,7 @@ def autocast_modules_not_names(ctx: Context) -> Iterator[Finding]:
         "lower_precision_safe_modules": ["torch.nn.Linear"]}}
     """
     path = "torch_autocast.lower_precision_safe_modules"
-    modules = ctx.written(path)
+    modules = ctx.raw(path)
     if modules is MISSING or isinstance(modules, str | dict):  # Python runs through both, string by string
         return
     if not isinstance(modules, list) or not all(isinstance(name, str) for name in modules):
@@ -187,13 +187,13 @@ def autocast_modules_not_importable(ctx: Context) -> Iterator[Finding]:
             f"`lower_precision_safe_modules` is a string, {quoted(modules)}, of which the engine imports "
             "every letter",
             help=f"write `[{quoted(modules).strip('`')}]`",
-            fix=Fix("put it in a list", (Set(ctx.place(_MODULES), [modules]),), safe="." in modules),
+            fix=Fix("put it in a list", (Set(ctx.written_path(_MODULES), [modules]),), safe="." in modules),
         )
     elif isinstance(modules, list):
         bare = [(index, word) for index, word in enumerate(modules) if _bare(word)]
         for index, word in bare:
             yield ctx.at(
-                (*ctx.place(_MODULES), index),
+                (*ctx.written_path(_MODULES), index),
                 f"{quoted(word)} names no module to import it from",
                 help=f'give the full name of the class, such as "torch.nn.{word or "Linear"}"',
             )

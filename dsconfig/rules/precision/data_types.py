@@ -64,7 +64,7 @@ def parameter_format_contradicts_precision(ctx: Context) -> Iterator[Finding]:
         + ("" if model != "fp32" else ": neither `fp16` nor `bf16` is enabled"),
         help=", or ".join(filter(None, ("remove the key", _agreement(chosen, model)))),
         related=format_place(ctx),
-        fix=removal(ctx.place(_PARAM)),
+        fix=removal(ctx.written_path(_PARAM)),
     )
 
 
@@ -205,14 +205,14 @@ def gradient_accumulation_format_unsupported(ctx: Context) -> Iterator[Finding]:
         f"{where} DeepSpeed {ctx.release_name} accumulates in the model's format",
         help=f'write "{model}", {remove}',
         related=[*format_place(ctx), *stage_set_here(ctx)],
-        fix=removal(ctx.place(_ACCUMULATION)),
+        fix=removal(ctx.written_path(_ACCUMULATION)),
     )
 
 
 def _fp32_by_default(ctx: Context) -> Iterator[Finding]:
     """0.7.6 takes fp32 for a bfloat16 model, ZeRO or not (`DeepSpeedEngine.get_data_types`)."""
     there = bf16_place(ctx)
-    if there is None or ctx.on("fp16.enabled") or stage(ctx) == 0:
+    if there is None or ctx.is_on("fp16.enabled") or stage(ctx) == 0:
         return
     yield ctx.at(
         there,
@@ -232,7 +232,7 @@ def _bf16_wrapper(ctx: Context) -> Finding:
         f" {ctx.release_name} accumulates the gradients of a bf16 model in fp32 alone",
         help="remove the key, or use ZeRO stage 1",
         related=[*format_place(ctx), *stage_set_here(ctx)],
-        fix=removal(ctx.place(_ACCUMULATION)),
+        fix=removal(ctx.written_path(_ACCUMULATION)),
     )
 
 
@@ -345,7 +345,7 @@ def accumulation_in_fp32_not_heeded(ctx: Context) -> Iterator[Finding]:
         f"gradients are accumulated in bfloat16 whatever `grad_accum_dtype` says{held}",
         help=f"remove the key, or {upgrade}{'' if stage(ctx) else ' and use ZeRO stage 1'}",
         related=[*format_place(ctx), *stage_set_here(ctx)],
-        fix=removal(ctx.place(_ACCUMULATION)),
+        fix=removal(ctx.written_path(_ACCUMULATION)),
     )
 
 
@@ -387,7 +387,7 @@ def gradients_of_ranks_not_averaged(ctx: Context) -> Iterator[Finding]:
             " which are never averaged",
             help="remove it, or upgrade DeepSpeed to 0.19.8 or later",
             related=[*format_place(ctx), *stage_set_here(ctx)],
-            fix=removal(ctx.place(_ACCUMULATION)),
+            fix=removal(ctx.written_path(_ACCUMULATION)),
         )
 
 
@@ -409,14 +409,14 @@ def overlap_before_gradients_are_there(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "fp16": {"enabled": true}, "data_types": {"grad_accum_dtype": "fp32"},
         "zero_optimization": {"stage": 3, "overlap_comm": true}}
     """
-    if _accumulates_apart(ctx) and ctx.on(_OVERLAP) and _has_one_micro_batch(ctx):
+    if _accumulates_apart(ctx) and ctx.is_on(_OVERLAP) and _has_one_micro_batch(ctx):
         yield ctx.at(
             _OVERLAP,
             f"`overlap_comm` sends gradients before they are there in {ctx.value(_ACCUMULATION)}, and"
             " DeepSpeed stops",
             help="remove it, or upgrade DeepSpeed to 0.16.5 or later",
             related=[("gradients add up in this format", _ACCUMULATION), *stage_set_here(ctx)],
-            fix=removal(ctx.place(_OVERLAP)),
+            fix=removal(ctx.written_path(_OVERLAP)),
         )
 
 

@@ -59,7 +59,7 @@ def fp16_and_bf16(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "fp16": {"enabled": false}, "bf16": {"enabled": true}}
     """
     there = bf16_place(ctx, "enabled")
-    if there and ctx.on("fp16.enabled"):
+    if there and ctx.is_on("fp16.enabled"):
         section = there.split(".")[0]
         yield ctx.at(
             "fp16.enabled",
@@ -67,7 +67,7 @@ def fp16_and_bf16(ctx: Context) -> Iterator[Finding]:
             help=f"set `fp16.enabled` or `{there}` to `false`: `{section}` needs no loss "
             "scaling, `fp16` runs on older GPUs",
             related=[(f"`{section}` is enabled here", there)],
-            fix=Fix("disable `fp16`", (Set(ctx.place("fp16.enabled"), False),)),
+            fix=Fix("disable `fp16`", (Set(ctx.written_path("fp16.enabled"), False),)),
         )
 
 
@@ -96,13 +96,13 @@ def bf16_at_unsupported_stage(ctx: Context) -> Iterator[Finding]:
     there = bf16_place(ctx, "enabled")
     stages = (2,) if ctx.before("0.6.0") else (1, 2, 3)
     by_engine = ctx.since("0.6.3")
-    if by_engine and (ctx.data.get("pipeline") or ctx.on("fp16.enabled")):
+    if by_engine and (ctx.data.get("pipeline") or ctx.is_on("fp16.enabled")):
         return
     if there and stage(ctx) not in stages:
         section = there.split(".")[0]
         needed = "stage 2" if len(stages) == 1 else "stage 1, 2 or 3"
         first = "0.7.5" if stage(ctx) == 0 else "0.6.0" if stage(ctx) in (1, 3) else "0.6.3"
-        pipeline = ", unless the model is a `PipelineModule`" if by_engine and not ctx.plugged else ""
+        pipeline = ", unless the model is a `PipelineModule`" if by_engine and not ctx.uses_plugin else ""
         yield ctx.at(
             there,
             f"`{section}` needs ZeRO {needed} in DeepSpeed {ctx.release_name}, but {stage_words(ctx)}"
@@ -145,7 +145,7 @@ def precision_section_not_enabled(ctx: Context) -> Iterator[Finding]:
                 help='add `"enabled": true`, or remove the section',
                 part="key",
                 fix=Fix('add `"enabled": true`', (Set((section, "enabled"), True),)),
-            ).lacking(ctx.place(f"{section}.enabled"))
+            ).about_missing(ctx.written_path(f"{section}.enabled"))
 
 
 @rule(
@@ -171,12 +171,12 @@ def auto_cast_without_fp16(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "fp16": {"enabled": true, "auto_cast": true}}
     """
     path, enabled = "fp16.auto_cast", "fp16.enabled"
-    if not ctx.has(path) or not ctx.on(path):
+    if not ctx.has(path) or not ctx.is_on(path):
         return
     by_name = ctx.consumer in HUGGING_FACE
-    if (by_name and ctx.written(enabled) == "auto") or ctx.on(enabled) or ctx.on("torch_autocast.enabled"):
+    if (by_name and ctx.raw(enabled) == "auto") or ctx.is_on(enabled) or ctx.is_on("torch_autocast.enabled"):
         return
-    in_bf16 = any(ctx.written(f"{section}.enabled") is True for section in ("bf16", "bfloat16"))
+    in_bf16 = any(ctx.raw(f"{section}.enabled") is True for section in ("bf16", "bfloat16"))
     yield ctx.at(
         path,
         "`auto_cast` casts inputs given by position to fp16, though `fp16` is not enabled: those given by "
@@ -186,7 +186,7 @@ def auto_cast_without_fp16(ctx: Context) -> Iterator[Finding]:
         f"enabled: the model is in {model_format(ctx)}, and its layers do not take them",
         help="remove `auto_cast`" + ("" if in_bf16 else f", or set `{enabled}` to `true`"),
         effect="ignored" if by_name else None,
-        fix=removal(ctx.place(path)),
+        fix=removal(ctx.written_path(path)),
     )
 
 
@@ -237,7 +237,7 @@ def amp_without_enabled(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "amp": {"enabled": true, "opt_level": "O1"}}
     """
-    if isinstance(ctx.written("amp"), dict) and not ctx.has("amp.enabled"):
+    if isinstance(ctx.raw("amp"), dict) and not ctx.has("amp.enabled"):
         yield ctx.at(
             "amp",
             "`amp` has no `enabled`, which DeepSpeed demands here",
@@ -261,7 +261,7 @@ def amp_with_partner(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "amp": {"enabled": true}}
     """
-    if not isinstance(ctx.data.get("amp"), dict) or not ctx.on("amp.enabled"):
+    if not isinstance(ctx.data.get("amp"), dict) or not ctx.is_on("amp.enabled"):
         return
     model = model_format(ctx)
     partner = "ZeRO" if stage(ctx) > 0 else f"`{model}`" if model != "fp32" else None
@@ -325,17 +325,17 @@ def half_precision_master_weights_without_zero(ctx: Context) -> Iterator[Finding
     for row in _NARROW:
         if ctx.before(row.since) or stage(ctx) in stages:
             continue
-        there = f"fp16.{row.key}" if row.section == "fp16" and ctx.on(f"fp16.{row.key}") else None
+        there = f"fp16.{row.key}" if row.section == "fp16" and ctx.is_on(f"fp16.{row.key}") else None
         if row.section == "bf16":
             there = bf16_place(ctx, row.key)
-        if there and (ctx.since("0.17.1") or ctx.on("fp16.enabled")):
+        if there and (ctx.since("0.17.1") or ctx.is_on("fp16.enabled")):
             needed = "stage 2" if len(stages) == 1 else "stage 1, 2 or 3"
             yield ctx.at(
                 there,
                 f"`{there}` needs ZeRO {needed}, but {stage_words(ctx)}",
                 help=f"use ZeRO {needed}, or remove `{row.key}`",
                 related=[("the stage is set here", stage_place(ctx))] if ctx.has("zero_optimization") else [],
-                fix=removal(ctx.place(there)),
+                fix=removal(ctx.written_path(there)),
             )
 
 
@@ -361,7 +361,7 @@ def bf16_optimizer_states_without_master_weights(ctx: Context) -> Iterator[Findi
             help="set `bf16_master_weights_and_grads` to `true`, or remove `bf16_optimizer_states`",
             fix=Fix(
                 "switch on `bf16_master_weights_and_grads`",
-                (Set((*ctx.place(there)[:-1], "bf16_master_weights_and_grads"), True),),
+                (Set((*ctx.written_path(there)[:-1], "bf16_master_weights_and_grads"), True),),
             ),
         )
 
@@ -387,14 +387,14 @@ def master_weights_in_two_formats(ctx: Context) -> Iterator[Finding]:
         "bf16": {"enabled": true, "bf16_master_weights_and_grads": true}}
     """
     there = bf16_place(ctx, _BF16)
-    if there and ctx.has("fp16") and ctx.on(_FP16) and stage(ctx) in (1, 2, 3):
-        idle = there if ctx.on("fp16.enabled") else _FP16
+    if there and ctx.has("fp16") and ctx.is_on(_FP16) and stage(ctx) in (1, 2, 3):
+        idle = there if ctx.is_on("fp16.enabled") else _FP16
         yield ctx.at(
             idle,
             f"`{_FP16}` and `{there}` are both on, and exclude each other",
             help=f"remove `{idle}`",
             related=[("the other one is on here", _FP16 if idle == there else there)],
-            fix=Fix(f"remove `{idle}`", (Remove(ctx.place(idle)),)),
+            fix=Fix(f"remove `{idle}`", (Remove(ctx.written_path(idle)),)),
         )
 
 
@@ -415,7 +415,7 @@ class _Lack(NamedTuple):
 
 def _asks(ctx: Context) -> str | None:
     """The key by which 16-bit master weights are asked for, where they have to live on the host."""
-    if ctx.has("fp16") and ctx.on(_FP16) and (ctx.since("0.17.1") or ctx.on("fp16.enabled")):
+    if ctx.has("fp16") and ctx.is_on(_FP16) and (ctx.since("0.17.1") or ctx.is_on("fp16.enabled")):
         return _FP16
     there = bf16_place(ctx, _BF16) if ctx.since("0.18.3") else None
     if there is None or not bf16_place(ctx, _STATES):
@@ -436,12 +436,12 @@ def _lacks(ctx: Context) -> Iterator[_Lack]:
             device_place(ctx, OPTIMIZER),
             f'set `{OPTIMIZER}.device` to `"cpu"`',
         )
-    name = ctx.written("optimizer.type")
+    name = ctx.raw("optimizer.type")
     if not isinstance(name, str):  # the script may hand over a DeepSpeedCPUAdam
         return
     if name.lower() not in _CPU_ADAM:
         yield _Lack(f"the optimizer is {quoted(name)}", "optimizer.type", 'set `optimizer.type` to `"AdamW"`')
-    torch = ctx.written("optimizer.params.torch_adam")
+    torch = ctx.raw("optimizer.params.torch_adam")
     if torch is not MISSING and torch:
         place = "optimizer.params.torch_adam"
         yield _Lack(f"`torch_adam` {quoted(torch)} asks for PyTorch's own", place, f"remove `{place}`")
@@ -480,7 +480,7 @@ def half_precision_master_weights_without_cpu_adam(ctx: Context) -> Iterator[Fin
             f"`{there}` needs DeepSpeed's CPU Adam, but {lack.says}",
             help=", and ".join(each.way for each in lacks) + way,
             related=[("this is said here", lack.place)] if lack.place and ctx.has(lack.place) else [],
-            fix=removal(ctx.place(there)),
+            fix=removal(ctx.written_path(there)),
         )
 
 
@@ -509,11 +509,11 @@ def fp32_optimizer_states_overridden(ctx: Context) -> Iterator[Finding]:
     """
     path = "optimizer.params.fp32_optimizer_states"
     states = bf16_place(ctx, _STATES)
-    if states and ctx.written(path) is True and device(ctx, OPTIMIZER) != "none":
+    if states and ctx.raw(path) is True and device(ctx, OPTIMIZER) != "none":
         yield ctx.at(
             path,
             f"`fp32_optimizer_states` is `true`, but `{states}` overrides it: the moments are in bfloat16",
             help=f"remove it, or set `{states}` to `false`",
             related=[("overridden here", states)],
-            fix=removal(ctx.place(path)),
+            fix=removal(ctx.written_path(path)),
         )

@@ -35,7 +35,7 @@ def initial_scale_power_not_an_exponent(ctx: Context) -> Iterator[Finding]:
     """
     path = "fp16.initial_scale_power"
     power = ctx.value(path)
-    if ctx.has(path) and ctx.on("fp16.enabled") and not _is_exponent(power):
+    if ctx.has(path) and ctx.is_on("fp16.enabled") and not _is_exponent(power):
         too_large = isinstance(power, int | float)
         yield ctx.at(
             path,
@@ -72,7 +72,7 @@ def loss_scale_not_a_number(ctx: Context) -> Iterator[Finding]:
     """
     path = "fp16.loss_scale"
     scale = ctx.value(path)
-    written = ctx.written(path)
+    written = ctx.raw(path)
     if written is MISSING or written == "auto":
         return
     if isinstance(written, bool) or not math.isfinite(scale):
@@ -80,7 +80,7 @@ def loss_scale_not_a_number(ctx: Context) -> Iterator[Finding]:
             path,
             f"`loss_scale` is {quoted(written)}, but must be a finite number of at least 0",
             help="give 0 for a scale that adapts, or remove the key",
-            fix=Fix("remove `loss_scale`: the scale adapts", (Remove(ctx.place(path)),)),
+            fix=Fix("remove `loss_scale`: the scale adapts", (Remove(ctx.written_path(path)),)),
         )
 
 
@@ -103,7 +103,7 @@ def loss_scale_limit_not_an_integer(ctx: Context) -> Iterator[Finding]:
     """
     for key in _STEPS:
         ctx.value(f"fp16.{key}")
-        written = ctx.written(f"fp16.{key}")
+        written = ctx.raw(f"fp16.{key}")
         if isinstance(written, bool) or (
             isinstance(written, str) and written != "auto" and not _is_int(written)
         ):
@@ -139,7 +139,7 @@ def adapting_loss_scale_without_room(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "fp16": {"enabled": true, "loss_scale": 128, "loss_scale_window": 0}}
     """
-    if not ctx.on("fp16.enabled") or ctx.value("fp16.loss_scale") != 0:
+    if not ctx.is_on("fp16.enabled") or ctx.value("fp16.loss_scale") != 0:
         return
     for key in _STEPS:
         value = ctx.value(f"fp16.{key}")
@@ -171,7 +171,7 @@ _LONGEST_WINDOW = 10_000
 
 def _adapts(ctx: Context) -> bool:
     """Whether `fp16` trains with a loss scale that adapts."""
-    return ctx.has("fp16") and ctx.on("fp16.enabled") and ctx.value(_SCALE) == 0
+    return ctx.has("fp16") and ctx.is_on("fp16.enabled") and ctx.value(_SCALE) == 0
 
 
 @rule("DSC320", effect="ignored", source=f"{_SCALER}:CreateLossScaler")
@@ -193,7 +193,7 @@ def loss_scale_settings_beside_fixed_scale(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "fp16": {"enabled": true, "loss_scale": 128}}
     """
-    if not ctx.has(_SCALE) or not ctx.on("fp16.enabled"):
+    if not ctx.has(_SCALE) or not ctx.is_on("fp16.enabled"):
         return
     scale = ctx.value(_SCALE)
     keys = [f"fp16.{key}" for key in _ADAPTING if ctx.has(f"fp16.{key}")]
@@ -232,7 +232,7 @@ def loss_scale_never_lowered(ctx: Context) -> Iterator[Finding]:
             f"`hysteresis` is {quoted(value)}: counted down from there, it never meets 1, and the loss scale "
             "is never lowered",
             help=f"give at least 1; the default is {quoted(ctx.default(path))}",
-            fix=removal(ctx.place(path)),
+            fix=removal(ctx.written_path(path)),
         )
 
 

@@ -61,7 +61,7 @@ def learning_rate_replaced_by_schedule(ctx: Context) -> Iterator[Finding]:
             help=f"set `scheduler.params.warmup_max_lr` to {quoted(lr)}, or write the same in both places",
             related=[("the schedule's rate is set here", _MAX if written else "scheduler.type")],
             fix=Fix("take the optimizer's rate", (Set(("scheduler", "params", "warmup_max_lr"), lr),))
-            if isinstance(ctx.written("scheduler.params"), dict)
+            if isinstance(ctx.raw("scheduler.params"), dict)
             else None,
         )
 
@@ -83,7 +83,7 @@ def cosine_of_unwritten_rate(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "optimizer": {"type": "AdamW", "params": {"lr": 0.0001}},
         "scheduler": {"type": "WarmupCosineLR", "params": {"total_num_steps": 5000}}}
     """
-    if ctx.written("scheduler.type") != "WarmupCosineLR" or "lr" in params(ctx, "optimizer"):
+    if ctx.raw("scheduler.type") != "WarmupCosineLR" or "lr" in params(ctx, "optimizer"):
         return
     chosen = optimizer(ctx)
     if chosen is None or chosen.kind is None or chosen.name == "Muon":

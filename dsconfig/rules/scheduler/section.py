@@ -227,7 +227,7 @@ def _unknown(ctx: Context, chosen: Chosen, word: str) -> Finding:
         else f"remove it; taken are {known}",
         part="key",
         fix=fix,
-    ).meaning((*_PARAMS_PATH, near or word))
+    ).as_typo_of((*_PARAMS_PATH, near or word))
 
 
 def _why(ctx: Context, chosen: Chosen, word: str) -> str:
@@ -262,7 +262,7 @@ def missing_scheduler_param(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "scheduler": {"type": "WarmupDecayLR", "params": {"warmup_num_steps": 100,
         "total_num_steps": 1000}}}
     """
-    if "scheduler" not in ctx.data or not isinstance(ctx.written("scheduler.params"), dict):
+    if "scheduler" not in ctx.data or not isinstance(ctx.raw("scheduler.params"), dict):
         return
     chosen = scheduler(ctx)
     missing = [key for key in required(chosen) if key not in params(ctx, "scheduler")] if chosen else []
@@ -275,7 +275,7 @@ def missing_scheduler_param(ctx: Context) -> Iterator[Finding]:
             f" and {chosen.built} needs {'it' if len(missing) == 1 else 'them'}",
             help=f"add {one_of((f'`{key}`' for key in missing), 'and')}",
             part="key",
-        ).lacking((*_PARAMS_PATH, missing[0]) if len(missing) == 1 else _PARAMS_PATH)
+        ).about_missing((*_PARAMS_PATH, missing[0]) if len(missing) == 1 else _PARAMS_PATH)
 
 
 # Schedulers of PyTorch's that the engine cannot drive.

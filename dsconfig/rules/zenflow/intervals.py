@@ -132,7 +132,7 @@ def zenflow_beside_other_gradients(ctx: Context) -> Iterator[Finding]:
             " and ZenFlow at stage 1 finds no gradients then",
             help="remove it, or use stage 2",
             related=[*format_place(ctx), ("ZenFlow is switched on here", ZENFLOW)],
-            fix=removal(ctx.place(path)),
+            fix=removal(ctx.written_path(path)),
         )
 
 
@@ -175,7 +175,7 @@ def zenflow_interval_beside_auto(ctx: Context) -> Iterator[Finding]:
             " refuses",
             help='add `"select_strategy": "step"` or `"epoch"`, or remove `select_interval`',
             related=[("the strategy is chosen here", _SELECT)] if ctx.has(_SELECT) else [],
-            fix=Fix("count the interval in steps", (Set(ctx.place(_SELECT), "step"),)),
+            fix=Fix("count the interval in steps", (Set(ctx.written_path(_SELECT), "step"),)),
         )
 
 
@@ -243,7 +243,7 @@ def zenflow_selection_before_update(ctx: Context) -> Iterator[Finding]:
             " least one update",
             help=f"write {update} or more",
             related=[("updates are set here", _UPDATE)],
-            fix=Fix(f"replace by {update}", (Set(ctx.place(_EVERY), update),)),
+            fix=Fix(f"replace by {update}", (Set(ctx.written_path(_EVERY), update),)),
         )
 
 
@@ -288,12 +288,12 @@ def zenflow_key_without_effect(ctx: Context) -> Iterator[Finding]:
             else "`steps_per_epoch` is the engine's to fill in: it puts the length of its data loader there",
             help="remove it",
             effect="ignored" if by_steps else "altered",
-            fix=removal(ctx.place(steps)),
+            fix=removal(ctx.written_path(steps)),
         )
     if ctx.has(rounds) and isinstance(ctx.value(rounds), int) and ctx.value(rounds) < 0:
         yield ctx.at(
             rounds,
             f"`full_warm_up_rounds` is {ctx.value(rounds)}, which is as good as 0",
             help="write the number of first rounds in which every gradient is applied at once, or remove it",
-            fix=removal(ctx.place(rounds)),
+            fix=removal(ctx.written_path(rounds)),
         )

@@ -54,7 +54,7 @@ def zenflow_without_zero(ctx: Context) -> Iterator[Finding]:
             help="use stage 1, 2 or 3 with `offload_optimizer`, or remove `zenflow`",
             part="key",
             related=stage_set_here(ctx),
-            fix=removal(ctx.place(ZENFLOW)),
+            fix=removal(ctx.written_path(ZENFLOW)),
         )
 
 
@@ -82,7 +82,7 @@ def zenflow_without_offload(ctx: Context) -> Iterator[Finding]:
             "`zenflow` is on, but the optimizer is not offloaded, which stages 1 and 2 need for it",
             help='add `"offload_optimizer": {"device": "cpu"}`, or remove `zenflow`',
             part="key",
-            fix=Fix("offload the optimizer", (Set((*ctx.place(OPTIMIZER), "device"), "cpu"),)),
+            fix=Fix("offload the optimizer", (Set((*ctx.written_path(OPTIMIZER), "device"), "cpu"),)),
         )
 
 
@@ -112,7 +112,7 @@ def zenflow_offload_without_overlap(ctx: Context) -> Iterator[Finding]:
         {"device": "cpu"}, "zenflow": {"offload": true, "update_interval": 4}}}
     """
     path, overlap = f"{ZENFLOW}.offload", f"{ZERO}.overlap_comm"
-    if not zenflow(ctx) or not ctx.on(path) or stage(ctx) == 0:
+    if not zenflow(ctx) or not ctx.is_on(path) or stage(ctx) == 0:
         return
     said = ctx.value(overlap)
     if not (stage(ctx) == 3 if said is None else said):
@@ -122,7 +122,7 @@ def zenflow_offload_without_overlap(ctx: Context) -> Iterator[Finding]:
             f"`zenflow.offload` needs `overlap_comm`, which is `false`{absent}",
             help='add `"overlap_comm": true`, or remove `offload`',
             related=[("overlap is switched here", overlap)] if ctx.has(overlap) else [],
-            fix=Fix("switch `overlap_comm` on", (Set(ctx.place(overlap), True),)),
+            fix=Fix("switch `overlap_comm` on", (Set(ctx.written_path(overlap), True),)),
         )
 
 
@@ -158,7 +158,7 @@ def zenflow_without_reduce_scatter(ctx: Context) -> Iterator[Finding]:
             "`reduce_scatter` is `false`, and ZenFlow reduces gradients in no other way at stages 1 and 2",
             help="remove it",
             related=[("ZenFlow is switched on here", ZENFLOW)],
-            fix=removal(ctx.place(path)),
+            fix=removal(ctx.written_path(path)),
         )
 
 
@@ -213,7 +213,7 @@ def zenflow_with_foreign_params(ctx: Context) -> Iterator[Finding]:
     if not zenflow(ctx) or stage(ctx) not in (1, 2) or device(ctx, OPTIMIZER) == "none":
         return
     taken = one_of((f"`{key}`" for key in _TAKEN[:_USUAL]), "and")
-    params = ctx.written("optimizer.params")
+    params = ctx.raw("optimizer.params")
     for name in params if isinstance(params, dict) else ():
         if name not in _TAKEN:
             place = ("optimizer", "params", name)
@@ -285,8 +285,8 @@ def zenflow_without_params(ctx: Context) -> Iterator[Finding]:
     """
     if not zenflow(ctx) or stage(ctx) not in (1, 2) or device(ctx, OPTIMIZER) == "none":
         return
-    if ctx.written("optimizer.params") in (MISSING, None):
-        there = isinstance(ctx.written("optimizer"), dict)
+    if ctx.raw("optimizer.params") in (MISSING, None):
+        there = isinstance(ctx.raw("optimizer"), dict)
         yield ctx.at(
             "optimizer" if there else ZENFLOW,
             f"{'`optimizer` has no `params`' if there else 'the config has no `optimizer`'}, and from its"

@@ -57,7 +57,7 @@ def odd_allgather_bucket(ctx: Context) -> Iterator[Finding]:
             f"`allgather_bucket_size` is {size}, an odd number, and stages 1 and 2 take even ones only",
             help=f"write {quoted(even)}",
             related=stage_set_here(ctx),
-            fix=Fix(f"replace by {quoted(even)}", (Set(ctx.place(path), even),)),
+            fix=Fix(f"replace by {quoted(even)}", (Set(ctx.written_path(path), even),)),
         )
 
 
@@ -87,9 +87,9 @@ def overlapping_buckets_of_gigabytes(ctx: Context) -> Iterator[Finding]:
     if not ctx.has(path) or not ctx.has(_OVERLAP):
         return
     size = ctx.value(path)
-    if not isinstance(size, int | float) or not _LARGE <= size < _MOST or not ctx.on(_OVERLAP):
+    if not isinstance(size, int | float) or not _LARGE <= size < _MOST or not ctx.is_on(_OVERLAP):
         return
-    if stage(ctx) in (1, 2) and ctx.on(f"{ZERO}.contiguous_gradients"):
+    if stage(ctx) in (1, 2) and ctx.is_on(f"{ZERO}.contiguous_gradients"):
         yield ctx.at(
             path,
             f"`reduce_bucket_size` is {size:,.0f}, and `overlap_comm` keeps two: 2 × {size:,.0f} × 2 bytes ="
@@ -135,7 +135,7 @@ def sizes_of_nearly_zero(ctx: Context) -> Iterator[Finding]:
     for cost, paths in small.items():
         name = paths[0].rpartition(".")[2]
         if stage(ctx) in _NEAR_ZERO[name][1] and not bf16_optimizer(ctx):
-            words = [f"`{ctx.place(path)[-1]}` is {quoted(ctx.value(path))}" for path in paths]
+            words = [f"`{ctx.written_path(path)[-1]}` is {quoted(ctx.value(path))}" for path in paths]
             yield ctx.at(
                 paths[0],
                 f"{' and '.join(words)}: {cost}",
@@ -176,7 +176,7 @@ def allgather_bucket_of_zero(ctx: Context) -> Iterator[Finding]:
             path,
             "`allgather_bucket_size` is 0, and DeepSpeed divides by it in the first step",
             help=f"remove it: the default is {ctx.default(path)}",
-            fix=removal(ctx.place(path)),
+            fix=removal(ctx.written_path(path)),
         )
 
 
@@ -208,14 +208,14 @@ def overlap_left_to_the_stage(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 3, "overlap_comm": true}}
     """
-    if ctx.written(_OVERLAP) is None:
+    if ctx.raw(_OVERLAP) is None:
         becomes = stage(ctx) == 3
         yield ctx.at(
             _OVERLAP,
             f"`overlap_comm` is `null` and counts as {quoted(becomes)}: true at stage 3, false below",
             help=f"write {quoted(becomes)}",
             related=stage_set_here(ctx),
-            fix=Fix(f"replace by {quoted(becomes)}", (Set(ctx.place(_OVERLAP), becomes),), safe=True),
+            fix=Fix(f"replace by {quoted(becomes)}", (Set(ctx.written_path(_OVERLAP), becomes),), safe=True),
         )
 
 
@@ -241,16 +241,16 @@ def unmanaged_accumulation_with_overlap(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "managed_gradient_accumulation": false, "zero_optimization": {"stage": 1}}
     """
     path = f"{ZERO}.overlap_comm"
-    if not ctx.has("managed_gradient_accumulation") or ctx.on("managed_gradient_accumulation"):
+    if not ctx.has("managed_gradient_accumulation") or ctx.is_on("managed_gradient_accumulation"):
         return
-    if ctx.has(path) and ctx.on(path) and stage(ctx) < 2:
+    if ctx.has(path) and ctx.is_on(path) and stage(ctx) < 2:
         yield ctx.at(
             path,
             "`managed_gradient_accumulation` is `false`, with which `overlap_comm` works from stage 2 on, but"
             f" {stage_words(ctx)}",
             help="remove `overlap_comm`, or use stage 2",
             related=[("accumulation is left to the script here", "managed_gradient_accumulation")],
-            fix=removal(ctx.place(path)),
+            fix=removal(ctx.written_path(path)),
         )
 
 
@@ -275,7 +275,7 @@ def unmanaged_accumulation_with_deepcompile(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "compile": {"deepcompile": true}, "zero_optimization": {"stage": 1}}
     """
     path = "managed_gradient_accumulation"
-    if ctx.has(path) and not ctx.on(path) and ctx.on("compile.deepcompile"):
+    if ctx.has(path) and not ctx.is_on(path) and ctx.is_on("compile.deepcompile"):
         yield ctx.at(
             path,
             "`managed_gradient_accumulation` is `false`, which `compile.deepcompile` does not work with",
@@ -303,12 +303,12 @@ def unmanaged_accumulation_with_partner(ctx: Context) -> Iterator[Finding]:
         "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}
     """
     path = "managed_gradient_accumulation"
-    if not ctx.has(path) or ctx.on(path):
+    if not ctx.has(path) or ctx.is_on(path):
         return
     partners = (
         [] if ctx.since("0.19.5") else [each for each in (OPTIMIZER, PARAM) if device(ctx, each) != "none"]
     )
-    if isinstance(ctx.data.get("amp"), dict) and ctx.on("amp.enabled"):
+    if isinstance(ctx.data.get("amp"), dict) and ctx.is_on("amp.enabled"):
         partners.append("amp.enabled")
     for partner in partners:
         name = partner.removesuffix(".enabled")
@@ -352,7 +352,7 @@ def all_reduce_at_stage_2(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
     """
     path = f"{ZERO}.reduce_scatter"
-    if ctx.has(path) and not ctx.on(path) and stage(ctx) == 2 and not refuses_scatter(ctx):
+    if ctx.has(path) and not ctx.is_on(path) and stage(ctx) == 2 and not refuses_scatter(ctx):
         needing = [key for key, none in _SCALING if ctx.value(key) != none]
         yield ctx.at(
             path,
@@ -360,7 +360,7 @@ def all_reduce_at_stage_2(ctx: Context) -> Iterator[Finding]:
             " traffic",
             help="remove it" + "".join(f", and remove `{key}`, which needs it" for key in needing),
             related=stage_set_here(ctx),
-            fix=None if needing else removal(ctx.place(path)),
+            fix=None if needing else removal(ctx.written_path(path)),
         )
 
 
@@ -383,7 +383,7 @@ def contiguous_gradients_off_beside_offload(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}
     """
     path = f"{ZERO}.contiguous_gradients"
-    if not ctx.has(path) or ctx.on(path):
+    if not ctx.has(path) or ctx.is_on(path):
         return
     if stage(ctx) in (1, 2) and (home := device(ctx, OPTIMIZER)) != "none":
         yield ctx.at(
@@ -391,7 +391,7 @@ def contiguous_gradients_off_beside_offload(ctx: Context) -> Iterator[Finding]:
             f"`contiguous_gradients` is `false` and counts as `true`: the optimizer is offloaded to {home}",
             help="remove it",
             related=[("the optimizer is offloaded here", device_place(ctx, OPTIMIZER))],
-            fix=removal(ctx.place(path)),
+            fix=removal(ctx.written_path(path)),
         )
 
 
@@ -421,13 +421,13 @@ def unused_parameters_unchecked(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
     """
     path = f"{ZERO}.ignore_unused_parameters"
-    if ctx.has(path) and not ctx.on(path) and stage(ctx) in (1, 2) and device(ctx, OPTIMIZER) == "none":
+    if ctx.has(path) and not ctx.is_on(path) and stage(ctx) in (1, 2) and device(ctx, OPTIMIZER) == "none":
         yield ctx.at(
             path,
             "`ignore_unused_parameters` is `false`, but DeepSpeed looks for unused parameters only where the"
             " optimizer is offloaded",
             help="remove it",
-            fix=removal(ctx.place(path)),
+            fix=removal(ctx.written_path(path)),
         )
 
 
@@ -457,13 +457,13 @@ def round_robin_without_offload(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
     """
     path = f"{ZERO}.round_robin_gradients"
-    if ctx.has(path) and ctx.on(path) and stage(ctx) in (1, 2) and device(ctx, OPTIMIZER) == "none":
+    if ctx.has(path) and ctx.is_on(path) and stage(ctx) in (1, 2) and device(ctx, OPTIMIZER) == "none":
         yield ctx.at(
             path,
             "`round_robin_gradients` speeds up the copying of gradients to host memory, and the optimizer is"
             " not offloaded",
             help="remove it, unless a checkpoint was saved with it",
-            fix=removal(ctx.place(path)),
+            fix=removal(ctx.written_path(path)),
         )
 
 
@@ -497,12 +497,12 @@ def gradient_norm_skipped_at_wrong_stage(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 2, "compute_grad_norm": false}}
     """
     path = "zero_optimization.compute_grad_norm"
-    if ctx.has(path) and not ctx.on(path) and stage(ctx) not in (1, 2):
+    if ctx.has(path) and not ctx.is_on(path) and stage(ctx) not in (1, 2):
         yield ctx.at(
             path,
             f"`compute_grad_norm` may be `false` only at ZeRO stage 1 or 2, but {stage_words(ctx)}",
             help="remove the key, or use stage 1 or 2",
-            fix=removal(ctx.place(path)),
+            fix=removal(ctx.written_path(path)),
         )
 
 
@@ -528,7 +528,7 @@ def gradient_norm_skipped_though_needed(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
     """
     path = f"{ZERO}.compute_grad_norm"
-    if not ctx.has(path) or ctx.on(path) or stage(ctx) not in (1, 2):
+    if not ctx.has(path) or ctx.is_on(path) or stage(ctx) not in (1, 2):
         return
     for needs, place in _norm_users(ctx):
         yield ctx.at(
@@ -536,7 +536,7 @@ def gradient_norm_skipped_though_needed(ctx: Context) -> Iterator[Finding]:
             f"`compute_grad_norm` is `false`, but {needs}",
             help="remove it" + (', or add `"gradient_clipping": 0`' if "clipping" in place else ""),
             related=[("this needs the norm", place)] if ctx.has(place) else [],
-            fix=removal(ctx.place(path)),
+            fix=removal(ctx.written_path(path)),
         )
         return
 

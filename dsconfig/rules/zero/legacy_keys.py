@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dsconfig.core.diagnostic import Fix, Operation, Remove, Set
 from dsconfig.core.json_types import JsonObject
 from dsconfig.core.wording import expected, quoted
-from dsconfig.evaluation.coercion import Refused, read
+from dsconfig.evaluation.coercion import Rejected, read
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import Absent, Condition, Written, rule
 from dsconfig.rules._effective_values import ZERO, stage
@@ -36,11 +36,11 @@ def zero_optimization_as_boolean(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 1}}
     """
     switch = ctx.data.get(ZERO)
-    if not isinstance(switch, bool) or ctx.plugged:  # which fail on it: DSC807
+    if not isinstance(switch, bool) or ctx.uses_plugin:  # which fail on it: DSC807
         return
     section: JsonObject = {"stage": int(switch)}
     operations: tuple[Operation, ...] = ()
-    size = ctx.written("allgather_size")
+    size = ctx.raw("allgather_size")
     if switch and isinstance(size, int):
         section["allgather_bucket_size"] = size
         operations = (Remove(("allgather_size",)),)
@@ -67,16 +67,11 @@ def allgather_size_refused(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": true, "allgather_size": 500000000}
     """
-    written = ctx.written("allgather_size")
+    written = ctx.raw("allgather_size")
     section, bucket = ctx.section("zero_optimization"), ctx.key("zero_optimization.allgather_bucket_size")
-    if (
-        ctx.written("zero_optimization") is not True
-        or written is MISSING
-        or section is None
-        or bucket is None
-    ):
+    if ctx.raw("zero_optimization") is not True or written is MISSING or section is None or bucket is None:
         return
-    if written != "auto" and isinstance(read(bucket.type, written, section.dialect), Refused):
+    if written != "auto" and isinstance(read(bucket.type, written, section.dialect), Rejected):
         yield ctx.at(
             "allgather_size",
             f"`allgather_size` is {quoted(written)}, but must be {expected(bucket.type)}: it becomes"
@@ -117,13 +112,13 @@ def broadcast_of_partitions(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
     """
     path = f"{ZERO}.allgather_partitions"
-    if ctx.has(path) and not ctx.on(path):
+    if ctx.has(path) and not ctx.is_on(path):
         yield ctx.at(
             path,
-            f"`allgather_partitions` is {quoted(ctx.written(path))}, but DeepSpeed has not looked at it since"
+            f"`allgather_partitions` is {quoted(ctx.raw(path))}, but DeepSpeed has not looked at it since"
             " 0.5.9: updated parameters are collected by all-gather",
             help="remove it",
-            fix=removal(ctx.place(path), safe=True),
+            fix=removal(ctx.written_path(path), safe=True),
         )
 
 
@@ -166,20 +161,20 @@ def old_and_new_key_together(ctx: Context) -> Iterator[Finding]:
     for old, new in _REPLACED:
         before, after = f"zero_optimization.{old}", f"zero_optimization.{new}"
         if _counts(ctx, before) and _counts(ctx, after):
-            successor = str(ctx.place(after)[-1])
+            successor = str(ctx.written_path(after)[-1])
             yield ctx.at(
                 before,
                 _both(old, successor),
                 help=f"keep `{successor}` alone",
                 part="key",
                 related=[(f"`{successor}` is set here", after)],
-                fix=removal(ctx.place(before)),
+                fix=removal(ctx.written_path(before)),
             )
 
 
 def _counts(ctx: Context, path: str) -> bool:
     """Whether the key is there for a section that drops every "auto" that nobody fills."""
-    value = ctx.written(path)
+    value = ctx.raw(path)
     return value is not MISSING and (value != "auto" or ctx.value(path) == "auto")
 
 
@@ -202,13 +197,13 @@ def first_form_of_stage_1(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 1}}
     """
     path = f"{ZERO}.legacy_stage1"
-    if ctx.has(path) and ctx.on(path) and stage(ctx) > 0:
+    if ctx.has(path) and ctx.is_on(path) and stage(ctx) > 0:
         yield ctx.at(
             path,
             "`legacy_stage1` asks for the first stage 1, which DeepSpeed dropped in 0.5.9: the engine stops"
             " as it starts",
             help="remove it; a checkpoint of that form needs DeepSpeed 0.5.8 or earlier",
-            fix=removal(ctx.place(path)),
+            fix=removal(ctx.written_path(path)),
         )
 
 
@@ -228,11 +223,11 @@ def stage_1_without_reduce_scatter(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "fp16": {"enabled": true}, "zero_optimization": {"stage": 1}}
     """
     path = f"{ZERO}.reduce_scatter"
-    if ctx.has(path) and not ctx.on(path) and stage(ctx) == 1:
+    if ctx.has(path) and not ctx.is_on(path) and stage(ctx) == 1:
         yield ctx.at(
             path,
             f"`reduce_scatter` is {quoted(ctx.value(path))}, and stage 1 of DeepSpeed {ctx.release_name}"
             " cannot do without",
             help="remove it, or upgrade DeepSpeed to 0.3.16 or later",
-            fix=removal(ctx.place(path)),
+            fix=removal(ctx.written_path(path)),
         )

@@ -67,7 +67,7 @@ def bucket_larger_than_model(ctx: Context) -> Iterator[Finding]:
     if not is_known(ctx) or not ctx.has(ZERO) or stage(ctx) not in (1, 2, 3):
         return
     size = ctx.value(_REDUCE)
-    if not isinstance(size, int | float) or size >= _MOST or not ctx.on(f"{ZERO}.contiguous_gradients"):
+    if not isinstance(size, int | float) or size >= _MOST or not ctx.is_on(f"{ZERO}.contiguous_gradients"):
         return
     if bf16_optimizer(ctx) or size <= (count := elements(ctx)):
         return
@@ -151,7 +151,7 @@ def bucket_too_small_for_another_format(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "torch_autocast": {"enabled": true, "dtype": "bfloat16"}, "zero_optimization":
         {"stage": 2, "reduce_bucket_size": 600000000}, "$dsconfig": {"model": "llama-3-8b"}}
     """
-    if not is_known(ctx) or ctx.known.adapters or stage(ctx) not in (1, 2) or bf16_optimizer(ctx):
+    if not is_known(ctx) or ctx.facts.adapters or stage(ctx) not in (1, 2) or bf16_optimizer(ctx):
         return
     size = ctx.value(_REDUCE)
     if not isinstance(size, int | float):
@@ -193,7 +193,7 @@ def _as_communicated(ctx: Context, size: float) -> tuple[str, str] | None:
 
 
 def _too_large(ctx: Context, most: Weight | None, size: float, sent: str) -> tuple[str, str] | None:
-    if most is None or most.elements <= size or not ctx.on(f"{ZERO}.contiguous_gradients"):
+    if most is None or most.elements <= size or not ctx.is_on(f"{ZERO}.contiguous_gradients"):
         return None
     why = (
         f"`{most.name}` in {model(ctx).shown} has {most.elements:,} elements; its gradient is sent as {sent},"
@@ -235,7 +235,7 @@ def experts_without_leaf(ctx: Context) -> Iterator[Finding]:
         return
     found = model(ctx)
     block = block_of(found)
-    if block is None or _is_leaf(ctx, block) or ctx.known.program in repository.PROGRAMS:
+    if block is None or _is_leaf(ctx, block) or ctx.facts.program in repository.PROGRAMS:
         return
     version = transformers_version(ctx)
     if (version is not None and version >= FUSED) or repository.are_set(ctx.document.name):
@@ -248,7 +248,7 @@ def experts_without_leaf(ctx: Context) -> Iterator[Finding]:
     told += "" if version is not None else " with Transformers before 5"
     if ctx.since("0.18.0"):
         wanted = [*(names(ctx, _CLASSES) if ctx.has(_CLASSES) else []), block]
-        fix = Fix(f"make `{block}` a leaf", (Set(ctx.place(_CLASSES), wanted),))
+        fix = Fix(f"make `{block}` a leaf", (Set(ctx.written_path(_CLASSES), wanted),))
         advice = f"add `{_CLASSES}` with `{block}` in it, unless the script makes it a leaf"
         yield ctx.at(_CLASSES if ctx.has(_CLASSES) else STAGE, told, help=advice, effect=effect, fix=fix)
     else:

@@ -51,7 +51,7 @@ def section_without_stage(ctx: Context) -> Iterator[Finding]:
     """
     written = [name for name in zero(ctx) if name != "stage"]
     if written and not ctx.has(STAGE):
-        names = one_of((f"`{ctx.place(f'{ZERO}.{name}')[-1]}`" for name in written), "and")
+        names = one_of((f"`{ctx.written_path(f'{ZERO}.{name}')[-1]}`" for name in written), "and")
         yield ctx.at(
             ZERO,
             "`zero_optimization` has no `stage`, and the default is 0: ZeRO is off, and"
@@ -59,12 +59,12 @@ def section_without_stage(ctx: Context) -> Iterator[Finding]:
             f" {'do' if len(written) > 1 else 'does'} nothing",
             help=f'add `"stage": 1`, `2` or `3`, or {_off(ctx)}',
             part="key",
-        ).lacking(ctx.place(STAGE))
+        ).about_missing(ctx.written_path(STAGE))
 
 
 def _off(ctx: Context) -> str:
     """How to say that there is no ZeRO; Transformers and Accelerate refuse a config without the section."""
-    return 'write `{"stage": 0}`' if ctx.plugged else "remove the section"
+    return 'write `{"stage": 0}`' if ctx.uses_plugin else "remove the section"
 
 
 _MOST = 3
@@ -103,14 +103,14 @@ def pipelined_checkpoint_loading_below_stage_3(ctx: Context) -> Iterator[Finding
         {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
     """
     path = f"{ZERO}.pipeline_loading_checkpoint"
-    if ctx.has(path) and ctx.on(path) and stage(ctx) < 3:
+    if ctx.has(path) and ctx.is_on(path) and stage(ctx) < 3:
         at_load = ", and `load_checkpoint` stops with an AssertionError" if stage(ctx) > 0 else ""
         yield ctx.at(
             path,
             f"`pipeline_loading_checkpoint` works at stage 3 alone, but {stage_words(ctx)}{at_load}",
             help="remove it, or use stage 3",
             related=stage_set_here(ctx),
-            fix=removal(ctx.place(path)),
+            fix=removal(ctx.written_path(path)),
         )
 
 
@@ -130,7 +130,7 @@ def zero_without_fp16(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 1}, "fp16": {"enabled": true}}
     """
     level = stage(ctx)
-    if level > 0 and not ctx.on("fp16.enabled") and (ctx.before("0.3.16") or level < 2):
+    if level > 0 and not ctx.is_on("fp16.enabled") and (ctx.before("0.3.16") or level < 2):
         yield ctx.at(
             stage_place(ctx),
             f"stage {compact(level)} needs `fp16`, which is not enabled",
@@ -209,7 +209,7 @@ def _taken_at_stage_0(ctx: Context, path: str) -> bool:
     `unmanaged-accumulation-with-overlap`.
     """
     if path.endswith(".allgather_bucket_size"):
-        return ctx.on("bf16.enabled") or ctx.on("bfloat16.enabled")
+        return ctx.is_on("bf16.enabled") or ctx.is_on("bfloat16.enabled")
     return path.endswith(".overlap_comm") and ctx.value("managed_gradient_accumulation") is False
 
 
@@ -241,14 +241,14 @@ def prefetch_beside_sequential_gather(ctx: Context) -> Iterator[Finding]:
     path, sequential = f"{ZERO}.stage3_prefetch_bucket_size", f"{ZERO}.stage3_allgather_sequential"
     if not (ctx.has(path) and ctx.has(sequential)):
         return
-    if ctx.on(sequential) and ctx.value(path) != 1 and stage(ctx) == 3:
+    if ctx.is_on(sequential) and ctx.value(path) != 1 and stage(ctx) == 3:
         yield ctx.at(
             path,
-            f"`{ctx.place(path)[-1]}` is {quoted(ctx.value(path))} and counts as 1, because"
-            f" `{ctx.place(sequential)[-1]}` is on",
+            f"`{ctx.written_path(path)[-1]}` is {quoted(ctx.value(path))} and counts as 1, because"
+            f" `{ctx.written_path(sequential)[-1]}` is on",
             help="remove it, or set `stage3_allgather_sequential` to `false`",
             related=[("parameters are gathered one by one here", sequential)],
-            fix=removal(ctx.place(path)),
+            fix=removal(ctx.written_path(path)),
         )
 
 
@@ -276,19 +276,19 @@ def bare_name_left_to_fill(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": "auto", "zero_optimization": {"stage": 3, "stage3_prefetch_bucket_size": "auto"}}
     """
-    if not ctx.plugged:
+    if not ctx.uses_plugin:
         return
     for name in zero(ctx):
         path = f"{ZERO}.{name}"
-        if not name.startswith("stage3_") or ctx.place(path)[-1] == name or ctx.written(path) != "auto":
+        if not name.startswith("stage3_") or ctx.written_path(path)[-1] == name or ctx.raw(path) != "auto":
             continue
-        bare = ctx.place(path)[-1]
+        bare = ctx.written_path(path)[-1]
         yield ctx.at(
             path,
             f'`{bare}` is `"auto"`, which {reader(ctx)} fills only under `{name}`: it raises that '
             f"`{ZERO}.{bare}` is not found in kwargs",
             help=f"rename it to `{name}`",
-            fix=renamed(ctx, ctx.place(path), name, "auto", title=f"rename it `{name}`"),
+            fix=renamed(ctx, ctx.written_path(path), name, "auto", title=f"rename it `{name}`"),
         )
 
 
@@ -325,7 +325,7 @@ def model_saved_without_weights(ctx: Context) -> Iterator[Finding]:
     old = f"{ZERO}.stage3_gather_fp16_weights_on_model_save"
     if ctx.consumer not in HUGGING_FACE or not zero(ctx):
         return
-    if not ctx.on(path) and not ctx.on(old) and stage(ctx) == 3:
+    if not ctx.is_on(path) and not ctx.is_on(old) and stage(ctx) == 3:
         said = f"is {quoted(ctx.value(path))}" if ctx.has(path) else "is absent, and so `false`"
         trainer = ctx.consumer == "transformers"
         yield ctx.at(
@@ -333,7 +333,7 @@ def model_saved_without_weights(ctx: Context) -> Iterator[Finding]:
             f"`stage3_gather_16bit_weights_on_model_save` {said}: "
             + ("the Trainer saves a ZeRO checkpoint, but no model weights" if trainer else _RAISES),
             help="write `true`, or put the weights together with `zero_to_fp32.py` afterwards",
-            fix=Fix("gather the weights on save", (Set(ctx.place(path), True),)),
+            fix=Fix("gather the weights on save", (Set(ctx.written_path(path), True),)),
         )
 
 
@@ -392,7 +392,7 @@ def live_parameters_kept_by_reuse(ctx: Context) -> Iterator[Finding]:
 
 def _gathered_whole(ctx: Context, reuse: float) -> bool:
     """Whether the model is known, and so small that DSC406 says it all."""
-    if ctx.known.model is None or ctx.world_size == 1:
+    if ctx.facts.model is None or ctx.world_size == 1:
         return False
     from dsconfig.rules._model_facts import elements_if_known
 
@@ -422,7 +422,7 @@ def bucket_kept_by_stage_3(ctx: Context) -> Iterator[Finding]:
     size = _number(ctx, _REDUCE)
     if not ctx.has(_REDUCE) or size is None or not _LARGE <= size < _MOST_ELEMENTS or stage(ctx) != 3:
         return
-    if ctx.on(f"{ZERO}.contiguous_gradients"):
+    if ctx.is_on(f"{ZERO}.contiguous_gradients"):
         yield ctx.at(
             _REDUCE,
             f"`reduce_bucket_size` is {size:,.0f}, and stage 3 holds {2 * size / 1e9:,.1f} GB for it from the"
@@ -478,7 +478,7 @@ def ratio_of_one_sub_group(ctx: Context) -> Iterator[Finding]:
 
 def _shard(ctx: Context) -> int | None:
     """The parameters that a rank holds, each cut for itself; None where that is not known."""
-    if ctx.known.model is None or ctx.world_size is None:
+    if ctx.facts.model is None or ctx.world_size is None:
         return None
     from dsconfig.rules._model_facts import elements_if_known, weights
 
@@ -513,7 +513,7 @@ def weights_in_fp32_twice(ctx: Context) -> Iterator[Finding]:
     path = "torch_autocast.enabled"
     shares = stage(ctx) == 3 and ctx.since("0.18.2") and ctx.before("0.18.3")
     shares = shares and device(ctx, OPTIMIZER) not in ("cpu", "nvme")
-    if ctx.has(path) and ctx.on(path) and stage(ctx) in (1, 2, 3) and not shares:
+    if ctx.has(path) and ctx.is_on(path) and stage(ctx) in (1, 2, 3) and not shares:
         yield ctx.at(
             path,
             "torch's autocast leaves the weights in fp32, and ZeRO clones its part of them as master weights:"

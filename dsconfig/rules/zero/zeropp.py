@@ -84,7 +84,7 @@ def secondary_partition_beyond_ranks(ctx: Context) -> Iterator[Finding]:
             HPZ,
             "`zero_hpz_partition_size` is 0 and counts as 1: there is no secondary partition",
             help="write the number of GPUs in a node, or remove the key",
-            fix=removal(ctx.place(HPZ), safe=True),
+            fix=removal(ctx.written_path(HPZ), safe=True),
         )
     elif ctx.world_size is not None and size > max(ctx.world_size, 1):
         yield ctx.at(
@@ -131,7 +131,7 @@ def parameter_shorter_than_secondary_parts(ctx: Context) -> Iterator[Finding]:
             f"`{found.name}` in {model(ctx).shown} has {found.elements:,} elements, and the part of the last"
             f" of {node} ranks would start at {found.start:,}: DeepSpeed stops",
             help="remove it, change the number of GPUs, or upgrade DeepSpeed to 0.19.5 or later",
-            fix=removal(ctx.place(HPZ)),
+            fix=removal(ctx.written_path(HPZ)),
         )
 
 
@@ -163,14 +163,14 @@ def quantized_gradients_without_reduce_scatter(ctx: Context) -> Iterator[Finding
     path, scatter = f"{ZERO}.zero_quantized_gradients", f"{ZERO}.reduce_scatter"
     if not (ctx.has(path) and ctx.has(scatter)):
         return
-    if ctx.on(path) and not ctx.on(scatter) and stage(ctx) == 3:
+    if ctx.is_on(path) and not ctx.is_on(scatter) and stage(ctx) == 3:
         yield ctx.at(
             scatter,
             "`reduce_scatter` is `false`, but `zero_quantized_gradients` stands in for the reduce-scatter and"
             " needs it",
             help="remove it, or set `zero_quantized_gradients` to `false`",
             related=[("gradients are quantised here", path)],
-            fix=removal(ctx.place(scatter)),
+            fix=removal(ctx.written_path(scatter)),
         )
 
 
@@ -189,7 +189,7 @@ def ranks_of_known_model(ctx: Context) -> int | None:
     """The ranks that share the parameters at stage 3, where both model and ranks are known."""
     if not is_known(ctx) or stage(ctx) != 3:
         return None
-    apart = tensor_parallel(ctx) > 1 or ctx.on("expert_parallel.enabled")
+    apart = tensor_parallel(ctx) > 1 or ctx.is_on("expert_parallel.enabled")
     return None if apart else ctx.world_size
 
 
@@ -225,7 +225,7 @@ def parts_that_are_not_quantized(ctx: Context) -> Iterator[Finding]:
         "$dsconfig": {"model": "llama-3-8b"}}
     """
     ranks = ranks_of_known_model(ctx)
-    if ranks is None or ranks == 1 or not ctx.on(_WEIGHTS):
+    if ranks is None or ranks == 1 or not ctx.is_on(_WEIGHTS):
         return
     from dsconfig.memory.quantized_gather import EIGHT, uneven
 
@@ -239,7 +239,7 @@ def parts_that_are_not_quantized(ctx: Context) -> Iterator[Finding]:
             f" {model(ctx).shown}, and what is quantised has to be a multiple of {EIGHT}",
             help="remove it, or change the number of GPUs",
             related=stage_set_here(ctx),
-            fix=removal(ctx.place(_WEIGHTS)),
+            fix=removal(ctx.written_path(_WEIGHTS)),
         )
 
 
@@ -266,7 +266,7 @@ def weights_quantized_as_fp16(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "fp16": {"enabled": true}, "zero_optimization": {"stage": 3,
         "zero_quantized_weights": true}}
     """
-    if not ctx.on(_WEIGHTS) or stage(ctx) != 3 or ctx.world_size == 1 or model_format(ctx) == "fp16":
+    if not ctx.is_on(_WEIGHTS) or stage(ctx) != 3 or ctx.world_size == 1 or model_format(ctx) == "fp16":
         return
     yield ctx.at(
         _WEIGHTS,
@@ -274,7 +274,7 @@ def weights_quantized_as_fp16(ctx: Context) -> Iterator[Finding]:
         " trained with other weights than its own",
         help="remove it, or upgrade DeepSpeed to 0.19.6 or later",
         related=format_place(ctx),
-        fix=removal(ctx.place(_WEIGHTS)),
+        fix=removal(ctx.written_path(_WEIGHTS)),
     )
 
 
@@ -306,7 +306,7 @@ def gradients_quantized_as_fp16(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 16, "fp16": {"enabled": true}, "zero_optimization": {"stage": 3,
         "zero_quantized_gradients": true}}
     """
-    if not ctx.on(_GRADIENTS) or stage(ctx) != 3 or _in_one_node(ctx, _NODE):
+    if not ctx.is_on(_GRADIENTS) or stage(ctx) != 3 or _in_one_node(ctx, _NODE):
         return
     sent, key = sent_format(ctx)
     if sent == "fp16":
@@ -317,7 +317,7 @@ def gradients_quantized_as_fp16(ctx: Context) -> Iterator[Finding]:
         " nodes, the model is trained with other gradients than its own",
         help="set `communication_data_type` to `fp16`, or remove `zero_quantized_gradients`",
         related=[("gradients are sent in this format", key)] if key else format_place(ctx),
-        fix=removal(ctx.place(_GRADIENTS)),
+        fix=removal(ctx.written_path(_GRADIENTS)),
     )
 
 
@@ -346,7 +346,7 @@ def gradients_that_ranks_do_not_share(ctx: Context) -> Iterator[Finding]:
         "zero_quantized_gradients": true}, "$dsconfig": {"model": "llama-3.2-3b"}}
     """
     ranks = ranks_of_known_model(ctx)
-    if ranks is None or not ctx.on(_GRADIENTS) or ctx.known.adapters or _in_one_node(ctx, _LARGEST_NODE):
+    if ranks is None or not ctx.is_on(_GRADIENTS) or ctx.facts.adapters or _in_one_node(ctx, _LARGEST_NODE):
         return
     from dsconfig.memory.quantized_gather import divided
 
@@ -358,13 +358,13 @@ def gradients_that_ranks_do_not_share(ctx: Context) -> Iterator[Finding]:
             f" which {ranks:,} ranks do not share evenly",
             help="remove it, or change the number of GPUs",
             related=stage_set_here(ctx),
-            fix=removal(ctx.place(_GRADIENTS)),
+            fix=removal(ctx.written_path(_GRADIENTS)),
         )
 
 
 def _in_one_node(ctx: Context, node: int) -> bool:
     """Whether all ranks are known to be in a node of so many GPUs, where nobody says how many it has."""
-    return ctx.world_size is not None and ctx.world_size <= (ctx.known.gpus_per_node or node)
+    return ctx.world_size is not None and ctx.world_size <= (ctx.facts.gpus_per_node or node)
 
 
 # MiCS: a whole copy of the model in each group of ranks.

@@ -1,4 +1,4 @@
-"""The edits that make a fix."""
+"""The text edits of fixes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def test_a_value_set_again_and_again_at_one_key_is_written_once() -> None:
     assert len(edits(document, many)) == 2
 
 
-def test_a_list_with_dashes_moves_below_sections_of_their_own_beside_one_in_brackets() -> None:
+def test_a_block_list_moves_into_new_sections_beside_a_flow_section() -> None:
     text = "teacher_layer:\n  - 1\nzero_optimization: {stage: 1}\n"
     document = read_text(text, format="yaml")
     moved = Move(("teacher_layer",), ("compression_training", "layer_reduction", "teacher_layer"))

@@ -1,4 +1,4 @@
-"""Which fixes are made in one pass, and which wait for another one."""
+"""Which fixes are applied in one pass, and which wait for another one."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from dsconfig.fix.fix import fix_document
 from tests.fix.test_fixer import finding, report_of
 
 
-def test_fixes_of_neighbours_are_made_together() -> None:
+def test_fixes_of_neighbors_are_combined() -> None:
     passes: list[str] = []
 
     def judge(document: Document) -> Report:
         passes.append(document.text)
         value = document.value()
         assert isinstance(value, dict)
-        found = [finding(Remove((key,))) for key in ("a", "b") if key in value]
-        return report_of(document, *found)
+        diagnostics = [finding(Remove((key,))) for key in ("a", "b") if key in value]
+        return report_of(document, *diagnostics)
 
     assert fix_document(read_text('{"a": 1, "b": 2}'), judge).text == "{}"
     assert passes == ['{"a": 1, "b": 2}', "{}"]
 
 
-def test_fixes_of_one_place_wait() -> None:
+def test_fixes_of_one_path_wait() -> None:
     passes: list[str] = []
 
     def judge(document: Document) -> Report:
         passes.append(document.text)
         value = document.value()
         assert isinstance(value, dict)
-        found = [finding(Set(("a", "x"), 1))] if value.get("a") == {"x": 0} else []
-        return report_of(document, *found, *([finding(Rename(("a",), "b"))] if "a" in value else []))
+        diagnostics = [finding(Set(("a", "x"), 1))] if value.get("a") == {"x": 0} else []
+        return report_of(document, *diagnostics, *([finding(Rename(("a",), "b"))] if "a" in value else []))
 
     assert fix_document(read_text('{"a": {"x": 0}}'), judge).text == '{"b": {"x": 1}}'
     assert passes == ['{"a": {"x": 0}}', '{"a": {"x": 1}}', '{"b": {"x": 1}}']

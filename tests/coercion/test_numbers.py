@@ -1,4 +1,4 @@
-"""Numbers in strings are those that pydantic-core reads, which no installed checker has to load."""
+"""Numeric strings agree with pydantic-core, which dsconfig itself does not load."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_every_character_of_the_lower_planes_around_a_digit() -> None:
 
 
 @pytest.mark.parametrize("text", LONG, ids=range(len(LONG)))
-def test_as_many_digits_as_are_taken(text: str) -> None:
+def test_maximal_digits(text: str) -> None:
     agree(text)
 
 

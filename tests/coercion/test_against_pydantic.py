@@ -1,4 +1,4 @@
-"""The dialects say what pydantic itself says: version 2, and version 1, which version 2 brings along."""
+"""Conversions agree with pydantic 2, and with pydantic 1, which pydantic 2 includes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from pydantic import v1
 
 from dsconfig.core.json_types import Json, Spec
-from dsconfig.evaluation.coercion import Coerced, Refused, read
+from dsconfig.evaluation.coercion import Coerced, Rejected, read
 
 
 class Stage(int, enum.Enum):
@@ -96,9 +96,9 @@ def test_every_value_is_read_as_pydantic_reads_it(dialect: str, name: str) -> No
         try:
             parsed = parse(value)
         except ValueError:
-            assert isinstance(verdict, Refused), (value, verdict)
+            assert isinstance(verdict, Rejected), (value, verdict)
             continue
-        assert not isinstance(verdict, Refused), (value, verdict, parsed)
+        assert not isinstance(verdict, Rejected), (value, verdict, parsed)
         made = verdict.value if isinstance(verdict, Coerced) else value
         if name == "float" and isinstance(value, int):
             assert float(made) == parsed, value  # the same number to everybody
@@ -108,13 +108,13 @@ def test_every_value_is_read_as_pydantic_reads_it(dialect: str, name: str) -> No
 
 @pytest.mark.parametrize("dialect", VERSIONS)
 @pytest.mark.parametrize("bound", ["ge", "gt", "le", "lt"])
-def test_bounds_hold_for_the_number_that_is_made(dialect: str, bound: str) -> None:
+def test_bounds_apply_to_the_converted_number(dialect: str, bound: str) -> None:
     limits = [1 if name == bound else None for name in ("ge", "gt", "le", "lt")]
     module = v1 if dialect == "pydantic1" else pydantic
     for kind, annotation in (("int", int), ("float", float)):
         model = module.create_model("Model", key=(annotation, module.Field(**{bound: 1})))
         for value in (*VALUES[:16], "0", "1", "2", "nan"):
-            refused = isinstance(read((kind, *limits), value, dialect), Refused)
+            refused = isinstance(read((kind, *limits), value, dialect), Rejected)
             try:
                 model(key=value)
             except ValueError:
@@ -124,9 +124,9 @@ def test_bounds_hold_for_the_number_that_is_made(dialect: str, bound: str) -> No
 
 
 @pytest.mark.parametrize("dialect", VERSIONS)
-def test_a_refusal_says_where_the_part_is(dialect: str) -> None:
+def test_a_rejection_names_the_path_of_the_part(dialect: str) -> None:
     verdict = read(("map", ("list", ("int", *FREE))), {"a": [1], "b": [2, "x"]}, dialect)
     with pytest.raises(ValueError, match="b") as caught:
         VERSIONS[dialect](dict[str, list[int]])({"a": [1], "b": [2, "x"]})
-    assert isinstance(verdict, Refused)
+    assert isinstance(verdict, Rejected)
     assert caught.value.errors()[0]["loc"][-2:] == verdict.at == ("b", 1)

@@ -1,4 +1,4 @@
-"""A file full of comments is one finding, and one fix takes them all out."""
+"""A file full of comments has one diagnostic, whose fix removes them all."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ LINES = [f'  "key_{number}": {number}, // {number}' for number in range(278)]
 TEXT = "{\n" + "\n".join(LINES) + '\n  "train_batch_size": 8, "zero_optimization": {"stage": 0}\n}\n'
 
 
-def test_comments_are_one_finding() -> None:
+def test_comments_are_one_diagnostic() -> None:
     report = dsconfig.check(TEXT, target="0.19.8", consumer="transformers")
     (finding,) = (finding for finding in report if finding.code == "DSC001")
     assert "in 278 places" in finding.message
@@ -26,7 +26,7 @@ def test_the_fix_removes_them_all() -> None:
     ]
 
 
-def test_a_comment_behind_brackets_that_stay_open_is_one_place() -> None:
+def test_a_comment_behind_an_unclosed_bracket_is_recorded_once() -> None:
     (finding,) = (
         f for f in dsconfig.check('{"a": [0, 0 # why', consumer="lightning") if "comment" in f.message
     )

@@ -1,4 +1,4 @@
-"""What is put into a text looks like its neighbours."""
+"""Inserted text follows the style of its neighbors."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SECTION = {"device": "cpu", "ratio": 0.5}
         ),
     ],
 )
-def test_a_section_is_added_in_the_manner_of_its_neighbours(text: str, after: str) -> None:
+def test_an_added_section_follows_the_style_of_its_neighbors(text: str, after: str) -> None:
     assert edited(text, Set(("o",), SECTION)) == after
 
 
@@ -58,7 +58,7 @@ def test_a_section_is_added_in_the_manner_of_its_neighbours(text: str, after: st
         ("o: true # why\n", "o:\n  device: cpu\n  ratio: 0.5 # why\n"),
     ],
 )
-def test_a_section_of_yaml_as_well(text: str, after: str) -> None:
+def test_an_added_yaml_section_follows_the_style_of_its_neighbors(text: str, after: str) -> None:
     assert edited(text, Set(("o",), SECTION), format="yaml") == after
 
 
