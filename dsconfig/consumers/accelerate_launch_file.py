@@ -1,4 +1,4 @@
-"""Launch file of `accelerate launch`: its keys, and the config that it names or holds."""
+"""Launch file of `accelerate launch`: its keys, and the config that it names or describes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import TypeGuard
 
 
-# The file that `accelerate launch --config_file` reads: which keys it has, and which config it names.
+# Keys of the file that `accelerate launch --config_file` reads.
 #
 # Sources: accelerate 1.15 commands/config/config_args.py, ClusterConfig; commands/launch.py,
 # _validate_launch_command; utils/dataclasses.py, DeepSpeedPlugin.
@@ -27,7 +27,7 @@ ROOT_KEYS = frozenset((
     "tpu_zone", "tpu_use_cluster", "tpu_use_sudo", "command_file", "commands", "tpu_vm", "tpu_env",
     "dynamo_config", "fp16", "dynamo_backend",
 ))  # fmt: skip
-"""Fields of `ClusterConfig`, and the two old names that it rewrites. Any other key is refused."""
+"""Fields of `ClusterConfig`, and two old names that it converts. `from_yaml_file` rejects any other key."""
 BLOCK_KEYS = frozenset((
     "zero_stage", "gradient_accumulation_steps", "gradient_clipping", "offload_optimizer_device",
     "offload_param_device", "offload_optimizer_nvme_path", "offload_param_nvme_path", "zero3_init_flag",
@@ -40,20 +40,20 @@ _SINCE = {
     "fp8_config": "0.34", "parallelism_config": "1.10", "deepspeed_moe_layer_cls_names": "0.30",
     "nossh": "1.6", "fp8": "0.17",
 }  # fmt: skip
-"""Keys and words that came later than the others. Source: the wheels of each version."""
+"""Version that added a key or value; the others are older. Source: the wheels of each version."""
 _GONE = {"ipex_config": ("0.19", "1.13"), "tp_config": ("1.4", "1.7")}
-"""Keys of the root that only some versions knew: from the first of these on, until the second."""
+"""Root keys of some versions only: the first version with the key, and the first one without it."""
 
 
 def known_to(words: Iterable[str], version: str | None) -> frozenset[str]:
-    """The keys or words among these that a version of Accelerate knows; None: the newest."""
+    """The keys or values among these that a version of Accelerate has; None: the newest."""
     if version is None:
         return frozenset(words)
     return frozenset(each for each in words if number(_SINCE.get(each, "0")) <= number(version))
 
 
 def root_keys(version: str | None) -> frozenset[str]:
-    """The keys at the top that a version of Accelerate takes; None: the newest."""
+    """The root keys that a version of Accelerate accepts; None: the newest."""
     if version is None:
         return ROOT_KEYS
     gone = {key for key, (since, until) in _GONE.items() if number(since) <= number(version) < number(until)}
@@ -61,12 +61,12 @@ def root_keys(version: str | None) -> frozenset[str]:
 
 
 def came(key: str) -> str | None:
-    """The version of Accelerate that brought a key, where not all have it."""
+    """The version of Accelerate that added a key; None if all have it."""
     return _SINCE.get(key)
 
 
 def went(key: str) -> str | None:
-    """The version of Accelerate that gave a key up, where one did."""
+    """The version of Accelerate that removed a key; None if none did."""
     return _GONE[key][1] if key in _GONE else None
 
 
@@ -75,18 +75,20 @@ NOT_BESIDE_LINK = frozenset((
     "offload_param_device", "offload_optimizer_nvme_path", "offload_param_nvme_path",
     "zero3_save_16bit_model",
 ))  # fmt: skip
-"""`DeepSpeedPlugin._deepspeed_config_checks` raises for these, and for `mixed_precision` at the top."""
+"""Keys that `DeepSpeedPlugin._deepspeed_config_checks` rejects with a config file, like a root
+`mixed_precision`.
+"""
 DISTRIBUTED_TYPES = (
     "NO", "MULTI_CPU", "MULTI_GPU", "MULTI_NPU", "MULTI_MLU", "MULTI_SDAA", "MULTI_MUSA", "MULTI_XPU",
     "DEEPSPEED", "FSDP", "XLA", "MEGATRON_LM", "MULTI_HPU", "MULTI_NEURON",
 )  # fmt: skip
-"""What `distributed_type` may be."""
+"""Valid values of `distributed_type`."""
 PRECISIONS = ("no", "fp8", "fp16", "bf16")
 LAUNCHERS = ("pdsh", "standard", "openmpi", "mvapich", "mpich", "nossh", "slurm")
 
 
 def is_launch_file(data: object) -> TypeGuard[JsonObject]:
-    """Whether a root is that of a launch file which has to do with DeepSpeed."""
+    """Whether an object is an Accelerate launch file that uses DeepSpeed."""
     if not isinstance(data, dict) or not (BLOCK in data or "distributed_type" in data):
         return False
     return (
@@ -95,37 +97,36 @@ def is_launch_file(data: object) -> TypeGuard[JsonObject]:
 
 
 def block(data: Mapping[str, Json]) -> JsonObject:
-    """The block `deepspeed_config`, empty where there is none."""
+    """The block `deepspeed_config`; empty if there is none."""
     found = data.get(BLOCK)
     return found if isinstance(found, dict) else {}
 
 
 def processes(data: Json) -> int | None:
-    """The world size that the file asks for."""
+    """World size in the file: `num_processes`, which Accelerate counts over all nodes."""
     count = data.get("num_processes") if isinstance(data, dict) else None
     return count if type(count) is int and count > 0 else None
 
 
-# The config that Accelerate makes of a launch file's block `deepspeed_config`, and where its values stand.
+# The config that Accelerate builds from the block `deepspeed_config`, and the keys that its values come from.
 #
-# Sources: accelerate 1.15 utils/launch.py, prepare_deepspeed_cmd_env; utils/dataclasses.py,
-# DeepSpeedPlugin.
+# Sources: accelerate 1.15 utils/launch.py, prepare_deepspeed_cmd_env; utils/dataclasses.py, DeepSpeedPlugin.
 
 
 def stage(written: Mapping[str, Json]) -> int:
-    """The ZeRO stage of a block.
+    """The ZeRO stage of a block, 2 by default.
 
     Raises:
-        ValueError: it is not an integer.
+        ValueError: the value is not an integer.
     """
     value = written.get("zero_stage")
     return 2 if value is None else int(str(value))
 
 
 def config(data: Mapping[str, Json], version: str | None = None) -> JsonObject | None:
-    """The config that the plugin of a version makes of a block; version None: the newest.
+    """The config that the plugin builds from a block. `version`: of Accelerate; None: the newest.
 
-    None where the block names a file, cannot be read, or is not looked at.
+    None if the block names a file, has invalid values, or belongs to another backend.
     """
     written = block(data)
     if LINK in written or data.get("distributed_type") != "DEEPSPEED":
@@ -151,7 +152,7 @@ def _plugin_config(written: Mapping[str, Json], version: str | None) -> JsonObje
     for name in ("offload_optimizer", "offload_param"):
         device = str(_or(written.get(f"{name}_device"), "none")).lower()
         if device != "none":
-            # The launcher passes no path on, and the plugin's own default is this word.
+            # The launcher passes no NVMe path, so the plugin uses its default, the word "none".
             zero[name] = {"device": device} | ({"nvme_path": "none"} if device == "nvme" else {})
     if str(written.get("zero3_save_16bit_model")).lower() == "true":
         zero["stage3_gather_16bit_weights_on_model_save"] = True
@@ -184,7 +185,7 @@ _PLACES: Mapping[tuple[str, ...], KeyPath] = {
 
 
 def place(path: KeyPath, data: Mapping[str, Json]) -> KeyPath | None:
-    """Where the launch file writes what stands at `path` of the config; None where it does not."""
+    """Path of the launch file key that sets the value at `path` of the config; None if it has no such key."""
     for length in range(len(path), 0, -1):
         found = _PLACES.get(tuple(str(part) for part in path[:length]))
         if found is not None:

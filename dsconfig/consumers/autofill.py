@@ -1,4 +1,4 @@
-"""Autofill: the config that Transformers and Accelerate make before DeepSpeed sees it, step by step."""
+"""Autofill: the config that Transformers and Accelerate build before DeepSpeed sees it, step by step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dsconfig.consumers.training_args import Arguments, hidden_size
 from dsconfig.core.batch_triplet import MICRO, STEPS, TRAIN
 from dsconfig.core.json_types import Json, JsonObject, NamedTuple
 
-# What is told of a config that is filled: messages, what was filled, and what does not fit.
+# Results of filling a config: messages, filled values, and mismatches.
 
 MessageKind: TypeAlias = Literal[
     "environment", "overridden", "removed", "written", "unfilled", "refused", "note"
@@ -22,11 +22,11 @@ MessageKind: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Something that the user should know about how the config came about."""
+    """A message to the user about how a value was determined."""
 
     kind: MessageKind
-    """`environment` a variable was read; `overridden`, `removed`, `written` the config says other than the
-    file; `unfilled` an "auto" is left; `refused` the consumer will raise; `note` anything else.
+    """`environment`: a variable was used. `overridden`, `removed`, `written`: the config differs from the
+    file. `unfilled`: an "auto" is left. `refused`: the consumer will raise. `note`: anything else.
     """
     text: str
     key: str | None = None
@@ -34,17 +34,17 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """An "auto" that the consumer replaces, or a key that it puts in."""
+    """An "auto" that the consumer replaces, or a key that it adds."""
 
     key: str
     value: Json
     origin: str
-    """From what: a training argument, the model's hidden size, a constant."""
+    """Source of the value: a training argument, the model's hidden size, a constant."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """A written value that differs from the training argument it must equal."""
+    """A value in the config that differs from the training argument it must equal."""
 
     key: str
     written: Json
@@ -55,12 +55,12 @@ class Mismatch:
         return f"`{self.key}` is {self.written!r}, but `{self.argument}` is {self.value!r}"
 
 
-# A config while a consumer fills it in place, and the record of what was filled.
+# Config that a consumer fills in place, with a record of the changes.
 
 
 @dataclass(slots=True)
 class Filling:
-    """One config being filled. `given`: whether there are training arguments to fill it from."""
+    """State while one config is filled. `given`: whether there are training arguments."""
 
     config: JsonObject
     consumer: Consumer
@@ -68,15 +68,15 @@ class Filling:
     given: bool
     model: Mapping[str, Json] | None
     likely: Mapping[str, Json] = field(default_factory=dict)
-    """What unknown arguments are on most machines."""
+    """Typical values of unknown arguments."""
     filled: list[Filled] = field(default_factory=list)
     mismatches: list[Mismatch] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
     unknown: set[str] = field(default_factory=set)
-    """Keys that stay "auto" here alone: what the consumer fills them with is not known."""
+    """Keys that stay "auto" here because the value that the consumer fills in is unknown."""
 
     def fill(self, key: str, value: Json, origin: str, *, must_match: bool = False) -> None:
-        """Put `value` where "auto" is written; else, where it must match, compare it with what is written."""
+        """Replace "auto" by `value`; compare any other value with it if the two must match."""
         *sections, last = key.split(".")
         here: Json = self.config
         for section in sections:
@@ -93,25 +93,25 @@ class Filling:
             self.mismatches.append(Mismatch(key, written, origin, value))
 
     def fill_from_table(self, key: str, value: Json, *, compared: bool = True) -> None:
-        """Fill a key, with the origin and the demand to match that the consumer's table has for it.
+        """Fill a key with the origin and matching requirement from the consumer's table.
 
-        `compared`: whether what is written is held against the value at all.
+        `compared`: whether to compare an existing value at all.
         """
         entry = next(entry for entry in self.consumer.fills if entry.key == key)
         self.fill(key, value, entry.origin, must_match=entry.must_match and compared)
 
     def insert(self, key: str, value: Json, origin: str) -> None:
-        """Put in a key at the top level that the consumer writes itself."""
+        """Add a key that the consumer writes at the top level."""
         self.config[key] = value
         self.filled.append(Filled(key, value, origin))
 
     def refuse(self, text: str, key: str) -> None:
-        """Say why the consumer will raise."""
+        """Record that the consumer will raise, and why."""
         self.messages.append(Message("refused", text, key))
 
 
 def autos(section: Mapping[str, Json], prefix: str = "") -> Iterator[str]:
-    """The dotted path of every "auto" in objects; lists are not looked into."""
+    """Yield the dotted path of every "auto" in objects; lists are not searched."""
     for key, value in section.items():
         if isinstance(value, dict):
             yield from autos(value, f"{prefix}{key}.")
@@ -119,7 +119,7 @@ def autos(section: Mapping[str, Json], prefix: str = "") -> Iterator[str]:
             yield f"{prefix}{key}"
 
 
-# ZeRO's buckets, which Transformers and Accelerate size by the model's hidden size.
+# ZeRO's bucket sizes, which Transformers and Accelerate derive from the model's hidden size.
 
 ZERO = "zero_optimization"
 REDUCE, PREFETCH = f"{ZERO}.reduce_bucket_size", f"{ZERO}.stage3_prefetch_bucket_size"
@@ -127,7 +127,7 @@ PERSISTENCE = f"{ZERO}.stage3_param_persistence_threshold"
 
 
 def fill_buckets(filling: Filling, *, all_stages: bool) -> None:
-    """Fill the bucket sizes; `all_stages`: those of stage 3 too."""
+    """Fill the bucket sizes. `all_stages`: include those of stage 3."""
     does = filling.consumer.does
     nested = filling.consumer.name == "transformers" and does("text_config")
     model = filling.model
@@ -142,13 +142,13 @@ def fill_buckets(filling: Filling, *, all_stages: bool) -> None:
         filling.fill(PERSISTENCE, hidden and 10 * hidden, f"10 × hidden size {hidden}")
 
 
-# What the Trainer of Transformers fills: from its arguments first, then from the model.
+# Trainer of Transformers: fills from its arguments first, then from the model.
 #
 # Source: transformers integrations/deepspeed.py, HfTrainerDeepSpeedConfig.
 
 
 def fill_from_arguments(filling: Filling, ranks: int | None) -> None:
-    """Source: HfTrainerDeepSpeedConfig.trainer_config_process."""
+    """Fill from the Trainer's arguments. Source: HfTrainerDeepSpeedConfig.trainer_config_process."""
     args = filling.args
     micro, steps = args.whole("per_device_train_batch_size"), args.whole("gradient_accumulation_steps")
     rate = args.number("learning_rate")
@@ -180,7 +180,7 @@ def fill_from_arguments(filling: Filling, ranks: int | None) -> None:
 
 
 def trainer_precision(filling: Filling) -> str | None:
-    """The mixed precision that the Trainer asks the plugin of Accelerate for; None where it is not known."""
+    """The mixed precision that the Trainer passes to Accelerate's plugin; None if unknown."""
     if not filling.given:
         return "no"
     fp16, bf16 = (
@@ -193,7 +193,8 @@ def trainer_precision(filling: Filling) -> str | None:
 
 
 def fill_from_model(filling: Filling) -> None:
-    """Source: HfTrainerDeepSpeedConfig.trainer_config_finalize."""
+    """Fill from the model and the number of steps. Source: HfTrainerDeepSpeedConfig.trainer_config_finalize.
+    """
     zero = filling.config.get(ZERO)
     stage = zero.get("stage") if isinstance(zero, dict) else None
     fill_buckets(filling, all_stages=stage == 3)
@@ -207,29 +208,29 @@ def fill_from_model(filling: Filling) -> None:
     if "optimizer" not in filling.config:
         filling.insert("zero_allow_untested_optimizer", True, "no `optimizer` in the config")
     elif "scheduler" not in filling.config and _needs_scheduler(filling):
-        filling.refuse("transformers refuses an `optimizer` without a `scheduler`", "scheduler")
+        filling.refuse("transformers rejects an `optimizer` without a `scheduler`", "scheduler")
 
 
 def _needs_scheduler(filling: Filling) -> bool:
     return filling.consumer.does("plugin") and not filling.consumer.does("own_schedule")
 
 
-# What Accelerate fills, for scripts and for the Trainer: as the plugin is made, and in `prepare`.
+# Accelerate, for its own scripts and for the Trainer: fills when the plugin is created, and in `prepare`.
 
 _PRECISION = "mixed precision"
 _BATCH = "micro batch × accumulation steps × data-parallel ranks"
 
 
 def make_plugin(filling: Filling, precision: str | None, *, sure: bool = True) -> None:
-    """Source: accelerate utils/dataclasses.py, DeepSpeedPlugin.__post_init__ and set_mixed_precision.
+    """Fill as the plugin is created. `sure`: whether the precision is known, not only likely.
 
-    `sure`: whether the precision is known, and not only likely.
+    Source: accelerate utils/dataclasses.py, DeepSpeedPlugin.__post_init__ and set_mixed_precision.
     """
     args = filling.args
     if STEPS not in filling.config:
         filling.insert(STEPS, 1, "a constant")
     if ZERO not in filling.config:
-        filling.refuse(f"accelerate refuses a config without `{ZERO}`: write it, if only with stage 0", ZERO)
+        filling.refuse(f"accelerate rejects a config without `{ZERO}`: add it, even with stage 0", ZERO)
     for entry in filling.consumer.fills:
         if entry.stage == "plugin" and entry.origin in args.defaults:
             value = args.written.get(entry.origin, args.defaults[entry.origin])
@@ -250,7 +251,7 @@ def _set_precision(filling: Filling, precision: str, *, sure: bool) -> None:
         block = filling.config.get(other)
         enabled = block.get("enabled") if isinstance(block, dict) else None
         if sure and wanted[name] and str(enabled).lower() == "true":
-            text = f"mixed precision {precision} is refused, because `{other}.enabled` is true"
+            text = f"accelerate rejects mixed precision {precision} because `{other}.enabled` is true"
             filling.refuse(text, f"{other}.enabled")
     for name, on in wanted.items():
         if name not in filling.config:
@@ -260,10 +261,10 @@ def _set_precision(filling: Filling, precision: str, *, sure: bool) -> None:
 
 
 def prepare(filling: Filling, ranks: int | None, sp: int) -> None:
-    """Source: Accelerator._prepare_deepspeed, which the Trainer goes through too."""
+    """Fill as in Accelerator._prepare_deepspeed, which the Trainer calls too."""
     args = filling.args
     if MICRO not in filling.config and not filling.consumer.does("no_micro"):
-        filling.refuse(f"accelerate refuses a config without `{MICRO}`", MICRO)
+        filling.refuse(f"accelerate rejects a config without `{MICRO}`", MICRO)
     if filling.given:
         filling.fill(STEPS, args.whole("gradient_accumulation_steps"), "gradient_accumulation_steps")
         micro = args.whole("per_device_train_batch_size")
@@ -292,14 +293,15 @@ def prepare(filling: Filling, ranks: int | None, sp: int) -> None:
 
 
 def _overwrite_steps(filling: Filling) -> None:
-    """Before 0.23 it was the Accelerator that said how many steps, whatever the config did."""
+    """Write the Accelerator's accumulation steps: before 0.23 they replaced those of the config."""
     own = filling.args.whole("gradient_accumulation_steps")
     if own is not None and filling.config.get(STEPS) != own:
         filling.insert(STEPS, own, "gradient_accumulation_steps, which comes before the config's")
 
 
 def _fill_dummies(filling: Filling, ranks: int | None) -> None:
-    """Fill from DummyOptim and DummyScheduler, which stand for the config's optimizer and scheduler."""
+    """Fill from DummyOptim and DummyScheduler, the placeholders for an optimizer and scheduler in the config.
+    """
     args = filling.args
     rate = args.number("learning_rate")
     if "optimizer" in filling.config:
@@ -319,18 +321,18 @@ def _fill_dummies(filling: Filling, ranks: int | None) -> None:
     filling.fill("scheduler.params.total_num_steps", total, "max_steps / processes (DummyScheduler)")
 
 
-# What Transformers and Accelerate make of a config before DeepSpeed sees it, in the order of their steps.
+# All steps in order.
 
 
 class Assumed(NamedTuple):
-    """Training arguments that are not known: those without a default, and what some are on most machines."""
+    """Unknown training arguments: those without a usable default, and typical values of some."""
 
     unknown: frozenset[str] = frozenset()
     likely: Mapping[str, Json] = MappingProxyType({})
 
 
 class MissingArgumentsError(ValueError):
-    """A value is to be filled from training arguments, and there are none."""
+    """A value must be filled from training arguments, but there are none."""
 
     def __init__(self, missing: Sequence[str], reason: str, *hints: str) -> None:
         super().__init__(reason)
@@ -350,11 +352,11 @@ def fill(
     sp: int = 1,
     assumed: Assumed = _KNOWN,
 ) -> Filling:
-    """Fill a config in place, as the consumer would on `ranks` processes; None: their number is not known.
+    """Fill a config in place, as the consumer would on `ranks` ranks (None: unknown).
 
     Raises:
-        MissingArgumentsError: the batch is to be filled from training arguments, which are not given.
-        ValueError: a training argument is of the wrong kind.
+        MissingArgumentsError: the batch needs training arguments, and none were given.
+        ValueError: a training argument has the wrong type.
     """
     args = Arguments(training_args or {}, consumer.defaults, assumed.unknown)
     likely = _likely(config, assumed)
@@ -377,7 +379,7 @@ def fill(
 
 
 def _likely(config: JsonObject, assumed: Assumed) -> Mapping[str, Json]:
-    """What unknown arguments may be taken for, where the config does not say that they are something else."""
+    """Values to assume for unknown arguments, unless the config contradicts them."""
     likely = {name: value for name, value in assumed.likely.items() if name in assumed.unknown}
     for name, value in likely.items():
         block = config.get(name)
@@ -387,7 +389,7 @@ def _likely(config: JsonObject, assumed: Assumed) -> Mapping[str, Json]:
 
 
 def _require_arguments(filling: Filling, assumed: Assumed) -> None:
-    """Stop where a value is to be filled, and neither training arguments nor a default say with what."""
+    """Raise if a value must be filled, and neither training arguments nor a default supply it."""
     consumer = filling.consumer
     if consumer.name == "accelerate":
         filling.given = True  # every argument but the batch size has a default
@@ -407,7 +409,7 @@ def _require_arguments(filling: Filling, assumed: Assumed) -> None:
 
 
 def _left(key: str, consumer: Consumer) -> Message:
-    """What becomes of an "auto" that is left when all steps are done."""
+    """Message about an "auto" that is left after all steps."""
     origin = consumer.origin(key)
     if origin is None and not consumer.does("plugin"):
         return Message("unfilled", f"`{key}` stays `auto`, which {consumer.name} does not fill", key)

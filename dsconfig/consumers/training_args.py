@@ -11,7 +11,7 @@ from dsconfig.core.did_you_mean import lexicon, near
 from dsconfig.core.json_types import Json, JsonObject
 from dsconfig.core.wording import quoted
 
-# What a consumer fills "auto" from: training arguments, the model's hidden size, and their files.
+# Sources of filled values: training arguments, their files, and the model's hidden size.
 
 _OTHER_WORDS: Mapping[str, str] = {
     "lr": "learning_rate",
@@ -28,18 +28,18 @@ _OTHER_WORDS: Mapping[str, str] = {
     "warmup_num_steps": "warmup_steps",
     "total_num_steps": "max_steps",
 }
-"""What DeepSpeed, other trainers and scripts call some of the arguments."""
+"""Names of the arguments in DeepSpeed, other trainers and scripts."""
 
 
 _LARGEST = 1 << 63
-"""No argument is as large: what is, infinity among it, cannot be calculated with."""
+"""Limit of arguments: larger values, including infinity, would break the arithmetic."""
 
 
 class Arguments:
-    """Training arguments, as written, else the consumer's default; asked for by name and type.
+    """Training arguments with the consumer's defaults; queried by name and type.
 
     Raises:
-        ValueError: an argument is not one that is read, and its name is like that of one that is.
+        ValueError: an unknown argument resembles one that fills a key.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Arguments:
             self._refuse_misspelt(read, read | of_launcher)
 
     def _refuse_misspelt(self, read: frozenset[str], right: frozenset[str]) -> None:
-        """Refuse a name that is like one that is read; all others are arguments that fill nothing."""
+        """Raise for a typo of an argument that fills a key; any other unknown argument fills nothing."""
         known = lexicon(sorted(read))
         for name, value in self.written.items():
             if name in right or value is None:
@@ -66,7 +66,7 @@ class Arguments:
                 raise ValueError(f"training argument {quoted(name)} is unknown: did you mean `{meant}`?")
 
     def number(self, name: str) -> Json:
-        """A number; None where it is neither written nor has a default."""
+        """The number; None without a value and a default."""
         value = self._value(name)
         if value is None:
             return None
@@ -75,14 +75,14 @@ class Arguments:
         return value
 
     def whole(self, name: str) -> int | None:
-        """A whole number above 0; None where it is neither written nor has a default."""
+        """The integer above 0; None without a value and a default."""
         value = self.number(name)
         if value is not None and (not isinstance(value, int) or value < 1):
             raise ValueError(_wrong(name, value, "an integer of at least 1"))
         return value
 
     def flag(self, *names: str) -> bool | None:
-        """Whether any of these is true; None where that is not known."""
+        """Whether any of these is true; None if unknown."""
         values = [self._flag(name) for name in names]
         return True if True in values else None if None in values else False
 
@@ -95,18 +95,18 @@ class Arguments:
         return value
 
     def text(self, name: str) -> str | None:
-        """A word; None where it is neither written nor has a default."""
+        """The text; None without a value and a default."""
         value = self._value(name)
-        # `mixed_precision: no` is false to YAML.
+        # YAML 1.1 parses `mixed_precision: no` as false.
         return "no" if value is False and name == "mixed_precision" else None if value is None else str(value)
 
     def steps(self) -> int | None:
-        """The number of training steps; None where it depends on the data."""
+        """The number of training steps; None if it depends on the size of the data."""
         steps = self.number("max_steps")
         return steps if steps is not None and steps > 0 else None
 
     def warmup(self, total: int | None, *, least: int = 1) -> int | None:
-        """Warm-up steps, `least` at least; below 1 they are a share of all steps."""
+        """The warm-up steps, at least `least`; a value below 1 is a fraction of all steps."""
         given = self.number("warmup_steps")
         if given is None:
             return None
@@ -135,11 +135,11 @@ def _is_number(text: str) -> bool:
 
 
 _OTHER_NAMES = ("d_model", "n_embd", "dim", "emb_dim", "embed_dim", "hidden_dim")
-"""What models call their hidden size in `config.json`; their `attribute_map` gives it the common name."""
+"""Names of the hidden size in `config.json`; each model's `attribute_map` maps them to `hidden_size`."""
 
 
 def hidden_size(model: Mapping[str, Json], *, nested: bool) -> int | None:
-    """The hidden size, or the largest of several; `nested` looks into `text_config` too."""
+    """The hidden size, or the largest of several. `nested`: search `text_config` too."""
     for name in ("hidden_size", "hidden_sizes", *_OTHER_NAMES):
         value = model.get(name)
         sizes = [size for size in (value if isinstance(value, list) else [value]) if type(size) is int]
@@ -149,10 +149,10 @@ def hidden_size(model: Mapping[str, Json], *, nested: bool) -> int | None:
     return hidden_size(inner, nested=False) if nested and isinstance(inner, Mapping) else None
 
 
-# The defaults of TRL's training arguments, where they are others than those of Transformers.
+# Defaults of TRL's training arguments that differ from those of Transformers.
 #
 # Source: trl v0.7.5 to v1.9.0, trl/trainer/*_config.py and trl/experimental/*/*_config.py of each tag;
-# since 0.29 the precision stands in trl/trainer/base_config.py.
+# since 0.29 the precision is set in trl/trainer/base_config.py.
 
 _RATES: Mapping[str, tuple[tuple[str, float], ...]] = {
     "A2POConfig": (),
@@ -179,7 +179,7 @@ _RATES: Mapping[str, tuple[tuple[str, float], ...]] = {
     "SSDConfig": (),
     "TPOConfig": (("1.3", 5e-7),),
 }
-"""Training arguments of TRL, and `learning_rate` from each version on; before, it is that of Transformers."""
+"""TRL's classes, and their `learning_rate` since each version; before, it is that of Transformers."""
 _BASES = {
     "DPPOConfig": "GRPOConfig",
     "GFPOConfig": "GRPOConfig",
@@ -192,9 +192,9 @@ _BASES = {
     "ServerDistillationConfig": "DistillationConfig",
     "XPOConfig": "OnlineDPOConfig",
 }
-"""Classes that change none of these defaults, and the class that each is derived from."""
+"""Classes that change none of these defaults, and their base classes."""
 _BF16 = "0.19"
-"""Since then `bf16` is on unless `fp16` is."""
+"""Version since which `bf16` is on unless `fp16` is."""
 
 
 def is_trl_config(name: str) -> bool:
@@ -203,7 +203,9 @@ def is_trl_config(name: str) -> bool:
 
 
 def trl_defaults(name: str, version: str | None) -> JsonObject:
-    """The defaults of a class that differ; `bf16` is on unless `fp16` is. `version` None: the newest."""
+    """Defaults of a class that differ from Transformers; `bf16` is on unless `fp16` is. `version` None: the
+    newest.
+    """
     name = _BASES.get(name, name)
     found: JsonObject = {}
     for since, rate in _RATES[name]:
@@ -212,7 +214,7 @@ def trl_defaults(name: str, version: str | None) -> JsonObject:
     if _is_since(version, _BF16):
         found["bf16"] = True
     if name == "GRPOConfig" and version is not None and number(version)[:2] == number("0.14")[:2]:
-        # trl v0.14.0 trl/trainer/grpo_config.py; v0.15.0 took both back.
+        # trl v0.14.0 trl/trainer/grpo_config.py; v0.15.0 removed both.
         found |= {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 8}
     return found
 

@@ -1,4 +1,4 @@
-"""`Job`: facts about the run of a config, the source of each, and which source wins."""
+"""`Job`: facts about the run of a config, the source of each, and the precedence of sources."""
 
 from __future__ import annotations
 
@@ -15,16 +15,14 @@ if TYPE_CHECKING:
     from dsconfig.job.detect_consumer import Given
 
 
-# What is known about the run of a config: facts, each with the source that tells it.
-#
-# `dsconfig.job.job.merge` decides which source wins; `dsconfig.check.build_job` collects them.
+# `dsconfig.job.job.merge` decides which source wins; `dsconfig.check.build_job` collects the facts.
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
 class Fact(Generic[T_co]):
-    """A value, where it comes from, and a source in words: `--world-size`, `run.sh:12`."""
+    """A value with its source, also in words: `--world-size`, `run.sh:12`."""
 
     __slots__ = ("origin", "source", "value")
 
@@ -39,68 +37,68 @@ class Fact(Generic[T_co]):
             return NotImplemented
         return (self.value, self.origin, self.source) == (other.value, other.origin, other.source)
 
-    def __hash__(self) -> int:  # a mapping among the values has none
+    def __hash__(self) -> int:  # the value may contain a mapping, which is not hashable
         return hash((self.origin, self.source))
 
 
 class Consumer(NamedTuple):
-    """Who reads a config before DeepSpeed does."""
+    """Program that reads a config and passes it to DeepSpeed."""
 
     name: str
     version: str | None = None
-    """The version, where it does not do all that the newest one does."""
+    """The version, if it differs from the newest in what it fills."""
     likely: bool = False
-    """Whether the content fits this consumer better than the others, and does not rule them out."""
+    """Whether other consumers are possible, although less likely."""
     others: tuple[str, ...] = ()
-    """Who else may read it: what is an error for this consumer alone is none that is known."""
+    """Other possible consumers; an error for this consumer alone is then not reported as one."""
 
 
 class Job(NamedTuple):
-    """What is known about the run of a config. None: nothing tells it, and nothing is made up for it."""
+    """Facts about the run of a config; None if no source has the fact, which is never guessed."""
 
     target: Fact[Target] | None = None
-    """The DeepSpeed releases that read the config."""
+    """DeepSpeed releases to check the config for."""
     consumer: Fact[Consumer] | None = None
-    """Who reads the config before DeepSpeed does."""
+    """Program that reads the config and passes it to DeepSpeed."""
     world_size: Fact[int] | None = None
-    """Ranks, one a GPU."""
+    """Number of ranks, one per GPU."""
     arguments: Fact[Given] | None = None
-    """The training arguments that the consumer is started with."""
+    """Training arguments of the consumer."""
     model: Fact[Model] | None = None
     host_memory: Fact[int] | None = None
-    """Bytes that a host has."""
+    """CPU memory of a node, in bytes."""
     gpus_per_node: Fact[int] | None = None
-    """Ranks that share a host."""
+    """Ranks per node."""
     parallelism: Fact[Parallelism] | None = None
-    """Degrees of parallelism beside data parallelism."""
+    """Degrees of parallelism other than data parallelism."""
     launch: Fact[str] | None = None
-    """The launch file whose arguments count, where several start a job with the config."""
+    """The selected launch file, if several start a job with the config."""
     launched_by: Fact[str] | None = None
-    """The scripts and launch files that start the job with the config, in words."""
+    """Scripts and launch files that start a job with the config, as shown in messages."""
     program: Fact[str] | None = None
-    """The program of the launch file, which may do things to the model of its own accord."""
+    """Program of the launch file, which may change the model in code."""
     adapters: Fact[bool] | None = None
-    """Whether the job trains adapters, or parts of the model, and leaves the rest."""
+    """Whether the job trains adapters or parts of the model and freezes the rest."""
 
     @property
     def releases(self) -> Target:
-        """The releases of the target, which every job that is built has."""
+        """Releases of the target, which every job has after it is built."""
         assert self.target is not None
         return self.target.value
 
     @property
     def ranks(self) -> int | None:
-        """The world size; None where nothing tells it."""
+        """The world size; None if unknown."""
         return self.world_size.value if self.world_size else None
 
     @property
     def given(self) -> Given | None:
-        """The training arguments; None where nothing tells them."""
+        """The training arguments; None if unknown."""
         return self.arguments.value if self.arguments else None
 
     @property
     def known(self) -> Known:
-        """The model, the hosts and what else is known of the run beside config and arguments."""
+        """Model, hosts, program and parallelism."""
         return Known(
             self.model.value if self.model else None,
             self.host_memory.value if self.host_memory else None,
@@ -112,7 +110,7 @@ class Job(NamedTuple):
 
     @property
     def reader(self) -> Reader:
-        """Who reads the config, with what that is known by, as reports show it."""
+        """The consumer with its evidence, as reports show it."""
         assert self.consumer is not None
         consumer, size = self.consumer.value, self.world_size
         launched = size is not None and size.origin in ("launch file", "script")
@@ -134,7 +132,7 @@ NOTHING = Job()
 
 
 def layer(known: Known, origin: Origin, source: str) -> Job:
-    """The facts of what one source tells of the model, the hosts and the parallelism."""
+    """Turn the facts of one source about model, hosts and parallelism into a job."""
     model = known.model
     return Job(
         model=model and Fact(model, model.origin, model.why),
@@ -151,7 +149,7 @@ def _fact(value: T | None, origin: Origin, source: str) -> Fact[T] | None:
 
 
 def of_reader(reader: Reader, origin: Origin = "script") -> Job:
-    """The facts of a reader that was found out: who it is, and the arguments and the world size of its job."""
+    """Turn a detected consumer, with the arguments and world size of its job, into a job."""
     launch = reader.launch
     return layer(reader.known, origin, launch)._replace(
         consumer=Fact(
@@ -163,17 +161,16 @@ def of_reader(reader: Reader, origin: Origin = "script") -> Job:
     )
 
 
-# Precedence: which source of a fact about the job wins, for every verb and function.
-#
-# A layer is what one source tells: the arguments of a command or function, the environment, the config's own block
-# `"$dsconfig"`, settings, a launch file, the repository. `merge` takes each fact of the strongest layer that has it.
+# Precedence of sources, for every command and function. A layer holds the facts of one source: arguments of
+# the command or function, the environment, the config's own block `"$dsconfig"`, settings, a launch file, the
+# repository.
 
 
 def merge(*layers: Job) -> Job:
-    """Each fact of the first layer that has it; the layers stand in the order of their strength.
+    """Take each fact from the first layer that has it; pass the strongest layer first.
 
-    Arguments come before the environment, that before the config's own block, settings, the launch file, the
-    repository and what the content of the config suggests.
+    The order is: arguments, environment, the config's own block, settings, launch file, repository, and
+    evidence in the config's content.
     """
     facts = list[Any](NOTHING)
     for each in layers:

@@ -1,4 +1,4 @@
-"""The `config.json` of a model: where it is, and what stands in it."""
+"""Model description `config.json`: its location and content."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ CONFIG = "config.json"
 _HUB_NAME = re.compile(r"\w[\w.-]{0,95}/\w[\w.-]{0,95}", re.ASCII)
 _LONGEST = 4096
 _LARGEST = 4 << 20
-"""Bytes of the longest that is read: those with names of 20,000 classes have 1 MiB."""
+"""Size limit in bytes: configs with names of 20,000 classes have 1 MiB."""
 
 
 def beside(named: str, folder: str) -> str:
-    """The model as it is named from a folder, where it is there; else as it is."""
+    """Resolve a model relative to a directory; unchanged if it does not exist there."""
     path = os.path.join(folder, named)
     return path if path != named and config_at(path) is not None else named
 
 
 def is_barred(named: str, launch: str) -> bool:
-    """Whether a model that the file at `launch` names is there, and may not be read because of that."""
+    """Whether a model exists outside the repository of the file at `launch` that names it, and must not be
+    read.
+    """
     if "\0" in named or len(named) > _LONGEST:
         return False
     if may_read(named, launch) and may_read(os.path.join(named, CONFIG), launch):
@@ -32,7 +34,7 @@ def is_barred(named: str, launch: str) -> bool:
 
 
 def config_at(name: str) -> str | None:
-    """The `config.json` of a model: a file, in a folder, or in the hub's cache on this machine."""
+    """Path of a model's `config.json`: a file, in a directory, or in the Hugging Face cache."""
     if "\0" in name or len(name) > _LONGEST:
         return None
     if os.path.isfile(name):
@@ -43,7 +45,7 @@ def config_at(name: str) -> str | None:
 
 
 def _cached(name: str) -> str | None:
-    """Where `huggingface_hub` has put it (file_download.py, `try_to_load_from_cache`)."""
+    """Path in the cache of `huggingface_hub` (file_download.py, `try_to_load_from_cache`)."""
     home = os.environ.get("HF_HOME") or os.path.join(os.path.expanduser("~"), ".cache", "huggingface")
     cache = os.environ.get("HF_HUB_CACHE") or os.path.join(home, "hub")
     folder = os.path.join(cache, "models--" + name.replace("/", "--"))
@@ -57,23 +59,23 @@ def _cached(name: str) -> str | None:
 
 
 def read(path: str) -> JsonObject:
-    """What stands in it.
+    """Read a model's `config.json`.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: it holds no JSON object; the text says why.
+        OSError: the file cannot be read.
+        ValueError: the file has no JSON object; the text says why.
     """
     data = contents(path, _LARGEST)
     if len(data) > _LARGEST:
-        raise ValueError(f"longer than {_LARGEST >> 20} MiB, the most that is read")
+        raise ValueError(f"longer than {_LARGEST >> 20} MiB, the size limit")
     try:
         value = json.loads(data)
     except RecursionError:
         raise ValueError("nested too deeply") from None
     except UnicodeDecodeError:
         raise ValueError("not UTF-8 text") from None
-    except ValueError as error:  # no JSON, or a number of thousands of digits
-        raise ValueError(f"no valid JSON: {error}") from None
+    except ValueError as error:  # invalid JSON, or an integer beyond sys.get_int_max_str_digits
+        raise ValueError(f"not valid JSON: {error}") from None
     if not isinstance(value, dict):
-        raise ValueError("holds no JSON object")
+        raise ValueError("not a JSON object")
     return value

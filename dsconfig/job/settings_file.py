@@ -1,10 +1,10 @@
 """Settings: `dsconfig.toml`, or `[tool.dsconfig]` in `pyproject.toml`.
 
-For each config the nearest file counts, from its own directory upwards, the repository's root (where `.git`
-is) being the last looked at; where there is none, that of the working directory. In one directory
-`dsconfig.toml` goes before `pyproject.toml`; one of the latter without the table is passed over. Patterns are
-relative to the settings file's directory. `[[overrides]]` says something else for the `files` that it names.
-Settings that someone else may have put where they were found are passed over as well, which is said.
+The nearest file at or above a config's directory applies, up to the repository's root (the directory with
+`.git`); without one, that of the working directory. In one directory `dsconfig.toml` wins over
+`pyproject.toml`, which is skipped if it lacks the table. Patterns are relative to the settings file's
+directory. `[[overrides]]` changes settings for the `files` that it lists. Settings that another user could
+have planted are not used, and a message says so.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _Setting: TypeAlias = "tuple[Callable[[object], object], str]"
 FAIL_ON = ("error", "warning", "info", "never")
 MIN_SEVERITY = FAIL_ON[:-1]
 _LARGEST = 1 << 20
-"""Bytes of the longest settings file that is read."""
+"""Size limit of a settings file in bytes."""
 _MOST_DOTS = 500
-"""In one line: the TOML parser takes quadratic time for dotted keys."""
+"""Most dots in one line: the TOML parser takes quadratic time for dotted keys."""
 _DEEPEST = 256
-"""Folders that are looked into, from a config's own upwards."""
+"""Most directories searched upwards from a config."""
 
 
 class SettingsFileError(ValueError):
-    """Settings that cannot be understood; the message is one line and names the file and the key."""
+    """Invalid settings; the message is one line and names the file and the key."""
 
 
 class Settings(NamedTuple):
-    """What the settings file says; None where it is silent."""
+    """Content of a settings file; None for settings that it does not set."""
 
     path: str | None = None
     target: str | None = None
@@ -57,17 +57,17 @@ class Settings(NamedTuple):
     extend_exclude: tuple[str, ...] = ()
     per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
     overrides: tuple[Settings, ...] = ()
-    """What is said of some files only; of two that speak of one file, the later has the last word."""
+    """Settings for some files only; the last one that matches a file wins."""
     files: tuple[str, ...] = ()
-    """Of an override, the patterns of its files."""
+    """Patterns of the files of an override."""
     passed_over: tuple[str, ...] = ()
-    """Settings that are not used, a line each with the reason."""
+    """Messages about settings that are not used, with the reason."""
     base: str | None = None
-    """The directory that patterns are relative to, where it is not the file's own."""
+    """Directory that patterns are relative to, if it is not the file's own."""
 
     @property
     def where(self) -> str:
-        """The settings file as shown to the user."""
+        """The settings file as shown in messages."""
         return os.path.relpath(self.path) if self.path else "no settings file"
 
     @property
@@ -77,13 +77,13 @@ class Settings(NamedTuple):
 
 
 def find(start: str | None = None) -> Settings:
-    """The settings for `start`, by default the working directory.
+    """Find the settings for `start`, by default the working directory.
 
     Raises:
-        SettingsFileError: the nearest settings file cannot be read or understood.
+        SettingsFileError: the nearest settings file cannot be read or parsed.
     """
     folder = os.path.abspath(start or os.curdir)
-    while not os.path.isdir(folder):  # that of a file which an editor has not saved yet
+    while not os.path.isdir(folder):  # an editor may have a file open whose directory does not exist yet
         folder = os.path.dirname(folder)
     here = os.stat(folder)
     passed_over: list[str] = []
@@ -105,10 +105,10 @@ def find(start: str | None = None) -> Settings:
 
 
 def named(path: str) -> Settings:
-    """The settings of a file that the user names: its patterns are relative to the working directory.
+    """Read the settings file named by the user; its patterns are relative to the working directory.
 
     Raises:
-        SettingsFileError: it cannot be read or understood, or is a pyproject.toml without our table.
+        SettingsFileError: the file cannot be read or parsed, or is a pyproject.toml without the table.
     """
     path = os.path.abspath(path)
     table = _parsed(path, _text_of(path), own=os.path.basename(path) != PROJECT)
@@ -118,10 +118,10 @@ def named(path: str) -> Settings:
 
 
 def _doubt(path: str, here: os.stat_result) -> str | None:
-    """Why a settings file may be someone else's doing.
+    """Why a settings file may have been planted by another user; None if it is trusted.
 
-    Whom the config's directory belongs to could as well change the config. So could anyone who may write
-    there, as where a file system knows no rights.
+    The owner of the config's directory could change the config as well, and so could everyone if that
+    directory is world-writable, as on file systems without permissions.
     """
     if not is_own(path):
         return f"they are a link to a file that {OUTSIDE}"
@@ -139,12 +139,12 @@ def _doubt(path: str, here: os.stat_result) -> str | None:
 
 
 def _is_open(folder: os.stat_result) -> bool:
-    """Whether anyone may replace any file in a folder."""
+    """Whether everyone may replace files in a directory."""
     return bool(folder.st_mode & stat.S_IWOTH) and not folder.st_mode & stat.S_ISVTX
 
 
 def _concerns_us(path: str) -> bool:
-    """Whether a file that is not used would have been."""
+    """Whether an untrusted file has settings for dsconfig, so that a message about it is useful."""
     try:
         return os.path.basename(path) == FILE or not is_own(path) or _mentions_us(_text_of(path))
     except SettingsFileError:
@@ -169,12 +169,14 @@ def _text_of(path: str) -> str:
     except UnicodeDecodeError:
         raise SettingsFileError(f"{where}: not UTF-8 text") from None
     if len(data) > _LARGEST:
-        raise SettingsFileError(f"{where}: longer than {_LARGEST // 2**20} MiB, the most that is read")
+        raise SettingsFileError(f"{where}: longer than {_LARGEST // 2**20} MiB, the size limit")
     return text
 
 
 def _mentions_us(text: str) -> bool:
-    """Whether a pyproject.toml can have our table at all: loading the TOML parser to find out costs 14 ms."""
+    """Whether a pyproject.toml may have the table; checked first because importing the TOML parser takes 14
+    ms.
+    """
     if "dsconfig" not in text:
         return False
     import re
@@ -195,8 +197,8 @@ def _parsed(path: str, text: str, *, own: bool) -> JsonObject | None:
         data = tomllib.loads(text)
     except RecursionError:
         raise SettingsFileError(f"{os.path.relpath(path)}: nested too deeply") from None
-    except ValueError as error:  # of bad TOML, or of thousands of digits
-        raise SettingsFileError(f"{os.path.relpath(path)}: no valid TOML: {error}") from None
+    except ValueError as error:  # invalid TOML, or an integer beyond sys.get_int_max_str_digits
+        raise SettingsFileError(f"{os.path.relpath(path)}: invalid TOML: {error}") from None
     if own:
         return data
     tool = data.get("tool", {})
@@ -220,7 +222,7 @@ def _settings(path: str, table: JsonObject) -> Settings:
 
 def _override(path: str, table: JsonObject, where: str) -> Settings:
     if "files" not in table:
-        raise SettingsFileError(f"{where}: `files` is missing, the patterns of those that it is for")
+        raise SettingsFileError(f"{where}: `files` is missing; it lists the patterns of the files to override")
     return Settings(path, **_values(table, f"{where}.", {"files": _PATTERNS, **KEYS}))
 
 
@@ -323,4 +325,4 @@ KEYS: dict[str, _Setting] = {
     "extend-exclude": _PATTERNS,
     "per-file-ignores": (_by_pattern, "a table of lists of rules by pattern"),
 }
-"""Every setting, how it is read, and what it takes."""
+"""Every setting with its parser and the value it expects."""

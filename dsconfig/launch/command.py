@@ -1,4 +1,6 @@
-"""Command of a job: its config and arguments, with variables solved where the script computes them."""
+"""Command of a job: its config, arguments and processes, with shell variables expanded where the script sets
+them.
+"""
 
 from __future__ import annotations
 
@@ -17,55 +19,54 @@ from dsconfig.launch.repository import FOLDER, Budget, SpentError, is_name
 from dsconfig.launch.shell_interpreter import Shell, ShellCommand
 from dsconfig.launch.training_arguments import given
 
-# The command of a job, in a shell script or a manifest: which config it names, with which arguments.
-#
 # The programs that start jobs, and their flags, are rows of `dsconfig.launch.format_table`.
-
 READERS = {
     "deepspeed_config_file": "accelerate",
     "deepspeed_config": "deepspeed",
     "deepspeed": "transformers",
     "config_file": "accelerate",
 }
-"""Flags that name a config, or Accelerate's launch file, and who reads it then."""
+"""Flags that name a config or an Accelerate launch file, by precedence, and the consumer that each implies.
+"""
 _SUFFIXES = (".json", ".yaml", ".yml", ".conf", ".hjson", ".jsonc")
 _PROGRAMS = [each for each in FORMATS if each.programs]
 _BEFORE_ARGUMENTS = 40
-"""Among so many words a command says which program it runs."""
+"""Number of leading words searched for the program that a command starts."""
 
 
 class Command(NamedTuple):
-    """A command that runs DeepSpeed with a config."""
+    """A command that runs DeepSpeed."""
 
     path: str
-    """The config as it is written: a path or a preset's name; empty where the program makes it itself."""
+    """The config as the command names it: a path or a preset's name; empty if the program builds its own."""
     flag: str
     reader: str
     format: Format | None
-    """The program, where it is one of those that have a row."""
+    """The program's row in the table; None if the table has no row for it."""
     arguments: dict[str, Json]
-    """Its flags, without their dashes (None: known to the job's shell alone); `ENV`: its variables; `SCRIPT`:
-    the name of the script, module or verb that it runs, where that is clear.
+    """Flags without their dashes; None if the value is unknown before the run.
+
+    Two more keys: `ENV` holds the variables, `SCRIPT` the name of the script, module or subcommand.
     """
     world_size: int | None
     offset: int
-    """Where it begins in the text."""
+    """Start of the command in the text."""
     folder: str
-    """Where the script has gone before."""
+    """Directory that earlier `cd` commands have entered."""
     is_whole: bool = False
-    """Whether all of its flags are known."""
+    """Whether every flag is known: no word outside flag values contains an unexpanded variable."""
     open: tuple[str, ...] = ()
-    """What of the job's own shell decides how many processes there are, nodes first."""
+    """Unset shell variables that decide the number of processes, those of the nodes first."""
     varies: frozenset[str] = frozenset()
-    """Its flags that depend on one of these too."""
+    """Flags whose values depend on one of the variables in `open`."""
     processes: Processes = Processes(None)
-    """How many processes it starts, and what leaves that to the run."""
+    """Number of processes the command starts, and the expressions that leave it open."""
     program_file: str = ""
-    """The Python program that it starts, as it is written."""
+    """Path of the Python program it starts, as written."""
 
 
 def commands_in(shell: Shell) -> Iterator[Command]:
-    """Each command of a shell text that runs DeepSpeed with a config."""
+    """Yield each command of a shell text that runs DeepSpeed with a config."""
     for each in shell.commands():
         if found := _command(each):
             yield found
@@ -107,13 +108,13 @@ def _command(shell: ShellCommand) -> Command | None:
 
 
 def _spelled(flag: str, words: tuple[str, ...]) -> str:
-    """A flag as the command writes it: `--deepspeed-config` is none of DeepSpeed."""
+    """The flag as the command spells it; DeepSpeed itself has no `--deepspeed-config`."""
     own = f"--{flag.replace('_', '-')}"
     return own if any(word.partition("=")[0] == own for word in words) else f"--{flag}"
 
 
 def _program_file(words: tuple[str, ...]) -> str:
-    """The Python program that a command starts: a path, or that of the module behind `-m`."""
+    """Path of the Python program that a command starts; `-m package.module` becomes `package/module.py`."""
     for word, following in zip(words[:_BEFORE_ARGUMENTS], (*words[1:], ""), strict=False):
         if word.endswith(".py"):
             return word
@@ -123,11 +124,11 @@ def _program_file(words: tuple[str, ...]) -> str:
 
 
 _LAUNCHERS = ("torch", "accelerate", "deepspeed")
-"""Packages whose modules start another program."""
+"""Packages whose modules start another program: `torch.distributed.run`, `accelerate.commands.launch`."""
 
 
 def _depending(shell: ShellCommand, opened: tuple[str, ...]) -> frozenset[str]:
-    """The words that depend on what is open, and what stands behind the `=` of each."""
+    """Words that depend on the `opened` variables, and the values of words such as `--flag=value`."""
     words = [word for word, read in shell.open.items() if not read.isdisjoint(opened)] if opened else []
     return frozenset((*words, *(word.partition("=")[2] for word in words if "=" in word)))
 
@@ -141,7 +142,8 @@ def _of_elastic(words: tuple[str, ...]) -> str | None:
 
 
 def _script(words: tuple[str, ...]) -> str | None:
-    """The name of what a command runs: `dpo` of `scripts/dpo.py`, `-m trl.scripts.dpo` and `trl dpo`."""
+    """Name of the script or module that a command runs: `dpo` for `scripts/dpo.py` and `-m trl.scripts.dpo`.
+    """
     for word, before in zip(words, ("", *words), strict=False):
         if word.endswith(".py"):
             return word.rpartition("/")[2].removesuffix(".py")
@@ -151,7 +153,7 @@ def _script(words: tuple[str, ...]) -> str | None:
 
 
 def _program(words: tuple[str, ...], given: Mapping[str, Json]) -> Format | None:
-    """The program that a command runs, where the table has a row for it."""
+    """The table row of the program that a command runs, if there is one."""
     first = [word for word in words[:_BEFORE_ARGUMENTS] if not word.startswith("-")]
     for each in _PROGRAMS:
         patterns = each.programs + (each.scripts if each.scripts and is_of(each, given) else ())
@@ -161,7 +163,7 @@ def _program(words: tuple[str, ...], given: Mapping[str, Json]) -> Format | None
 
 
 def _flags(words: tuple[str, ...]) -> dict[str, Json]:
-    """The long flags of a command: text, or true where nothing follows."""
+    """The long flags of a command: text, or True if no value follows."""
     given: dict[str, Json] = {}
     for at, (word, following) in enumerate(zip(words, [*words[1:], "--"], strict=False)):
         if word.startswith("--") and len(word) > 2:
@@ -169,16 +171,18 @@ def _flags(words: tuple[str, ...]) -> dict[str, Json]:
             alone = following.startswith("-") and not following[1:2].isdigit()
             given[name.replace("-", "_")] = value if equals else True if alone else following
             if name in TARGETS and not equals and not alone:
+                # Several words may follow these flags: `--lora_target q_proj v_proj`.
                 following_words = islice(words, at + 1, None)
                 given[name] = list(takewhile(lambda each: not each.startswith("-"), following_words))
     return given
 
 
 def _names(flag: str, given: Mapping[str, Json], words: tuple[str, ...], program: Format | None) -> bool:
-    """Whether a flag names the config."""
+    """Whether the value of `flag` names the config of this command."""
     value = given.get(flag)
     if not isinstance(value, str) or not value:
         return False
+    # `--config_file` is Accelerate's only behind `accelerate launch`; many programs have a flag of this name.
     if flag == "config_file":
         return "launch" in words and any(word.endswith("accelerate") for word in words)
     if flag == "deepspeed" and program is not None and program.preset and is_name(value):
@@ -187,15 +191,15 @@ def _names(flag: str, given: Mapping[str, Json], words: tuple[str, ...], program
 
 
 def _plugin(words: tuple[str, ...], given: Mapping[str, Json]) -> bool:
-    """Whether `accelerate launch` makes the config of its flags."""
+    """Whether `accelerate launch --use_deepspeed` builds the config from its own flags."""
     return "use_deepspeed" in given and "launch" in words
 
 
-# The arguments of a command whose script reckons them from what its job's shell holds.
+# Arguments of a command whose script calculates them from the number of ranks.
 
 
 class Script(NamedTuple):
-    """A text of commands, where it stands, and the variables that it is given."""
+    """A shell text, its path, and the variables set before it starts."""
 
     text: str
     path: str
@@ -203,15 +207,15 @@ class Script(NamedTuple):
 
 
 def script_of(shell: Shell) -> Script:
-    """What a shell reads."""
+    """The text, path and variables of a shell, as a hashable value."""
     return Script(shell.text, shell.path, tuple(shell.told.items()))
 
 
 @dataclass(frozen=True)
 class AtRanks:
-    """What gives the arguments of a command on so many ranks.
+    """Callable that returns the arguments of a command for a number of ranks.
 
-    With `--nnodes=$N --nproc_per_node=8` sixteen ranks are two nodes, whatever the script reckons from `$N`.
+    With `--nnodes=$N --nproc_per_node=8`, 16 ranks mean N=2; the script is evaluated again with that value.
     """
 
     script: Script
@@ -222,7 +226,7 @@ class AtRanks:
         return f"AtRanks({self.script.path!r}, {self.command.offset})"
 
     def __call__(self, ranks: int) -> Given | None:
-        """The arguments; None where no value of the variables makes it so many ranks."""
+        """The arguments on `ranks` ranks; None if no value of the open variables gives that number."""
         found = _solved(self.script, self.command.offset, self.command.open, ranks)
         if found is None:
             return None
@@ -244,6 +248,6 @@ def _solved(
 
 
 def _read(script: Script, offset: int, values: Mapping[str, str], budget: Budget) -> Command | None:
-    """The command that begins there, with such values in the job's shell."""
+    """The command at `offset`, with `values` as variables of the job's shell."""
     found = commands_in(Shell(script.text, script.path, {**dict(script.variables), **values}, budget))
     return next((command for command in found if command.offset == offset), None)

@@ -17,22 +17,23 @@ from dsconfig.job.detect_consumer import OWN_FLAGS, Origin, ProgramReaders, Read
 from dsconfig.launch.format_table import SCRIPTS, format_of
 from dsconfig.launch.repository import FOLDER, Budget, SpentError, edition, search, texts, tick
 
-# Who reads a config, as the scripts and launch files of its repository say that name it.
-#
-# Nobody knows the working directory of a job, so a name is held against the end of the config's path: what
-# a script writes as `configs/z3.json` is any file `z3.json` in a folder `configs`, the nearest first.
+# A script can run from any directory, so a path in it is compared with the end of the config's path:
+# `configs/z3.json` in a script matches any file `z3.json` in a directory `configs`. The nearest reference
+# wins.
 
 _LEADS = r"[\s\\=,(\"']*(?:[rf](?=[\"'])|str\()?[\"']?(?:\$\{(?P<unset>\w+):-)?[\"']?(?:\./)*"
-"""What may stand between a flag or key and the path that it names, or that stands for an unset variable."""
+"""Text allowed between a flag or key and its path; `unset` is the variable of a default such as
+`${CONFIG:-z3.json}`.
+"""
 _WORDS = r"(?:(?!\.(?:json|py)\b)(?:[^\n;&|\\]|\\(?!\n)|\\\n|\n\s*(?:- |[\"'])))*"
-"""What may stand between `elastic run` and its config, in a shell, or in a list of JSON or YAML.
+"""Words allowed between `elastic run` and its config, in a shell command or in a list of JSON or YAML.
 
-No two alternatives begin alike: `re` would try every way to divide the words among them.
+No two alternatives start with the same text: otherwise `re` would backtrack through every split of the words.
 """
 _ELASTIC = rf"\bdsconfig\W+elastic\W+run\b{_WORDS}"
 _RENDEZVOUS = r"\brdzv[-_]conf\b(?:(?!\brdzv[-_]conf\b)[^\n])*[ =,\"']ds_config=[\"']?"
 _VALUE = r"(?P<words>[\w.]*)\$?\{?(?P<value>[\w.]*)"
-"""The variable that stands where a path could."""
+"""A variable in the position of a path."""
 _KEYS = (
     (_ELASTIC, "elastic", "`dsconfig elastic run`"),
     (rf"(?:{_RENDEZVOUS}|\bDSCONFIG_RDZV_DS_CONFIG=[\"']?)", "elastic", "`--rdzv-conf ds_config=`"),
@@ -44,17 +45,17 @@ _KEYS = (
     (rf"DeepSpeedStrategy\([^()]*?\bconfig{_LEADS}", "lightning", "`DeepSpeedStrategy`"),
     (rf"\bdeepspeed[\"']?\s*[=,(]{_LEADS}", "transformers", "`deepspeed=`"),
 )
-"""What stands before a path, or the variable that holds it, and who reads the file then.
+"""Text before a path or its variable, the consumer it implies, and its name in messages.
 
-`re` compiles these where there is a text to search: beside most configs there is none. Each takes steps in
-proportion to what it is held against, or to its square where that is the `_BEFORE` characters before a path.
+`re` compiles a pattern only when there is a text to search; most configs have none around them. The time of
+each pattern is linear in the text, or quadratic in the `_BEFORE` characters before a path.
 """
 _YAML_KEY = (
     r"(?m)(?:^[ \t]*|[{,]\s*)[\"']?deepspeed[\"']?[ \t]*:[ \t]*[\"']?(?:\./)*",
     "transformers",
     "`deepspeed:`",
 )
-"""The key of a YAML file, of which a variable's value is no path."""
+"""Key of a YAML file. Its value is always the path itself, not a variable."""
 _VARIABLE = rf"\b([A-Za-z_]\w*)(?:: *\w+)? *[:=]{_LEADS}$"
 _PYTHON = (
     (r"\bDeepSpeedStrategy\b", "lightning", "`DeepSpeedStrategy`"),
@@ -62,34 +63,37 @@ _PYTHON = (
     (r"\b(?:HfArgumentParser|\w*TrainingArguments)\b", "transformers", "`TrainingArguments`"),
     (r"\b(?:DeepSpeedPlugin|Accelerator)\(", "accelerate", "`Accelerator`"),
 )
-"""What a program does that names the file, the nearest to DeepSpeed first."""
+"""Calls that show the consumer of a file that the program names, those closest to DeepSpeed first."""
 _BEFORE = 1000
-"""Characters before a path in which it is said what reads it: a manifest has a line for each word."""
+"""Characters searched before a path for its flag or key: a manifest has one word per line."""
 _OWN_LOOP = r"\bdeepspeed\.initialize\b"
 _TRAINER = r"TrainingArguments|HfArgumentParser|Trainer\("
 _OPENED, _TRAINED = r"\bopen\((?:\w+\.)+deepspeed\b", r"TrainingArguments|Trainer\("
-"""A program that opens the file of its own argument `deepspeed`; what may read the file after all."""
+"""A program that opens the file of its own argument `deepspeed`, and signs that a Trainer reads the file
+anyway.
+"""
 _SMALL = 50
-"""Texts that speak of DeepSpeed: a repository with more holds several projects."""
+"""Largest number of texts that mention DeepSpeed: a larger repository holds several projects."""
 LAUNCHES = (".sh", ".bash", ".slurm", ".sbatch", ".yaml", ".yml", ".json")
-"""Ends of the names of what gives a job its arguments."""
+"""File name suffixes of scripts and launch files that can give arguments to a job."""
 _OWN_FLAGS = tuple(f"`{flag}`" for flag in OWN_FLAGS)
 _FLAGS = ("`--deepspeed`", *_OWN_FLAGS)
 _PATH = r"[\w./-]+"
 _PROGRAM = r"[\w./-]+\.py\b"
 _LAUNCHERS = ("torch", "accelerate", "deepspeed")
-"""How the modules begin that start a program, and are none."""
+"""Prefixes of modules that start another program."""
 _COMMAND_LENGTH = 2000
-"""Characters before a flag among which its program is."""
+"""Characters before a flag that are searched for the program of the command."""
 
 
 _HANDED_ON = rb"\bconfig(?:_params)?\s*=\s*(?:\w+\.)+deepspeed\b"
 
 
 def own_loop(launch: str) -> str | None:
-    """The program beside a launch file that hands its argument `deepspeed` on to DeepSpeed; None: no program.
+    """Find a program beside a launch file that passes its argument `deepspeed` to `deepspeed.initialize`.
 
-    It has the arguments of a Trainer, which would compare them with the config, and no Trainer.
+    Such a program reuses `TrainingArguments` for its own training loop. Without a Trainer nothing compares
+    the arguments with the config, so no mismatch is reported. None: there is no such program.
     """
     if launch.startswith("<") or not launch:
         return None
@@ -105,25 +109,27 @@ def own_loop(launch: str) -> str | None:
 
 
 class Mention(NamedTuple):
-    """A place that names the config: how sure it is, how near, who reads it then, and where it stands."""
+    """A reference to the config in another file."""
 
     rank: int
-    """3: a flag or key; 2: a program; 1: the same in a text for people; 0: a program that names no file."""
+    """Strength: 3 for a flag or key, 2 for a program, 1 for documentation, 0 for a program that names no
+    file.
+    """
     near: int
     reader: str
     why: str
     script: str
     written: str = ""
-    """The config as it is written there."""
+    """The config's path as written there."""
     readers: ProgramReaders | None = None
-    """Those that may read it, where its program leaves a doubt."""
+    """Possible consumers, if the program does not show which one reads the file."""
 
 
 def reader_of(name: str, content: Reader) -> Reader | None:
-    """The reader of the config at a path, as its repository says; None where nothing there says so.
+    """The consumer of the config at a path, according to its repository; None if nothing there shows it.
 
-    Where nothing names it and its `content` leaves doubt, programs of a small repository decide that all read
-    configs in one way which the content alone does not show. None, too, where `references_take_too_much` holds.
+    If no file names the config and its `content` fits several consumers, the programs of a small repository
+    decide, provided that all of them use the same consumer. Also None if `references_exceed_budget`.
     """
     if name.startswith("<") or not name:
         return None
@@ -149,15 +155,15 @@ def reader_of(name: str, content: Reader) -> Reader | None:
 
 @lru_cache(maxsize=8)
 def _best(path: str, top: str, deep: bool, at: tuple[int, ...]) -> Mention | None:
-    """The place that counts most, found once: each of many commands may ask who reads the same config."""
+    """The strongest reference. Cached because every command of a script asks about the same config."""
     return _strongest(_known(path, top, deep, at) or (), path)
 
 
 def _strongest(mentions: tuple[Mention, ...], path: str) -> Mention | None:
-    """The place that counts most; None where there is none.
+    """The strongest reference; None without any.
 
-    A launch file of Accelerate says nothing of a job that another script starts, however near it stands: it
-    counts where no command names the config itself.
+    An Accelerate launch file says nothing about a job that another script starts. It is used only if no
+    command names the config itself.
     """
     if any(
         each.rank == 3 and each.script.endswith(SCRIPTS) and _names_itself(each, path) for each in mentions
@@ -169,20 +175,25 @@ def _strongest(mentions: tuple[Mention, ...], path: str) -> Mention | None:
 
 
 def _names_itself(mention: Mention, path: str) -> bool:
-    """Whether the words of a script lead to the very config, and not to one of the same name."""
+    """Whether the path in a script resolves to this very config, not to another file of the same name."""
     found = search(mention.written, mention.script).path
     return found is not None and os.path.realpath(found) == os.path.realpath(path)
 
 
 def _weight(found: Mention) -> tuple[int, int, bool]:
-    """How much a place counts: a Trainer that names the same file as a launch file of Accelerate reads it."""
+    """Sort key of a reference; at equal strength a Trainer wins over an Accelerate launch file.
+
+    The Trainer re-reads the config that Accelerate's plugin has loaded and fills it from its own arguments
+    (transformers integrations/deepspeed.py:propagate_args_to_deepspeed).
+    """
     return found.rank, found.near, found.reader == "transformers"
 
 
 def _trainer(launch: str, top: str, *, deep: bool) -> str | None:
-    """The program beside a launch file of Accelerate that has a Trainer, which fills what a loop does not.
+    """Find a program beside an Accelerate launch file that uses the Trainer; None if any has its own
+    `Accelerator` loop.
 
-    Source: transformers trainer.py, propagate_args_to_deepspeed. None where any has a loop of its own.
+    Source: transformers integrations/deepspeed.py, propagate_args_to_deepspeed.
     """
     home = os.path.join(os.path.dirname(launch), "")
     found = None
@@ -196,9 +207,9 @@ def _trainer(launch: str, top: str, *, deep: bool) -> str | None:
 
 
 def launchers_of(name: str) -> tuple[str, ...]:
-    """The paths of the scripts and launch files whose flags or keys name the config at a path.
+    """Paths of the scripts and launch files whose flags or keys name the config at a path.
 
-    None of them where `references_take_too_much` says that it cannot be found out.
+    Empty if `references_exceed_budget`.
     """
     path, top, deep = _whereabouts(name)
     found = {each.script: None for each in _known(path, top, deep, edition(path)) or () if each.rank == 3}
@@ -206,13 +217,15 @@ def launchers_of(name: str) -> tuple[str, ...]:
 
 
 def references_take_too_much(name: str) -> bool:
-    """Whether the texts around the config at a path name it so often that it is not known who reads it."""
+    """Whether the files around the config at a path contain more references than the budget allows to
+    examine.
+    """
     path, top, deep = _whereabouts(name)
     return _known(path, top, deep, edition(path)) is None
 
 
 def commands_with(launch: str) -> tuple[str, ...]:
-    """The paths of the scripts that may hand a launch file of Accelerate to `accelerate launch`."""
+    """Paths of the scripts that may pass an Accelerate launch file to `accelerate launch`."""
     path, top, deep = _whereabouts(launch)
     base = os.path.basename(path).encode()
     return tuple(
@@ -223,9 +236,9 @@ def commands_with(launch: str) -> tuple[str, ...]:
 
 
 def passed_to(name: str, *, surely: bool) -> str | None:
-    """Who is handed the path of the config; None: nobody known.
+    """The consumer that is given the path of the config; None if unknown.
 
-    `surely`: a flag or key names it; a program that does may open it.
+    `surely`: count only flags and keys. A program that names the path may open the file itself.
     """
     path, top, deep = _whereabouts(name)
     return _passed_to(path, top, deep, edition(path), surely=surely)
@@ -239,13 +252,14 @@ def _passed_to(path: str, top: str, deep: bool, at: tuple[int, ...], *, surely: 
 
 
 def program_texts(name: str) -> Iterator[bytes]:
-    """The programs around a config that speak of DeepSpeed."""
+    """Yield the programs around a config that mention DeepSpeed."""
     path, top, deep = _whereabouts(name)
     return (data for script, data in texts(top, path, deep=deep) if script.endswith((".py", ".ipynb")))
 
 
 def _whereabouts(name: str) -> tuple[str, str, bool]:
-    """The whole path of a config, the root of its repository, and whether it has one."""
+    """The absolute path of a config, the root of its repository (else its directory), and whether it has one.
+    """
     path = os.path.abspath(name)
     folder = os.path.dirname(path)
     top = root(folder)
@@ -254,13 +268,13 @@ def _whereabouts(name: str) -> tuple[str, str, bool]:
 
 @lru_cache(maxsize=8)
 def _known(path: str, top: str, deep: bool, _: tuple[int, ...]) -> tuple[Mention, ...] | None:
-    """Whatever names the config; None where that takes too much work to find."""
+    """All references to the config; None if they exceed the budget."""
     known = _named(texts(top, path, deep=deep), os.path.basename(path), top, tick())
     return None if known is None else tuple(_of_path(known, path, top))
 
 
 def _of_path(known: tuple[_Named, ...], path: str, top: str) -> Iterator[Mention]:
-    """The places that name the config at a path, of those that name one with its last part."""
+    """Yield the references that match the full path, from those that match the file name."""
     for each in known:
         if each.script == path or not may_be(each.written, path) or _leads_elsewhere(each, path):
             continue
@@ -273,7 +287,7 @@ def _of_path(known: tuple[_Named, ...], path: str, top: str) -> Iterator[Mention
 
 
 class _Named(NamedTuple):
-    """A place that names a config with some last part: as it is written, and as a `Mention` has it."""
+    """A path with the file name of the config, before it is matched against a full path."""
 
     script: str
     written: str
@@ -284,9 +298,9 @@ class _Named(NamedTuple):
 
 @lru_cache(maxsize=8)
 def _named(known: tuple[tuple[str, bytes], ...], base: str, top: str, _: int) -> tuple[_Named, ...] | None:
-    """The places in texts that name a config with this last part, once for all such configs of a repository.
+    """Search texts for paths with this file name, once for all configs of that name in a repository.
 
-    None where they take more work than may be spent on a folder.
+    None if the search exceeds the budget of a directory.
     """
     try:
         return tuple(_search(known, base, top))
@@ -313,17 +327,17 @@ def _search(known: tuple[tuple[str, bytes], ...], base: str, top: str) -> Iterat
 
 
 def _is_deepspeed(launch: str, text: str) -> bool:
-    """Whether a launch file of Accelerate hands the config that it names to DeepSpeed.
+    """Whether an Accelerate launch file passes the config that it names to DeepSpeed.
 
-    `accelerate launch` passes the block `deepspeed_config` of its file on for `distributed_type: DEEPSPEED`
-    alone; a file for FSDP may keep one. Source: accelerate commands/launch.py, _validate_launch_command.
+    `accelerate launch` uses the block `deepspeed_config` only with `distributed_type: DEEPSPEED`; a file for
+    FSDP may contain an unused block. Source: accelerate commands/launch.py, _validate_launch_command.
     """
     kinds = re.findall(_DISTRIBUTED, text) if launch.endswith(_LAUNCH_FILES) else []
     return not kinds or "DEEPSPEED" in kinds
 
 
 def _leads_elsewhere(named: _Named, path: str) -> bool:
-    """Whether a launch file of Accelerate names another config than that at a path."""
+    """Whether an Accelerate launch file resolves its path to a file other than the config at `path`."""
     if named.why != f"`{LINK}`" or not named.script.endswith(_LAUNCH_FILES):
         return False
     found = search(named.written, named.script).path
@@ -335,15 +349,17 @@ _LAUNCH_FILES = (".yaml", ".yml", ".json")
 
 _DISTRIBUTED = r"\bdistributed_type[\"']?\s*:\s*[\"']?(\w+)"
 _MOST = 200
-"""So many places of one text tell who reads the file; nobody names it more often."""
+"""Most occurrences of a file name that are examined in one text."""
 _SEARCH = 1000
-"""Steps that one of them counts as."""
+"""Budget steps charged for each of them."""
 _LETTERS = r"[^\s\"'=`(),;:\[\]{}<>|]*"
-"""Of a path. It is searched backwards from the name: a word may be the data of a picture in a notebook."""
+"""Characters of a path, matched backwards from the file name: a notebook may contain an image as one huge
+word.
+"""
 
 
 def _places(text: str, base: str) -> Iterator[tuple[int, int]]:
-    """Where paths with this last part begin and end."""
+    """Yield the start and end of each path with this file name."""
     letters, at = re.compile(_LETTERS), text.find(base)
     while at >= 0:
         end = at + len(base)
@@ -354,7 +370,7 @@ def _places(text: str, base: str) -> Iterator[tuple[int, int]]:
 
 
 def _start(text: str, at: int) -> tuple[int, str]:
-    """Where a path begins of which the last word stands here, and the line before it: it may have spaces."""
+    """Start of a path in quotes, which may contain spaces, and the text of its line before `at`."""
     first = max(0, at - _BEFORE)
     line = text[max(first, text.rfind("\n", first, at) + 1) : at]
     if (quoted := re.search(_SPACED, line)) is not None:
@@ -366,7 +382,7 @@ _SPACED = r"[\"']((?:/|\./|~/)(?:(?! -)[^\"'\n])*)$"
 
 
 def _is_remark(line: str) -> bool:
-    """Whether a comment speaks of a flag, and of no command that has it."""
+    """Whether the line is a comment that mentions a flag without a command."""
     return line.lstrip().startswith("#") and "--" in line and not re.search(_COMMAND, line)
 
 
@@ -374,7 +390,9 @@ _COMMAND = r"\.py\b|(?<!-)\b(?:deepspeed|torchrun|accelerate|python3?)\s"
 
 
 def may_be(written: str, path: str) -> bool:
-    """Whether a name that a script writes can be that of the config."""
+    """Whether a path in a script can be that of the config: all its parts match, or it starts with unknown
+    parts.
+    """
     parts = [part for part in written.lstrip("-").split("/") if part not in ("", ".", "..")]
     own = path.split(os.sep)
     if parts[-1] != own[-1]:
@@ -386,14 +404,14 @@ def may_be(written: str, path: str) -> bool:
 
 
 class _Used:
-    """The variables of a text that stand where a config's path could, each with who reads the config then."""
+    """The variables of a text that are used where a config's path is expected."""
 
     def __init__(self, text: str, budget: Budget) -> None:
         self._text, self._budget = text, budget
         self._found: dict[str, tuple[int, str, str]] | None = None
 
     def find(self, name: str) -> tuple[int, str, str] | None:
-        """Where a variable is used so for the first time, the reader, and why."""
+        """First use of a variable as a config path: its offset, the consumer and the reason."""
         if self._found is None:
             self._budget.spend(len(self._text) // 2)
             self._found = {}
@@ -414,7 +432,7 @@ class _Used:
 
 
 def _at(text: str, start: int, script: str, top: str, used: _Used) -> tuple[int, ProgramReaders, str] | None:
-    """Who reads the config that is named there: rank, readers, reason."""
+    """Classify the reference at an offset: its strength, the possible consumers, and the reason."""
     before = text[max(0, start - _BEFORE) : start]
     for pattern, reader, why in (*_KEYS, _YAML_KEY):
         if match := re.search(rf"{pattern}$", before):
@@ -439,7 +457,9 @@ def _sure(reader: str) -> ProgramReaders:
 
 
 def _of_program(text: str, at: int, script: str, top: str, why: str) -> ProgramReaders | None:
-    """Who reads the file of a command's flag, where its program is found, or decides alone."""
+    """The consumer of a flag's file according to the program that the command starts; None if that shows
+    none.
+    """
     program = _program(text[max(0, at - _COMMAND_LENGTH) : at]) if why in _FLAGS else ""
     if why in _OWN_FLAGS:
         from dsconfig.launch.program_config import readers_of_command  # reads syntax trees
@@ -461,7 +481,7 @@ def _of_program(text: str, at: int, script: str, top: str, why: str) -> ProgramR
 
 
 def _program(command: str) -> str:
-    """The program that the words before a flag start, a path or a module; empty where there is none."""
+    """The program that a command starts, as a path or module; empty if there is none."""
     words = re.findall(_PATH, command)
     for last, word in zip(reversed(["", *words[:-1]]), reversed(words), strict=True):
         if last == "-m" and not word.startswith(_LAUNCHERS):
@@ -473,7 +493,7 @@ def _program(command: str) -> str:
 
 @lru_cache(maxsize=16)
 def _loop(path: str, _: int) -> str | None:
-    """Who reads a program's config; empty where it leaves doubt, None where there is no such program."""
+    """The consumer in a program's training loop; empty if unclear, None if the program cannot be read."""
     try:
         program = contents(path).decode("latin-1")
     except OSError:
@@ -485,7 +505,7 @@ def _loop(path: str, _: int) -> str | None:
 
 
 def _of_programs(path: str, top: str, content: str, *, deep: bool) -> Mention | None:
-    """Who reads configs in this repository, where all of its programs that say so agree."""
+    """The consumer that all programs of this repository use, as a weak reference."""
     found: dict[tuple[str, str], str] = {}
     known = texts(top, path, deep=deep)
     for script, data in known if len(known) <= _SMALL else ():
@@ -500,23 +520,23 @@ def _of_programs(path: str, top: str, content: str, *, deep: bool) -> Mention | 
     return Mention(0, 0, reader, f"{why} in {os.path.relpath(script, top)}", script)
 
 
-# The text of a config whose path its job hands over: parsed as the job does, whatever the file is called.
+# Documents of a config whose path a job passes on: parsed as the job parses them, whatever the suffix.
 #
-# DeepSpeed opens a path as Hjson (runtime/config.py, `DeepSpeedConfig.__init__`); Accelerate, and with it
-# the Trainer, with `json.load` (accelerate utils/deepspeed.py, `HfDeepSpeedConfig.__init__`), as Lightning
-# does (strategies/deepspeed.py, `_load_config`). Nobody reads YAML there; a program may, which passes on a
-# dict.
+# DeepSpeed parses the file as Hjson (runtime/config.py, `DeepSpeedConfig.__init__`). Accelerate and the
+# Trainer use `json.load` (accelerate utils/deepspeed.py, `HfDeepSpeedConfig.__init__`), and so does Lightning
+# (strategies/deepspeed.py, `_load_config`). None of them reads YAML, but a program can load YAML itself and
+# pass on a dict.
 
 _SECTIONS = ("zero_optimization", "fp16", "bf16", "optimizer", "scheduler")
-"""Sections that every release opens: it raises where Hjson makes a string of the lines below such a key."""
+"""Sections that every release opens: Hjson turns the indented lines below such a YAML key into one string."""
 _LOADS_YAML = re.compile(rb"\b(?:(?:import|from) yaml|[Oo]mega[Cc]onf|ruamel|hydra|(?:load|read)_yaml)\b")
 
 
 def read_config(path: str) -> Document:
-    """The config at a path; where the repository says that a job passes that path, as the job reads it.
+    """Read the config at a path, with the parser of the consumer that is given this path.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     data = contents(path)
     document = read_bytes(data, path, "yaml" if _is_yaml(path) else "json")
@@ -527,9 +547,9 @@ def read_config(path: str) -> Document:
 
 
 def read_passed(data: bytes, path: str, reader: str, *, surely: bool = False) -> Document:
-    """The text of a file whose path is passed to this reader.
+    """Read a file whose path is passed to this consumer.
 
-    `surely`: no program stands between, which may load the file itself.
+    `surely`: no program in between could load the file itself.
     """
     document = read_bytes(data, path, "json")
     if not _is_yaml(path) or _is_json(data):
@@ -543,7 +563,7 @@ def read_passed(data: bytes, path: str, reader: str, *, surely: bool = False) ->
         return document
     if not isinstance(yaml.value(), dict):
         return yaml
-    # A program that loads YAML itself passes on a dict, of which nothing is wrong.
+    # A program that loads YAML itself passes on a dict, which every consumer accepts.
     own = not surely and any(map(_LOADS_YAML.search, program_texts(path)))
     return yaml if own else yaml.passed_as_json()
 

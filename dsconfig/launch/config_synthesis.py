@@ -1,4 +1,8 @@
-"""Configs that Lightning and GPT-NeoX build from their own arguments and YAML files."""
+"""Configs that Lightning and GPT-NeoX build from their own arguments and YAML files.
+
+Both build a config only where the user names none. Checking the built config shows problems the user can fix
+by changing those arguments.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from types import MappingProxyType
 
 from dsconfig.core.json_types import Json, JsonObject
 
-# The config that Lightning's strategy makes of its own arguments, where it is given none.
+# Lightning: DeepSpeedStrategy builds a config from its own arguments if it gets none.
 #
 # Source: lightning 2.6 pytorch/strategies/deepspeed.py, DeepSpeedStrategy._create_default_config and
 # register_strategies.
@@ -24,7 +28,9 @@ _STRATEGIES: Mapping[str, Mapping[str, Json]] = MappingProxyType({
         "offload_params_device": "nvme", "offload_optimizer_device": "nvme",
     },
 })  # fmt: skip
-"""The arguments that a strategy's name stands for."""
+"""Arguments of each registered strategy name."""
+# The defaults are Lightning's, not DeepSpeed's: `allgather_bucket_size` is 2e8 instead of 5e8, and
+# `overlap_comm` is on for every stage.
 _OFFLOAD: Mapping[str, tuple[str, Json]] = MappingProxyType(
     {
         "device": ("offload_optimizer_device", "cpu"),
@@ -64,7 +70,7 @@ _AIO: Mapping[str, Json] = MappingProxyType(
 
 
 def config(data: Mapping[str, Json]) -> JsonObject | None:
-    """The config of a launch file that names none; None where its strategy is not DeepSpeed's."""
+    """The config that a Lightning launch file leads to if it names none; None for any other strategy."""
     trainer = data.get("trainer")
     strategy = trainer.get("strategy") if isinstance(trainer, Mapping) else None
     if isinstance(strategy, str):
@@ -90,7 +96,7 @@ def config(data: Mapping[str, Json]) -> JsonObject | None:
 
 
 def additions(data: Mapping[str, Json]) -> JsonObject:
-    """What the strategy writes into every config that lacks it, from the Trainer's own arguments.
+    """Keys that the strategy writes into every config that lacks them, from the Trainer's own arguments.
 
     Source: DeepSpeedStrategy._format_batch_size_and_grad_accum_config; fabric/strategies/deepspeed.py,
     _format_precision_config.
@@ -123,7 +129,8 @@ _SCALE: Mapping[str, Json] = MappingProxyType(
 )
 
 
-# The config that GPT-NeoX makes of its own YAML file, whose keys are DeepSpeed's and Megatron's together.
+# GPT-NeoX: the config is built from the launch file itself, whose keys are DeepSpeed's and Megatron's
+# together.
 #
 # Source: gpt-neox megatron/neox_arguments/arguments.py, NeoXArgs.deepspeed_config and calculate_derived;
 # deepspeed_args.py, NeoXArgsDeepspeedConfig.
@@ -138,7 +145,9 @@ _DEFAULTS: Mapping[str, Json] = MappingProxyType({
     "data_efficiency": None, "tensorboard": None, "wandb": None, "csv_monitor": None, "elasticity": None,
     "comms_logger": None, "compression_training": None, "checkpoint": None, "data_types": None,
 })  # fmt: skip
-"""The fields of `NeoXArgsDeepspeedConfig`. A value that is its field's default is not handed on."""
+"""Fields of `NeoXArgsDeepspeedConfig` with their defaults. NeoX does not pass on a value equal to its
+default.
+"""
 _ZERO_OF_NEOX: Mapping[str, Json] = MappingProxyType({
     "stage": 0, "allgather_partitions": True, "reduce_scatter": True, "allgather_bucket_size": 500_000_000,
     "overlap_comm": False, "reduce_bucket_size": 500_000_000, "contiguous_gradients": False,
@@ -147,13 +156,15 @@ _BATCH = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumu
 
 
 def neox_config(data: Mapping[str, Json]) -> JsonObject | None:
-    """The config of a job; None where there is none, see `why_none`."""
+    """The config of a GPT-NeoX job; None if there is none, see `why_no_config`."""
     if why_none(data):
         return None
     written = _plain(data)
     made = {key: written.get(key, default) for key, default in _DEFAULTS.items()}
     made |= dict(zip(_BATCH, _batch(made, _data_parallel_size(written)), strict=True))
     if _kind(made["optimizer"]) in _OWN_OPTIMIZERS:
+        # NeoX reads `precision` and writes the block itself; bf16 goes into `deepspeed_extra_args`
+        # (calculate_derived).
         made["optimizer"] = None
     precision = written.get("precision")
     extra = written.get("deepspeed_extra_args")
@@ -169,23 +180,23 @@ def neox_config(data: Mapping[str, Json]) -> JsonObject | None:
 
 
 def why_none(data: Mapping[str, Json]) -> str:
-    """Why no run has a config of this file alone, as the end of a clause; empty where one has."""
+    """Why this file alone gives no config, as the end of a clause; empty if it gives one."""
     written = _plain(data)
     if all(written.get(key) is None for key in _BATCH[:2]):
-        return "without a batch, as one of several that are put together"
+        return "without a batch size, so it is one of several files that are merged"
     zero = written.get("zero_optimization")
     stage = zero.get("stage") if isinstance(zero, Mapping) else None
     return "for DeepSpeed's autotuner" if written.get("autotuning") and isinstance(stage, list) else ""
 
 
 def world_size(data: Mapping[str, Json]) -> int | None:
-    """All ranks; None where the file does not say how many."""
+    """Number of ranks; None if the file does not set it."""
     ranks = _plain(data).get("global_num_gpus")
     return ranks if type(ranks) is int and ranks > 0 else None
 
 
 def _data_parallel_size(written: Mapping[str, Json]) -> int | None:
-    """The ranks that share the batch: all, by the parallel sizes; None where they are not known."""
+    """Data-parallel size: the ranks divided by the pipeline and model parallel sizes; None if unknown."""
     ranks = world_size(written)
     for key in ("pipe_parallel_size", "model_parallel_size"):
         size = written.get(key, 1)
@@ -196,7 +207,7 @@ def _data_parallel_size(written: Mapping[str, Json]) -> int | None:
 
 
 _OWN_OPTIMIZERS = frozenset(("cpu_adam", "cpu_torch_adam", "sm3", "madgrad_wd"))
-"""Those that NeoX builds itself, and whose names say nothing to DeepSpeed: training.py, get_optimizer."""
+"""Optimizers that NeoX builds itself, unknown to DeepSpeed: megatron/training.py:get_optimizer."""
 
 
 def _kind(optimizer: Json) -> str:
@@ -205,12 +216,12 @@ def _kind(optimizer: Json) -> str:
 
 
 def _plain(data: Mapping[str, Json]) -> JsonObject:
-    """Its keys are written with `-` or `_`."""
+    """The file with underscores in its keys; NeoX accepts hyphens too."""
     return {str(key).replace("-", "_"): value for key, value in data.items()}
 
 
 def _batch(made: Mapping[str, Json], ranks: int | None) -> tuple[Json, Json, Json]:
-    """The batch as it is handed on. The accumulation steps are 1 where they are not written."""
+    """The batch triplet that NeoX passes on; accumulation steps default to 1."""
     train, micro, steps = (made[key] for key in _BATCH)
     whole = all(each is None or (type(each) is int and each > 0) for each in (train, micro, steps))
     if ranks is None or not whole or steps is None:

@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from dsconfig.launch.launched_job import Job
 
 
-# From a launch file to its job: every format's way to the config.
+# From a launch file of any format to its jobs.
 
 
 def jobs_of(launch: Document, wanted: str | None = None, within: Budget | None = None) -> Iterator[Job]:
-    """Every job of a launch file, of which a script may have several.
+    """Yield every job of a launch file; a script may have several.
 
-    `wanted`: the real path of a config; jobs of a script that read another one are left out. `within`: the
-    budget of all launch files that are read together.
+    `wanted`: real path of a config; a script's jobs with other configs are skipped. `within`: shared budget
+    of all launch files that are read together.
 
     Raises:
         OSError: a config cannot be read.
-        SpentError: a budget is given, and this is not read within it.
+        SpentError: a budget is given and this file exceeds it.
     """
     if not launch.name.endswith(SCRIPTS):
         if within is not None:
@@ -52,7 +52,7 @@ def jobs_of(launch: Document, wanted: str | None = None, within: Budget | None =
 
 
 def takes_too_much(launch: Document) -> bool:
-    """Whether the commands of a launch file take more to read than may be spent, so that none is known."""
+    """Whether reading the commands of a launch file exceeds the budget, so that none is known."""
     data = None if launch.name.endswith(SCRIPTS) else launch.value()
     found = SCRIPT if data is None else format_of(data)
     if found is None or not (data is None or (found.commands and isinstance(data, dict))):
@@ -63,7 +63,7 @@ def takes_too_much(launch: Document) -> bool:
 
 
 def job_of(launch: Document) -> Job | None:
-    """The job of a launch file; None for any other document, and where it uses no DeepSpeed.
+    """The job of a launch file; None for any other document, and if it does not use DeepSpeed.
 
     Raises:
         OSError: the config cannot be read.
@@ -85,8 +85,8 @@ def job_of(launch: Document) -> Job | None:
 
 
 def _of_keys(found: Format, launch: Document, data: JsonObject) -> Job | None:
-    """The job of a launch file that names its config, or holds it, under a key of its own."""
-    # Most configs are no launch file, and pay for none of these.
+    """The job of a launch file that names or contains its config under a key."""
+    # Imported here because most documents are not launch files and should not load these modules.
     from dsconfig.consumers.accelerate_launch_file import BLOCK
     from dsconfig.launch.config_references import read_passed
     from dsconfig.launch.launched_job import Job, text_of
@@ -97,6 +97,7 @@ def _of_keys(found: Format, launch: Document, data: JsonObject) -> Job | None:
     if key is None:
         return _of_makers(found, launch, data)
     value, place = at(data, key), tuple(key.split("."))
+    # Determined writes a constant hyperparameter as `{type: const, val: ...}`.
     if constant(value) is not value:
         value, place = constant(value), (*place, "val")
     told = None if _own_loop(found, launch) else _given(found, launch, data)
@@ -123,7 +124,7 @@ def _of_keys(found: Format, launch: Document, data: JsonObject) -> Job | None:
 
 
 def _given(found: Format, launch: Document, data: JsonObject) -> Given:
-    """The training arguments of a launch file."""
+    """Read the training arguments of a launch file."""
     from dsconfig.launch.training_arguments import given
 
     if found.name != "Transformers":
@@ -134,7 +135,7 @@ def _given(found: Format, launch: Document, data: JsonObject) -> Given:
 
 
 def _overwritten(config: Document | None, found: Format, data: Mapping[str, Json]) -> Document | None:
-    """The config with what the launch file puts over it."""
+    """Merge the launch file's overrides into the config."""
     over = at(data, found.overwrites) if found.overwrites else None
     if config is None or not isinstance(over, Mapping):
         return config
@@ -149,7 +150,8 @@ def _merged(value: Json, over: Mapping[str, Json]) -> Json:
 
 
 def _own_loop(found: Format, launch: Document) -> bool:
-    """Whether a program with the Trainer's arguments hands the config to DeepSpeed without a Trainer."""
+    """Whether a program takes the Trainer's arguments but passes the config to DeepSpeed without a Trainer.
+    """
     if found.name != "Transformers":
         return False
     from dsconfig.launch.config_references import own_loop
@@ -158,7 +160,7 @@ def _own_loop(found: Format, launch: Document) -> bool:
 
 
 def _of_makers(found: Format, launch: Document, data: Mapping[str, Json]) -> Job | None:
-    """The job of a launch file from whose own keys a program makes the config; None where it makes none."""
+    """The job of a launch file whose program builds the config from its keys; None if it builds none."""
     from dsconfig.launch import config_synthesis
     from dsconfig.launch.launched_job import Job
     from dsconfig.launch.training_arguments import given
@@ -177,6 +179,7 @@ def _of_makers(found: Format, launch: Document, data: Mapping[str, Json]) -> Job
 
 
 def _world(found: Format, data: Mapping[str, Json]) -> int | None:
+    """World size of a launch file: the product of the format's keys; None if a needed key is missing."""
     from math import prod
 
     needed = (*found.world[:1], *found.needs)
@@ -187,7 +190,7 @@ def _world(found: Format, data: Mapping[str, Json]) -> int | None:
 
 
 def _count(value: Json) -> int | None:
-    """A number of ranks or nodes, which an environment has as text; None where only the run shows it."""
+    """A positive count, perhaps as text in an environment variable; None if unknown before the run."""
     if isinstance(value, str) and value.isdecimal() and len(value) < _MOST_DIGITS:
         value = int(value)
     return value if type(value) is int and value > 0 else None
@@ -196,11 +199,13 @@ def _count(value: Json) -> int | None:
 _MOST_DIGITS = 10
 
 
-# The arguments of the job that reads a config, where the config alone is asked about.
+# Arguments of the jobs that read a config, when the user checks the config alone.
 
 
 def with_version(reader: Reader, name: str) -> Reader:
-    """The reader in the version that is required or installed, where that is not as the newest is."""
+    """The consumer with its pinned or installed version, if that version differs from the newest in what it
+    fills.
+    """
     if reader.version is not None or reader.name not in HUGGING_FACE:
         return reader
     from dsconfig.consumers.consumer_versions import is_newest
@@ -214,24 +219,24 @@ def with_version(reader: Reader, name: str) -> Reader:
 
 
 def with_arguments(reader: Reader, name: str, launch: str | None = None) -> Reader:
-    """The reader with the arguments and the world size that the launch files of the config at a path give.
+    """The consumer with the arguments and world size from the launch files that name the config.
 
-    Where several launch files name it, what they agree in is known; arguments in which they differ are not,
-    which is said with their values. Where one of them takes too much work to read, nothing is known.
+    Several launch files: values they agree in are used; an argument that differs is unknown, and the reason
+    lists its values. If one of them exceeds the reading budget, no arguments are used.
 
     Args:
-        reader: who reads the config.
-        name: the path of the config.
-        launch: the launch file that counts alone; None: all that name the config.
+        reader: consumer of the config.
+        name: path of the config.
+        launch: the only launch file to use; None: all that name the config.
     """
     if name.startswith("<") or not name:
         return reader
     if references_take_too_much(name):
-        why = f"{reader.why}; the files around it take too much work to read, and no arguments are used"
+        why = f"{reader.why}; the files around it exceed the reading limit, so no arguments are used"
         return reader._replace(why=why)
     jobs = _by_script(name, reader.name, launch)
     if launch is not None and not jobs:
-        return reader._replace(why=f"{reader.why}; {os.path.relpath(launch)} does not name it")
+        return reader._replace(why=f"{reader.why}; {os.path.relpath(launch)} does not name this config")
     if reader.name == "accelerate" and reader.said is None and (trained := _by_trainer(name, jobs)):
         reader, jobs = reader._replace(name="transformers", why=f"{reader.why}, for a Trainer"), trained
     if not jobs:
@@ -239,8 +244,8 @@ def with_arguments(reader: Reader, name: str, launch: str | None = None) -> Read
     if reader.said is None and not any(jobs.values()):
         jobs = _without_arguments(_by_script(name, None, launch))
     if unread := [script for script, found in jobs.items() if found is None]:
-        verb = "takes" if len(unread) == 1 else "take"
-        why = f"{reader.why}; {_named(unread)} {verb} too much work to read, and no arguments are used"
+        verb = "exceeds" if len(unread) == 1 else "exceed"
+        why = f"{reader.why}; {_named(unread)} {verb} the reading limit, so no arguments are used"
         return reader._replace(why=why)
     known = _all(jobs)
     reader = _with_model(reader, known)
@@ -258,9 +263,9 @@ def with_arguments(reader: Reader, name: str, launch: str | None = None) -> Read
 
 
 def _agreed(jobs: list[Job], reader: str) -> tuple[Given | None, int | None, dict[str, list[Json]]] | None:
-    """What jobs agree in: arguments, processes, and the values in which they differ; None: in nothing.
+    """Arguments, world size and differing values of several jobs; None if they agree in nothing.
 
-    An argument that one of them leaves out has its default there, which the consumer alone knows: it differs.
+    An argument that one job leaves out has the consumer's default there, so it counts as differing.
     """
     first, *others = [job.given for job in jobs]
     sizes = list(dict.fromkeys(job.world_size for job in jobs))
@@ -273,7 +278,9 @@ def _agreed(jobs: list[Job], reader: str) -> tuple[Given | None, int | None, dic
 
 
 def _same(givens: list[Given], reader: str) -> tuple[Given, dict[str, list[Json]]] | None:
-    """The arguments in which all agree, and the values of the others; None: their programs write different things."""
+    """Arguments in which all agree, and the values of the others; None if their programs write different
+    keys.
+    """
     first, differing = givens[0], dict[str, list[Json]]()
     if len({repr(each) for each in givens}) == 1:
         return first, differing
@@ -311,7 +318,8 @@ def _same(givens: list[Given], reader: str) -> tuple[Given, dict[str, list[Json]
 
 
 def _same_at(givens: list[Given], reader: str, ranks: int) -> Given | None:
-    """In which arguments all agree on so many ranks, where the script of one reckons with their number."""
+    """The arguments in which all agree on `ranks` ranks, if a script derives them from the number of ranks.
+    """
     same = _same([each.on(ranks) for each in givens], reader)
     return None if same is None else same[0]
 
@@ -320,26 +328,26 @@ _PROCESSES = "the number of processes"
 
 
 def _difference(scripts: list[str], differing: Mapping[str, list[Json]]) -> str:
-    """In what launch files differ, with the values."""
+    """Describe the arguments in which launch files differ, with their values."""
     told = []
     for name, values in islice(differing.items(), _MOST_NAMED):
-        shown = ", ".join("not given" if value is None else str(value)[:_LONGEST] for value in values)
+        shown = ", ".join("not set" if value is None else str(value)[:_LONGEST] for value in values)
         told.append(f"{name if name == _PROCESSES else f'`{name}`'} ({shown})")
     more = len(differing) - len(told)
     names = f"{', '.join(told)} and {more} more" if more > 0 else " and ".join(told)
     who = f"commands of {_named(scripts)}" if len(scripts) == 1 else _named(scripts)
-    choose = "" if len(scripts) == 1 else "; --launch FILE takes those of one"
-    return f"; {who} differ in {names}, which is taken for unknown{choose}"
+    choose = "" if len(scripts) == 1 else "; choose one with --launch FILE"
+    return f"; {who} differ in {names}, so it counts as unknown{choose}"
 
 
 _MOST_NAMED, _LONGEST = 3, 40
 
 
 def _with_model(reader: Reader, jobs: list[Job]) -> Reader:
-    """The reader with the model that all these jobs train; where they train several, none of them counts."""
+    """The consumer with the model that all these jobs train; without a model if they train different ones."""
     found = [job.known for job in jobs]
     if len({each.model and each.model.shown for each in found}) > 1:
-        return reader._replace(why=f"{reader.why}; it is read for several models, and none is taken")
+        return reader._replace(why=f"{reader.why}; its jobs train different models, so none is used")
     programs = {each.program for each in found}
     program = programs.pop() if len(programs) == 1 else None
     adapters = any(each.adapters for each in found)
@@ -349,7 +357,7 @@ def _with_model(reader: Reader, jobs: list[Job]) -> Reader:
 
 
 def _shared_by(found: list[Known]) -> Parallelism:
-    """The parallelism of all these jobs; where they differ in what divides the batch, it is not known."""
+    """The parallelism of all jobs; unknown sizes if they differ in what divides the batch."""
     batches = {tuple((each.kind, each.size) for each in one.parallelism.degrees) for one in found}
     if len(batches) < 2:
         return found[0].parallelism if found else NONE
@@ -358,7 +366,7 @@ def _shared_by(found: list[Known]) -> Parallelism:
 
 
 def jobs_behind(reader: Reader, name: str) -> list[Job]:
-    """The jobs whose arguments the reader of the config at a path has."""
+    """The jobs that gave the consumer of this config its arguments."""
     if not reader.launch:
         return []
     return _all(_by_script(name, reader.name)) or _all(_without_arguments(_by_script(name, None)))
@@ -369,14 +377,14 @@ def _all(jobs: Mapping[str, list[Job] | None]) -> list[Job]:
 
 
 def jobs_naming(name: str) -> list[Job]:
-    """Every job that names the config at a path, whoever reads it there."""
+    """Every job that names the config at a path, whatever its consumer."""
     if name.startswith("<") or not name:
         return []
     return _all(_by_script(name, None))
 
 
 def is_autotuned(name: str) -> bool:
-    """Whether every command known to start a job with the config at a path starts DeepSpeed's autotuner.
+    """Whether every known job with this config runs DeepSpeed's autotuner, which replaces keys of the config.
 
     Source: deepspeed launcher/runner.py, `--autotuning` (`tune` or `run`).
     """
@@ -385,12 +393,15 @@ def is_autotuned(name: str) -> bool:
 
 
 def _by_script(name: str, reader: str | None, launch: str | None = None) -> dict[str, list[Job] | None]:
+    """Jobs by launch file for a config and consumer (None: any); None as value: the file exceeds the budget.
+    """
     budget = Budget(FOLDER)
     found: dict[str, list[Job] | None] = {}
     for script in launchers_of(name):
         if launch is not None and os.path.realpath(script) != os.path.realpath(launch):
             continue
         jobs = _jobs(script, name, reader, budget)
+        # An Accelerate launch file has no arguments; the scripts that pass it to `accelerate launch` have.
         commands = () if jobs or jobs is None or script.endswith(SCRIPTS) else commands_with(script)
         named = {command: _jobs(command, script, reader, budget) for command in commands}
         named = {command: jobs for command, jobs in named.items() if jobs != []}
@@ -399,12 +410,15 @@ def _by_script(name: str, reader: str | None, launch: str | None = None) -> dict
 
 
 def _without_arguments(jobs: Mapping[str, list[Job] | None]) -> dict[str, list[Job] | None]:
-    """The jobs for what they tell beside the arguments, which another program than the reader takes."""
+    """The jobs without their arguments, which belong to another consumer; model and parallelism still apply.
+    """
     return {script: found and [job._replace(given=None) for job in found] for script, found in jobs.items()}
 
 
 def _by_trainer(name: str, jobs: Mapping[str, list[Job] | None]) -> dict[str, list[Job] | None]:
-    """The jobs by which a Trainer reads a config that Accelerate is handed; empty where any is another's."""
+    """The jobs in which a Trainer reads a config that Accelerate loads; empty if any job has another
+    consumer.
+    """
     if any(jobs.values()):
         return {}
     trained = _by_script(name, "transformers")
@@ -412,9 +426,9 @@ def _by_trainer(name: str, jobs: Mapping[str, list[Job] | None]) -> dict[str, li
 
 
 def _jobs(script: str, name: str, reader: str | None, budget: Budget) -> list[Job] | None:
-    """The jobs of a launch file by which this reader (None: any) reads the config at a path.
+    """The jobs of a launch file in which this consumer (None: any) reads the config at a path.
 
-    None: the launch file was not read.
+    None: the launch file exceeds the reading budget.
     """
     path = os.path.realpath(name)
     try:
@@ -435,21 +449,22 @@ def _jobs(script: str, name: str, reader: str | None, budget: Budget) -> list[Jo
 
 
 def _processes(job: Job) -> int | None:
-    """The world size of the launch file of Accelerate that a command names."""
+    """World size set by the Accelerate launch file that a command names."""
     data = job.document.value() if job.document else None
     return processes(data) if is_launch_file(data) and not job.processes.open else None
 
 
 def _disagreement(scripts: list[str]) -> str:
-    if len(scripts) == 1:
-        return f"; {_named(scripts)} names it with different arguments, and none are used"
-    return f"; {_named(scripts)} name it with different arguments, and none are used"
+    """Say that the jobs share no arguments; used if their programs write different keys."""
+    verb = "names" if len(scripts) == 1 else "name"
+    return f"; {_named(scripts)} {verb} it with different arguments, so none are used"
 
 
 _FEW = 2
 
 
 def _named(scripts: list[str]) -> str:
+    """The first few paths, relative to the current directory, and the number of the others."""
     paths = sorted(os.path.relpath(script) for script in scripts)
     more = len(paths) - _FEW
     return f"{', '.join(paths[:_FEW])} and {more} more" if more > 0 else " and ".join(paths)

@@ -1,4 +1,4 @@
-"""Table of launch file formats: how each is recognized, where its config is, and what fills it."""
+"""Launch file formats: how each is recognized, where its config is, and which arguments fill it."""
 
 from __future__ import annotations
 
@@ -8,83 +8,85 @@ from typing import Literal
 
 from dsconfig.core.json_types import Json, NamedTuple, at
 
-# What a row of the table of launch files says.
-
+# Columns of the table.
 _NONE: Mapping[str, Json] = MappingProxyType({})
 
 
 class Write(NamedTuple):
-    """A key of the launch file because of which its program writes into the config."""
+    """A key of the launch file that makes its program write into the config."""
 
     key: str
     place: str
-    """Where in the config, dotted."""
+    """Dotted path in the config."""
     value: Json = None
-    """What is written, if not the key's own value."""
+    """Value that is written; None: the key's own value."""
     unless: str = ""
-    """What keeps the config as it is where it is there, dotted."""
+    """Dotted path that prevents the write if the config has it."""
     above: int | None = None
-    """Only a larger number has it written; None: any value has."""
+    """Write only if the number is larger; None: for any value."""
     only: str = ""
-    """Only this word has it written."""
+    """Write only if the value is, or contains, this word."""
     stage: int | None = None
-    """Only into a config with this ZeRO stage."""
+    """Write only into a config with this ZeRO stage."""
 
 
 class Format(NamedTuple):
-    """One format. Signs are dotted keys; `key=a|b` has one of these values, `key~word` this word in it."""
+    """One format. A sign is a dotted key; `key=a|b` requires one of these values, `key~word` a value with
+    this word.
+    """
 
     name: str
     reader: str
     signs: tuple[tuple[str, ...], ...]
-    """A file is of the format where all keys of one of these are in it."""
+    """Alternatives; a file has the format if it has all keys of one of them."""
     config: tuple[str, ...]
-    """Where the config is: its path, a preset's name, or the config itself. The first written counts."""
+    """Keys that hold the config: its path, a preset's name, or the config itself. The first that is set wins.
+    """
     source: str
     preset: str = ""
-    """The path of a preset within the installed packages, `{}` for its name."""
+    """Path of a preset in the installed packages, with `{}` for its name."""
     arguments: Mapping[str, str] = MappingProxyType({})
-    """Training arguments that have another name here: this name first, the Trainer's second."""
+    """Training arguments with another name in this format: this name first, the Trainer's second."""
     defaults: Mapping[str, Json] = _NONE
-    """Training arguments that are others than the Trainer's where they are not written; None: not known."""
+    """Defaults that differ from the Trainer's; None: unknown before the run."""
     world: tuple[str, ...] = ()
-    """Keys whose numbers multiply to the world size."""
+    """Keys whose product is the world size."""
     needs: tuple[str, ...] = ()
-    """Those of these without which it is not known: others count as 1 where they are absent."""
+    """Keys that must be set for `world` to be known; other missing keys count as 1."""
     within: str = ""
-    """The object that holds the training arguments, where it is not the root."""
+    """Dotted key of the object with the training arguments; empty: the root."""
     commands: tuple[str, ...] = ()
-    """Where shell commands stand that name the config, for a format that does not itself."""
+    """Keys with shell commands that name the config."""
     environment: tuple[str, ...] = ()
-    """Where it writes variables for these commands."""
+    """Keys with environment variables for these commands."""
     variables: Mapping[str, str] = MappingProxyType({})
-    """Variables that its program sets for them, and the keys that say to what: the first that is there."""
+    """Environment variables the program sets for the commands, and the keys with their values, by precedence.
+    """
     writes: tuple[Write, ...] = ()
-    """What is written into the config because of keys here."""
+    """Writes into the config caused by keys of the launch file."""
     update: int | None = None
-    """The samples of an update, where the accumulation steps are made to come to them."""
+    """Samples per optimizer step; the program chooses the accumulation steps that reach it."""
     programs: tuple[str, ...] = ()
-    """Words of a command that run this program, as patterns of file names."""
+    """Patterns of words that run this program in a command."""
     scripts: tuple[str, ...] = ()
-    """Names that scripts of other programs have too: its own is known by the signs among the flags."""
+    """Patterns of script names that other programs use too; the flags must match `signs` as well."""
     sets: tuple[tuple[str, str, int], ...] = ()
-    """What its program writes into a config without a batch: the key, the launch file's own, its default."""
+    """Keys the program writes into a config without a batch: config key, launch file key, default."""
     replaces: bool = False
-    """Whether it writes that into every config, in place of the batch that stands there."""
+    """Whether it writes `sets` into every config and replaces the batch there."""
     overwrites: str = ""
-    """Where it writes what goes over the config, section by section."""
+    """Key with a mapping that is merged over the config."""
     numbers: Literal["yaml", "omegaconf", "human"] = "yaml"
-    """How a config in the launch file may write numbers: OmegaConf reads `1e-5`, people `500m` and `2^20`."""
+    """How numbers in an embedded config are parsed: OmegaConf reads `1e-5`; `human` adds `500m` and `2^20`.
+    """
     makes: str = ""
-    """What makes the config of the launch file's own keys, where no config is named: a module of `made`."""
+    """Which function builds the config if none is named; see `config_synthesis` and `script_jobs`."""
     made_of: str = ""
-    """The key that has it made."""
+    """Key that stands for a built config in messages."""
 
 
-# The formats of launch files, a row each: how it is recognised, where its config is, what fills it.
-#
-# Accelerate's own file has rules of its own, and stands in `dsconfig.consumers.accelerate_launch_file`.
-
+# One row per format. Accelerate's own launch file has a module of its own:
+# `dsconfig.consumers.accelerate_launch_file`.
 _GATHER = "zero_optimization.gather_16bit_weights_on_model_save"
 _STAGES = "stage=pt|sft|rm|ppo|dpo|kto"
 FORMATS: tuple[Format, ...] = (
@@ -335,31 +337,31 @@ FORMATS: tuple[Format, ...] = (
         source="transformers hf_argparser.py:HfArgumentParser.parse_dict",
     ),
 )
-"""The more special first: the last takes whatever hands training arguments to the Trainer."""
+"""Special formats first: the last row matches any file with training arguments for the Trainer."""
 SCRIPTS = (".sh", ".bash", ".slurm", ".sbatch")
-"""Ends of the names of shell scripts."""
+"""File name suffixes of shell scripts."""
 SCRIPT = Format("the shell", "transformers", (), (), "bash", commands=("",))
-"""A shell script, which its name shows and no key."""
+"""Shell scripts, which are recognized by their file name alone."""
 
 
 def _key(sign: str) -> str:
-    """The key at the root that a sign asks for."""
+    """Root key of a sign."""
     return sign.replace("=", ".").replace("~", ".").partition(".")[0]
 
 
 _KEYS = frozenset(_key(signs[0]) for each in FORMATS for signs in each.signs)
-"""Without one of these at its root, as most configs are, no file is of any format."""
+"""Root keys of all signs, for a quick exit: most configs have none of them."""
 
 
 def format_of(data: object) -> Format | None:
-    """The format of a launch file; None for anything else."""
+    """The format of a launch file; None for any other value."""
     if not isinstance(data, Mapping) or _KEYS.isdisjoint(data):
         return None
     return next((each for each in FORMATS if is_of(each, data)), None)
 
 
 def is_of(found: Format, data: Mapping[str, Json]) -> bool:
-    """Whether keys, or the flags of a command, show that they are of this format."""
+    """Whether the keys of a file, or the flags of a command, match the signs of a format."""
     return any(all(_has(data, sign) for sign in signs) for signs in found.signs)
 
 

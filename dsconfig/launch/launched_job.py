@@ -23,36 +23,41 @@ if TYPE_CHECKING:
     from dsconfig.launch.shell_interpreter import ShellCommand
 
 
-# How many processes a command starts, and what the job's shell holds where they are to be others.
+# Number of processes of a command, and the shell variables to change for another number.
 
 _PROCESSES = ("num_gpus", "nproc_per_node", "num_processes")
 _NODES = ("nnodes", "num_nodes", "num_machines")
 _VARIABLES = (("NNODES", "NPROC_PER_NODE"), ("PET_NNODES", "PET_NPROC_PER_NODE"))
-"""What launchers read beside their flags: those that start torchrun themselves, and torchrun.
+"""Environment variables that launchers read besides their flags: programs that start torchrun, then torchrun
+itself.
 
 Sources: ms-swift cli/main.py; torch distributed/argparse_util.py:env.
 """
 _START = 40
-"""Among so many words a command says how it starts its processes."""
+"""Number of leading words searched for the launcher's flags."""
 _MOST = 8
-"""So many variables of a job's shell are tried."""
+"""Most shell variables tried to reach a world size."""
 _COUNTS = re.compile("node|gpu|proc|num|world|worker|machine|device|rank", re.IGNORECASE)
-"""What the names of counts have in them: these are tried first."""
+"""Typical parts of the names of counts; variables with such names are tried first."""
 
 
 class Processes(NamedTuple):
-    """How many processes a command starts."""
+    """Number of processes that a command starts."""
 
     ranks: int | None
-    """Of all nodes; None: only a run shows it."""
+    """World size; None: unknown before the run."""
     open: tuple[str, ...] = ()
-    """What leaves it to the run, as it is written: `--nproc_per_node=$NGPU`."""
+    """Expressions that leave it open, as written: `--nproc_per_node=$NGPU`."""
     per_node: int | None = None
-    """The processes of a node, where the number of nodes alone is left to the run."""
+    """Processes per node, if only the number of nodes is unknown."""
 
 
 def processes(given: Mapping[str, Json], shell: ShellCommand) -> Processes:
-    """The processes of all nodes; Accelerate counts them over all nodes."""
+    """Count the processes of a command over all nodes, by the first of flags, MPI, filters, variables and
+    Slurm.
+
+    `accelerate launch --num_processes` is the total; the flags of `deepspeed` and `torchrun` count per node.
+    """
     name = next((name for name in _PROCESSES if name in given), None)
     if name is not None:
         return _of_flags(name, given, shell.variables)
@@ -67,6 +72,7 @@ def processes(given: Mapping[str, Json], shell: ShellCommand) -> Processes:
             return _multiplied(known, nodes, counts)
     if shell.words[0] == "srun":
         return _of_slurm(shell)
+    # launcher/runner.py:main reads CUDA_VISIBLE_DEVICES as the local slots if there is no hostfile.
     devices = shell.variables.get("CUDA_VISIBLE_DEVICES", "")
     if shell.words[0] == "deepspeed" and not {"hostfile", "num_nodes"} & given.keys() and devices:
         if _OPEN.search(devices):
@@ -88,7 +94,7 @@ def _of_flags(name: str, given: Mapping[str, Json], variables: Mapping[str, str]
     if node is not None:
         counts[f"--{node}"] = given[node]
     elif name == "num_gpus" and "hostfile" in given:
-        # launcher/runner.py:main starts as many on each host of the file, whose length nobody knows here.
+        # launcher/runner.py:apply_num_nodes_and_gpus starts `--num_gpus` processes on each host of the file.
         counts["--hostfile"] = None if given["hostfile"] is None else _written("", given["hostfile"])
         return _multiplied(counts, "--hostfile", f"--{name}")
     elif name == "nproc_per_node":
@@ -97,7 +103,7 @@ def _of_flags(name: str, given: Mapping[str, Json], variables: Mapping[str, str]
 
 
 def _multiplied(counts: Mapping[str, Json], nodes: str, processes: str) -> Processes:
-    """The product of counts by what they are written as."""
+    """Multiply counts, which are named by their flags or variables."""
     ranks = _product(*counts.values())
     opened = tuple(_written(name, count) for name, count in counts.items() if _product(count) is None)
     alone = len(opened) == 1 and nodes in counts and _product(counts[nodes]) is None
@@ -106,18 +112,21 @@ def _multiplied(counts: Mapping[str, Json], nodes: str, processes: str) -> Proce
 
 _SHOWN = 60
 _SUBSTITUTION = re.compile(r"`([^`]*)`")
-"""The old form of `$(...)`, in which backticks would end the quotation of a message."""
+"""The backtick form of `$(...)`, whose backticks would end the code quote in a message."""
 
 
 def _written(name: str, value: Json) -> str:
-    """A flag or a variable as it stands in a command."""
+    """A flag or variable as shown in messages."""
     text = "" if value in (None, True) else _SUBSTITUTION.sub(r"$(\1)", str(value))
     text = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
     return f"{name}={text}" if name and text else name or text
 
 
 def _of_filter(given: Mapping[str, Json]) -> Processes:
-    """The slots that `--include` of the launcher `deepspeed` lists; what `--exclude` leaves nobody knows."""
+    """The number of slots in `--include` of the launcher `deepspeed`; unknown with `--exclude`.
+
+    Source: deepspeed launcher/runner.py:parse_resource_filter, where hosts are separated by `@`.
+    """
     listed = given.get("include")
     if not isinstance(listed, str) or "exclude" in given:
         name = "include" if "include" in given else "exclude"
@@ -129,7 +138,9 @@ def _of_filter(given: Mapping[str, Json]) -> Processes:
 
 
 def _reads_variables(words: tuple[str, ...]) -> bool:
-    """Whether a command's program asks the variables: torchrun, or one that starts it; not `deepspeed`."""
+    """Whether a command's launcher reads the environment variables: torchrun or its wrappers, not
+    `deepspeed`.
+    """
     first = words[0].rpartition("/")[2]
     return first not in ("deepspeed", "accelerate") and not (
         first.startswith("python") and "-m" not in words[1:3] and not _STARTERS.search(" ".join(words[:3]))
@@ -140,7 +151,7 @@ _STARTERS = re.compile(r"torch|swift|factory|xtuner|launch")
 
 
 def _of_mpi(words: tuple[str, ...]) -> Processes | None:
-    """The processes of `mpirun -np N`; None where another program starts them."""
+    """The processes of `mpirun -np N`; None for any other command."""
     if words[0].rpartition("/")[2] not in ("mpirun", "mpiexec"):
         return None
     for flag, count in _pairs(words, ("-np", "-n", "--np")):
@@ -150,7 +161,7 @@ def _of_mpi(words: tuple[str, ...]) -> Processes | None:
 
 
 def _of_slurm(shell: ShellCommand) -> Processes:
-    """The tasks of a step, where each is a process that trains: `srun python train.py`."""
+    """The tasks of a Slurm step if each is a training process: `srun python train.py`."""
     started = next((word for word in shell.words[1:_START] if _is_program(word)), "")
     if not started.rpartition("/")[2].startswith("python"):
         return Processes(None)
@@ -181,7 +192,7 @@ def _is_program(word: str) -> bool:
 
 
 def _pairs(words: tuple[str, ...], flags: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Such flags among the first words, each with its value."""
+    """Yield the given flags among the first words, with their values."""
     for word, following in pairwise((*words[:_START], "")):
         name, equals, value = word.partition("=")
         if name in flags:
@@ -189,18 +200,19 @@ def _pairs(words: tuple[str, ...], flags: tuple[str, ...]) -> Iterator[tuple[str
 
 
 def _product(*counts: Json) -> int | None:
+    """The product of counts written as decimal text; None if one is not a number or the product is 0."""
     known = [
         int(count) for count in counts if isinstance(count, str) and count.isdecimal() and len(count) < 10
     ]
     return math.prod(known) or None if len(known) == len(counts) else None
 
 
-# Where the job's own shell says how many
+# Shell variables that decide the number of processes
 # --------------------------------------------------------------------------------------------------
 
 
 def open_of(shell: ShellCommand) -> tuple[str, ...]:
-    """What of the job's own shell decides how many processes a command starts: of the nodes first."""
+    """Unset shell variables that decide how many processes a command starts, those of the nodes first."""
     if not shell.open:
         return ()
     found: dict[str, None] = {}
@@ -213,7 +225,7 @@ def open_of(shell: ShellCommand) -> tuple[str, ...]:
 
 
 def _words_of(words: tuple[str, ...], flags: tuple[str, ...]) -> Iterator[str]:
-    """The words that are the value of one of these flags, or hold it."""
+    """Yield the words that are, or contain, the value of one of these flags."""
     for word, following in pairwise((*words, "")):
         name, equals, _ = word[2:].partition("=")
         if word.startswith("--") and name.replace("-", "_") in flags:
@@ -221,11 +233,11 @@ def _words_of(words: tuple[str, ...], flags: tuple[str, ...]) -> Iterator[str]:
 
 
 class Started(Protocol):
-    """A command, of which it is known how many processes it starts."""
+    """A command with a world size."""
 
     @property
     def world_size(self) -> int | None:
-        """Of all nodes; None: not known."""
+        """Number of processes on all nodes; None if unknown."""
 
 
 AnyStarted = TypeVar("AnyStarted", bound=Started)
@@ -234,9 +246,10 @@ AnyStarted = TypeVar("AnyStarted", bound=Started)
 def solved(
     read: Callable[[Mapping[str, str]], AnyStarted | None], names: tuple[str, ...], ranks: int
 ) -> tuple[AnyStarted, dict[str, str]] | None:
-    """The command that starts so many processes, and what its job's shell holds then; None: there is none.
+    """Find values of shell variables with which a command starts `ranks` processes; None without a solution.
 
-    `read`: reads the command with such values in the job's shell.
+    `read`: evaluates the command with the given values. One variable at a time is set to the factor that is
+    missing, first with the others unset, then with the others set to 1.
     """
     plain = read({})
     if plain is not None and plain.world_size == ranks:
@@ -254,66 +267,69 @@ def solved(
     return None
 
 
-# A job as its launch file describes it: the config, who reads it, and with which training arguments.
+# Job of a launch file: the config, its consumer, and the training arguments.
 
 
 class Job(NamedTuple):
-    """What a launch file leads to."""
+    """One job of a launch file."""
 
     format: Format
     launch: Document
     written: str
-    """The path, preset, or dotted key of the config."""
+    """The path, preset, or dotted key of the config, as written."""
     key: str
-    """Where that stands in the launch file, dotted."""
+    """Dotted key, or flag, that names the config."""
     document: Document | None
-    """The config; None where it is not found."""
+    """The config; None if it was not found."""
     place: Place | None
-    """Where it was searched; None for a preset, and for a config in the launch file itself."""
+    """Result of the search for its path; None for a preset and for an embedded config."""
     given: Given | None
-    """The training arguments; None where nothing compares them with the config."""
+    """The training arguments; None if no program compares them with the config."""
     world_size: int | None
     inline: KeyPath | None = None
-    """Where the config itself stands in the launch file, if it does."""
+    """Path of the embedded config in the launch file, if it has one."""
     line: int | None = None
-    """Where in a script that is; None: where the key is."""
+    """Line of the command in a script; None: use the line of the key."""
     arguments: Mapping[str, Json] | None = None
-    """The flags of its command; None where the launch file's keys are the arguments."""
+    """Flags of the command; None: the keys of the launch file are the arguments."""
     encoded: str | None = None
-    """How the config itself stands where a path could: `json_text` or `base64`, changes of `versions`."""
+    """Encoding of a config given instead of a path: `json_text` or `base64`, names in
+    `consumer_versions.CHANGES`.
+    """
     flags: Mapping[str, Json] = MappingProxyType({})
-    """Flags of its command that are keys of the block in Accelerate's launch file, which it names."""
+    """Flags of the command that override keys in the block of its Accelerate launch file."""
     is_written_by_script: bool = False
-    """Whether the job's script writes the config itself."""
+    """Whether the script writes the config file itself."""
     is_too_long: bool = False
-    """Whether what the script writes is longer than any config."""
+    """Whether the text that the script writes exceeds the size limit for configs."""
     is_template: bool = False
-    """Whether the script makes the config of another file, by editing its text."""
+    """Whether the script creates the config from another file with `sed`."""
     processes: Processes = Processes(None)
-    """How many processes its command starts, and what leaves that to the run."""
+    """Number of processes that the command starts, and the expressions that leave it open."""
     program_file: str = ""
-    """The Python program that its command starts, as it is written."""
+    """Path of the Python program that the command starts, as written."""
     folder: str = ""
-    """Where its script has gone before."""
+    """Directory that the script has entered with `cd`."""
     others: tuple[str, ...] = ()
-    """Who else may read the config, as far as its program tells."""
+    """Other possible consumers, if the program does not show which one reads the config."""
     why: str = ""
-    """What of its program says so, as a clause."""
+    """Evidence for the consumer in the program, as a clause."""
 
     @property
     def is_held(self) -> bool:
-        """Whether the config is not a file of its own: it stands in the launch file, or is made of it."""
+        """Whether the config is not a file of its own: it is embedded in the launch file or built from it."""
         config = self.document
         own = config is not None and config.name.startswith(f"{self.launch.name}: ")
         return config is not None and (self.inline is not None or config.is_data or own)
 
     @property
     def is_from_file(self) -> bool:
-        """Whether another file's text is the config, or became it."""
+        """Whether the text of the config comes from another file, perhaps edited by `sed`."""
         return self.document is not None and (self.is_template or not self.is_held)
 
     def config(self, version: str | None) -> Document | None:
-        """The config, or Accelerate's launch file as a version of Accelerate takes it beside its flags.
+        """The config; for an Accelerate launch file, its content combined with the flags of `accelerate
+        launch`.
 
         Source: accelerate commands/launch.py:_validate_launch_command.
         """
@@ -322,9 +338,10 @@ class Job(NamedTuple):
             return self.document
         written, flags = block(data), dict(self.flags)
         precision = flags.pop("mixed_precision", None)
-        if LINK in written:  # beside which flags count for nothing
+        if LINK in written:  # flags such as --zero_stage are ignored for a config file
             kept = {key: value for key, value in data.items() if key != "mixed_precision" or not precision}
             return self.document.read_as(kept)
+        # Accelerate 1.5 lets a flag override the file (#3409); before, the file won.
         precision = data.get("mixed_precision") if precision is None else precision
         kept = written | flags if does("flags_first", "accelerate", version) else flags | written
         made: JsonObject = {**data, BLOCK: kept}
@@ -332,7 +349,7 @@ class Job(NamedTuple):
 
     @property
     def reader(self) -> Reader:
-        """Who reads the config."""
+        """The consumer of the config, with the launch file as evidence."""
         name = "it" if self.is_held else self.launch.name
         why = f"{name} is a launch file of {self.format.name}"
         if self.why:
@@ -342,7 +359,7 @@ class Job(NamedTuple):
 
     @property
     def known(self) -> Known:
-        """The model that it trains, where that is on disk."""
+        """Model, adapters, program and parallelism of the job."""
         from dsconfig.launch.model_argument import found_from, named, trains_parts
         from dsconfig.launch.training_arguments import parallelism
 
@@ -359,19 +376,20 @@ class Job(NamedTuple):
         )
 
     def left_open(self, world_size: int | None) -> list[str]:
-        """Say what of the batch only a run shows, a line each. `world_size`: that of the job, if known."""
+        """Say which parts of the batch depend on the run, one line each. `world_size`: the job's, if known.
+        """
         line = "" if self.line is None else f":{self.line}"
         where, lines = f"{self.launch.name}{line}", list[str]()
         if world_size is None and self.processes.open:
             words = " and ".join(f"`{word}`" for word in self.processes.open)
-            lines.append(f"{where} leaves the number of ranks to the run: {words}; give --world-size")
+            lines.append(f"{where}: the world size depends on {words}; pass --world-size")
         if (degree := self.known.parallelism.unknown) is not None:
-            lines.append(f"the data-parallel size is not known: {degree}; the batch is not checked")
+            lines.append(f"data-parallel size unknown: {degree}; the batch is not checked")
         return lines
 
     @property
     def line_span(self) -> Span | None:
-        """Where its command stands in a script; None in any other launch file, which has keys."""
+        """Span of the command in a script; None for launch files with keys."""
         if self.line is None:
             return None
         lines = self.launch.text.split("\n")[: self.line]
@@ -380,33 +398,34 @@ class Job(NamedTuple):
 
     @property
     def note(self) -> str:
-        """What is to be said of the way to the config."""
+        """How the launch file leads to the config, or why there is none, as a message."""
         line = line_of(self.launch, self.key) if self.line is None else f":{self.line}"
         where = f"{self.launch.name}{line}"
         if self.inline is not None:
-            return f"{where}: {self.format.name} reads the config that stands here"
+            return f"{where}: {self.format.name} reads the config that is embedded here"
         if self.is_too_long:
-            return f"{where}: what the script writes into `{self.written}` is too long, and not read"
+            text = f"the text that the script writes into `{self.written}`"
+            return f"{where}: {text} exceeds the size limit and is not checked"
         if self.document is None:
             if "$" in self.written or self.is_written_by_script:
-                return f"{where}: `{self.written}` is known to the job's shell alone, and not checked"
+                return f"{where}: `{self.written}` depends on variables of the job's shell and is not checked"
             if self.place is not None and (why := self.place.why_unread):
                 return f"{where}: `{self.written}` {why}"
             if self.place is None or not self.place.tried:
-                return f"{where}: `{self.written}` is not there, and not checked"
+                return f"{where}: `{self.written}` does not exist here and is not checked"
             if self.format.preset and is_name(self.written):
                 preset = f"`{self.written}` is a preset of {self.format.name}"
-                return f"{where}: {preset}, which is not installed here, and not checked"
+                return f"{where}: {preset} that is not installed here, so it is not checked"
             return (
-                f"{where}: `{self.written}` is not found from {self.place.folders}, and not checked: "
-                "it counts from the folder in which the job is started"
+                f"{where}: `{self.written}` was not found from {self.place.folders}, so it is not checked: "
+                "the job resolves it from the folder in which it starts"
             )
         if self.encoded is not None:
-            return f"{where}: {self.format.name} reads the config that stands behind `{self.written}`"
+            return f"{where}: {self.format.name} reads the config that is encoded in `{self.written}`"
         if self.place is None or not self.place.tried:
             made = self.format.makes and self.document.is_data
             return f"{where}: {self.format.name} " + (
-                "makes the config" if made else f"reads `{self.written}`"
+                "builds the config" if made else f"reads `{self.written}`"
             )
         found = f"{self.document.name}, found from {self.place.folder}"
         if "$" in self.written or self.written.startswith("/"):
@@ -415,14 +434,14 @@ class Job(NamedTuple):
 
 
 class Text(NamedTuple):
-    """A config that stands where a path could: its bytes, and the name of the way it is written."""
+    """A config given instead of a path: its bytes and its encoding."""
 
     data: bytes
     encoded: str
 
 
 def text_of(written: str) -> Text | None:
-    """The config that a word itself is; None where it is a path."""
+    """The config that a word contains as JSON or base64; None if the word is a path."""
     if written.lstrip().startswith("{"):
         return Text(written.encode("utf-8", "replace"), "json_text")
     if len(written) < _SHORTEST or not _BASE64.fullmatch(written):
@@ -441,7 +460,7 @@ _SHORTEST = 8
 
 
 def line_of(document: Document, key: str) -> str:
-    """The line of a key, as it follows a file's name; empty where it has none."""
+    """The line of a key as a suffix of a file name, `:12`; empty if the key has no line."""
     path = tuple(key.split("."))
     if document.is_data or not document.located(path):
         return ""

@@ -1,8 +1,9 @@
-"""Where a config stands: in a file of its own, in a part of a launch file, or where a launch file leads to.
+"""Location of a config: in a file of its own, embedded in a launch file, or in a file that a launch file
+names.
 
-`locate` is the one way from a file that somebody names to the config that its job reads. What `check` finds in
-the config is brought to its place in the named file by `LocatedConfig.lift`, and an edited text of the config is
-written into that file by `LocatedConfig.put_back`.
+`locate` is the only path from a file named by the user to the config that its job reads. `LocatedConfig.lift`
+maps a diagnostic of the config to the named file, and `Embedding.put_back` writes an edited config into that
+file.
 """
 
 from __future__ import annotations
@@ -31,39 +32,39 @@ if TYPE_CHECKING:
     from dsconfig.launch.launched_job import Job as LaunchJob
 
 How: TypeAlias = Literal["file", "held", "named", "launch", "block", "nowhere"]
-"""How the host has the config.
+"""Relation between the host and the config.
 
-`file`: it is the config. `held`: the config stands in it, or its program makes the config of its keys. `named`: the
-config is another file. `launch`: it leads to a launch file of Accelerate, which leads on. `block`: Accelerate makes
-the config of the launch file's block. `nowhere`: there is none.
+`file`: the host is the config. `held`: the config is embedded in it or built from its keys. `named`: the
+config is another file. `launch`: the host names an Accelerate launch file, which leads on. `block`:
+Accelerate builds the config from the host's block. `nowhere`: there is no config.
 """
 
 
 class LocatedConfig(NamedTuple):
-    """A config, and where it stands in the file that somebody named."""
+    """A config and its location in the file that the user named."""
 
     host: Document
-    """The file that was named: the config itself, a launch file or a script."""
+    """The file that the user named: the config itself, a launch file or a script."""
     config: Document | None
-    """The config; None where there is none, and where Accelerate makes it of the host's block."""
+    """The config; None if there is none, or if Accelerate builds it from the host's block."""
     how: How
     note: str = ""
-    """How the host leads to the config, or why there is none, in words; empty for `file` and `block`."""
+    """How the host leads to the config, or why there is none; empty for `file` and `block`."""
     unread: OSError | None = None
-    """Why the config that is named cannot be read; None where it can."""
+    """Why the named config cannot be read; None if it can."""
     unlike: str = ""
-    """Why a file that the host names is not looked at, in words: it is not like a config."""
+    """Why the file that the host names is not checked: it does not look like a config."""
     written: str = ""
-    """The config's name, as a launch file of Accelerate writes it."""
+    """Path of the config as written in an Accelerate launch file."""
     why_unread: str = ""
-    """Why there is no config of that name, as the end of a sentence."""
+    """Why there is no config at that path, as the end of a sentence."""
     job: LaunchJob | None = None
-    """The job that the host describes; None for a config, and for a launch file of Accelerate."""
+    """The job of the host; None for a config and for an Accelerate launch file."""
     reader: Reader | None = None
-    """Who reads the config, as the host says; None where the host is the config."""
+    """The consumer implied by the host; None if the host is the config."""
 
     def next(self, job: Job) -> LocatedConfig:
-        """Where the launch file of Accelerate leads that this one leads to, as the job's Accelerate takes it."""
+        """Follow the Accelerate launch file that this host names, with the job's version of Accelerate."""
         assert self.job is not None
         assert self.config is not None
         consumer = job.consumer and job.consumer.value
@@ -72,26 +73,28 @@ class LocatedConfig(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """What the host is, where it is not the config itself, as a clause."""
+        """Kind of the host as a clause, if it is not the config itself."""
         if self.host.name.endswith(SCRIPTS):
             return "it is a shell script"
         return f"it is a launch file of {self.program or 'Accelerate'}"
 
     @property
     def program(self) -> str:
-        """The program whose launch file the host is; empty for a config."""
+        """Name of the launch file's program; empty for a config."""
         return "" if self.job is None else self.job.format.name
 
     def path_in_host(self, path: KeyPath) -> KeyPath | None:
-        """Where a key of a config that a program makes of its own keys stands in the host; None: it is added."""
+        """Path in the host of a key whose config is built from the host's keys; None if the program adds the
+        key.
+        """
         job = self.job
         return _written(self.host, path) if job is not None and job.format.makes == _SAME_KEYS else None
 
     def lift(self, found: Diagnostic) -> Diagnostic | None:
-        """A diagnostic of the config as one of the host, with the host's path and place.
+        """Map a diagnostic of the config to the host, with the host's path and location.
 
-        Where no edit of the host follows from one of the config, the fix stays in words. None where it is about
-        what the program of a launch file adds itself, to no harm: nobody wrote that.
+        A fix that cannot be translated into an edit of the host becomes help text. None for a warning about a
+        key that the launch file's program adds: the user did not write it and cannot change it.
         """
         if self.how != "held" or self.job is None:
             return found
@@ -104,9 +107,7 @@ class LocatedConfig(NamedTuple):
         if fix is not None and not _can_be_edited(job, fix):
             found, fix = found._replace(help=found.help or fix.title), None
         if is_added:
-            todo = (
-                f"write `{found.path[0]}` in the launch file: {job.format.name} adds it where that is absent"
-            )
+            todo = f"set `{found.path[0]}` in the launch file; without it, {job.format.name} adds this value"
             found, fix = found._replace(help=todo), None
         return found._replace(
             path=(*base, *found.path),
@@ -120,42 +121,42 @@ class LocatedConfig(NamedTuple):
 
 
 class EditableConfig(NamedTuple):
-    """A config as a text of its own that can be edited, and the way back into the file that it stands in."""
+    """A config as an editable text, and its location in the launch file."""
 
     document: Document
     reader: Reader
     world_size: int | None
     note: str
-    """How the launch file leads to it, in words."""
+    """How the launch file leads to it."""
     place: Embedding | None = None
-    """Where it stands in the launch file; None: it is a file of its own."""
+    """Location in the launch file; None for a file of its own."""
 
 
 class Named(NamedTuple):
-    """A config that a launch file of Accelerate names."""
+    """A config named by an Accelerate launch file."""
 
     written: str
-    """Its name, as the launch file writes it."""
+    """Path as written in the launch file."""
     document: Document | None
-    """None: there is no such file, seen from here."""
+    """The config; None if the file was not found."""
     reader: Reader
-    """Who reads it."""
+    """Consumer of the config."""
     place: Place
-    """Where it was searched."""
+    """Result of the search for the file."""
 
     def note(self, launch: str) -> str:
-        """What is to be said where there is no such file, or none that may be read."""
+        """Message for a file that was not found or may not be read."""
         if why := self.place.why_unread:
             return f"{launch}: {self.written} {why}"
         tried = self.place.folders or "here"
-        return f"{launch}: {self.written} is not found from {tried}, and not checked"
+        return f"{launch}: {self.written} was not found from {tried}, so it is not checked"
 
 
 # -- from the host to the config ---------------------------------------------------------------------------
 
 
 def locate(host: Document, consumer: str | None = None) -> LocatedConfig:
-    """The config that a file is, holds or names. `consumer`: who is said to read it.
+    """Find the config that a file is, embeds or names. `consumer`: explicit consumer, if the user named one.
 
     Raises:
         OSError: the config that a launch file names cannot be read.
@@ -168,12 +169,12 @@ def locate(host: Document, consumer: str | None = None) -> LocatedConfig:
     try:
         found = named(host, consumer)
     except OSError as error:
-        told = f"{host.name}: {error.filename} is not checked: {(error.strerror or str(error)).lower()}"
+        told = f"{host.name}: {error.filename} cannot be checked: {(error.strerror or str(error)).lower()}"
         return LocatedConfig(host, None, "nowhere", told, error)
     if found is None:
         return LocatedConfig(host, None, "block")
     if found.document is None:
-        why = found.place.why_unread or "is not found from here"
+        why = found.place.why_unread or "was not found from here"
         return LocatedConfig(
             host,
             None,
@@ -198,27 +199,30 @@ def _of_job(job: LaunchJob) -> LocatedConfig:
         return located._replace(how="nowhere")
     if job.is_from_file and (why := why_unlike(config)):
         return located._replace(config=None, how="nowhere", unlike=why)
-    if is_launch_file(config.value()):  # a recipe that names a launch file of Accelerate
+    if is_launch_file(config.value()):  # for example TRL's `accelerate_config: zero2.yaml`
         return located._replace(how="launch")
     return located._replace(how="held") if job.is_held else located
 
 
 def linked(launch: Document) -> tuple[str, Place] | None:
-    """The config that a launch file of Accelerate names: as it is written, and where that leads to.
+    """The path in an Accelerate launch file's `deepspeed_config_file`, and the file it resolves to.
 
-    None where it names none, or starts another backend: FSDP does not look at the block.
+    None if there is no such key, or if the file starts another backend: FSDP ignores the block.
     """
     data = launch.value()
     if not isinstance(data, dict) or data.get("distributed_type", "DEEPSPEED") != "DEEPSPEED":
         return None
     name = block(data).get(LINK)
+    # The plugin's default for the environment variable is the word "none":
+    # utils/dataclasses.py:DeepSpeedPlugin.
     if not isinstance(name, str) or name in ("", "none"):
         return None
     return name, search(name, launch.name)
 
 
 def named(launch: Document, consumer: str | None = None) -> Named | None:
-    """The config that a launch file names; None where it names none. `consumer`: who is said to read it.
+    """The config that an Accelerate launch file names; None if it names none. `consumer`: explicit, if the
+    user named one.
 
     Raises:
         OSError: the config cannot be read.
@@ -236,13 +240,13 @@ def named(launch: Document, consumer: str | None = None) -> Named | None:
         return Named(written, None, reader, place)
     config = read_passed(contents(path), path, reader.name, surely=True)
     if consumer is None and (content := of_content(config.value("json"))).name == "transformers":
-        # The script may have a Trainer, which fills more than Accelerate alone.
+        # The script may use a Trainer, which fills more keys than Accelerate alone.
         reader = reader if content.likely else content
     return Named(written, config, reader, place)
 
 
 def editable(host: Document) -> EditableConfig | None:
-    """The config that a launch file leads to, as a text to edit; None where it leads to none or to several.
+    """The config of a launch file as an editable text; None if it has none or several.
 
     Raises:
         OSError: the config cannot be read.
@@ -265,16 +269,16 @@ def _editable(job: LaunchJob) -> EditableConfig | None:
     if place is None:
         return None
     text = job.launch.text[place.span.start : place.span.end] if config.within is not None else config.text
-    # A name that ends as a script's does would make a script of it.
+    # `read_text` would parse a name with a script's suffix as a script.
     name = config.name if job.launch.name.endswith(SCRIPTS) else job.launch.name
     alone = read_text(text, name, "yaml" if config.format == "yaml" else "json")
     if config.within is not None and alone.value() != value_at(job.launch.value(), job.inline or ()):
-        return None  # an alias, say, of what stands elsewhere
+        return None  # for example a YAML alias of a block at another location
     return EditableConfig(alone, reader, job.world_size, job.note, place)
 
 
 def why_nowhere(host: Document) -> str | None:
-    """Why there is no config to judge, where a file is a launch file of one that is not there; else None.
+    """Why a launch file has no config to check; None if it has one or the file is a config.
 
     Raises:
         OSError: a config cannot be read.
@@ -289,7 +293,8 @@ def why_nowhere(host: Document) -> str | None:
 
 
 def files_behind(host: Document) -> Iterator[str]:
-    """The files that what is said of a file depends on: itself, what it leads to, what leads to it.
+    """Yield the files that affect the diagnostics of a file: itself, the config it names, and its launch
+    files.
 
     Raises:
         OSError: a config cannot be read.
@@ -305,7 +310,7 @@ def files_behind(host: Document) -> Iterator[str]:
         yield found.document.name
 
 
-# -- from the config to the host: places of diagnostics ----------------------------------------------------
+# -- from the config to the host: locations of diagnostics -------------------------------------------------
 
 
 def _is_added(found: Diagnostic, job: LaunchJob) -> bool:
@@ -327,14 +332,14 @@ def _can_be_edited(job: LaunchJob, fix: Fix) -> bool:
 
 
 _SAME_KEYS = "neox"
-"""The program whose own files have the keys of the config at their root, or under `EXTRA`."""
+"""Program whose launch files have the keys of the config at their root, or under `EXTRA`."""
 EXTRA = "deepspeed_extra_args"
 _OWN_ARGUMENTS = ("lightning", "openrlhf")
-"""Programs that make the whole config of a few arguments: of the rest of it nobody can change anything."""
+"""Programs that build the whole config from a few arguments; the user cannot set the other keys."""
 
 
 def _places(job: LaunchJob) -> Callable[[Location | None, KeyPath], Location | None]:
-    """Where in the launch file a place of the config is."""
+    """Return a function from a location in the config to the one in the launch file."""
     config, launch, whole = job.document, job.launch, _whole(job)
     if config is not None and config.within is not None:
         return lambda at, _: at
@@ -354,13 +359,13 @@ def _places(job: LaunchJob) -> Callable[[Location | None, KeyPath], Location | N
 
 
 def _by_key(launch: Document, path: KeyPath) -> Location | None:
-    """The place of a key, which may be written with hyphens."""
+    """Location of a key, which may be written with hyphens."""
     there = _written(launch, path[:1])
     return None if there is None else location_of(launch, (*there, *path[1:]))
 
 
 def _written(launch: Document, path: KeyPath) -> KeyPath | None:
-    """Where a key of the config stands in a launch file that has the same keys; None: nowhere."""
+    """Path of a config key in a launch file with the same keys; None if absent."""
     for first in (path[:1], tuple(str(part).replace("_", "-") for part in path[:1])):
         for base in ((), (EXTRA,)) if first else ():
             if launch.located((*base, *first, *path[1:])):
@@ -369,7 +374,7 @@ def _written(launch: Document, path: KeyPath) -> KeyPath | None:
 
 
 def _whole(job: LaunchJob) -> Location | None:
-    """The place that leads to the config: a key, or a line of a script."""
+    """Location of the key or script line that leads to the config."""
     if (line := job.line_span) is not None:
         return location(job.launch, line)
     return location_of(job.launch, job.inline or tuple(job.key.split(".")))
@@ -388,11 +393,11 @@ def _below(step: Operation, base: KeyPath) -> Operation:
 
 
 def _offsets(launch: Document, span: Span, text: str) -> list[int]:
-    """Where each character of the text stands in the launch file, and its end; empty where not as it is."""
+    """Offset in the launch file of each character of the text and of its end; empty if the texts differ."""
     start = launch.text.find(text, *span)
     if start >= 0:
         return list(range(start, start + len(text) + 1))
-    lines = launch.text[span.start : span.end].splitlines(keepends=True)[1:]  # behind the `|` of a block
+    lines = launch.text[span.start : span.end].splitlines(keepends=True)[1:]  # below the `|`
     indent = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
     at = span.start + launch.text[span.start :].find("\n") + 1
     found: list[int] = []
@@ -407,28 +412,32 @@ def _offsets(launch: Document, span: Span, text: str) -> list[int]:
 # -- from the config to the host: edited texts -------------------------------------------------------------
 
 Writer: TypeAlias = Callable[[str], str]
-"""Writes a config as it stands in a launch file: as a string of JSON, say."""
+"""Formats the text of a config for a location in a launch file, for example as a JSON string."""
 
 
 class Embedding(NamedTuple):
-    """Where a config stands in a launch file, and how a text is written there."""
+    """Location of a config in a launch file, and how to write a text there."""
 
     launch: Document
     span: Span
     path: KeyPath | None
-    """Of a script there is none."""
+    """Path of the config; None in a script."""
     first: int
-    """The line of the launch file that the config's first line is."""
+    """Line in the launch file of the config's first line."""
     by_line: bool
     """Whether each line of the config is a line of the launch file."""
     written: Writer
 
     def line(self, inner: int | None) -> int | None:
-        """The line of the launch file that a line of the config is."""
+        """Translate a line of the config into a line of the launch file."""
         return None if inner is None else self.first + (inner - 1 if self.by_line else 0)
 
     def put_back(self, text: str) -> str | None:
-        """The launch file with another text of the config; None where it would not read so, and only so."""
+        """Return the launch file with another config text; None if it would not parse back to exactly that
+        config.
+
+        The result is parsed again: an edit must not change any value outside the config.
+        """
         launch, wanted = self.launch, _value(text, self.launch.format)
         made = launch.text[: self.span.start] + self.written(text) + launch.text[self.span.end :]
         seen = read_bytes(made.encode("utf-8", "replace"), launch.name, launch.format)
@@ -445,24 +454,24 @@ class Embedding(NamedTuple):
 
 
 def _embedding(job: LaunchJob, config: Document) -> Embedding | None:
-    """Where the text of the config stands in the launch file; None where it cannot be told."""
+    """Location of the config's text in the launch file; None if it cannot be determined."""
     if config.within is not None and job.inline is not None:
         return _as_a_block(job.launch, job.inline)
     return _as_a_string(job, config.text)
 
 
 def value_at(data: object, path: KeyPath) -> object:
-    """What stands at a path in data; None where nothing does."""
+    """Value at a path in nested mappings; None if absent."""
     for part in path:
         data = data.get(part) if isinstance(data, dict) else None
     return data
 
 
 def _as_a_block(launch: Document, path: KeyPath) -> Embedding | None:
-    """Of a config that is a mapping in the launch file."""
+    """Location of a config that is a mapping in the launch file."""
     span = launch.span(path)
     start = span.start
-    if launch.format == "yaml" and launch.text[start] != "{":  # with the indent of its first line
+    if launch.format == "yaml" and launch.text[start] != "{":  # a block mapping: include its first indent
         start = launch.text.rfind("\n", 0, start) + 1
         if launch.text[start : span.start].strip():
             return None
@@ -477,7 +486,7 @@ def _as_a_block(launch: Document, path: KeyPath) -> Embedding | None:
 
 
 def _as_a_string(job: LaunchJob, text: str) -> Embedding | None:
-    """Of a config that is a string in the launch file, or stands in a script."""
+    """Location of a config that is a string in the launch file or part of a script."""
     launch = job.launch
     path = None if launch.name.endswith(SCRIPTS) else job.inline
     span = Span(0, len(launch.text)) if path is None else launch.span(path)
@@ -501,7 +510,7 @@ def _as_a_string(job: LaunchJob, text: str) -> Embedding | None:
         if writer(text) == raw:
             return Embedding(launch, span, path, first, by_line=False, written=writer)
     block = _block_scalar(raw)
-    if launch.format == "yaml" and raw[:1] in ("'", '"'):  # over several lines, perhaps
+    if launch.format == "yaml" and raw[:1] in ("'", '"'):  # a quoted scalar may span several lines
         return Embedding(launch, span, path, first, by_line=False, written=_in_single_quotes)
     if block is None or block(text) != raw:
         return None
@@ -509,7 +518,7 @@ def _as_a_string(job: LaunchJob, text: str) -> Embedding | None:
 
 
 def _with_ends_of(raw: str) -> Writer:
-    """Writes a text with the line ends of another."""
+    """Return a function that converts line ends to those of `raw`."""
     newline = "\r\n" if "\r\n" in raw else "\n"
     return lambda text: text.replace("\r\n", "\n").replace("\n", newline)
 
@@ -529,7 +538,8 @@ def _base64(quote: str) -> Writer:
 
 
 def _block_scalar(raw: str) -> Writer | None:
-    """Writes a text as this block scalar of YAML (`|`, `>`) is written; None where it is none."""
+    """Return a function that writes a text like this YAML block scalar (`|`, `>`); None for another scalar.
+    """
     head, newline, body = raw.partition("\n")
     lines = [line for line in body.splitlines(keepends=True) if line.strip()]
     indent = min((line[: len(line) - len(line.lstrip())] for line in lines), key=len, default="")
@@ -559,7 +569,7 @@ def _decoded(text: str) -> object:
 
 
 def _without(data: object, path: KeyPath) -> Json:
-    """The data without what stands at a path, for a comparison."""
+    """Copy of the data without the value at a path, for comparison."""
     if not isinstance(data, dict) or not path:
         return None
     rest: dict[str, Json] = {key: value for key, value in data.items() if key != path[0]}

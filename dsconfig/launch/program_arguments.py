@@ -21,41 +21,43 @@ from dsconfig.launch.repository import search, tick
 from dsconfig.launch.requirements import version_of
 from dsconfig.launch.training_arguments import given, plain
 
-# The training arguments of a Python program: the class that holds them, its defaults, and what code gives.
-#
-# A program may derive a class of its own from `TrainingArguments`, or use one of TRL, with other defaults,
-# and it may make the arguments itself, of constants and of flags that are its own.
+# A program may derive its own class from `TrainingArguments` or use one of TRL, both with other defaults. It
+# may also build the arguments in code, from constants and from its own flags.
 
 NAMES = BY_NAME["transformers"].defaults.keys() - PLUGIN_DEFAULTS.keys()
-"""The training arguments that fill a config."""
+"""Training arguments that fill a config."""
 _STOCK = frozenset(("TrainingArguments", "Seq2SeqTrainingArguments"))
 _PARSERS = frozenset(("HfArgumentParser", "TrlParser", "H4ArgumentParser"))
 _DEEPEST = 8
-"""Classes that are derived from each other."""
+"""Longest chain of base classes that is followed."""
 
 
 class ProgramArguments(NamedTuple):
-    """What a program has for training arguments that a command does not give."""
+    """Training arguments that a program has beyond those in its command."""
 
     defaults: Mapping[str, Json]
-    """By the Trainer's names, where they differ from those of `TrainingArguments`; None: a run shows it."""
+    """Defaults by the Trainer's names, if they differ from `TrainingArguments`; None: unknown before the run.
+    """
     changed: frozenset[str]
-    """Arguments that the program changes, whatever it is given."""
+    """Arguments that the program overwrites, whatever the command gives."""
     is_code: bool
-    """Whether the program makes the arguments itself: flags of the same names are its own."""
+    """Whether the program builds the arguments in code; flags with the same names are then the program's own.
+    """
     has_loop: bool
-    """Whether it has a loop of its own too, which Accelerate alone fills a config for."""
+    """Whether it also has a loop of its own, for which only Accelerate fills the config."""
     why: str
     """A clause: `` train.py:9 parses its arguments into `GRPOConfig` of TRL ``."""
 
     @property
     def note(self) -> str:
-        """What is to be said of them; empty where they are those of Transformers."""
-        return f"{self.why}: what is not given is as it has it" if self.defaults or self.changed else ""
+        """Message about the origin of the defaults; empty if they are those of Transformers."""
+        if not self.defaults and not self.changed:
+            return ""
+        return f"{self.why}, which supplies the arguments that the command leaves out"
 
 
 class _Class(NamedTuple):
-    """A class of training arguments."""
+    """A class of training arguments and its defaults."""
 
     name: str
     defaults: Mapping[str, Json]
@@ -64,34 +66,35 @@ class _Class(NamedTuple):
 
 
 _Resolved: TypeAlias = "_Class | Literal['open'] | None"
-"""`open`: a class of a package that is not read; None: no training arguments."""
+"""Result of a name lookup; `open`: a class of a package that is not read; None: not training arguments."""
 _OPEN = _Class("", dict.fromkeys(NAMES))
 
 
 def arguments_of(
     program: str, launch: str, flags: Mapping[str, Json], version: str | None
 ) -> ProgramArguments | None:
-    """The training arguments of a program; None where it does not show that it has any.
+    """The training arguments of a program; None if it shows none.
 
     Args:
-        program: its path.
-        launch: the file that leads to it, which decides what may be read.
-        flags: those of its command, by name; None: the run shows the value.
+        program: path of the program.
+        launch: file that starts the program; it decides which files may be read.
+        flags: flags of its command by name; None as value: unknown before the run.
         version: of TRL; None: the newest.
     """
     try:
         source = _Source(modules(program, launch), version)
         return source.parsed(flags) or source.made(flags)
-    except RecursionError:  # deeper than anybody writes
+    except RecursionError:  # nesting deeper than the interpreter's stack
         return None
 
 
 def arguments_in(
     program: str, launch: str, flags: Mapping[str, Json], varied: frozenset[str] = frozenset()
 ) -> ProgramArguments | None:
-    """The training arguments of a program under the flags of a command, and of the file that they name.
+    """The training arguments of a program with the flags of a command and the YAML file that `--config`
+    names.
 
-    `varied`: flags that differ from run to run.
+    `varied`: flags whose values depend on the run.
     """
     known = {name: None if name in varied else plain(value) for name, value in flags.items()}
     required = version_of("trl", program)
@@ -99,7 +102,7 @@ def arguments_in(
     recipe = flags.get("config")
     if found is None or found.is_code or not isinstance(recipe, str) or not recipe.endswith(_RECIPES):
         return found
-    # trl scripts/utils.py, TrlParser.parse_args_and_config: the file's values are defaults of the flags.
+    # trl scripts/utils.py, TrlParser.parse_args_and_config: values of the file become defaults of the flags.
     path = search(recipe, launch).path
     data = read_file(path).value() if path else None
     if not isinstance(data, dict):
@@ -109,7 +112,8 @@ def arguments_in(
 
 
 def together(found: list[ProgramArguments]) -> ProgramArguments:
-    """The training arguments of one of several programs: where they do not agree, they are not known."""
+    """Combine the arguments of programs of which one will run; an argument in which they differ is unknown.
+    """
     changed = frozenset().union(*(each.changed for each in found))
     return found[0]._replace(defaults=_agreed([each.defaults for each in found]), changed=changed)
 
@@ -130,11 +134,13 @@ class _Source:
         self.assigned = frozenset(_assigned(program))
         self.has_loop = any(called(call) == "Accelerator" for _, call in calls(program))
 
-    # A parser of classes
+    # A parser of dataclasses
     # ----------------------------------------------------------------------------------------------
 
     def parsed(self, flags: Mapping[str, Json]) -> ProgramArguments | None:
-        """The arguments that a parser fills from flags; None where there is no parser for them."""
+        """The arguments that a parser such as `HfArgumentParser` fills from flags; None without such a
+        parser.
+        """
         found: list[tuple[str, _Class]] = []
         for module, call in calls(self.modules):
             if called(call) in _PARSERS:
@@ -147,7 +153,7 @@ class _Source:
         defaults = _agreed([each.defaults for _, each in found])
         changed = frozenset().union(*(each.changed for _, each in found)) | self.assigned
         own = first.name and f"`{first.name}`{' of TRL' if training_args.is_trl_config(first.name) else ''}"
-        why = f"{place} parses its arguments into {own or 'a class that is not read'}"
+        why = f"{place} parses its arguments into {own or 'a class that dsconfig cannot read'}"
         precise = _with_precision(defaults, flags)
         return ProgramArguments(precise, changed, is_code=False, has_loop=self.has_loop, why=why)
 
@@ -160,11 +166,11 @@ class _Source:
         found = [each for each in resolved if isinstance(each, _Class)]
         return found or ([_OPEN] if "open" in resolved else [])
 
-    # Arguments that the program makes
+    # Arguments built in code
     # ----------------------------------------------------------------------------------------------
 
     def made(self, flags: Mapping[str, Json]) -> ProgramArguments | None:
-        """The arguments that the program makes in code; None where it makes none."""
+        """The arguments that the program builds in code; None if it builds none."""
         found: list[tuple[str, _Class, ast.Call]] = []
         for module, call in calls(self.modules):
             known = self._resolve(call.func, module)
@@ -176,7 +182,7 @@ class _Source:
         declared = _declared(self.modules)
         defaults = _agreed([self._values(known, call, flags, declared) for _, known, call in found])
         changed = frozenset().union(*(known.changed for _, known, _ in found)) | self.assigned
-        why = f"{found[0][0]} makes the arguments of the Trainer"
+        why = f"{found[0][0]} builds the Trainer's arguments in code"
         return ProgramArguments(defaults, changed, is_code=True, has_loop=self.has_loop, why=why)
 
     def _values(
@@ -195,7 +201,9 @@ class _Source:
     # ----------------------------------------------------------------------------------------------
 
     def _resolve(self, node: ast.expr, module: Module, depth: int = 0, but: str = "") -> _Resolved:
-        """The class that an expression names. `but`: the class that is being defined there."""
+        """Resolve an expression to a class. `but`: the class being defined, whose base may have the same
+        name.
+        """
         name, package = last_name(node), ""
         if not name or depth > _DEEPEST:
             return "open" if depth > _DEEPEST else None
@@ -233,7 +241,7 @@ class _Source:
 
 
 def _imports(module: Module) -> Iterator[tuple[str, tuple[str, str]]]:
-    """The names that a module imports: from which package, and as what they are known there."""
+    """Yield the imported names of a module, each with its package and its name there."""
     for node in module.nodes:
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
@@ -250,7 +258,7 @@ def _defines(module: Module, name: str, but: str) -> bool:
 
 
 def _assigned(program: tuple[Module, ...]) -> Iterator[str]:
-    """The arguments that a program assigns after they are made: `training_args.learning_rate = ...`."""
+    """Yield the arguments that a program assigns after parsing: `training_args.learning_rate = ...`."""
     for module in program:
         for node in module.nodes:
             targets = node.targets if isinstance(node, ast.Assign) else []
@@ -264,7 +272,7 @@ def _assigned(program: tuple[Module, ...]) -> Iterator[str]:
 
 
 def _values_of(module: Module, name: str) -> Iterator[ast.expr]:
-    """What a variable is assigned, anywhere in a module."""
+    """Yield the values assigned to a variable anywhere in a module."""
     for node in module.nodes:
         if isinstance(node, ast.Assign) and any(last_name(target) == name for target in node.targets):
             yield node.value
@@ -283,14 +291,14 @@ def _set_on_self(method: ast.FunctionDef) -> Iterator[str]:
 
 
 def _default(value: ast.expr | None) -> Json:
-    """The default of a field: a constant, or that of `field(default=...)`; None of anything else."""
+    """Default of a dataclass field: a constant or `field(default=...)`; None for any other expression."""
     if isinstance(value, ast.Call) and called(value) == "field":
         value = keyword(value, "default")
     return constant(value)
 
 
 def _agreed(found: list[Mapping[str, Json]]) -> JsonObject:
-    """What all of these say alike; the rest is not known."""
+    """Keep the values that all mappings share; other keys become None (unknown)."""
     names = dict.fromkeys(name for each in found for name in each)
     values: JsonObject = {}
     for name in names:
@@ -304,7 +312,9 @@ _ABSENT = object()
 
 
 def _with_precision(defaults: Mapping[str, Json], given: Mapping[str, Json]) -> JsonObject:
-    """The defaults with the `bf16` of TRL, which is on unless `fp16` is."""
+    """Add TRL's default of `bf16`: on, unless `fp16` is (trl
+    trainer/base_config.py:_BaseConfig.__post_init__).
+    """
     values = dict(defaults)
     if values.get("bf16") is True and "fp16" in (*given, *values):
         fp16 = given["fp16"] if "fp16" in given else values["fp16"]
@@ -317,7 +327,10 @@ _WORDS = {"true": True, "false": False}
 
 
 def _declared(program: tuple[Module, ...]) -> JsonObject:
-    """The defaults of a program's own flags, by name: of argparse, and of the parameters of functions."""
+    """Defaults of a program's own flags by name, from argparse calls and from parameters of functions.
+
+    Fire, Typer and click build flags from function parameters.
+    """
     found: JsonObject = {}
     for _, call in calls(program):
         if called(call) in ("add_argument", "add_parser_argument"):
@@ -345,7 +358,7 @@ def _declare(found: JsonObject, name: str, value: Json) -> None:
 
 
 def _value(node: ast.expr, flags: Mapping[str, Json], declared: Mapping[str, Json]) -> Json:
-    """The value of an argument: a constant, or that of a flag; None where only a run shows it."""
+    """Value of an argument: a constant or a flag's value; None: unknown before the run."""
     known = constant(node)
     if known is not None:
         return known
@@ -355,30 +368,30 @@ def _value(node: ast.expr, flags: Mapping[str, Json], declared: Mapping[str, Jso
     return declared.get(name) if name else None
 
 
-# The program that is given a launch file with training arguments: `train.py recipe.yaml`.
+# Program that reads a launch file with training arguments: `train.py recipe.yaml`.
 
 _LARGEST, _MOST, _MOST_FOLDERS = 64 * 1024, 100, 6
 _PARSES = re.compile(rb"\b(?:Hf|H4|Trl)\w*Parser\b")
 
 
 def given_by_program(found: Format, data: Mapping[str, Json], launch: str) -> Given:
-    """What a launch file gives, and its program where the launch file gives nothing."""
+    """Read the arguments of a launch file, with the defaults of the program that reads it."""
     known = None if launch.startswith("<") else _of_programs(os.path.abspath(launch), tick())
     if known is None:
         return given(found, data)
     defaults = {**known.defaults, **dict.fromkeys(known.changed)}
     written = {name: value for name, value in data.items() if name not in known.changed}
     if "fp16" in written and "bf16" not in written and defaults.get("bf16") is True:
-        defaults["bf16"] = not written["fp16"]  # TRL: on unless `fp16` is
+        defaults["bf16"] = not written["fp16"]  # TRL: on unless `fp16` is, see `_with_precision`
     return given(found._replace(defaults=defaults), written)._replace(note=known.note)
 
 
 @lru_cache(maxsize=64)
 def _of_programs(launch: str, _: int) -> ProgramArguments | None:
-    """The training arguments of the programs that may be given the launch file; None: there is none."""
+    """The training arguments of the programs that may read the launch file; None if there are none."""
     texts = list(_texts(launch))
     base = re.escape(os.path.basename(launch).encode())
-    # With limits, so that a text of names alone takes no longer than others.
+    # Bounded repeats, so that a text full of names takes no more than linear time.
     command = re.compile(rb"(?<![\w./-])([\w./-]{1,300}\.py)\b(?:[^\n;&|]|\\\n){0,1000}?[\s/=\"']%b\b" % base)
     named = {
         place.path
@@ -396,7 +409,7 @@ def _of_programs(launch: str, _: int) -> ProgramArguments | None:
 
 
 def _texts(launch: str) -> Iterator[tuple[str, bytes]]:
-    """The scripts and programs in the folder of a launch file, and in those above it in its repository."""
+    """Yield the scripts and programs in the launch file's directory and its parents within the repository."""
     folder = os.path.dirname(launch)
     top = root(folder)
     for _ in range(_MOST_FOLDERS):

@@ -1,4 +1,4 @@
-"""Behavior of programs around DeepSpeed: the keys they write into a config, and the errors they raise."""
+"""PLACEHOLDER"""
 
 from __future__ import annotations
 
@@ -20,32 +20,30 @@ from dsconfig.launch.launched_job import Job
 from dsconfig.launch.repository import edition, texts, tick
 from dsconfig.launch.training_arguments import plain
 
-# What a program of the repository writes into a config before DeepSpeed sees it.
-#
-# A value that only the run knows is often put in between the reading of the file and
-# `deepspeed.initialize`: the micro batch of an argument, a length that the data tell. What DeepSpeed gets
-# is whole, though the file is not.
+# A program often sets values that only the run knows between reading the file and `deepspeed.initialize`: the
+# micro batch of an argument, or a length that depends on the data. DeepSpeed then gets a complete config
+# although the file is incomplete.
 
 _BUILDS = re.compile(
     rb"deepspeed\.init|\bDeepSpeed(?:Plugin|Strategy|Config)\b|\bHf\w*DeepSpeedConfig\b"
     rb"|\bimport\s[^\n]*\binitialize\b|\bdeepspeed\s*=|\bdeepspeed_plugin\b"
 )
 _LONGEST = 300
-"""Characters of the folders of a name."""
+"""Longest directory path before a file name, in characters."""
 _MOST = 20
-"""Programs that are looked into."""
+"""Most programs that are parsed."""
 ROOT = "*"
 _HOMES = ("deepspeed", "deepspeed_config", "ds_config", "ds")
-"""Keys of larger configs under which one of DeepSpeed stands."""
+"""Keys that contain the DeepSpeed config in larger configs."""
 
 
 def overwrite_of(name: str, key: str, config: Json) -> Overwrite | None:
-    """What a program of the repository does to a key of the config at a path; None: nothing that is known.
+    """The overwrite by a program of the repository that affects a key of the config; None if there is none.
 
     Args:
-        name: the path of the config.
-        key: the dotted path of the key.
-        config: what the file holds.
+        name: path of the config.
+        key: dotted path of the key.
+        config: content of the file.
     """
     for each in overwrites(name):
         if each.key == ROOT or f"{key}.".startswith(f"{each.key}."):
@@ -63,9 +61,9 @@ def _value(config: Json, key: str) -> Json:
 
 
 def overwrites(name: str) -> tuple[Overwrite, ...]:
-    """Every key that programs which read the config at a path write into it, as far as they show that.
+    """Keys that programs which read the config at a path write into it.
 
-    A key that is `*`, or ends with it, stands for those that only the run shows.
+    A key that is `*`, or ends with it, stands for keys that are known only at run time.
     """
     if name.startswith("<") or not name:
         return ()
@@ -89,7 +87,7 @@ def _overwrites(path: str, _: tuple[int, ...]) -> tuple[Overwrite, ...]:
 
 @lru_cache(maxsize=4)
 def _programs(known: tuple[tuple[str, bytes], ...]) -> tuple[str, ...]:
-    """The programs among the texts of a repository that hand a config over to DeepSpeed."""
+    """The programs among the texts of a repository that pass a config to DeepSpeed."""
     named = [each for each in known if each[0].endswith(".py") and _BUILDS.search(each[1])][:_MOST]
     if not named:
         return ()
@@ -104,7 +102,7 @@ def _programs(known: tuple[tuple[str, bytes], ...]) -> tuple[str, ...]:
 def _written_by(program: str, _: int) -> tuple[Overwrite, ...]:
     try:
         return tuple(_writes(program))
-    except RecursionError:  # deeper than anybody writes
+    except RecursionError:  # nesting deeper than the interpreter's stack
         return ()
 
 
@@ -122,7 +120,7 @@ def _writes(program: str) -> Iterator[Overwrite]:
 
 
 def _reads(program: str, path: str, known: tuple[tuple[str, bytes], ...]) -> bool:
-    """Whether the config lies at or below the program's folder, or a text names both."""
+    """Whether the config is in or below the program's directory, or a text names both."""
     if path.startswith(os.path.join(os.path.dirname(program), "")):
         return True
     return any((at == program or _names(data, program)) and _names(data, path) for at, data in known)
@@ -137,7 +135,7 @@ def _names(data: bytes, path: str) -> bool:
         return False
     text = data.decode("latin-1")
     for match in re.finditer(rf"(?<![\w-]){re.escape(base)}(?![\w.-])", text):
-        # Searched backwards: a search forwards begins anew at each character of a long word.
+        # Searched backwards: a forward search would restart at each character of a long word.
         before = text[max(0, match.start() - _LONGEST) : match.start()][::-1]
         folders = re.match(r"[\w./~${}-]*", before)
         if folders and may_be(folders[0][::-1] + base, path):
@@ -145,34 +143,34 @@ def _names(data: bytes, path: str) -> bool:
     return False
 
 
-# What programs refuse to run with DeepSpeed, as far as a launch file and its config show it.
-#
-# A row for each of their own checks, beside the arguments that `table` has a row for.
+# One row per check of a program that rejects a combination of arguments and config. Mistakes in the config
+# alone are found by the rules.
 
 
 class Refusal(NamedTuple):
-    """One check of a program. Signs: `key` is on, `!key` is not; `key=a|b` is one of these, `key~a` has it.
+    """One check of a program. Signs: `key` is on, `!key` is off, `key=a|b` has one of these values, `key~a`
+    contains it.
 
-    A sign with `config:` before it is of the config, all others of the launch file.
+    A sign with the prefix `config:` applies to the config, any other to the launch file.
     """
 
     key: str
-    """What is refused, where it is written; else the next sign's key."""
+    """The rejected key, or the first sign's key if this one is not in the file."""
     signs: tuple[str, ...]
     how: str
-    """With or without what: `beside DeepSpeed`."""
+    """Condition in words: `with DeepSpeed`."""
     source: str
     help: str = "remove it"
     holds: Callable[[Mapping[str, Json]], bool] | None = None
-    """What no sign can say of the launch file."""
+    """Condition on the launch file that no sign can express."""
     of_config: Callable[[Document], bool] | None = None
-    """What no sign can say of the config."""
+    """Condition on the config that no sign can express."""
     changes: tuple[str, ...] = ()
-    """Changes of the reader's versions that are in force, or, behind a `!`, not yet."""
+    """Changes in `consumer_versions.CHANGES` that must be in force, or, after a `!`, must not be."""
 
 
 class Refused(NamedTuple):
-    """A refusal that holds for a job: where the launch file writes what is refused, and the value there."""
+    """A check that fails for a job: the location and value of the rejected key."""
 
     refusal: Refusal
     place: tuple[str, ...]
@@ -181,7 +179,7 @@ class Refused(NamedTuple):
 
 
 def refused(job: Job, version: str | None = None) -> Iterator[Refused]:
-    """What the program of a job refuses, with its reader in a version; None: the newest."""
+    """Yield the checks of a job's program that fail. `version`: of its consumer; None: the newest."""
     own = job.launch.value() if job.arguments is None else job.arguments
     if not isinstance(own, Mapping):
         return
@@ -208,12 +206,12 @@ def refused(job: Job, version: str | None = None) -> Iterator[Refused]:
 
 
 def _in_force(row: Refusal, reader: str, version: str | None) -> bool:
-    """Whether a version refuses it."""
+    """Whether a version of the consumer has this check."""
     return all(does(word.lstrip("!"), reader, version) != word.startswith("!") for word in row.changes)
 
 
 def _unread_text(job: Job) -> Iterator[Refusal]:
-    """A config that is no path, but text itself, which not every version takes."""
+    """Yield a check for a config given as text instead of a path, which old versions do not accept."""
     if job.encoded is not None and job.format.reader in HUGGING_FACE:
         key, since = job.key.lstrip("-"), (f"!{job.encoded}",)
         what = {"json_text": "as JSON text", "base64": "as base64"}[job.encoded]
@@ -221,7 +219,7 @@ def _unread_text(job: Job) -> Iterator[Refusal]:
 
 
 def _no_numbers(job: Job) -> Iterator[Refusal]:
-    """Arguments with which the Trainer calculates, and cannot: text, and a batch of nothing."""
+    """Yield checks for arguments that the Trainer calculates with: text, and a batch of 0."""
     own = {theirs: name for name, theirs in job.format.arguments.items()}
     for name, default in BY_NAME["transformers"].defaults.items():
         value = job.given.arguments.get(name) if job.given else None
@@ -236,7 +234,7 @@ def _no_numbers(job: Job) -> Iterator[Refusal]:
 
 _COUNTED = ("per_device_train_batch_size", "gradient_accumulation_steps")
 _OPEN = re.compile(r"[${?<]")
-"""What some other program fills in later."""
+"""Placeholders that another program replaces later."""
 _ARGUMENTS = "transformers 5.23 training_args.py:TrainingArguments.__post_init__"
 
 
@@ -265,7 +263,7 @@ def _holds(sign: str, launch: Mapping[str, Json], config: Json) -> bool:
 
 
 def _several_devices(launch: Mapping[str, Json]) -> bool:
-    """Whether each process of a job sees several GPUs, as it is written."""
+    """Whether the variables give each process of a job several GPUs."""
     seen, count = at(launch, "ENV.CUDA_VISIBLE_DEVICES"), str(at(launch, "ENV.NPROC_PER_NODE"))
     if seen is None or "$" in str(seen) or not count.isdecimal() or int(count) < 1:
         return False
@@ -273,28 +271,33 @@ def _several_devices(launch: Mapping[str, Json]) -> bool:
 
 
 def _no_zero(config: Document) -> bool:
+    """Whether the config has no section `zero_optimization`."""
     data = config.value()
     return isinstance(data, Mapping) and "zero_optimization" not in data
 
 
 def _is_found(_: Document) -> bool:
+    """Condition that only requires a config."""
     return True
 
 
 def _no_json(config: Document) -> bool:
-    """Whether a file is not strict JSON: `json.load` fails on it, or takes other than DeepSpeed would."""
+    """Whether a file is not strict JSON, so that `json.load` fails or reads other values than DeepSpeed's
+    Hjson.
+    """
     made = config.is_data or config.within is not None or ": " in config.name
     return not made and not config.readable("json")
 
 
 def _in_parallel(launch: Mapping[str, Json]) -> bool:
+    """Whether the launch file uses tensor parallelism."""
     size = launch.get("tensor_parallel_size")
     return isinstance(size, int) and size > 1
 
 
 def _strict(key: str, source: str) -> Refusal:
-    """The check of a program that reads a config with `json.load`, and hands DeepSpeed a dict."""
-    return Refusal(key, (key,), "where it is not JSON", source, "write strict JSON", of_config=_no_json)
+    """Check of a program that reads a config with `json.load` and passes DeepSpeed a dict."""
+    return Refusal(key, (key,), "if it is not strict JSON", source, "write strict JSON", of_config=_no_json)
 
 
 _Z3, _NO_Z3 = "config:zero_optimization.stage=3", "!config:zero_optimization.stage=3"
@@ -384,7 +387,7 @@ OF_PROGRAM: Mapping[str, tuple[Refusal, ...]] = {
         ),
     ),
 }
-"""The program's own checks, by the name of its row in the table of formats."""
+"""Checks by the program's name in the table of formats."""
 OF_TRAINER = (
     Refusal("bf16", ("bf16", "fp16"), "beside `fp16`", "transformers 5.23 training_args.py:_validate_args"),
     Refusal("fsdp", ("fsdp",), _PLAIN, f"{_TRAINER}__init__"),
@@ -420,4 +423,4 @@ OF_TRAINER = (
         changes=("save_whole",),
     ),
 )
-"""Of all programs that end in the Trainer."""
+"""Checks of every program that uses the Trainer."""

@@ -1,4 +1,5 @@
-"""Configs that a Python program loads: the argument that names one, and the keys it writes into it."""
+"""Configs that a Python program loads: the argument that names one, and the keys the program writes into it.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +15,14 @@ from dsconfig.job.detect_consumer import ProgramReaders
 from dsconfig.launch.python_source import Module, called, calls, keyword, last_name, modules
 from dsconfig.launch.repository import search, tick
 
-# Who reads the config that a command hands to a Python program in an argument of its own.
+# Consumer of a config that a command passes to a Python program.
 #
-# `--deepspeed_config` is an argument of DeepSpeed itself; a program may call its own so, or nearly so, and hand
-# the path to the Trainer, to Accelerate's plugin or to Lightning. Only the program shows that.
+# `--deepspeed_config` is an argument of DeepSpeed itself (deepspeed/__init__.py:_add_core_arguments). A
+# program may define its own argument of this or a similar name and pass the path to the Trainer, to
+# Accelerate's plugin or to Lightning. Only the program's source shows that.
 
 ALL = ("deepspeed", "transformers", "accelerate")
-"""Those that read a config which a program names by a flag, where nothing shows which of them does."""
+"""Possible consumers of a config that a flag names, if the program does not show which one it is."""
 _TAKES = {
     "initialize": "deepspeed",
     "init_inference": "deepspeed",
@@ -33,7 +35,7 @@ _SIGNS = {
     "Accelerator": "accelerate",
     "add_config_arguments": "deepspeed",
 }
-"""What a program calls that says who reads the config, though not with which argument."""
+"""Calls that show which framework trains, but not which argument holds the config."""
 
 
 _UNKNOWN = ProgramReaders(ALL, "")
@@ -42,31 +44,31 @@ _UNKNOWN = ProgramReaders(ALL, "")
 def readers_of_command(
     program: str, launch: str, flag: str, folder: str = "", *, bare: bool
 ) -> ProgramReaders:
-    """Those that may read the file of a flag in a command.
+    """Possible consumers of the file that a command's flag names.
 
     Args:
-        program: the program as the command names it: `src/train.py`, or a module; empty where it names none.
-        launch: the file in which the command stands.
-        flag: `--deepspeed_config`, or a program's own spelling of that.
-        folder: where its script has gone before.
-        bare: whether the command has `--deepspeed` without a value, which makes both DeepSpeed's own.
+        program: the program as written in the command: `src/train.py`, or a module; empty if there is none.
+        launch: the file that contains the command.
+        flag: `--deepspeed_config`, or a program's own spelling of it.
+        folder: directory that the script has entered with `cd`.
+        bare: whether the command has `--deepspeed` without a value; then both flags are DeepSpeed's own.
     """
     name = program if program.endswith(".py") or not program else f"{program.replace('.', '/')}.py"
     path = search(name, launch, folder).path if name else None
     found = readers_of(path, launch, "deepspeed_config") if path else _UNKNOWN
     if found.why:
-        return found._replace(why="") if found.names == ("deepspeed",) else found  # as the flag says
+        return found._replace(why="") if found.names == ("deepspeed",) else found
     if bare:
         return ProgramReaders(("deepspeed",), "")
-    shown = f"{os.path.relpath(path)} does not show who reads it" if path else "whose program is not there"
-    # DeepSpeed has the argument with an underscore: deepspeed/__init__.py:_add_core_arguments.
+    shown = f"{os.path.relpath(path)} does not show its consumer" if path else "whose program was not found"
+    # DeepSpeed defines the argument with an underscore only: deepspeed/__init__.py:_add_core_arguments.
     return ProgramReaders(ALL, shown, by_content="-config" in flag)
 
 
 def readers_of(program: str, launch: str, flag: str) -> ProgramReaders:
-    """Those that may read the file of a flag (`deepspeed_config`) of a program.
+    """Possible consumers of the file of a program's flag, such as `deepspeed_config`.
 
-    `launch`: the file that leads to the program, which decides what may be read.
+    `launch`: file that starts the program; it decides which files may be read.
     """
     return _readers_of(os.path.abspath(program), launch, flag, tick())
 
@@ -75,7 +77,7 @@ def readers_of(program: str, launch: str, flag: str) -> ProgramReaders:
 def _readers_of(program: str, launch: str, flag: str, _: int) -> ProgramReaders:
     try:
         found = list(_found(modules(program, launch), flag))
-    except RecursionError:  # deeper than anybody writes
+    except RecursionError:  # nesting deeper than the interpreter's stack
         return _UNKNOWN
     for weight in (2, 1, 0):
         same = [each for each in found if each.weight == weight]
@@ -87,23 +89,28 @@ def _readers_of(program: str, launch: str, flag: str, _: int) -> ProgramReaders:
 
 
 class _Sign(NamedTuple):
-    """One place of a program that says who reads the config."""
+    """Evidence for a consumer at one location of a program."""
 
     weight: int
-    """2: it takes the value of the flag; 1: it takes some config; 0: it trains with somebody."""
+    """Strength: 2 if the call receives the flag's value, 1 if it receives some config, 0 if it only shows a
+    framework.
+    """
     reader: str
     why: str
 
 
 def _found(program: tuple[Module, ...], flag: str) -> Iterator[_Sign]:
-    names = _holders(program, flag)  # `HfDeepSpeedConfig` partitions a model for whoever trains it
+    names = _holders(program, flag)
     for module, call in calls(program):
+        # `HfDeepSpeedConfig` is no evidence: it prepares partitioned loading for any consumer that trains the
+        # model.
         name = called(call)
         where = f"in {os.path.relpath(module.path)}:{call.lineno}"
         values = handed(call)
         reader = _TAKES.get(name) or ("transformers" if keyword(call, "deepspeed") is not None else None)
         if name in _TAKES and not values and _is_initialize(call):
-            # `deepspeed.initialize(args=args, ...)` reads `args.deepspeed_config`.
+            # `deepspeed.initialize(args=args, ...)` reads `args.deepspeed_config`:
+            # deepspeed/__init__.py:initialize.
             yield _Sign(2 if flag == "deepspeed_config" else 1, "deepspeed", f"`deepspeed.{name}` {where}")
         elif values and reader is not None:
             argument = keyword_name(call, values[0])
@@ -131,19 +138,19 @@ def _sign(name: str) -> str | None:
 
 
 def _is_attribute(target: ast.expr) -> bool:
-    """Whether the config is assigned to an argument of the Trainer: `training_args.deepspeed`."""
+    """Whether the target is an argument of the Trainer that holds the config: `training_args.deepspeed`."""
     if not isinstance(target, ast.Attribute) or target.attr != "deepspeed":
         return False
     return "arg" in last_name(target.value)
 
 
 def keyword_name(call: ast.Call, value: ast.expr) -> str:
-    """The name by which a call takes a value, as it is written there: `deepspeed=`."""
+    """The keyword of a call's argument as shown in messages: `deepspeed=`."""
     return next((f"{each.arg}=" for each in call.keywords if each.value is value and each.arg), "")
 
 
 def _holders(program: tuple[Module, ...], flag: str) -> frozenset[str]:
-    """The names of what holds the value of the flag: its own, and what it is assigned or passed to."""
+    """Names that hold the value of the flag: the flag itself, and variables and arguments it is passed to."""
     names = {flag}
     for _ in range(_HOPS):
         before = len(names)
@@ -165,11 +172,11 @@ def _holders(program: tuple[Module, ...], flag: str) -> frozenset[str]:
 
 
 _HOPS = 3
-"""From variable to variable that a value is followed."""
+"""Assignments through which a value is followed."""
 
 
 def _mentions(node: ast.expr, names: frozenset[str] | set[str]) -> bool:
-    """Whether an expression uses one of these names, or the text of one as a key."""
+    """Whether an expression uses one of these names, or one of them as a string key."""
     for each in ast.walk(node):
         if isinstance(each, ast.Name | ast.Attribute) and last_name(each) in names:
             return True
@@ -178,17 +185,17 @@ def _mentions(node: ast.expr, names: frozenset[str] | set[str]) -> bool:
     return False
 
 
-# The keys that one Python module writes into a config which it has loaded, as its syntax tree shows.
+# Keys that a module writes into a config it has loaded, found in its syntax tree.
 
 _Path: TypeAlias = "tuple[str, ...]"
 ANY_KEY = "*"
-"""The last part of a path where a program writes keys that only the run shows."""
+"""Last part of a path whose keys are known only at run time."""
 _LOADS = re.compile(
     r"load|read|parse|open|merge|(?:get|make|build|create|prepare)_\w*(?:config|cfg|ds)|deepcopy|copy"
 )
 _CONFIGS = re.compile(r"(?:\w*_)?(?:config|cfg|conf)(?:_\w+)?|(?:ds|deepspeed)(?:_\w+)?|hf_ds_config")
 _OWN_KEYS = frozenset(("train_micro_batch_size_per_gpu", "gradient_accumulation_steps"))
-"""Keys of the root that nothing but a config of DeepSpeed has."""
+"""Root keys that only DeepSpeed configs have."""
 _HANDED = {
     "initialize": ("config", "config_params"),
     "init_inference": ("config",),
@@ -198,20 +205,24 @@ _HANDED = {
     "HfTrainerDeepSpeedConfig": ("config_file_or_dict",),
     "DeepSpeedConfig": ("config",),
 }
-"""What takes a config, and in which arguments; the Trainer's arguments take it as `deepspeed`."""
+"""Calls that take a config, and the arguments they take it in; the Trainer's arguments take it as
+`deepspeed`.
+"""
 
 
 class Write(NamedTuple):
-    """A key that a program writes or takes out."""
+    """A key that a program writes or removes."""
 
     path: _Path
     line: int
     absent_only: bool = False
-    """Whether it leaves a value that the file has: `setdefault`, or behind a test for "auto"."""
+    """Whether an existing value stays: `setdefault`, or an assignment guarded by a test for absence or
+    "auto".
+    """
 
 
 def hands_over(module: Module) -> bool:
-    """Whether a module hands a config to DeepSpeed, or to who does so for it, or asks for its plugin."""
+    """Whether a module passes a config to DeepSpeed or a wrapper, or uses Accelerate's `deepspeed_plugin`."""
     return any(
         is_handing(node)
         if isinstance(node, ast.Call)
@@ -221,13 +232,13 @@ def hands_over(module: Module) -> bool:
 
 
 def is_handing(call: ast.Call) -> bool:
-    """Whether a call hands a config to DeepSpeed, or to who does so for it."""
+    """Whether a call passes a config to DeepSpeed or a wrapper."""
     name = called(call)
     return (name in _HANDED and (name != "initialize" or _is_deepspeed(call))) or bool(handed(call))
 
 
 def handed(call: ast.Call) -> list[ast.expr]:
-    """The arguments of a call that are a config, or its path."""
+    """The arguments of a call that are a config or its path."""
     name = called(call)
     if name in _HANDED and (name != "initialize" or _is_deepspeed(call)):
         found = keyword(call, *_HANDED[name])
@@ -238,13 +249,15 @@ def handed(call: ast.Call) -> list[ast.expr]:
 
 
 def _is_deepspeed(call: ast.Call) -> bool:
-    """Whether `initialize` is that of DeepSpeed, which takes a model."""
+    """Whether `initialize` is DeepSpeed's: many libraries, such as Hydra and apex, have a function of this
+    name.
+    """
     base = call.func.value if isinstance(call.func, ast.Attribute) else None
     return last_name(base) in ("deepspeed", "ds") or keyword(call, "config", "config_params") is not None
 
 
 def writes_in(module: Module) -> Iterator[Write]:
-    """Every key that a module writes into what may be a config it was given."""
+    """Yield the keys that a module writes into variables that may hold a loaded config."""
     literals = {name for name, value in _assigned(module.body) if _is_literal(value)}
     names = {last_name(each) for node in module.nodes if isinstance(node, ast.Call) for each in handed(node)}
     for node in module.nodes:
@@ -253,7 +266,7 @@ def writes_in(module: Module) -> Iterator[Write]:
 
 
 def _assigned(body: list[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
-    """Names that are assigned in a scope, functions and classes in it left out, with their values."""
+    """Yield the names assigned in a scope, without nested functions, with their values."""
     for node in _own(body):
         if isinstance(node, ast.Assign):
             for target in node.targets:
@@ -267,7 +280,7 @@ def _assigned(body: list[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _own(body: list[ast.stmt]) -> Iterator[ast.AST]:
-    """The nodes of a scope in the order of its text, those of functions in it left out."""
+    """Yield the nodes of a scope in text order, without the bodies of nested functions."""
     waiting: list[ast.AST] = list(reversed(body))
     while waiting:
         node = waiting.pop()
@@ -277,7 +290,7 @@ def _own(body: list[ast.stmt]) -> Iterator[ast.AST]:
 
 
 def _is_literal(value: ast.expr) -> bool:
-    """Whether an object is made from nothing here, and is no config of a file."""
+    """Whether an object is created empty or from literals, so that it is not a loaded config."""
     if isinstance(value, ast.Dict):
         return None not in value.keys
     return (
@@ -288,7 +301,7 @@ def _is_literal(value: ast.expr) -> bool:
 
 
 class _Scope:
-    """A function, or the text of a module outside of its functions."""
+    """A function, or the top level of a module."""
 
     def __init__(
         self,
@@ -368,12 +381,12 @@ class _Scope:
             yield from self._merged(base, call.args, call, call.keywords)
         elif call.func.attr in ("setdefault", "pop") and call.args:
             for found in self._at(base, _text(call.args[0]), call.lineno):
-                opens = len(call.args) == 1 or isinstance(call.args[1], ast.Dict)  # a section to write into
+                opens = len(call.args) == 1 or isinstance(call.args[1], ast.Dict)  # opens a section
                 if call.func.attr == "pop" or not opens:
                     yield found._replace(absent_only=call.func.attr == "setdefault")
 
     def _spread(self, node: ast.Dict) -> Iterator[Write]:
-        """`{**config, "key": value}`."""
+        """Writes of a dict display such as `{**config, "key": value}`."""
         bases = [value for key, value in zip(node.keys, node.values, strict=True) if key is None]
         for base in bases:
             keys = [key for key in node.keys if key is not None]
@@ -394,7 +407,7 @@ class _Scope:
             yield from self._at(base, None if each.arg is None else (each.arg,), line)
 
     def _at(self, base: ast.expr, key: _Path | None, line: int) -> Iterator[Write]:
-        """The write of a key (None: any) into what an expression is, where that may be a config."""
+        """Yield the write of a key (None: unknown) into an expression, if that may be a config."""
         place = self._place(base)
         if place is None:
             return
@@ -411,7 +424,7 @@ class _Scope:
         return _CONFIGS.fullmatch(last) is not None and (not sure or variable in self.loaded)
 
     def _place(self, node: ast.expr) -> tuple[str, _Path] | None:
-        """The variable in which a value stands, and the keys that lead there; None: that is not known."""
+        """The variable of an expression and the keys that follow it; None if it is not a plain lookup."""
         if isinstance(node, ast.Name):
             return self.aliases.get(node.id, (node.id, ()))
         if isinstance(node, ast.Attribute):
@@ -428,7 +441,7 @@ class _Scope:
 
 
 def _is_look_up(node: ast.expr) -> bool:
-    """Whether this is `config.get("key")`, or the like."""
+    """Whether this is a lookup such as `config.get("key")`."""
     return isinstance(node, ast.Call) and called(node) in ("get", "setdefault") and bool(node.args)
 
 
@@ -447,13 +460,13 @@ def _text(node: ast.expr | None) -> _Path | None:
 
 
 def _paths(node: ast.Dict) -> Iterator[_Path | None]:
-    """The keys of a literal, those of objects in it among them."""
+    """Yield the keys of a dict literal at its top level."""
     for key in node.keys:
         yield _text(key)
 
 
 def _tested(test: ast.expr) -> frozenset[str]:
-    """Keys that a condition finds absent, or "auto"."""
+    """Keys that a condition tests to be absent, None or "auto"."""
     found: set[str] = set()
     for node in ast.walk(test):
         if not isinstance(node, ast.Compare) or len(node.ops) != 1:

@@ -13,31 +13,32 @@ from dsconfig.core.json_types import Json, NamedTuple
 from dsconfig.launch.repository import tick
 
 _LARGEST, _LARGEST_PROGRAM = 256 * 1024, 512 * 1024
-"""Bytes of one file, and of all that are read of a program."""
+"""Size limits in bytes: of one file, and of all files read for a program."""
 _MOST_MODULES, _MOST_FOLDERS = 16, 8
-"""Modules of its own that a program is read with, and folders above it from which their names may count."""
+"""Limits of the imports that are followed: modules per program, and parent directories searched for a module.
+"""
 
 
 class Module(NamedTuple):
-    """One file of a program."""
+    """A parsed file."""
 
     path: str
     nodes: tuple[ast.AST, ...]
-    """All that stands in it, the module itself first; a walk of the tree costs more than every question."""
+    """All syntax nodes, the module first. Walking the tree is the expensive step, so it happens once."""
 
     @property
     def body(self) -> list[ast.stmt]:
-        """The statements of the module itself."""
+        """The top-level statements."""
         first = self.nodes[0]
         return first.body if isinstance(first, ast.Module) else []
 
     def place(self, node: ast.AST) -> str:
-        """`train.py:12`."""
+        """Location of a node as shown in messages: `train.py:12`."""
         return f"{os.path.relpath(self.path)}:{getattr(node, 'lineno', 1)}"
 
 
 def parse(path: str, data: bytes) -> Module | None:
-    """A file as a module; None of what is no Python 3, or more than anybody writes."""
+    """Parse a file; None if it is not valid Python 3 or too large."""
     nodes = _parse(data) if len(data) <= _LARGEST else ()
     return Module(path, nodes) if nodes else None
 
@@ -46,17 +47,17 @@ def parse(path: str, data: bytes) -> Module | None:
 def _parse(data: bytes) -> tuple[ast.AST, ...]:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of an invalid escape, say
+            warnings.simplefilter("ignore")  # for example invalid escapes, which are the user's
             return tuple(ast.walk(ast.parse(data)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
 
 
 def modules(path: str, launch: str) -> tuple[Module, ...]:
-    """A program, and the modules of its repository that it imports, the nearest first.
+    """Parse a program and the modules of its repository that it imports, in import order.
 
-    `launch`: the file that leads to the program, which decides what may be read. Empty where the program
-    cannot be parsed.
+    `launch`: file that starts the program; it decides which files may be read. Empty if the program cannot be
+    parsed.
     """
     return _modules(os.path.abspath(path), launch, tick())
 
@@ -85,7 +86,7 @@ def _modules(path: str, launch: str, _: int) -> tuple[Module, ...]:
 
 
 def _imported(module: Module) -> Iterator[str]:
-    """The files of the repository that a module imports."""
+    """Yield the files of the repository that a module imports."""
     folder = os.path.dirname(module.path)
     for node in module.nodes:
         if isinstance(node, ast.Import):
@@ -101,7 +102,7 @@ def _imported(module: Module) -> Iterator[str]:
 
 
 def _files(name: str, folder: str, *, above: bool = True) -> Iterator[str]:
-    """The file of a module whose name counts from a folder, or from one above it in its repository."""
+    """Yield the file of a module, relative to a directory or to its parents within the repository."""
     parts, top = name.split("."), root(folder)
     if not all(parts):
         return
@@ -117,24 +118,24 @@ def _files(name: str, folder: str, *, above: bool = True) -> Iterator[str]:
 
 
 def called(call: ast.Call) -> str:
-    """The last name of what is called: `initialize` of `deepspeed.initialize(...)`."""
+    """Last name of the called function: `initialize` of `deepspeed.initialize(...)`."""
     return last_name(call.func)
 
 
 def last_name(node: ast.AST | None) -> str:
-    """The last name of `a.b.c`; empty of anything else."""
+    """Last name of `a.b.c`; empty for any other node."""
     if isinstance(node, ast.Attribute):
         return node.attr
     return node.id if isinstance(node, ast.Name) else ""
 
 
 def keyword(call: ast.Call, *names: str) -> ast.expr | None:
-    """The value of the first of these keyword arguments that a call has."""
+    """Value of the first of these keyword arguments that a call has."""
     return next((each.value for each in call.keywords if each.arg in names), None)
 
 
 def constant(node: ast.expr | None) -> Json:
-    """The value of a literal number, text or bool; None of anything else."""
+    """Value of a number, string or bool literal; None for any other node."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         number = constant(node.operand)
         return -number if isinstance(number, int | float) and not isinstance(number, bool) else None
@@ -144,7 +145,7 @@ def constant(node: ast.expr | None) -> Json:
 
 
 def calls(modules: tuple[Module, ...]) -> Iterator[tuple[Module, ast.Call]]:
-    """Every call in these modules."""
+    """Yield every call in these modules."""
     for module in modules:
         for node in module.nodes:
             if isinstance(node, ast.Call):

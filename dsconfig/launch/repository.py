@@ -1,4 +1,5 @@
-"""Repository around a config: its scripts and launch files, paths in them, and a budget to read them."""
+"""Repository around a config: its scripts and launch files, path resolution, and a budget for reading them.
+"""
 
 from __future__ import annotations
 
@@ -22,28 +23,29 @@ from dsconfig.core.file_access import (
 )
 from dsconfig.core.json_types import NamedTuple
 
-# The repository around a config: the scripts and launch files that may name the config.
+# Scripts and launch files around a config that may name it.
 
 SCRIPTS = (
     ".sh", ".bash", ".slurm", ".sbatch", ".py", ".yaml", ".yml", ".json", ".ipynb", ".md", ".mk", ".toml",
 )  # fmt: skip
-"""Ends of the names of files in which a job is launched, set up, or told of."""
+"""File name suffixes of files that start, configure or document a job."""
 NOT_SEARCHED = frozenset(("node_modules", "__pycache__", "site-packages", "wandb", "checkpoints"))
 _TESTS = frozenset(("test", "tests"))
-"""Folders that say who reads a file in them, and of another one only that it is read."""
+"""Directories whose files are searched only for configs inside them: tests mention every config."""
 _MOST_FOLDERS, _MOST_PROGRAMS, _MOST_OTHERS, _LARGEST = 1000, 500, 1000, 256 * 1024
-"""Beyond these nobody waits for an answer: who reads the config then follows from its content."""
+"""Limits for large repositories. A config beyond them gets its consumer from its content."""
 _MOST_TEXT = 64 << 20
-"""Bytes of all texts that are kept; the repository of DeepSpeed itself has 15 MB that speak of it."""
+"""Bytes of all texts kept in memory. DeepSpeed's own repository has 15 MB of texts that mention it."""
 _LONGEST_JSON = 64 * 1024
-"""Longer JSON is data, and launches nothing."""
+"""Longer JSON files are data, not launch files."""
 
 
 def texts(folder: str, path: str, *, deep: bool) -> tuple[tuple[str, bytes], ...]:
-    """The paths and bytes of the scripts and launch files in a folder that speak of DeepSpeed, or of us.
+    """Paths and bytes of the scripts and launch files in a directory that mention DeepSpeed, or pass dsconfig
+    a config.
 
-    `path`: the file that is asked about; tests are searched only if it is one of theirs. `deep`: search the
-    folders below, too. What was read a few seconds ago is not read again.
+    `path`: the file in question; tests are searched only for a file inside them. `deep`: search
+    subdirectories. The result is cached for a few seconds.
     """
     own = not _TESTS.isdisjoint(path.removeprefix(folder).split(os.sep))
     found = _texts(folder, deep, own, tick())
@@ -53,7 +55,7 @@ def texts(folder: str, path: str, *, deep: bool) -> tuple[tuple[str, bytes], ...
 
 
 def tick() -> int:
-    """Changes every few seconds: what was found in a tree holds so long, or until somebody says otherwise."""
+    """Cache key that changes every 5 seconds, or on `hold` while a server watches the files."""
     return _held[-1] if _held else int(monotonic() / 5)
 
 
@@ -61,7 +63,7 @@ _held: list[int] = []
 
 
 def hold() -> None:
-    """Whatever was found is looked for again, once: somebody watches the tree, and calls when it changes."""
+    """Invalidate all cached results once: a server watches the files and reports each change."""
     _held[:] = [_held[-1] + 1 if _held else -1 << 30]
     root.cache_clear()
 
@@ -90,24 +92,24 @@ def _texts(folder: str, deep: bool, tests: bool, _: int) -> tuple[tuple[str, byt
 
 
 def _tells(data: bytes) -> bool:
-    """Whether a text speaks of DeepSpeed, or of us where it hands us a config: `elastic run`, `rdzv-conf`."""
+    """Whether a text mentions DeepSpeed, or passes dsconfig a config by `elastic run` or `rdzv-conf`."""
     if b"deepspeed" in data or b"DeepSpeed" in data:
         return True
     return b"dsconfig" in data and (b"elastic" in data or b"rdzv" in data)
 
 
 def release() -> None:
-    """Nobody watches the tree any more."""
+    """Return to time-based cache keys: no server watches the files any longer."""
     _held.clear()
 
 
 def edition(path: str) -> tuple[int, ...]:
-    """Changes with what other files than this one may tell: the tree, and what an editor has open."""
+    """Cache key that changes with any file but this one: files on disk and unsaved editor buffers."""
     return (tick(), *(hash(data) for name, data in unsaved.items() if name != path and _tells(data)))
 
 
 def _scripts(folder: str, apart: frozenset[str], *, deep: bool) -> Iterator[os.DirEntry[str]]:
-    """Breadth first: what stands near the root is found before a limit is reached. `apart`: are left out."""
+    """Yield the entries breadth first, so that limits cut off deep directories. `apart`: names to skip."""
     folders = [folder]
     for here in islice(folders, _MOST_FOLDERS):
         try:
@@ -124,42 +126,44 @@ def _scripts(folder: str, apart: frozenset[str], *, deep: bool) -> Iterator[os.D
                 yield entry
 
 
-# Where a file is that a launch file names: nobody knows the working directory of the job.
+# Resolution of a path in a launch file. The working directory of the job is unknown, so several are tried.
 
 _UNKNOWN = r"\$(?:\w+|\{\w+\})/+"
 
 
 class Place(NamedTuple):
-    """Where a name leads to: the path (None: nowhere), and the folders that were tried."""
+    """Result of a search: the path (None: not found), and the directories that were tried."""
 
     path: str | None
     tried: tuple[str, ...]
     outside: str | None = None
-    """The file that is there, and may not be read because a launch file names it."""
+    """An existing file outside the repository, which a launch file must not make dsconfig read."""
 
     @property
     def folder(self) -> str:
-        """The folder that the name counts from, in words."""
+        """The directory in which the file was found, as shown in messages."""
         return _said(self.tried[-1]) if self.tried else "the file system's root"
 
     @property
     def folders(self) -> str:
-        """All that were tried, in words."""
+        """All directories tried, as shown in messages."""
         return ", ".join(map(_said, self.tried))
 
     @property
     def why_unread(self) -> str | None:
-        """Why the file that is there is not read, as the end of a sentence; None where there is none."""
+        """Why an existing file is not read, as the end of a sentence; None if there is no such file."""
         if self.outside is None:
             return None
-        return f"{OUTSIDE}, and is not read: name {self.outside} itself, too, to have it checked"
+        return f"{OUTSIDE} and is not read: pass {self.outside} as well to check it"
 
 
 def search(written: str, launch: str, inside: str = "") -> Place:
-    """The file that a launch file at the path `launch` names, in the folder `inside` of the job's own.
+    """Resolve a path written in a launch file; `inside`: directory that the job's script has entered with
+    `cd`.
 
-    The current folder is tried first, then the launch file's own and those above it, up to the root of the
-    repository. Of a path that begins with a variable, what follows that is searched for.
+    The current directory is tried first, then the launch file's directory and its parents up to the
+    repository root. This covers the layouts in use: most scripts are started from the repository root or a
+    parent directory. A leading variable such as `$ROOT/` is skipped.
     """
     if inside and not os.path.isabs(written):
         found = search(os.path.join(inside, written), launch)
@@ -194,9 +198,9 @@ def search(written: str, launch: str, inside: str = "") -> Place:
 
 
 def _at(path: str, shown: str, launch: str, tried: tuple[str, ...]) -> Place | None:
-    """The file at a path, unless it may not be read; None where there is none."""
+    """The file at a path; None if there is none. A file that may not be read is `outside`."""
     shared = is_on_share(path)
-    if not shared and not is_file(path):  # most are not there: to resolve the links of each takes far longer
+    if not shared and not is_file(path):  # checked first: resolving the links of each candidate is slower
         return None
     if may_read(path, launch):
         return Place(shown, tried) if not shared or is_file(path) else None
@@ -204,7 +208,7 @@ def _at(path: str, shown: str, launch: str, tried: tuple[str, ...]) -> Place | N
 
 
 def _of_another_machine(written: str, launch: str) -> Place:
-    """The file that a path leads to where the repository stands in another folder than here."""
+    """Resolve an absolute path of another machine, where the repository has another parent directory."""
     parts = written.split("/")[2:]
     for at in range(min(len(parts), _PARTS)):
         found = search("/".join(parts[at:]), launch)
@@ -217,7 +221,7 @@ _PARTS = 16
 
 
 def _short(path: str) -> str:
-    """The path as it is called from the current folder, where that belongs to the same repository."""
+    """The path relative to the current directory if both are in the same repository, else unchanged."""
     short, top = os.path.relpath(path), root(os.path.abspath(os.curdir))
     outside = short.startswith(os.pardir) and (
         top is None or not os.path.abspath(path).startswith(top + os.sep)
@@ -226,7 +230,7 @@ def _short(path: str) -> str:
 
 
 def installed(pattern: str, name: str) -> str | None:
-    """The file of a preset within the installed packages; None where it is not there."""
+    """The file of a preset in the installed packages; None if it is not installed."""
     if not pattern or not is_name(name):
         return None
     paths = (os.path.join(folder, pattern.format(name)) for folder in sys.path if folder)
@@ -234,7 +238,7 @@ def installed(pattern: str, name: str) -> str | None:
 
 
 def is_name(written: str) -> bool:
-    """Whether this can be the name of a preset."""
+    """Whether a word can be the name of a preset."""
     return written.replace("_", "").isalnum()
 
 
@@ -242,21 +246,21 @@ def _said(folder: str) -> str:
     return "the current folder" if folder == os.curdir else os.path.relpath(folder)
 
 
-# What may be spent on reading the scripts and launch files around a config, whose authors nobody knows.
+# Budget for reading the scripts and launch files around a config, which may be hostile.
 #
-# A few hundred bytes of shell can stand for gigabytes, and a regular expression can go back and forth over
-# a few dozen for hours. So whatever reads such a text counts what it looks at and what it makes. Where that
-# is more than anyone writes the text counts as not read, and a note says so: no part of it is believed.
+# A few hundred bytes of shell can expand to gigabytes, and a regular expression can backtrack for hours. All
+# readers of such texts therefore count the characters they examine and create. A text that exceeds its budget
+# counts as unread as a whole, and a message says so: a partial result could be wrong.
 
 
 class SpentError(Exception):
-    """A text takes more than may be spent on it. Whoever gives out a budget catches this."""
+    """A text exceeds its budget. The code that creates a budget catches this."""
 
 
 class Budget:
-    """So many steps, of less than 1 µs: characters that are looked at one by one, or eight that are copied.
+    """Counter of steps of less than 1 µs: one examined character, or eight copied ones.
 
-    `within`: the budget of the folder that the text stands in, which pays as well.
+    `within`: budget of the directory, which is charged as well.
     """
 
     __slots__ = ("_within", "left", "total")
@@ -267,14 +271,14 @@ class Budget:
 
     @property
     def used(self) -> int:
-        """What was spent."""
+        """Steps spent so far."""
         return self.total - self.left
 
     def spend(self, steps: int) -> None:
-        """Take the steps off, before they are done.
+        """Charge the steps before they are taken.
 
         Raises:
-            SpentError: there are not as many left.
+            SpentError: fewer steps are left.
         """
         self.left -= steps
         if self._within is not None:
@@ -284,30 +288,30 @@ class Budget:
 
 
 _LEAST, _EACH = 250_000, 20
-"""Of a text of any length, and for each of its characters: scripts in use take 4 to 8 for each."""
+"""Steps for a text of any length, and for each of its characters: real scripts take 4 to 8 per character."""
 FOLDER = 10_000_000
-"""Of all texts around one config: those of a thousand scripts that name it."""
+"""Steps for all texts around one config: enough for a thousand scripts that name it."""
 
 
 def of_text(length: int, within: Budget | None = None) -> Budget:
-    """The budget of a script or launch file of so many characters; no text has more than its folder."""
+    """Budget of a script or launch file with `length` characters, at most that of a directory."""
     return Budget(min(_LEAST + _EACH * length, FOLDER), within)
 
 
-# Whether somebody makes leaves of a model's modules for stage 3, outside of the config.
+# ZeRO-3 leaf modules that a program sets in code, outside the config.
 
 PROGRAMS = frozenset(("LLaMA-Factory", "Axolotl", "ms-swift"))
-"""Programs that do so for every model with experts that they know.
+"""Programs that set leaf modules for every mixture-of-experts model they support.
 
 Sources: LLaMA-Factory model/model_utils/moe.py:add_z3_leaf_module; Axolotl
 loaders/model.py:_set_z3_leaf_modules; ms-swift model/register.py:_deepspeed_set_z3_leaf_modules.
 """
 _WORDS = (b"set_z3_leaf_module", b"_z3_leaf", b"deepspeed_moe_layer_cls_names", b"set_moe_leaf_modules")
-"""DeepSpeed's own call, and Accelerate's setting (utils/dataclasses.py, `moe_layer_cls_names`)."""
+"""DeepSpeed's own function, and Accelerate's setting (utils/dataclasses.py, `moe_layer_cls_names`)."""
 
 
 def are_set(name: str) -> bool:
-    """Whether a script or a launch file in the repository of a config sets them."""
+    """Whether a script or launch file in the repository of a config sets leaf modules."""
     if name.startswith("<") or not name:
         return False
     path = os.path.abspath(name)

@@ -12,15 +12,13 @@ from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.releases import allows, version_installed
 from dsconfig.launch.repository import tick
 
-# The versions of a program that the repository around a file asks for: requirements, lock files, images.
-#
-# Nothing is executed and nothing is resolved: a requirement is what a file literally says.
+# Nothing is executed or resolved: a requirement is a literal line of a file.
 
 _LARGEST = 4 << 20
-"""Lock files of large projects have 2 MiB; a longer file is not read."""
+"""Lock files of large projects have 2 MiB; a longer file is skipped."""
 _MOST_FILES = 20
 _LONGEST_LINE = 4096
-"""A longer line is no list that a person wrote, and searching it would cost the square of its length."""
+"""Longer lines are generated, and searching them takes quadratic time."""
 _LOCKS = frozenset(("uv.lock", "poetry.lock", "pdm.lock"))
 _FILES = re.compile(
     r"[\w.-]*requirements[\w.-]*\.(?:txt|in)|constraints[\w.-]*\.txt|pyproject\.toml|setup\.(?:py|cfg)"
@@ -31,33 +29,33 @@ _CLAUSE = rf"{_OPERATOR}\s*v?[0-9][\w.*+!]*"
 
 
 class Requirement(NamedTuple):
-    """What a repository asks for of one program."""
+    """Requirement of a repository for one program."""
 
     specifier: str
     """A version specifier as pip reads it (PEP 440): `==0.14.5`, `>=0.14,<0.16`."""
     source: str
-    """The file and line that say so: `requirements.txt:3`."""
+    """File and line: `requirements.txt:3`."""
 
     @property
     def exact(self) -> str | None:
-        """The one version that is allowed; None where several are."""
+        """The only version that is allowed; None if several are."""
         found = re.fullmatch(r"===?\s*v?([0-9][\w.+!]*)", self.specifier)
         return found[1] if found else None
 
     @property
     def text(self) -> str:
-        """The requirement with its source, for people: `0.14.5 (requirements.txt:3)`."""
+        """The requirement with its source, as shown in messages: `0.14.5 (requirements.txt:3)`."""
         return f"{self.exact or self.specifier} ({self.source})"
 
 
 class Requirements(NamedTuple):
-    """What the files of the nearest folder that names the program say, and whether they agree."""
+    """Requirements in the files of one directory."""
 
     found: tuple[Requirement, ...]
 
     @property
     def agreed(self) -> Requirement | None:
-        """The requirement where all files allow the same; None where they contradict each other."""
+        """The requirement that satisfies all files; None if they contradict each other."""
         specifiers = {each.specifier: each for each in self.found}
         if len(specifiers) == 1:
             return self.found[0]
@@ -70,14 +68,14 @@ class Requirements(NamedTuple):
 
 
 def requirements_of(package: str, name: str) -> Requirements | None:
-    """Find what the repository of the file at a path asks for of a program.
+    """Find the requirement for a program in the repository of the file at a path.
 
-    The nearest folder that says anything counts; within it a lock file, since that is what is installed.
-    A requirement without a version says nothing.
+    The nearest directory with a requirement wins, and in it a lock file, because that is what gets installed.
+    A requirement without a version is ignored.
 
     Args:
-        package: the name of the distribution: `deepspeed`.
-        name: the path of the config; text without a path (`<stdin>`) has no repository.
+        package: name of the distribution: `deepspeed`.
+        name: path of the config; text without a path (`<stdin>`) has no repository.
     """
     if name.startswith("<") or not name:
         return None
@@ -130,7 +128,8 @@ def _in_file(path: str, package: str) -> list[Requirement]:
 
 
 def _locked(text: str, package: str) -> Iterator[tuple[int, str]]:
-    """The version of `[[package]]` in a lock file; uv, Poetry and PDM write it right behind the name."""
+    """Yield the version of `[[package]]` in a lock file; uv, Poetry and PDM write it directly after the name.
+    """
     pattern = rf'(?m)^name = "{re.escape(package)}"\r?\nversion = "([^"\n]+)"'
     line = last = 0
     for match in re.finditer(pattern, text):
@@ -140,7 +139,7 @@ def _locked(text: str, package: str) -> Iterator[tuple[int, str]]:
 
 
 def _requirement(package: str) -> re.Pattern[str]:
-    """A requirement of the package in a line: its name, extras, and at least one version clause."""
+    """Pattern of a requirement in a line: name, extras, and at least one version clause."""
     name = re.escape(package)
     extras = r"(?:\[[\w,\s.-]*\])?"
     return re.compile(
@@ -149,10 +148,12 @@ def _requirement(package: str) -> re.Pattern[str]:
 
 
 def _lines(text: str, package: str, *, conda: bool = False) -> Iterator[tuple[int, str]]:
-    """Requirements in lines: requirements files, `setup.cfg`, strings of `setup.py`, `pip install`."""
+    """Yield the requirements in lines: requirements files, `setup.cfg`, strings of `setup.py`, `pip install`.
+    """
     pattern = _requirement(package)
     source = re.compile(rf"(?<![\w./-]){re.escape(package)}\s*@\s*git\+(\S+)", re.IGNORECASE)
-    one = re.compile(rf"^\s*-\s*[\"']?(?:[\w-]+::)?{re.escape(package)}\s*=\s*(\d[\w.*]*)")  # conda's own
+    conda_pin = rf"^\s*-\s*[\"']?(?:[\w-]+::)?{re.escape(package)}\s*=\s*(\d[\w.*]*)"  # one `=`
+    one = re.compile(conda_pin)
     for number, line in enumerate(text.splitlines(), 1):
         if package not in line.lower() or line.lstrip().startswith("#") or len(line) > _LONGEST_LINE:
             continue
@@ -163,13 +164,14 @@ def _lines(text: str, package: str, *, conda: bool = False) -> Iterator[tuple[in
             if tag := re.search(r"@v?(\d+\.\d+\.\d+)\b", match[1]):
                 yield number, f"=={tag[1]}"
         if conda and (pinned := one.match(code)):
-            # `name=1.2` of conda is any 1.2.x; three numbers are one release of DeepSpeed.
+            # conda's `name=1.2` means any 1.2.x; a version with three numbers is exactly one release of
+            # DeepSpeed.
             version = pinned[1].removesuffix(".*").removesuffix("*")
             yield number, f"=={version}" if version.count(".") >= 2 else f"=={version}.*"
 
 
 def _project(text: str, package: str) -> Iterator[tuple[int, str]]:
-    """Requirements in `pyproject.toml`: PEP 621, dependency groups (PEP 735), Poetry."""
+    """Yield the requirements in `pyproject.toml`: PEP 621, dependency groups (PEP 735), Poetry."""
     yield from _lines(text, package)
     key = re.compile(rf"^\s*[\"']?{re.escape(package)}[\"']?\s*=\s*(.+)$", re.IGNORECASE)
     version = re.compile(r"[\"']([^\"']+)[\"']")
@@ -187,9 +189,10 @@ def _project(text: str, package: str) -> Iterator[tuple[int, str]]:
 
 
 def _of_poetry(text: str) -> str:
-    """A constraint of Poetry as a version specifier; empty where it allows everything or is not understood.
+    """Convert a Poetry constraint into a version specifier; empty if it allows everything or is not
+    understood.
 
-    A caret keeps the first number that is not zero, a tilde the minor version, a bare version is exact.
+    A caret keeps the first number that is not zero, a tilde the minor version; a bare version is exact.
     Source: Poetry's documentation, "Dependency specification".
     """
     clauses = [_poetry_clause(part.strip()) for part in text.split(",")]
@@ -213,11 +216,11 @@ def _poetry_clause(text: str) -> str:
 
 
 def _clean(specifier: str) -> str:
-    """The specifier without spaces, and without the `v` that some write before a version."""
+    """The specifier without spaces and without a `v` before its versions."""
     return re.sub(r"(?<=[=<>~])v(?=\d)", "", re.sub(r"\s+", "", specifier))
 
 
-# Which version of a consumer a repository requires, or the machine has.
+# Version of a consumer that a repository pins, or that is installed.
 
 _PINNING_FILES = (
     r"(?:[\w.-]*requirements[\w.-]*\.txt|constraints[\w.-]*\.txt|pyproject\.toml|setup\.(?:py|cfg)"
@@ -227,9 +230,9 @@ _LARGEST_PINNING_FILE, _MOST = 256 * 1024, 20
 
 
 def version_of(consumer: str, name: str) -> tuple[str, str] | None:
-    """The version with which the config at a path is read, and what says so; None: nothing does.
+    """The version of a consumer for the config at a path, and its source; None if unknown.
 
-    What the files of its repository pin counts, the nearest folder first; else what is installed.
+    A pin in the nearest directory of the repository wins over the installed version.
     """
     if name and not name.startswith("<"):
         folder = os.path.dirname(os.path.abspath(name))

@@ -26,18 +26,16 @@ from dsconfig.launch.repository import Budget, SpentError, installed, of_text, s
 from dsconfig.launch.shell_interpreter import Shell
 from dsconfig.launch.training_arguments import given, plain
 
-# The job of a shell script, or of a manifest that runs commands.
-
 _KUBERNETES = re.compile(r"\$\((\w+)\)")
 _MOST = 200
-"""So many commands of a script are jobs; nobody writes more."""
+"""Most commands of a script that become jobs."""
 _UNKNOWN = re.compile(r"\$[\w({]|`")
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)(?::?-([^${}]*))?\})")
-"""A variable in a here-document, perhaps with what takes its place where it is not set."""
+"""A variable in a here-document, perhaps with a default."""
 
 
 def of_commands(found: Format, launch: Document, data: Mapping[str, Json] | None) -> Job | None:
-    """The job of the first command whose config is there, else of the first that names one."""
+    """The job of the first command whose config exists, else of the first that names one."""
     first: Job | None = None
     for job in jobs_of_commands(found, launch, data):
         if job.document is not None:
@@ -53,13 +51,13 @@ def jobs_of_commands(
     wanted: str | None = None,
     within: Budget | None = None,
 ) -> Iterator[Job]:
-    """The job of each command; none of commands that take more to read than may be spent on them.
+    """Yield the job of each command; none if reading the commands exceeds the budget.
 
-    `data`: the manifest in which the commands stand; None: the launch file is a script. `wanted`: the real
-    path of the only config whose jobs are asked for. `within`: the budget of the folder.
+    `data`: manifest that contains the commands; None: the launch file is a script. `wanted`: real path of the
+    only config whose jobs are needed. `within`: budget of the directory.
 
     Raises:
-        SpentError: the commands take too much, or the budget of the folder is used up, where there is one.
+        SpentError: the commands exceed their budget or that of the directory, if the latter is given.
     """
     if within is not None:
         within.spend(len(launch.text))
@@ -85,17 +83,19 @@ def jobs_of_commands(
 
 
 def takes_too_much(found: Format, launch: Document, data: Mapping[str, Json] | None) -> bool:
-    """Whether the commands take more to read than may be spent on them, and none of them is known."""
+    """Whether reading the commands exceeds the budget, so that none is known."""
     return _script(found, launch, data).shell is None
 
 
 class _Script(NamedTuple):
-    """The commands of a text that run DeepSpeed, and the shell that has read it; None: it was not read."""
+    """The commands of a text that run DeepSpeed, and the shell after reading them; no shell: the text was not
+    read.
+    """
 
     commands: tuple[Command, ...]
     shell: Shell | None
     used: int
-    """What reading it took, of its budget."""
+    """Budget steps spent."""
 
 
 def _script(found: Format, launch: Document, data: Mapping[str, Json] | None) -> _Script:
@@ -113,7 +113,7 @@ def _script(found: Format, launch: Document, data: Mapping[str, Json] | None) ->
 
 @lru_cache(maxsize=256)
 def _read(text: str, path: str, variables: tuple[tuple[str, str], ...]) -> _Script:
-    """What is read of a text, once: many configs of a folder ask for the same scripts."""
+    """Read a text once: many configs of a directory ask about the same scripts."""
     shell = Shell(text, path, dict(variables))
     try:
         commands = tuple(islice(commands_in(shell), _MOST))
@@ -123,7 +123,7 @@ def _read(text: str, path: str, variables: tuple[tuple[str, str], ...]) -> _Scri
 
 
 _SEARCH = 200
-"""Steps that the search for a config counts as."""
+"""Budget steps charged for resolving a config's path."""
 
 
 def _leads_to(wanted: str, command: Command, launch: Document) -> bool:
@@ -133,7 +133,7 @@ def _leads_to(wanted: str, command: Command, launch: Document) -> bool:
 
 
 def _config_at(path: str, reader: str) -> Document:
-    """The config at a path, as the reader that is handed the path parses it."""
+    """Read the config at a path with the parser of its consumer."""
     return read_passed(contents(path), path, reader)
 
 
@@ -172,21 +172,22 @@ def _job(
     document = read(place.path, told.reader)
     if command.flag == "--config_file":
         if not is_launch_file(document.value()):
-            return None  # a launch file of Accelerate that has nothing to do with DeepSpeed
+            return None  # this Accelerate launch file does not use DeepSpeed
         job = job._replace(flags=_of_block(command))
         document = _without_processes(document, command)
     if command.format is None and command.reader == "transformers":
-        # Its program may be known, and read the file itself.
+        # The command's program, if it can be read, may parse the file itself instead of passing it to a
+        # Trainer.
         reader = reader_of(place.path, Reader(command.reader, "", "script"))
         own = _is_own(command, document)
         told = told._replace(reader="deepspeed" if own else reader.name if reader else command.reader)
         if command.is_whole and not _arguments(command):
-            job = job._replace(given=None)  # its program gives them in code
+            job = job._replace(given=None)  # the program sets them in code
     return _as_program_reads(job._replace(format=told, document=document, place=place), command)
 
 
 def _as_program_reads(job: Job, command: Command) -> Job:
-    """The job, read by whom its program hands the file of a flag to."""
+    """The job with the consumer to which its program passes the file of a flag."""
     if command.format is not None or command.flag not in OWN_FLAGS or job.document is None:
         return job
     bare = command.arguments.get("deepspeed") is True
@@ -199,7 +200,7 @@ def _as_program_reads(job: Job, command: Command) -> Job:
 
 
 def _with_program_arguments(job: Job, command: Command, script: Script) -> Job:
-    """The job with the training arguments that its program has where the command gives none."""
+    """The job with the program's defaults for training arguments that the command leaves out."""
     if command.format is not None or not command.program_file:
         return job
     if job.format.reader != "transformers" and (command.reader != "accelerate" or job.others):
@@ -208,7 +209,8 @@ def _with_program_arguments(job: Job, command: Command, script: Script) -> Job:
     found = None if path is None else arguments_in(path, job.launch.name, command.arguments, command.varies)
     if found is None or (job.format.reader == "accelerate" and found.has_loop):
         return job
-    # Under `accelerate launch` the Trainer fills it too: transformers trainer.py:propagate_args_to_deepspeed.
+    # Also under `accelerate launch` the Trainer fills the config: transformers
+    # integrations/deepspeed.py:propagate_args_to_deepspeed.
     told = job.format._replace(within="", defaults=found.defaults, reader="transformers")
     job = job._replace(format=job.format._replace(reader="transformers"))
     flags = {
@@ -221,7 +223,7 @@ def _with_program_arguments(job: Job, command: Command, script: Script) -> Job:
 
 
 def _without_processes(launch: Document, command: Command) -> Document:
-    """A launch file of Accelerate, without its number of processes where a flag of the command says it."""
+    """An Accelerate launch file without `num_processes`, if a flag with an unknown value overrides it."""
     data = launch.value()
     if not command.processes.open or not isinstance(data, dict) or "num_processes" not in data:
         return launch
@@ -229,27 +231,31 @@ def _without_processes(launch: Document, command: Command) -> Document:
 
 
 def _of_block(command: Command) -> JsonObject:
-    """The flags of `accelerate launch` that say what its launch file says too."""
+    """The flags of `accelerate launch` that its launch file can set as well."""
     known = BLOCK_KEYS | {"mixed_precision"}
     return {key: plain(value) for key, value in command.arguments.items() if key in known}
 
 
 def _is_own(command: Command, config: Document) -> bool:
-    """Whether a program with a flag of the Trainer's name has none of its arguments, and nothing to fill."""
+    """Whether a program with a flag of the Trainer's name uses no other Trainer argument and a config without
+    "auto".
+    """
     trained = "output_dir" in command.arguments or _arguments(command)
     return command.is_whole and not trained and of_content(config.value()).name == "deepspeed"
 
 
 def _arguments(command: Command) -> set[str]:
-    """The arguments of the Trainer that a command gives, of those that fill a config."""
+    """Trainer arguments of a command that fill a config."""
     return command.arguments.keys() & BY_NAME["transformers"].defaults.keys()
 
 
 def _made(command: Command, launch: Document) -> Document | None:
-    """The config that a program makes of its flags."""
+    """The config that a program builds from its flags."""
     name = f"{launch.name}: {command.flag}"
     if command.format is not None and command.format.makes == "openrlhf":
         return read_dict(config(command.arguments), name)
+    # `accelerate launch --use_deepspeed` without further flags: ZeRO stage 2 (commands/launch.py,
+    # `--zero_stage`).
     block = {key: plain(value) for key, value in command.arguments.items() if key in BLOCK_KEYS}
     made: JsonObject = {"distributed_type": "DEEPSPEED", BLOCK: block or {"zero_stage": 2}}
     if isinstance(precision := command.arguments.get("mixed_precision"), str):
@@ -258,7 +264,7 @@ def _made(command: Command, launch: Document) -> Document | None:
 
 
 def _with_own(job: Job, name: str, shell: Shell) -> Job:
-    """The job with the config that its script itself writes under a name, if it does."""
+    """The job with the config that its script writes to this path, if it does."""
     try:
         document = _written_by_script(name, shell, job.launch)
     except SpentError:
@@ -272,10 +278,10 @@ def _with_own(job: Job, name: str, shell: Shell) -> Job:
 
 
 def _written_by_script(name: str, shell: Shell, launch: Document) -> Document | None:
-    """A config that the script itself writes: a here-document, or a template that it fills by `sed`.
+    """A config that the script writes: a here-document, or a template edited by `sed`.
 
     Raises:
-        SpentError: it becomes longer than any config is.
+        SpentError: the text exceeds the size limit for configs.
     """
     budget = Budget(MAX_SIZE)
 
@@ -300,7 +306,7 @@ def _written_by_script(name: str, shell: Shell, launch: Document) -> Document | 
 
 
 def _texts(value: Json) -> Iterator[str]:
-    """Every text in a value; the words of a list are one command, and `args` go behind their `command`."""
+    """Yield every text in a value; the words of a list are one command, and `args` follow their `command`."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list) and all(isinstance(word, str | int | float) for word in value):
@@ -323,18 +329,18 @@ def _texts(value: Json) -> Iterator[str]:
 
 
 def _joined(words: list[Json]) -> str:
-    """The words of one command. Kubernetes writes variables as `$(NAME)`."""
+    """Join the words of one command. Kubernetes writes variables as `$(NAME)`."""
     texts = [_KUBERNETES.sub(r"${\1}", word) if isinstance(word, str) else json.dumps(word) for word in words]
     return " ".join(text if re.fullmatch(r"[\w./:=,@%+${}-]+", text) else shlex.quote(text) for text in texts)
 
 
-# The variables that a manifest gives to the commands in it.
+# Variables that a manifest sets for its commands.
 
 _INPUT = re.compile(r"\$\{\{\s*([\w.]{1,99})\s*\}\}")
 
 
 def environment(found: Format, data: Mapping[str, Json]) -> dict[str, str]:
-    """The variables by name: those that the manifest writes, and those that its program sets."""
+    """Variables by name: those in the manifest, and those that its program sets."""
     holders = (at(data, key) for key in found.environment)
     written = (each for holder in holders if isinstance(holder, Mapping) for each in holder.items())
     given = {name: text for name, value in written if (text := _text(value)) is not None}
@@ -344,14 +350,17 @@ def environment(found: Format, data: Mapping[str, Json]) -> dict[str, str]:
         if (text := _text(count)) is not None and not _is_elastic(data):
             given.setdefault(name, text)
         elif value is not None and name not in given:
-            given[name] = f"${name}"  # it is set, and only the run shows to what
-    if data.get("kind") == "TrainJob":  # whose runtime says how many nodes there are, if it does not
+            given[name] = f"${name}"  # it will be set, but its value is unknown before the run
+    if data.get("kind") == "TrainJob":  # without `numNodes` the training runtime decides
         given.setdefault("PET_NNODES", "$PET_NNODES")
     return given
 
 
 def _is_elastic(data: Mapping[str, Json]) -> bool:
-    """Whether the number of nodes of a PyTorchJob may change: envvar.go sets `PET_NNODES` to a range then."""
+    """Whether the node count of a PyTorchJob may vary; `PET_NNODES` is a range then.
+
+    Source: kubeflow training-operator pkg/controller.v1/pytorch/envvar.go.
+    """
     policy = at(data, "spec.elasticPolicy")
     if not isinstance(policy, Mapping):
         return False
@@ -359,10 +368,10 @@ def _is_elastic(data: Mapping[str, Json]) -> bool:
 
 
 def with_inputs(text: str, data: Mapping[str, Json], budget: Budget) -> str:
-    """A command of Azure ML with what `${{inputs.name}}` stands for in it.
+    """Expand `${{inputs.name}}` in a command of Azure ML.
 
     Raises:
-        SpentError: it becomes longer than the budget allows.
+        SpentError: the text exceeds the budget.
     """
 
     def value(match: re.Match[str]) -> str:
@@ -385,7 +394,7 @@ _LARGEST = 10**9
 
 
 def _count(value: Json) -> Json:
-    """How many devices `A100:8` or `{A100: 8}` is."""
+    """Number of devices in `A100:8` or `{A100: 8}`."""
     if isinstance(value, Mapping):
         return next(iter(value.values()), None)
     name, colon, count = value.partition(":") if isinstance(value, str) else ("", "", "")
@@ -393,7 +402,7 @@ def _count(value: Json) -> Json:
 
 
 def _replicas(value: Json) -> Json:
-    """A number, or the sum of the `replicas` of all kinds of a job."""
+    """A number, or the sum of `replicas` over all replica specs of a job."""
     if not isinstance(value, Mapping):
         return value
     counts = [each.get("replicas", 1) for each in value.values() if isinstance(each, Mapping)]
@@ -401,14 +410,14 @@ def _replicas(value: Json) -> Json:
     return sum(known) if known and len(known) == len(counts) else None
 
 
-# The config that OpenRLHF makes of its flags; it reads no file.
+# Config that OpenRLHF builds from its flags; it reads no file.
 #
 # Source: OpenRLHF 0.11 utils/deepspeed/deepspeed_utils.py, get_train_ds_config; deepspeed.py,
-# DeepspeedStrategy.get_ds_train_config; the older flags: 0.8 cli/train_sft.py.
+# DeepspeedStrategy.get_ds_train_config; flags of older releases: 0.8 cli/train_sft.py.
 
 
 def config(flags: Mapping[str, Json]) -> JsonObject:
-    """The config of a job; what its shell alone knows is left to DeepSpeed's defaults."""
+    """The config of an OpenRLHF job; flags with unknown values keep DeepSpeed's defaults."""
 
     def flag(default: Json, *names: str) -> Json:
         return next((plain(flags[name]) for name in names if flags.get(name) is not None), default)
@@ -444,6 +453,8 @@ def config(flags: Mapping[str, Json]) -> JsonObject:
         return made | {"train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 1}
     if micro is not None:
         made["train_micro_batch_size_per_gpu"] = micro
+    # Ring-attention and tensor-parallel ranks share samples, but DeepSpeed divides the batch by all ranks:
+    # get_ds_train_config multiplies it to compensate.
     if batch is not None and all(type(each) is int for each in (batch, ring, tensor)):
         made["train_batch_size"] = batch * ring * tensor
     return made

@@ -12,64 +12,64 @@ from dsconfig.core.json_types import NamedTuple
 from dsconfig.launch.repository import Budget, SpentError, of_text
 from dsconfig.launch.shell_lexer import LONGEST, Quoting
 
-# Shell text as commands: words, variables and arrays are worked out by reading, and nothing is ever run.
-#
-# What only the job's shell knows stays as it is written, `$NAME`: nobody guesses it here.
+# Variables and arrays are evaluated while reading. An unknown variable stays as written, `$NAME`; it is never
+# guessed.
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.DOTALL)
 _DECLARE = frozenset(("export", "local", "declare", "readonly", "typeset"))
 _SAYS = frozenset(
     ("echo", "printf", "cat", "sed", "grep", "awk", "test", "[", "[[", "rm", "mkdir", "ls", "pip")
 )
-"""Commands whose words are text, whatever they look like."""
+"""Commands whose words are plain text, even if they look like a launcher command."""
 _LEADS = frozenset((
     "if", "then", "elif", "else", "do", "while", "until", "!", "{", "}", "time", "exec", "nohup", "sudo",
     "eval", "env", "command",
 ))  # fmt: skip
-"""Words before the command that say nothing of it."""
+"""Keywords and wrappers before a command; they do not change what it runs."""
 OF_JOBS = (
     *("NPROC_PER_NODE", "NNODES", "CUDA_VISIBLE_DEVICES", "PET_NPROC_PER_NODE", "PET_NNODES"),
     *("SLURM_NTASKS", "SLURM_NTASKS_PER_NODE", "SLURM_NNODES"),
 )
 """Variables that launchers read."""
 _DEFAULT = re.compile(r"\$\{(\w+):?=(.*)\}", re.DOTALL)
-"""What assigns in passing: `: ${NNODES:=2}`."""
+"""Default assignment: `: ${NNODES:=2}`."""
 _OUTPUT = re.compile(r"\w+=\"?\$\((.*)\)\"?", re.DOTALL)
-"""An assignment of what a command prints."""
+"""Assignment of a command's output."""
 _OF_CALLER = re.compile(r"\$(?:\{?\d|OPTARG|\{OPTARG)")
-"""What only the script's caller knows: its arguments."""
+"""Values set by the script's caller: positional arguments and options."""
 _SUBSTITUTE = re.compile(r"s([/|#,])((?:(?!\1).)+)\1(.*)\1g?", re.DOTALL)
 _EDITS = 100
 _DEEP = 3
-"""Texts within texts that are read: `srun bash -c "…"`."""
+"""Deepest nesting of texts that are read: `srun bash -c "…"`."""
 
 
 class ShellCommand(NamedTuple):
-    """One command, as its shell would run it."""
+    """One command with its words expanded."""
 
     words: tuple[str, ...]
     offset: int
-    """Where it begins in the text."""
+    """Start of the command in the text."""
     folder: str
-    """Where `cd` has led to, seen from where the script was started."""
+    """Directory that `cd` has entered, relative to the script's start."""
     variables: Mapping[str, str]
-    """Those of `OF_JOBS` that are assigned right before it, or were earlier in the script."""
+    """Variables in `LAUNCHER_VARIABLES` that are set for the command or were set earlier in the script."""
     open: Mapping[str, frozenset[str]]
-    """By word, and by name of `variables`: what of the job's own shell it depends on."""
+    """Unset variables of the job's shell that a word or variable depends on."""
 
 
 class Edited(NamedTuple):
-    """A file that `sed` makes of another."""
+    """A file that `sed` creates from another one."""
 
     template: str
     edits: tuple[tuple[str, str], ...]
-    """Texts, and what takes their places."""
+    """Pairs of a text and its replacement."""
 
     def text(self, template: str, longest: int) -> str:
-        """What it makes of the template's text.
+        """Apply the edits to the template's text.
 
         Raises:
-            SpentError: that has more characters than `longest`; seven edits can make a gigabyte of one.
+            SpentError: the result has more than `longest` characters; seven edits can turn one character into
+            1 GB.
         """
         for old, new in self.edits:
             if len(template) + template.count(old) * (len(new) - len(old)) > longest:
@@ -79,10 +79,10 @@ class Edited(NamedTuple):
 
 
 class Shell:
-    """Reads a script from its begin to its end.
+    """Reader of a script from start to end.
 
-    `path`: where it stands. `variables`: those of the job's own shell that are known. `budget`: what reading
-    it may take.
+    `path`: location of the script. `variables`: known variables of the job's shell. `budget`: limit of the
+    steps.
     """
 
     def __init__(
@@ -98,24 +98,24 @@ class Shell:
         told = {**own, **asked_for(text), **known}
         self.variables: dict[str, tuple[str, ...]] = {name: (value,) for name, value in told.items()}
         self.origins: dict[str, frozenset[str]] = dict.fromkeys(own, frozenset())
-        """What of the job's own shell each variable of the script depends on."""
+        """Unset variables of the job's shell that each variable of the script depends on."""
         self._around: frozenset[str] = frozenset()
-        """What the text itself depends on, where it is a word of another."""
+        """Unset variables that the text itself depends on, if it is a word of another command."""
         self.documents: dict[str, str] = {}
-        """The here-documents that the script writes into files, by the path as it writes it."""
+        """Here-documents written to files, by the path as written."""
         self.edited: dict[str, Edited] = {}
-        """The files that `sed` writes, by the path as the script writes it."""
+        """Files written by `sed`, by the path as written."""
         self._editing: Edited | None = None
         self._reading = ""
-        """The variable into which `read` puts the here-document that follows."""
+        """Variable of a `read` command that receives the next here-document."""
         self.budget = of_text(len(text)) if budget is None else budget
         self._quoting = Quoting(text, budget=self.budget)
 
     def commands(self, deep: int = 0) -> Iterator[ShellCommand]:
-        """Each simple command, in the order of the text.
+        """Yield each simple command in text order.
 
         Raises:
-            SpentError: reading them takes more than the budget allows.
+            SpentError: reading them exceeds the budget.
         """
         for offset, raw, target, body in self._quoting.simple_commands():
             if body is not None:
@@ -160,7 +160,7 @@ class Shell:
             yield from self._within(word, offset, deep, opened.get(word, frozenset()))
 
     def _words(self, raw: Iterable[str]) -> tuple[tuple[str, ...], dict[str, frozenset[str]]]:
-        """The words of a command, and what of the job's own shell those depend on that do."""
+        """Expand the words of a command; also return the unset variables that each word depends on."""
         words: list[str] = []
         opened: dict[str, frozenset[str]] = {}
         for each in raw:
@@ -176,7 +176,7 @@ class Shell:
         return [each for word in raw for each in self._quoting.expanded(word, self.variables, split=split)]
 
     def _read(self) -> frozenset[str]:
-        """What of the job's own shell was asked for by the last expansion."""
+        """Unset variables of the job's shell that the last expansion used."""
         origins = [self.origins.get(name, (name,)) for name in self._quoting.read]
         if not origins:
             return self._around
@@ -186,7 +186,7 @@ class Shell:
     def _within(
         self, text: str, offset: int, deep: int, around: frozenset[str] = frozenset()
     ) -> Iterator[ShellCommand]:
-        """The commands of a text within a command, as `bash -c "…"` and `id=$(…)` have it."""
+        """Yield the commands of a text inside a command, such as `bash -c "…"` and `id=$(…)`."""
         if deep < _DEEP and "--" in text and any(char.isspace() for char in text):
             self.budget.spend(len(self.variables))
             inner = Shell(text, budget=self.budget)
@@ -196,7 +196,7 @@ class Shell:
                 yield each._replace(offset=offset)
 
     def _edit(self, words: tuple[str, ...], target: str) -> None:
-        """One of the commands that make a config of a template: `sed "s/A/1/" t.json > ds.json`."""
+        """Record a `sed` command that creates a config from a template: `sed "s/A/1/" t.json > ds.json`."""
         edits = tuple((each[2], each[3]) for each in map(_SUBSTITUTE.fullmatch, words) if each)
         named = [word for word in words[1:] if not word.startswith("-") and not _SUBSTITUTE.fullmatch(word)]
         before = self._editing
@@ -209,7 +209,7 @@ class Shell:
             self.edited[target] = self._editing
 
     def _default(self, raw: list[str]) -> None:
-        """What is assigned in passing, where nothing else is."""
+        """Apply the default assignments of a `:` command to unset variables."""
         for match in (_DEFAULT.fullmatch(word.strip('"')) for word in raw):
             if match and not any(self.variables.get(match[1], ())):
                 self._assign(f"{match[1]}={match[2]}")
@@ -231,7 +231,7 @@ class Shell:
             text = " ".join(self._expanded([value], split=False))
             old = variables.get(name, ("",)) or ("",)
             if name in variables and _OF_CALLER.search(text) and "$" not in old[-1]:
-                return  # what an option of the script changes is what it is without it
+                return  # an option of the script: without it, the earlier value stays
             found = (*old[:-1], old[-1] + text) if more else (text,)
         self._set(name, found, before | self._read())
 
@@ -247,13 +247,13 @@ def _assigns(word: str, *, declares: bool) -> bool:
 
 
 def _join(folder: str, step: str) -> str:
-    """The folder after another `cd`; empty where it is not known."""
+    """Directory after a `cd`; empty if unknown."""
     if step.startswith("/") or "$" in step or step in ("-", "~"):
         return "" if "$" in step or step in ("-", "~") else step
     return f"{folder}/{step}" if folder else step
 
 
-# What the head of a script asks Slurm for, as the variables that its job gets.
+# `#SBATCH` options of a script, as the variables that Slurm sets in the job.
 
 _LINE = re.compile(r"^#SBATCH[ \t]+([^\n#]*)", re.MULTILINE)
 _FLAGS = {
@@ -267,11 +267,11 @@ _FLAGS = {
     "gres": "SLURM_GPUS_ON_NODE",
 }
 _COUNT = re.compile(r"(?:gpu:)?(?:[A-Za-z][\w.-]*:)?(\d{1,6})")
-"""`2`, `a100:4`, `gpu:8`, `gpu:a100:4`."""
+"""A count in an option: `2`, `a100:4`, `gpu:8`, `gpu:a100:4`."""
 
 
 def asked_for(text: str) -> dict[str, str]:
-    """The variables that Slurm sets in the job of a script.
+    """Variables that Slurm sets in the job of a script, from its `#SBATCH` lines.
 
     Source: Slurm's sbatch, INPUT and OUTPUT ENVIRONMENT VARIABLES.
     """
@@ -295,7 +295,7 @@ def asked_for(text: str) -> dict[str, str]:
 
 
 def _flags(line: str) -> list[tuple[str, str]]:
-    """The flags of a line, each with what follows it."""
+    """Flags of a line with their values."""
     try:
         words = shlex.split(line)
     except ValueError:

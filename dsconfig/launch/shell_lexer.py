@@ -11,14 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dsconfig.launch.repository import Budget
 from dsconfig.launch.repository import of_text as _of_text
 
-# The words of shell text: quotes, escapes, comments, here-documents, variables; of any text, however odd.
-
 _SPACE, _ENDS = " \t\r", "\n;&|()"
 _NESTED = re.compile(r"\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"|(?:(?<=\s)|^)#[^\n]*|[()]", re.DOTALL)
 _HEREDOC = re.compile(r"<<-?[ \t]*(\\?)([\"']?)([\w.-]+)\2")
 _REDIRECT = re.compile(r"(?:<<<|>>|<>|>\||&>>?|[<>]&?)[ \t]*")
 _DEEP = 8
-"""Substitutions within each other that are worked out."""
+"""Deepest nesting of substitutions that are evaluated."""
 _NAME = re.compile(r"\$(?:\w+|[@*#?])")
 _BRACES = re.compile(r"\\.|'[^']*'|\$\{|\}", re.DOTALL)
 _PARAMETER = re.compile(r"\{(#?)(\w+)(?:\[([@*\w]+)\])?(?:(:?)[-=](.*)|([%#/].+))?\}", re.DOTALL)
@@ -26,31 +24,31 @@ _BARE = re.compile(r"(?<![\w$])[A-Za-z_]\w*")
 _SUM = re.compile(r"[\d\s+*/%()-]{1,60}")
 
 _UNCLOSED = 50
-"""Nobody forgets the end of more here-documents; further ones are not searched."""
+"""Unterminated here-documents after which no further ones are searched."""
 _FAST = 8
 LONGEST = 10_000
-"""Nobody writes longer words, or keeps longer values; they stay as they are."""
+"""Longest word or value that is expanded; longer ones stay as written."""
 Variables = Mapping[str, tuple[str, ...]]
 
 
 class Quoting:
-    """One text. `depth`: within how many substitutions it stands. `budget`: what reading it may take.
+    """Lexer of one text. `depth`: nesting of substitutions around it. `budget`: limit of the steps.
 
-    Whatever reads it raises `SpentError` where that is used up.
+    Every method raises `SpentError` if the budget is exceeded.
     """
 
     def __init__(self, text: str, depth: int = 0, budget: Budget | None = None) -> None:
         self.text, self._depth = text, depth
         self.budget = _of_text(len(text)) if budget is None else budget
         self.read: set[str] = set()
-        """The variables that were asked for, and the commands whose output was."""
+        """Variables and command substitutions whose values were requested."""
         self._open: dict[str, set[str]] = {}
-        """By text, brackets and quotes that nothing closes from some place on: the search is not repeated."""
+        """By text, the brackets and quotes without a closing partner, so that they are searched only once."""
         self._endless: set[str] = set()
-        """Marks of here-documents that do not end."""
+        """Delimiters of unterminated here-documents."""
 
     def simple_commands(self) -> Iterator[tuple[int, list[str], str, str | None]]:
-        """Where each command begins, its words as written, the file that it writes, and a here-document."""
+        """Yield the offset of each command, its words as written, its output file, and its here-document."""
         text, at, start = self.text, 0, 0
         self.budget.spend(len(text))
         words: list[str] = []
@@ -91,7 +89,7 @@ class Quoting:
             yield start, words, target, None
 
     def _body(self, at: int, end: str) -> tuple[str, int]:
-        """The lines of a here-document, and where they end."""
+        """The lines of a here-document, and the offset of their end."""
         if end in self._endless or len(self._endless) > _UNCLOSED:
             return "", at
         if self.text.find(end, at) < 0:
@@ -109,7 +107,7 @@ class Quoting:
         return len(self.text) if end < 0 else end
 
     def _word_end(self, at: int, text: str | None = None) -> int:
-        """Behind the word that begins there."""
+        """Offset behind the word that starts at `at`."""
         text = self.text if text is None else text
         while at < len(text):
             char = text[at]
@@ -122,7 +120,7 @@ class Quoting:
         return at
 
     def _part_end(self, text: str, at: int) -> int:
-        """Behind the quoted text, substitution or single character that begins there."""
+        """Offset behind the quoted text, substitution or single character that starts at `at`."""
         char = text[at]
         end = at + 1
         if char == "\\":
@@ -143,7 +141,7 @@ class Quoting:
         return match.end() if match else at + 1
 
     def _find(self, text: str, mark: str, at: int) -> int:
-        """Behind the mark; where there is none, the one that opens it is a character like others."""
+        """Offset behind the closing mark; without one, the opening mark counts as a plain character."""
         if mark in self._open.get(text, ()):
             return at
         end = text.find(mark, at)
@@ -154,13 +152,13 @@ class Quoting:
         return end + 1
 
     def _looked_at(self, count: int) -> None:
-        """Pay for characters that `re` or `str` pass or copy, which do so many times faster than we."""
+        """Charge characters that `re` or `str` examine or copy, which is faster than a Python loop."""
         self.budget.spend(count // _FAST + 1)
 
     def _closed(
         self, text: str, at: int, marks: re.Pattern[str] = _NESTED, opens: str = "(", closes: str = ")"
     ) -> int:
-        """Behind the bracket that closes the one there."""
+        """Offset behind the bracket that closes the one at `at`."""
         if opens in self._open.get(text, ()):
             return at + len(opens)
         depth, last = 0, at
@@ -173,11 +171,11 @@ class Quoting:
         self._open.setdefault(text, set()).add(opens)
         return at + len(opens)
 
-    # What a word stands for
+    # Expansion of words
     # ----------------------------------------------------------------------------------------------
 
     def expanded(self, raw: str, variables: Variables, *, split: bool = True) -> list[str]:
-        """The words that a word becomes. What is not known, or becomes too long, stays as written."""
+        """Expand a word into words. Unknown values, and results that are too long, stay as written."""
         if len(raw) > LONGEST:
             return [raw]
         self.budget.spend(len(raw))
@@ -201,7 +199,7 @@ class Quoting:
                 values = self._value(part, variables)
                 size += _size(values)
                 for number, value in enumerate(values):
-                    # What a command says is not known to hold blanks.
+                    # The output of a command is unknown and might contain no blanks, so it stays one word.
                     pieces = value.split() if split and "$(" not in value and "`" not in value else [value]
                     fields += [""] * (number > 0)
                     fields[-1:] = [fields[-1] + pieces[0], *pieces[1:]] if pieces else fields[-1:]
@@ -212,12 +210,12 @@ class Quoting:
         return fields if some or any(fields) else []
 
     def in_quotes(self, body: str, variables: Variables) -> str:
-        """Text as it stands in double quotes, or a here-document."""
+        """Expand text in double quotes, or a here-document."""
         self.read.clear()
         return body if len(body) > LONGEST else " ".join(self._within(body, variables))
 
     def _within(self, body: str, variables: Variables) -> list[str]:
-        """What text in double quotes becomes: one word, unless an array is in it; itself where too long."""
+        """Expand text in double quotes: one word, unless it contains an array; unchanged if too long."""
         self.budget.spend(len(body))
         fields, at, size = [""], 0, 0
         while at < len(body):
@@ -239,7 +237,7 @@ class Quoting:
         return fields
 
     def _value(self, part: str, variables: Variables) -> list[str]:
-        """What a variable or a substitution is; itself where nobody knows."""
+        """Value of a variable or substitution; unchanged if unknown."""
         values = self._looked_up(part, variables)
         self._looked_at(_size(values))
         return values
@@ -258,7 +256,7 @@ class Quoting:
         return ["."] if name == "PWD" else [part]
 
     def _parameter(self, part: str, variables: Variables) -> list[str]:
-        """What stands in braces: a variable, its default, an array's entry or length, part of a value."""
+        """Value of `${...}`: a variable, its default, an array element or length, or part of a value."""
         match = _PARAMETER.fullmatch(part[1:])
         if match is None:
             return [] if part in ("${@}", "${*}") else [part]
@@ -285,7 +283,7 @@ class Quoting:
         return [part if value is None else value]
 
     def _substituted(self, part: str, variables: Variables) -> str:
-        """What a sum, or a command that prints what is known, comes to; itself where only a run tells."""
+        """Value of an arithmetic expression or of a command with known output; unchanged if unknown."""
         if part in variables:
             return variables[part][0]
         if self._depth >= _DEEP:
@@ -309,7 +307,7 @@ class Quoting:
         return _output(lines[-1], lines[:-1]) if lines and all(lines) else None
 
     def _sum(self, part: str, variables: Variables) -> str | None:
-        """The number that an expression comes to, where it is one of known whole numbers."""
+        """Value of `$((...))` if all its variables are whole numbers."""
 
         def value(match: re.Match[str]) -> str:
             self.read.add(match[0])
@@ -329,12 +327,12 @@ _DIGITS = 6
 
 
 def _size(values: list[str]) -> int:
-    """The characters of all words, and one for each."""
+    """Number of characters in all words, plus one per word."""
     return sum(map(len, values)) + len(values)
 
 
 def _output(words: list[str], before: list[list[str]]) -> str | None:
-    """What a command prints that asks for a path, or reckons; None where it is another."""
+    """Output of a command that prints a path or calculates; None for any other command."""
     folder = next((line[1] for line in before if line[0] == "cd" and len(line) > 1), "")
     if words == ["pwd"] and all(line[0] == "cd" for line in before):
         return os.path.normpath(folder or os.curdir)
@@ -361,7 +359,8 @@ def _output(words: list[str], before: list[list[str]]) -> str | None:
 
 
 def _counted(before: list[list[str]], words: list[str]) -> str | None:
-    """The entries of `echo 0,1 | tr , '\\n' | wc -l`."""
+    """Number of entries in `echo 0,1 | tr , '\\n' | wc -l`, which scripts use to count CUDA_VISIBLE_DEVICES.
+    """
     split = [line for line in before if line[0] == "tr"]
     if words[1:] != ["-l"] or len(before) != 1 + len(split) or [line[1:2] for line in split] != [[","]]:
         return None
@@ -369,15 +368,15 @@ def _counted(before: list[list[str]], words: list[str]) -> str | None:
     return None if "$" in listed or not listed else str(listed.count(",") + 1)
 
 
-# Sums of whole numbers, as `$((8 * 2))` in a script, and what `${name%.*}` takes off a value.
+# Integer arithmetic such as `$((8 * 2))`, and substring removal such as `${name%.*}`.
 
 _LARGEST = 1 << 63
 _LONGEST = 10_000
-"""Characters that take the place of others; nobody keeps a longer value."""
+"""Longest replacement text."""
 
 
 def whole(text: str) -> int | None:
-    """The value of a short expression; None where it has none."""
+    """Evaluate a short integer expression; None if it is invalid."""
     try:
         return _value(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError):
@@ -397,7 +396,7 @@ def _value(node: ast.expr) -> int:
 
 
 def _quotient(left: int, right: int) -> int:
-    """A shell rounds toward zero."""
+    """Integer division as in a shell: rounded toward zero, while Python's `//` rounds down."""
     return left // right if (left < 0) == (right < 0) else -(-left // right)
 
 
@@ -415,9 +414,9 @@ _OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
 
 
 def trimmed(value: str, operation: str) -> str | None:
-    """A value as `${name%.*}` and its like have it; None where the pattern is more than one `*` at its end.
+    """Apply `${name%.*}` and similar operations; None if the pattern has more than one `*` at its end.
 
-    `operation`: all that follows the name.
+    `operation`: everything after the name.
     """
     sign = operation[0]
     pattern = operation.lstrip(sign)

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from typing import TypeGuard
 
 
-# The training arguments that a launch file gives, by the Trainer's names and as it takes them.
+# Training arguments of a launch file, by the Trainer's names.
 
 
 def given(found: Format, data: Mapping[str, Json]) -> Given:
-    """What a launch file gives to the reader of its config."""
+    """Read the arguments that a launch file gives to the consumer of its config."""
     written = _arguments(found, data)
     likely = derive(found.name, written, data)
     unknown = frozenset(name for name, value in written.items() if value is None)
@@ -44,6 +44,7 @@ def given(found: Format, data: Mapping[str, Json]) -> Given:
 
 
 def _sets(found: Format, data: Mapping[str, Json]) -> JsonObject:
+    """Keys of a batch that the program writes into a config without one."""
     if found.makes != "lightning":
         config = next((at(data, key) for key in found.config if at(data, key)), None)
         alone = isinstance(config, Mapping) and (found.replaces or not any(key in config for key in KEYS))
@@ -61,7 +62,8 @@ _STEPS = "gradient_accumulation_steps"
 
 
 def _written(data: Mapping[str, Json], write: Write) -> Written | None:
-    """What is written into the config because of a key; None where that is not there, or off."""
+    """The write into the config caused by a key; None if the key is absent or its value does not trigger it.
+    """
     value = plain(data.get(write.key))
     if value is None or (write.above is not None and not (_is_number(value) and value > write.above)):
         return None
@@ -75,25 +77,25 @@ def _is_number(value: Json) -> TypeGuard[int | float]:
 
 
 def _arguments(found: Format, data: Mapping[str, Json]) -> JsonObject:
-    """The arguments by the Trainer's names; None where only a run shows the value."""
+    """The arguments by the Trainer's names; None as value: unknown before the run."""
     holder = at(data, found.within) if found.within else data
     written: JsonObject = dict(found.defaults)
     known = BY_NAME["transformers"].defaults
     for key, value in holder.items() if isinstance(holder, Mapping) else ():
         name = found.arguments.get(key, key)
         if name in known and (value is not None or found.commands):
-            # What is searched for differs from run to run.
+            # Determined's hyperparameter search gives a mapping or list, whose value differs from run to run.
             written[name] = None if isinstance(constant(value), dict | list) else plain(constant(value))
     return written
 
 
 def constant(value: Json) -> Json:
-    """A hyperparameter of Determined that is the same in every run, as its value."""
+    """Value of a constant hyperparameter of Determined, `{type: const, val: ...}`."""
     return value["val"] if isinstance(value, dict) and {"type", "val"} <= value.keys() else value
 
 
 def plain(value: Json) -> Json:
-    """The value as argparse and OmegaConf take it: `1e-5` is a number, which YAML reads as a text."""
+    """Value as argparse and OmegaConf parse it: `1e-5` is a number, but a string in YAML 1.1."""
     if not isinstance(value, str):
         return value
     try:
@@ -109,7 +111,7 @@ def plain(value: Json) -> Json:
 
 
 def exponents(value: Json) -> Json:
-    """A value with the numbers in it that OmegaConf reads where YAML 1.1 reads a text: `1e-5`.
+    """Convert strings such as `1e-5` into numbers, as OmegaConf does; YAML 1.1 requires a decimal point.
 
     Source: omegaconf _utils.py, get_yaml_loader.
     """
@@ -124,7 +126,7 @@ _EXPONENT = re.compile(r"[-+]?\d{1,99}[eE][-+]?\d{1,4}", re.ASCII)
 
 
 def human(value: Json) -> Json:
-    """A value with the numbers in it that people write as `5e8`, `500m` or `2^20`.
+    """Convert strings such as `5e8`, `500m` or `2^20` into numbers.
 
     Source: arctic_training config/utils.py, parse_human_val.
     """
@@ -143,12 +145,12 @@ def human(value: Json) -> Json:
 _POWER = r"(\d{1,9}\.?\d?)\^(\d{1,3}\.?\d?)"
 _HUMAN = r"(-?\d{1,99}(?:\.\d{0,99})?(?:e[+-]?\d{1,2})?)([kmbt]|[kmgt]i)?"
 _LARGEST = 100.0
-"""Of a power: beyond it nothing is a size of anything."""
+"""Limit of base and exponent in `2^20`."""
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
 _UNITS |= {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
 
-# Training arguments that a program works out of others, or leaves to the model and the machine.
+# Training arguments that a program derives from others, from the model or from the GPU.
 
 _BF16, _FP16 = "bf16", "fp16"
 _MICRO = "per_device_train_batch_size"
@@ -156,24 +158,24 @@ _WARMUP, _RATE = "warmup_steps", "learning_rate"
 
 
 def derive(program: str, written: JsonObject, data: Mapping[str, Json]) -> JsonObject:
-    """Put into the arguments what a program works out; returns what is likely of those that stay unknown.
+    """Add derived arguments to `written`; return likely values of those that stay unknown.
 
-    `written`: the arguments by the Trainer's names, None where only a run shows them. `data`: the launch
-    file's own keys.
+    `written`: arguments by the Trainer's names, None if unknown before the run. `data`: keys of the launch
+    file.
     """
     known = _PROGRAMS.get(program)
     return known(written, data) if known else {}
 
 
 def _swift(written: JsonObject, data: Mapping[str, Json]) -> JsonObject:
-    """The model's type decides the precision, and what is tuned the learning rate.
+    """Derive the precision from the model's dtype, and the learning rate from the tuning type.
 
     Source: ms-swift 4.6 arguments/base_args/model_args.py:_init_mixed_precision; sft_args.py:_init_override;
     trainers/utils.py:prepare_deepspeed_elastic_config.
     """
     callbacks = data.get("callbacks")
     if "deepspeed_elastic" in (callbacks if isinstance(callbacks, list) else [callbacks]):
-        written[_MICRO] = written[_STEPS] = None  # as the elasticity block has it for the job's ranks
+        written[_MICRO] = written[_STEPS] = None  # the `elasticity` block decides, by the number of ranks
     dtype, likely = data.get("torch_dtype"), {_BF16: True, _FP16: False}
     if isinstance(dtype, str) and dtype in _TYPES:
         likely = {_BF16: dtype == "bfloat16", _FP16: dtype != "bfloat16"}
@@ -188,7 +190,7 @@ _TYPES = ("bfloat16", "float16", "float32")
 
 
 def _axolotl(written: JsonObject, data: Mapping[str, Json]) -> JsonObject:
-    """`bf16: auto` asks the GPU, and is the default; one step of warm-up becomes two.
+    """Derive the precision (`bf16: auto` is the default and asks the GPU) and raise one warm-up step to two.
 
     Source: axolotl 0.19 utils/config/__init__.py:resolve_dtype, normalize_config; core/builders/base.py:
     _configure_precision_settings, _configure_warmup_and_logging.
@@ -212,7 +214,7 @@ def _axolotl(written: JsonObject, data: Mapping[str, Json]) -> JsonObject:
 
 
 def _trl(written: JsonObject, _: Mapping[str, Json]) -> JsonObject:
-    """Source: trl 1.16 trainer/base_config.py:_BaseConfig.__post_init__."""
+    """Switch bf16 on unless `fp16` is. Source: trl 1.16 trainer/base_config.py:_BaseConfig.__post_init__."""
     if written.get(_BF16) is None:
         written[_BF16] = not written.get(_FP16)
     return {}
@@ -225,15 +227,15 @@ _PROGRAMS: Mapping[str, Callable[[JsonObject, Mapping[str, Json]], JsonObject]] 
 }
 
 
-# The degrees of parallelism that a launch file, or the flags of its command, give to a job.
+# Degrees of parallelism in a launch file or in the flags of its command.
 
 
 class Launch(Protocol):
-    """What a job has of its launch file; see `launch.job.Job`."""
+    """Job with its program and arguments; see `launched_job.LaunchedJob`."""
 
     @property
     def format(self) -> Format:
-        """The program, and how its launch file is recognized."""
+        """Program of the launch file."""
 
     @property
     def launch(self) -> Document:
@@ -241,11 +243,11 @@ class Launch(Protocol):
 
     @property
     def line(self) -> int | None:
-        """The line of the command in a script."""
+        """Line of the command in a script."""
 
     @property
     def arguments(self) -> Mapping[str, Json] | None:
-        """The flags of the command; None where the launch file's keys are the arguments."""
+        """Flags of the command; None if the keys of the launch file are the arguments."""
 
     @property
     def program_file(self) -> str:
@@ -253,11 +255,11 @@ class Launch(Protocol):
 
     @property
     def folder(self) -> str:
-        """The folder that the script has entered before."""
+        """Directory that the script has entered with `cd`."""
 
 
 class Row(NamedTuple):
-    """One argument of a program: its names, and what it does to the batch; see `Degree`."""
+    """Argument that sets a degree of parallelism: its names, and its effect on the batch; see `Degree`."""
 
     names: tuple[str, ...]
     kind: str
@@ -266,19 +268,19 @@ class Row(NamedTuple):
 
 
 MEGATRON = (
-    # megatron/arguments.py:validate_args takes the smaller of these two and the ranks that are left.
+    # megatron/arguments.py:validate_args takes min(size, remaining ranks) for these two.
     Row(("tensor_model_parallel_size",), "tensor", capped=True),
     Row(("pipeline_model_parallel_size",), "pipeline", capped=True),
     Row(("ds_sequence_parallel_size",), "sequence"),
     Row(("context_parallel_size",), "context"),
 )
-"""Megatron hands DeepSpeed its `mpu`, or a pipelined model with a grid of its own.
+"""Megatron passes its `mpu` to DeepSpeed, or a pipelined model with its own grid.
 
 Sources: Megatron-DeepSpeed megatron/arguments.py:validate_args; core/parallel_state.py:
 initialize_model_parallel; training.py:setup_model_and_optimizer.
 """
 ACCELERATE = (
-    # Accelerator._prepare_deepspeed hands over the `mpu` of UlyssesSPAttentionHF for `sp_size` alone.
+    # Accelerator._prepare_deepspeed passes the `mpu` of UlyssesSPAttentionHF for `sp_size` alone.
     Row(("parallelism_config_sp_size", "sp_size"), "sequence"),
     Row(("parallelism_config_cp_size", "cp_size"), "context", None),
     Row(("parallelism_config_tp_size", "tp_size"), "tensor", None),
@@ -288,30 +290,30 @@ _ROWS: Mapping[str, tuple[Row, ...]] = {
     "Megatron-DeepSpeed": MEGATRON,
     # megatron/neox_arguments/arguments.py:NeoXArgs.calculate_derived
     "GPT-NeoX": (Row(("pipe_parallel_size",), "pipeline"), Row(("model_parallel_size",), "tensor")),
-    # utils/deepspeed/deepspeed.py:get_ds_train_config multiplies the batch instead, and hands over no mpu.
+    # utils/deepspeed/deepspeed.py:get_ds_train_config multiplies the batch instead and passes no mpu.
     "OpenRLHF": (
         Row(("ds.tensor_parallel_size", "ds_tensor_parallel_size"), "tensor", False),
         Row(("ds.ring_attn_size", "ring_attn_size"), "sequence", False),
     ),
-    # trainers/mixin.py: the ranks of a group get the same samples, and DeepSpeed does not know of them.
+    # trainers/mixin.py: the ranks of a group get the same samples, and DeepSpeed does not know about them.
     "ms-swift": (Row(("sequence_parallel_size",), "sequence", False),),
-    # core/trainers/base.py; utils/trainer.py:setup_parallelism_envs. `tensor_parallel_size` is written as
-    # `tensor_parallel.autotp_size`.
+    # core/trainers/base.py; utils/trainer.py:setup_parallelism_envs. `tensor_parallel_size` is in `FORMATS`:
+    # it is written to `tensor_parallel.autotp_size`.
     "Axolotl": (Row(("context_parallel_size", "sequence_parallel_degree"), "context", False),),
-    # A fork of LLaMA-Factory shares out sequences under the Trainer, which counts every rank.
+    # Forks of LLaMA-Factory split sequences under the Trainer, which counts every rank as data parallel.
     "LLaMA-Factory": (Row(("sequence_parallel_size",), "sequence", False),),
 }
 _UNKNOWN = re.compile(
     r"(?:ds_)?(?P<kind>tensor|pipeline|pipe|model|sequence|context|seq)(?:_model)?_parallel(?:_size|_degree)"
     r"|(?P<short>tp|pp|sp|cp|mp)_(?:size|degree)|ulysses(?:_\w+)?_size|ring_attn_size"
 )
-"""What a program that nobody knows calls such a number: what it does with it only its code shows."""
+"""Typical names in programs without a row here; their effect on the batch is unknown."""
 _KINDS = {"tp": "tensor", "pp": "pipeline", "sp": "sequence", "cp": "context", "mp": "model"}
 _KINDS |= {"pipe": "pipeline", "seq": "sequence"}
 
 
 def parallelism(job: Launch) -> Parallelism:
-    """The degrees of a job, each with the place that it is written at."""
+    """The degrees of a job, each with its source."""
     own = job.launch.value() if job.arguments is None else job.arguments
     data = {str(key).replace("-", "_"): value for key, value in own.items()} if isinstance(own, dict) else {}
     found = [*_of_program(job, data), *_of_accelerate(job, data)]
@@ -321,7 +323,7 @@ def parallelism(job: Launch) -> Parallelism:
 
 
 def of_launch_file(data: Json, name: str) -> Parallelism:
-    """The degrees that the launch file of Accelerate gives in its block `parallelism_config`."""
+    """The degrees in the block `parallelism_config` of an Accelerate launch file."""
     block = at(data, "parallelism_config") if isinstance(data, Mapping) else None
     if not isinstance(block, Mapping):
         return Parallelism()
@@ -332,7 +334,7 @@ def _of_program(job: Launch, data: Mapping[str, Json]) -> Iterator[Degree]:
     where = _where(job)
     rows = _ROWS.get(job.format.name)
     if rows is None and any(name in data for row in MEGATRON[:3] for name in row.names):
-        rows = MEGATRON  # a program of one's own with the arguments of Megatron
+        rows = MEGATRON  # a fork or custom program with Megatron's arguments
     if rows is not None:
         yield from _degrees(rows, data, where, flags=job.arguments is not None)
     elif job.arguments is not None and not job.format.makes:
@@ -344,7 +346,9 @@ def _of_program(job: Launch, data: Mapping[str, Json]) -> Iterator[Degree]:
 
 
 def _of_accelerate(job: Launch, data: Mapping[str, Json]) -> Iterator[Degree]:
-    """Flags of `accelerate launch`, and the argument `parallelism_config` of the Trainer."""
+    """Yield the degrees from flags of `accelerate launch` and from the Trainer's argument
+    `parallelism_config`.
+    """
     rows = [row._replace(names=row.names[:1]) for row in ACCELERATE]
     yield from _degrees(rows, data, _where(job), flags=job.arguments is not None)
     if isinstance(block := data.get("parallelism_config"), Mapping) and BLOCK not in data:
@@ -366,7 +370,7 @@ def _degrees(
 
 
 def _size(value: Json) -> int | None:
-    """The number, 1 where it is less; None where only the run shows it."""
+    """The degree, at least 1; None if unknown before the run."""
     number = plain(value)
     return max(1, number) if type(number) is int else None
 
@@ -377,7 +381,7 @@ def _where(job: Launch) -> str:
     return f" in {name}" if job.line is None else f" in {name}:{job.line}"
 
 
-# The pipeline that a program builds
+# Pipeline stages that a program builds
 # --------------------------------------------------------------------------------------------------
 
 _MODULE = re.compile(r"\bPipelineModule\(|\bclass\s+\w+\([^()]*\bPipelineModule\b")
@@ -388,9 +392,10 @@ _LONGEST = 1 << 20
 
 
 def _with_pipeline(job: Launch, data: Mapping[str, Json], found: list[Degree]) -> list[Degree]:
-    """The degrees with the stages of the `PipelineModule` that the job's program builds, if it builds one.
+    """Add the stages of the `PipelineModule` that the job's program builds, if it builds one.
 
-    A pipelined model brings its own grid, by which DeepSpeed divides the batch: __init__.py:initialize.
+    A pipelined model brings its own grid, by which DeepSpeed divides the batch:
+    deepspeed/__init__.py:initialize.
     """
     text = _program(job)
     if not _MODULE.search(text) or any(each.kind == "pipeline" and each.divides for each in found):
@@ -413,7 +418,7 @@ def _program(job: Launch) -> str:
 
 
 def _stages(text: str, data: Mapping[str, Json]) -> tuple[int | None, str]:
-    """The number of stages, and the argument that gives it; None where only the run shows it."""
+    """Number of stages and the argument that sets it; None if unknown before the run."""
     matches = list(_STAGES.finditer(text))
     if len({match[0] for match in matches}) != 1:
         return None, ""
@@ -424,7 +429,7 @@ def _stages(text: str, data: Mapping[str, Json]) -> tuple[int | None, str]:
         return _size(data[name]), name
     flag = name.replace("_", "[-_]")
     declared = re.search(_ARGUMENT.format(flag), text)
-    if declared is None or re.search(r"[\"']-\w+[\"']", declared["flags"]):  # a short flag, which is not read
+    if declared is None or re.search(r"[\"']-\w+[\"']", declared["flags"]):  # a short flag is not parsed here
         return None, name
     default = _DEFAULT.search(declared["flags"])
     return (max(1, int(default[1])) if default else None), name
