@@ -73,7 +73,7 @@ def test_flags_win(config: str, tmp_path: Path) -> None:
     launched(run_sh=SHELL)
     assert check(config, world_size=2).world_size == 2
     assert check(config).world_size == 8
-    assert check(config, consumer="accelerate").reader.given is None
+    assert check(config, consumer="accelerate").reader.training_arguments is None
     other = {"per_device_train_batch_size": 16}
     assert resolve(config, world_size=4, target="0.19.8", training_args=other).triplet == (256, 16, 4)
 
@@ -99,17 +99,17 @@ def test_what_several_differ_in_is_unknown_and_named(config: str, files: dict[st
     report = check(config, target="0.19.8")
     assert list(report) == []
     assert report.reader.why.endswith(said)
-    assert report.reader.given is not None
-    assert "gradient_accumulation_steps" in report.reader.given.unknown
+    assert report.reader.training_arguments is not None
+    assert "gradient_accumulation_steps" in report.reader.training_arguments.unknown
 
 
 def test_what_several_agree_in_is_known(config: str) -> None:
     command = SHELL.rstrip() + " --bf16 true"
     launched(a_sh=command, b_sh=command.replace("steps 4", "steps 2"))
     report = check(config, target="0.19.8")
-    assert report.reader.given is not None
-    assert report.reader.given.arguments["bf16"] is True
-    assert report.reader.given.arguments["per_device_train_batch_size"] == 2
+    assert report.reader.training_arguments is not None
+    assert report.reader.training_arguments.arguments["bf16"] is True
+    assert report.reader.training_arguments.arguments["per_device_train_batch_size"] == 2
     assert report.world_size == 8
     with pytest.raises(ResolveError, match="`gradient_accumulation_steps` of the job is not known"):
         resolve(_all_auto(config), target="0.19.8")
@@ -150,7 +150,7 @@ def test_programs_that_write_different_things_agree_in_nothing(config: str) -> N
     recipe = {"base_model": "m", "sequence_len": 512, "deepspeed": config, "micro_batch_size": 2}
     launched(a_yaml=recipe, b_yaml={**recipe, "deepcompile": True})
     report = check(config, target="0.19.8")
-    assert (list(report), report.reader.given) == ([], None)
+    assert (list(report), report.reader.training_arguments) == ([], None)
     assert report.reader.why.endswith("name it with different arguments, and none are used")
 
 
@@ -165,7 +165,7 @@ def test_another_file_of_the_name_is_another(config: str) -> None:
     Path("other").mkdir()
     Path("other/z.json").write_text(json.dumps(AUTO))
     launched(train_yaml=CLASH)
-    assert check("other/z.json").reader.given is None
+    assert check("other/z.json").reader.training_arguments is None
 
 
 def test_it_can_be_fixed_with_them(config: str) -> None:
@@ -227,7 +227,7 @@ def test_scripts_that_reckon_with_their_ranks_and_recipes_agree_too(config: str)
         b_sh=reckoned,
         c_yaml={**JOB, "gradient_accumulation_steps": 4, "per_device_train_batch_size": 2},
     )
-    given = job_of(read_file(config)).reader.given
+    given = job_of(read_file(config)).reader.training_arguments
     assert given is not None
     assert given.arguments["per_device_train_batch_size"] == 2
     assert given.arguments["gradient_accumulation_steps"] == 4

@@ -15,7 +15,7 @@ from dsconfig.cli import main
 from dsconfig.core.releases import resolve as target
 from dsconfig.document import read_file
 from dsconfig.launch.format_table import FORMATS, format_of
-from dsconfig.launch.training_arguments import human
+from dsconfig.launch.training_arguments import parse_human_numbers
 from tests.launches import AUTO, COMMANDS, JOBS, launch
 
 ARGS = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 4, "bf16": True}
@@ -24,7 +24,7 @@ ARGS = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 4, "bf1
 def test_every_format_has_an_example() -> None:
     assert {*JOBS, *COMMANDS} == {each.name for each in FORMATS}
     assert all(
-        each.source and (each.signs or each.programs) and (each.config or each.commands or each.makes)
+        each.source and (each.signs or each.programs) and (each.config or each.commands or each.builds)
         for each in FORMATS
     )
 
@@ -39,7 +39,7 @@ def test_recognised_and_followed(project: Path, name: str) -> None:
     assert report.is_held or not report.diagnostics
     assert child.consumer == found.reader
     assert bool(report.base) == (name in ("ArcticTraining", "Composer"))
-    if found.makes and found.made_of in JOBS[name]:
+    if found.builds and found.built_from in JOBS[name]:
         assert child.name == report.name
     elif report.children:
         assert Path(child.name) == Path("ds/z.json")
@@ -327,9 +327,9 @@ def test_programs_that_write_the_batch_themselves(project: Path) -> None:
     [("5e8", 5e8), ("500m", 5e8), ("1_000", 1000.0), ("2^20", 2.0**20), ("1.5ki", 1536.0), ("-1", -1.0)],
 )
 def test_numbers_as_people_write_them(text: str, number: float) -> None:
-    assert human({"a": {"b": text, "c": [text]}}) == {"a": {"b": number, "c": [text]}}
+    assert parse_human_numbers({"a": {"b": text, "c": [text]}}) == {"a": {"b": number, "c": [text]}}
 
 
 @pytest.mark.parametrize("text", ["auto", "", "5x", "nvme", "9^999", "e5", "1e5e5"])
 def test_words_are_no_numbers(text: str) -> None:
-    assert human(text) == text
+    assert parse_human_numbers(text) == text

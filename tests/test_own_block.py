@@ -34,7 +34,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def of_check(**said: Any) -> dict[str, Any]:
     report = dsconfig.check("ds.json", **said)
-    named = report.reader.known.model
+    named = report.reader.facts.model
     return {
         "target": report.target.text,
         "world-size": report.world_size,

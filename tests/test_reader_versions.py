@@ -14,7 +14,7 @@ from dsconfig.cli import main
 from dsconfig.consumers import accelerate_launch_file
 from dsconfig.consumers.autofill import fill
 from dsconfig.consumers.consumer import BY_NAME, consumer_of
-from dsconfig.consumers.consumer_versions import CHANGES, does, is_known, number
+from dsconfig.consumers.consumer_versions import CHANGES, does, is_consumer_spec, version_tuple
 
 ZERO3 = {"stage": 3, "stage3_prefetch_bucket_size": "auto"}
 BATCH = {"train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto"}
@@ -202,11 +202,13 @@ def test_a_key_that_is_dropped_says_since_when_it_is_read() -> None:
     ("version", "steps", "clipping"), [("0.22", 1, None), ("0.23", "auto", None), ("0.30", "auto", "auto")]
 )
 def test_the_config_of_a_block(version: str, steps: Any, clipping: Any) -> None:
-    made = accelerate_launch_file.config(LAUNCH, version)
+    made = accelerate_launch_file.plugin_config(LAUNCH, version)
     assert made is not None
     assert (made["gradient_accumulation_steps"], made.get("gradient_clipping")) == (steps, clipping)
     fp8 = {**LAUNCH, "mixed_precision": "fp8"}
-    assert [("bf16" in (accelerate_launch_file.config(fp8, each) or {})) for each in ("0.33", "0.34")] == [
+    assert [
+        ("bf16" in (accelerate_launch_file.plugin_config(fp8, each) or {})) for each in ("0.33", "0.34")
+    ] == [
         False,
         True,
     ]
@@ -300,7 +302,7 @@ def test_a_batch_that_is_looked_for_is_not_compared(tmp_path: Path, monkeypatch:
     "spec", ["deepspeed==0.16.9", "transformers==", "transformers==x", "transformers>=4", "x"]
 )
 def test_what_is_no_version(spec: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert not is_known(spec)
+    assert not is_consumer_spec(spec)
     with pytest.raises(ValueError, match=r"or a version such as transformers==4\.45"):
         check({}, consumer=spec)
     assert main(["check", "--consumer", spec]) == 2
@@ -310,7 +312,7 @@ def test_what_is_no_version(spec: str, capsys: pytest.CaptureFixture[str]) -> No
 def test_the_table_is_in_order_and_every_row_counts() -> None:
     for consumer in ("transformers", "accelerate"):
         rows = [each for each in CHANGES if each.consumer == consumer]
-        assert rows == sorted(rows, key=lambda each: number(each.since))
+        assert rows == sorted(rows, key=lambda each: version_tuple(each.since))
         for row in rows:
             assert does(row.word, consumer, row.since)
             assert not does(row.word, consumer, "0.1")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dsconfig import check, resolve
-from dsconfig.launch import program_behavior
+from dsconfig.launch import program_checks
 from dsconfig.launch.format_table import FORMATS
 from dsconfig.launch.training_arguments import derive
 from tests.launches import AUTO, JOBS, launch
@@ -98,9 +98,9 @@ def test_a_script_of_megatron_reads_json(project: Path) -> None:
 
 def test_every_refusal_cites_its_source() -> None:
     programs = {each.name for each in FORMATS}
-    rows = [row for rows in program_behavior.OF_PROGRAM.values() for row in rows]
-    assert program_behavior.OF_PROGRAM.keys() <= programs
-    assert all(".py:" in row.source for row in (*rows, *program_behavior.OF_TRAINER))
+    rows = [row for rows in program_checks.PROGRAM_CHECKS.values() for row in rows]
+    assert program_checks.PROGRAM_CHECKS.keys() <= programs
+    assert all(".py:" in row.source for row in (*rows, *program_checks.TRAINER_CHECKS))
 
 
 PRECISIONS = [

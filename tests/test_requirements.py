@@ -111,15 +111,15 @@ def test_the_nearest_folder_counts(tmp_path: Path) -> None:
     config = str(inner / "ds_config.json")
     found = requirements_of("deepspeed", config)
     assert found is not None
-    assert found.found[0].exact == "0.9.5"
+    assert found.requirements[0].exact == "0.9.5"
     inner.joinpath("requirements.txt").write_text("deepspeed==0.16.4\n")
     from dsconfig.launch import repository
 
-    repository.hold()
+    repository.invalidate()
     try:
         nearer = requirements_of("deepspeed", config)
     finally:
-        repository.release()
+        repository.stop_watching()
     assert nearer is not None
     assert nearer.found[0].exact == "0.16.4"
 
@@ -129,7 +129,7 @@ def test_a_lock_file_counts_before_the_requirements_that_it_resolves(tmp_path: P
     tmp_path.joinpath("uv.lock").write_text('[[package]]\nname = "deepspeed"\nversion = "0.17.2"\n')
     found = requirements_of("deepspeed", str(tmp_path / "ds.json"))
     assert found is not None
-    assert [each.exact for each in found.found] == ["0.17.2"]
+    assert [each.exact for each in found.requirements] == ["0.17.2"]
 
 
 def test_files_that_contradict_each_other_agree_on_nothing(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_files_that_contradict_each_other_agree_on_nothing(tmp_path: Path) -> No
     found = requirements_of("deepspeed", str(tmp_path / "ds.json"))
     assert found is not None
     assert found.agreed is None
-    assert len(found.found) == 2
+    assert len(found.requirements) == 2
 
 
 def test_an_exact_pin_that_the_ranges_allow_is_what_all_agree_on(tmp_path: Path) -> None:

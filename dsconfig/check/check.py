@@ -23,7 +23,8 @@ from dsconfig.job.job import Job
 from dsconfig.launch import detect_config
 from dsconfig.launch.format_table import SCRIPTS
 from dsconfig.launch.located_config import LocatedConfig, locate
-from dsconfig.launch.program_behavior import overwrite_of, overwrites, refused
+from dsconfig.launch.program_checks import failed_checks
+from dsconfig.launch.program_overwrites import overwrite_of, overwrites
 from dsconfig.rules import Rule
 from dsconfig.rules._batch_triplet import sizes
 
@@ -42,23 +43,25 @@ def check(located: LocatedConfig, job: Job) -> Report:
     host = located.host
     if why := foreign(host):
         return _blank(host, job, job.reader, f"{host.name}: {why}", foreign=why)
-    if located.how == "file":
+    if located.relation == "file":
         return _report(host, job, job.reader)
     is_judged = not host.name.endswith(SCRIPTS) or _is_refused(located, job)
-    if located.how == "held" and located.config is not None:
+    if located.relation == "held" and located.config is not None:
         return _with_lifted(located, job, _report(located.config, job, job.reader), is_judged=is_judged)
     reader = host_reader(located, job)
     launch = job._replace(arguments=None)  # they are compared with the config, not with the launch file
     report = _report(host, launch, reader) if is_judged else _blank(host, launch, reader)
     told = [located.note] if located.note else []
-    if located.unlike and located.job:
-        told.append(f"{host.name}: {located.unlike}")
+    if located.why_not_checked and located.job:
+        told.append(f"{host.name}: {located.why_not_checked}")
     if located.config is None:
         return report.replaced(notes=tuple(told) or report.notes)
     child = (
-        check(located.next(job), job) if located.how == "launch" else _report(located.config, job, job.reader)
+        check(located.next(job), job)
+        if located.relation == "launch"
+        else _report(located.config, job, job.reader)
     )
-    told += located.job.left_open(child.world_size) if located.job else ()
+    told += located.job.unknown_sizes(child.world_size) if located.job else ()
     return report.replaced(notes=tuple(told), children=(child,))
 
 
@@ -98,7 +101,7 @@ def config_of(report: Report) -> JsonObject | None:
 
 def _is_refused(located: LocatedConfig, job: Job) -> bool:
     """Whether the program of a script refuses what it is started with."""
-    return located.job is not None and any(refused(located.job, job.reader.version))
+    return located.job is not None and any(failed_checks(located.job, job.reader.version))
 
 
 def _report(
@@ -109,7 +112,7 @@ def _report(
     span = Interval(NUMBERS[target.releases[0]], NUMBERS[target.releases[-1]])
     kind = detect_config.kind_of(document)
     overwrite = partial(overwrite_of, document.name) if overwrites(document.name) else None
-    source = Source(document, reader.spec, size, span, job.given, reader.known, kind, overwrite)
+    source = Source(document, reader.spec, size, span, job.training_arguments, reader.facts, kind, overwrite)
     found, newest, more = merged(source, target.releases)
     listed, assumption = wrong_for_all(diagnostics(document, found), source, reader, target.releases)
     result = suppressions.apply(document, (*listed, *lifted), cut=more or cut)
@@ -164,10 +167,10 @@ def _with_lifted(located: LocatedConfig, job: Job, config: Report, *, is_judged:
         suppressed=silenced,
         sizes=config.sizes,
         document=host,
-        notes=(located.note, *located.job.left_open(config.world_size), *config.notes),
+        notes=(located.note, *located.job.unknown_sizes(config.world_size), *config.notes),
         cut=config.cut,
         job=job,
-        base=located.job.inline or (),
+        base=located.job.embedded_path or (),
     )
 
 

@@ -13,7 +13,7 @@ from dsconfig.core.releases import LATEST, RELEASES, Target, resolve
 from dsconfig.document import Document
 from dsconfig.job.detect_consumer import Reader
 from dsconfig.launch.config_source import ConfigSource, read
-from dsconfig.launch.located_config import locate, why_nowhere
+from dsconfig.launch.located_config import locate, why_no_config
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,7 +63,7 @@ def compat(
         ValueError: the consumer or the world size is impossible.
     """
     document = source if isinstance(source, Document) else read(source)
-    if why := why_nowhere(document):
+    if why := why_no_config(document):
         raise FileNotFoundError(why)
     target = resolve(target, "argument") if isinstance(target, str) else target or EVERY
     located = locate(document)

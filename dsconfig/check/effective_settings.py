@@ -12,10 +12,10 @@ from dsconfig.check.rule_selector import Layer, UnknownRuleError, catalogue, exp
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.releases import Origin, Target, UnknownReleaseError
 from dsconfig.core.releases import resolve as resolve_target
-from dsconfig.job.detect_consumer import Given, Reader, given
-from dsconfig.job.job import Fact, Job, layer, of_reader
-from dsconfig.job.run_facts import Known, Model, named_in
-from dsconfig.job.settings_file import Settings, SettingsFileError, find
+from dsconfig.job.detect_consumer import LaunchArguments, Reader, named_consumer
+from dsconfig.job.job import Fact, Job, job_of_reader, layer
+from dsconfig.job.run_facts import Model, RunFacts, find_named_model
+from dsconfig.job.settings_file import Settings, SettingsFileError, find_settings
 from dsconfig.launch.located_config import LocatedConfig
 
 # What is in force for a file: what is asked for, else the environment, else settings, else the defaults.
@@ -31,7 +31,7 @@ class Options(NamedTuple):
     world_size: int | None
     reader: Reader | None
     """Who reads the files, where the command line or the settings say so."""
-    known: tuple[Known, Known]
+    known: tuple[RunFacts, RunFacts]
     """The model and the hosts: as somebody asks, and as the settings say."""
     fail_on: str
     min_severity: str
@@ -102,22 +102,22 @@ def _excluded(asked: Asked, said: Settings) -> tuple[tuple[str, tuple[str, ...]]
 def reader_of(asked: Asked, settings: Settings) -> Reader | None:
     """Who reads the files, where somebody says so."""
     if asked.consumer is not None:
-        return given(asked.consumer)
+        return named_consumer(asked.consumer)
     named = settings.consumer
-    return None if named is None else given(named, f"{settings.where}: consumer", "settings")
+    return None if named is None else named_consumer(named, f"{settings.where}: consumer", "settings")
 
 
-def known_of(asked: Asked, settings: Settings) -> tuple[Known, Known]:
+def known_of(asked: Asked, settings: Settings) -> tuple[RunFacts, RunFacts]:
     """The model and the hosts, as somebody asks and as the settings say."""
     model = None if asked.model is None else _asked_for(asked, asked.model)
-    first = Known(model, asked.host_memory, asked.gpus_per_node)
+    first = RunFacts(model, asked.host_memory, asked.gpus_per_node)
     model = None
     if settings.model is not None:
         folder = os.path.relpath(os.path.dirname(settings.path)) if settings.path else ""
         folder = "" if folder == os.curdir else folder
         why = f"as {settings.where} says"
-        model = named_in(settings.path or "<settings>", settings.model, folder, why, "settings")
-    return first, Known(model, settings.host_memory, settings.gpus_per_node)
+        model = find_named_model(settings.path or "<settings>", settings.model, folder, why, "settings")
+    return first, RunFacts(model, settings.host_memory, settings.gpus_per_node)
 
 
 def _asked_for(asked: Asked, named: str) -> Model:
@@ -129,11 +129,11 @@ def _asked_for(asked: Asked, named: str) -> Model:
 
 
 def layers(
-    asked: Asked, settings: Settings, target: Target, reader: Reader | None, known: tuple[Known, Known]
+    asked: Asked, settings: Settings, target: Target, reader: Reader | None, known: tuple[RunFacts, RunFacts]
 ) -> tuple[Job, Job]:
     """What is asked for, and what the settings say, as layers of a job."""
     found = Fact(target, target.origin, target.text)
-    who = None if reader is None else of_reader(reader).consumer
+    who = None if reader is None else job_of_reader(reader).consumer
     is_asked, is_set = target.origin in ("argument", "environment"), target.origin == "settings"
     first, second = known
     said = layer(first, "argument", "as asked for")._replace(
@@ -152,7 +152,7 @@ def layers(
     return said, configured
 
 
-def _arguments(asked: Asked) -> Fact[Given] | None:
+def _arguments(asked: Asked) -> Fact[LaunchArguments] | None:
     """The training arguments that are asked for, which have to be there."""
     try:
         return arguments(asked.training_args)
@@ -244,10 +244,10 @@ class Nearest:
             return self._only
         if folder not in self._found:
             try:
-                self._found[folder] = find(folder)
+                self._found[folder] = find_settings(folder)
             except SettingsFileError as error:
                 self._asked.refuse(str(error))
-            for line in self._found[folder].passed_over:
+            for line in self._found[folder].unused:
                 if line not in self._told:
                     self._told.add(line)
                     self._asked.note(line)

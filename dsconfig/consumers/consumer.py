@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from dsconfig.consumers import ELASTIC
-from dsconfig.consumers.consumer_versions import does, parted
+from dsconfig.consumers.consumer_versions import does, split_spec
 from dsconfig.core.json_types import Json, NamedTuple
 
 # One consumer and the keys that it fills.
@@ -41,7 +41,7 @@ class Consumer(NamedTuple):
     defaults: Mapping[str, Json] = MappingProxyType({})
     version: str | None = None
     """None: the newest known."""
-    former: tuple[Fill, ...] = ()
+    removed_fills: tuple[Fill, ...] = ()
     """Keys that only earlier versions fill."""
 
     @property
@@ -53,14 +53,14 @@ class Consumer(NamedTuple):
         """Whether this version includes a change of `consumer_versions.CHANGES`."""
         return does(word, self.name, self.version)
 
-    def of(self, version: str | None) -> Consumer:
+    def at_version(self, version: str | None) -> Consumer:
         """This consumer in another version."""
         if version is None:
             return self
-        found = self._replace(version=version)
-        fills = (each for each in self.fills if not each.change or found.does(each.change))
-        former = (each for each in self.former if not found.does(each.change.removeprefix("!")))
-        return found._replace(fills=(*fills, *former))
+        consumer = self._replace(version=version)
+        fills = (each for each in self.fills if not each.change or consumer.does(each.change))
+        former = (each for each in self.removed_fills if not consumer.does(each.change.removeprefix("!")))
+        return consumer._replace(fills=(*fills, *former))
 
     def origin(self, key: str) -> str | None:
         """Source of the value that the consumer fills in for a key; None if it does not fill it."""
@@ -163,7 +163,7 @@ TRANSFORMERS = Consumer(
         Fill("scheduler.params.total_num_steps", "the number of training steps", "model", True),
         Fill("scheduler.params.warmup_num_steps", "warmup_steps", "model", True),
     ),
-    former=(
+    removed_fills=(
         Fill("amp.enabled", "fp16_backend", "arguments", True, "!no_amp"),
         Fill("amp.opt_level", "fp16_opt_level", "arguments", True, "!no_amp"),
     ),
@@ -203,17 +203,17 @@ BY_NAME: Mapping[str, Consumer] = {
 
 def consumer_of(spec: str) -> Consumer:
     """The consumer of a spec such as `transformers==4.45`."""
-    name, version = parted(spec)
-    return BY_NAME[name].of(version)
+    name, version = split_spec(spec)
+    return BY_NAME[name].at_version(version)
 
 
 # Keys that an earlier version of a consumer does not fill.
 
 
 @cache
-def unfilled(spec: str) -> frozenset[str]:
+def keys_not_filled(spec: str) -> frozenset[str]:
     """Keys that the newest version fills and the version of a spec such as `accelerate==1.2` does not."""
-    name, version = parted(spec)
+    name, version = split_spec(spec)
     if version is None:
         return frozenset()
 

@@ -172,27 +172,27 @@ CHANGES = (
 _SPEC = r"(\w+)==\d{1,6}(?:\.[0-9a-z]{1,20}){0,6}"
 
 
-def parted(spec: str) -> tuple[str, str | None]:
+def split_spec(spec: str) -> tuple[str, str | None]:
     """Split a spec such as `transformers==4.45` into the consumer and its version; None: the newest."""
     name, equals, version = spec.partition("==")
     return name, version if equals else None
 
 
-def is_known(spec: object) -> bool:
+def is_consumer_spec(spec: object) -> bool:
     """Whether a text is a consumer, perhaps with a version."""
     if not isinstance(spec, str):
         return False
-    found = re.fullmatch(_SPEC, spec)
-    return spec in CONSUMERS or (found is not None and found[1] in HUGGING_FACE)
+    match = re.fullmatch(_SPEC, spec)
+    return spec in CONSUMERS or (match is not None and match[1] in HUGGING_FACE)
 
 
-VERSIONED = r"^(transformers|accelerate)==[0-9]+([.][0-9a-z]+)*$"
+VERSION_PATTERN = r"^(transformers|accelerate)==[0-9]+([.][0-9a-z]+)*$"
 """Pattern of a consumer with a version, for JSON Schema."""
-EXPECTED = f"one of {', '.join(CONSUMERS)}, or a version such as transformers==4.45"
+EXPECTED_CONSUMER = f"one of {', '.join(CONSUMERS)}, or a version such as transformers==4.45"
 """Valid consumers, for messages."""
 
 
-def number(version: str) -> tuple[int, ...]:
+def version_tuple(version: str) -> tuple[int, ...]:
     """A version as three comparable numbers."""
     parts = [int(part) for part in re.findall(r"\d+", version)[:3]]
     return (*parts, 0, 0)[:3]
@@ -203,7 +203,7 @@ def does(word: str, consumer: str, version: str | None) -> bool:
     if version is None:
         return True
     return all(
-        number(version) >= number(each.since)
+        version_tuple(version) >= version_tuple(each.since)
         for each in CHANGES
         if each.word == word and each.consumer == consumer
     )
@@ -211,4 +211,6 @@ def does(word: str, consumer: str, version: str | None) -> bool:
 
 def is_newest(consumer: str, version: str) -> bool:
     """Whether a version includes all changes."""
-    return all(number(version) >= number(each.since) for each in CHANGES if each.consumer == consumer)
+    return all(
+        version_tuple(version) >= version_tuple(each.since) for each in CHANGES if each.consumer == consumer
+    )

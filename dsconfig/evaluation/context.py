@@ -8,15 +8,15 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 from dsconfig.consumers import ELASTIC, HUGGING_FACE
-from dsconfig.consumers.consumer import unfilled
-from dsconfig.consumers.consumer_versions import does, parted
+from dsconfig.consumers.consumer import keys_not_filled
+from dsconfig.consumers.consumer_versions import does, split_spec
 from dsconfig.core.diagnostic import Effect, EffectName, Fix
 from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple, at, copied
 from dsconfig.core.releases import EVERY_RELEASE, Interval, name, number
 from dsconfig.document import Document, Parser, Part, Problem, Span
 from dsconfig.evaluation.key_walk import UNREADABLE, UnknownKey, Walk
-from dsconfig.job.detect_consumer import Given
-from dsconfig.job.run_facts import NOTHING, Known
+from dsconfig.job.detect_consumer import LaunchArguments
+from dsconfig.job.run_facts import NO_FACTS, RunFacts
 from dsconfig.model.keyinfo import ROOT, KeyView, SectionView, child_section, find, view
 
 if TYPE_CHECKING:
@@ -87,9 +87,9 @@ class Source(NamedTuple):
     world_size: int | None
     target: Interval | None = None
     """From the first to the last release of the target; None: of each evaluation, its own."""
-    given: Given | None = None
+    given: LaunchArguments | None = None
     """The training arguments of the job that reads it, where they are known."""
-    known: Known = NOTHING
+    known: RunFacts = NO_FACTS
     """What else is known of the run."""
     holds: Root = "config"
     """A launch file is judged for its way to the config only."""
@@ -104,7 +104,7 @@ class Context:
         self.document = source.document
         self.elastic = source.consumer == ELASTIC
         """Whether `dsconfig elastic run` hands it over: without its block, with a batch of the plan."""
-        name, self.version = parted(source.consumer)
+        name, self.version = split_spec(source.consumer)
         """The version of the consumer that is meant; None: the newest."""
         self.consumer = "deepspeed" if self.elastic else name
         self.world_size = source.world_size
@@ -140,7 +140,7 @@ class Context:
             self.data = {key: value for key, value in self.data.items() if key not in _HANDED_OVER}
         self._keys: dict[str, KeyView | None] = {}
         self._facts: dict[Callable[[Context], object], object] = {}
-        self.walk = Walk(release, self.consumer, unfilled(source.consumer))
+        self.walk = Walk(release, self.consumer, keys_not_filled(source.consumer))
         self.walk.values = self.walk.section(ROOT, self._handed_over(), (), ())
         self.walk.unknown += self._unknown_to_elastic()
 
@@ -399,7 +399,7 @@ class Job(NamedTuple):
 
 
 def fill_in(
-    data: JsonObject, consumer_name: str, world_size: int | None, given: Given, shared: int = 1
+    data: JsonObject, consumer_name: str, world_size: int | None, given: LaunchArguments, shared: int = 1
 ) -> Job | None:
     """Fill a config from the arguments of its job; None where nothing is filled, or they cannot be read.
 

@@ -82,7 +82,7 @@ def _is_overwritten(context: Context, rule: Rule, finding: Finding) -> bool:
 
 def _of_block(context: Context, release: int) -> Outcome:
     """What is to be said of the config that Accelerate makes of a launch file's block, at its keys."""
-    made = accelerate_launch_file.config(context.data, context.version)
+    made = accelerate_launch_file.plugin_config(context.data, context.version)
     if made is None:
         return Outcome((), EVERY_RELEASE, context)
     outcome = evaluate(
@@ -90,7 +90,7 @@ def _of_block(context: Context, release: int) -> Outcome:
     )
     findings = []
     for rule, finding in outcome.findings:
-        place = accelerate_launch_file.place(finding.path, context.data)
+        place = accelerate_launch_file.path_in_launch_file(finding.path, context.data)
         if place is not None and _is_made(made, finding.path):  # else the block's own rules speak of it
             findings.append((rule, finding._replace(path=place, related=(), fix=None, span=None)))
     return Outcome(tuple(findings), outcome.alike, context)

@@ -17,7 +17,7 @@ from dsconfig.document.edit import again
 from dsconfig.document.json_format import pretty_config
 from dsconfig.fix.verify import Taken, affordable, is_safe, is_textual, together, trial
 from dsconfig.launch.config_source import ConfigSource, is_text, read
-from dsconfig.launch.located_config import editable, locate, value_at
+from dsconfig.launch.located_config import editable_config, locate, value_at
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import KeyPath
@@ -291,13 +291,13 @@ class Within(NamedTuple):
 
 def within(launch: Document, report: Report) -> Within | None:
     """The config that the reported launch file holds as a string; None where it holds none as one."""
-    inside = editable(launch) if report.is_held and not launch.is_data else None
-    if inside is None or inside.place is None:
+    inside = editable_config(launch) if report.is_held and not launch.is_data else None
+    if inside is None or inside.embedding is None:
         return None
-    path = inside.place.path
+    path = inside.embedding.path
     if path is not None and not isinstance(value_at(launch.value(), path), str):
         return None
-    reader = inside.reader._replace(given=report.given, known=report.reader.known)
+    reader = inside.reader._replace(training_arguments=report.given, facts=report.reader.facts)
     wanted = {found.code for found in report}
 
     def judge(text: Document) -> Report:
@@ -305,7 +305,7 @@ def within(launch: Document, report: Report) -> Within | None:
         found = (each if each.code in wanted else each._replace(fix=None) for each in seen)
         return seen.replaced(diagnostics=tuple(found))
 
-    return Within(again(inside.document, inside.document.text), inside.place, judge)
+    return Within(again(inside.document, inside.document.text), inside.embedding, judge)
 
 
 # A config that several jobs read: it is fixed as all of them need it, and harmed for none.

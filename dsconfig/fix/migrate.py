@@ -28,7 +28,7 @@ from dsconfig.fix.migration_plan import (
     handover,
     only_removes,
 )
-from dsconfig.launch.located_config import why_nowhere
+from dsconfig.launch.located_config import why_no_config
 
 if TYPE_CHECKING:
     from dsconfig.launch.located_config import Embedding
@@ -192,7 +192,7 @@ class Stop:
 def not_taken(way: Transition) -> Stop | None:
     """Where the release that it was written for does not take the file, nothing says what the file means."""
     report = way.report(way.document, way.origin)
-    if why := why_nowhere(way.document):
+    if why := why_no_config(way.document):
         return Stop(f"it is a launch file; {why}")
     config = report.children[0] if report.children else None
     if config is not None and not (config.document is not None and config.document.is_data):

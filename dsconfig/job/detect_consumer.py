@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from dsconfig.consumers.consumer_versions import parted
+from dsconfig.consumers.consumer_versions import split_spec
 from dsconfig.core.json_types import Json, JsonObject, NamedTuple
-from dsconfig.job.run_facts import NOTHING, Known, declared
+from dsconfig.job.run_facts import NO_FACTS, RunFacts, read_block
 
 Origin: TypeAlias = Literal[
     "argument",
@@ -26,7 +26,7 @@ Origin: TypeAlias = Literal[
 """Source of a fact, the strongest first; `file` is the config's own block `"$dsconfig"`."""
 
 
-class Written(NamedTuple):
+class ProgramWrite(NamedTuple):
     """A write of a program into a config, by dotted key."""
 
     key: str
@@ -47,21 +47,21 @@ class Overwrite(NamedTuple):
     """Whether an existing value other than "auto" stays."""
 
 
-class Given(NamedTuple):
+class LaunchArguments(NamedTuple):
     """Training arguments from a launch file, and the names of those that are unknown before the run."""
 
     arguments: Mapping[str, Json]
     unknown: frozenset[str] = frozenset()
     sets: Mapping[str, Json] = MappingProxyType({})
     """Root keys that the program writes into a config that lacks them."""
-    writes: tuple[Written, ...] = ()
+    writes: tuple[ProgramWrite, ...] = ()
     """Writes into the config caused by keys of the launch file."""
-    update: int | None = None
+    samples_per_step: int | None = None
     """Samples per optimizer step, from which the program calculates unset accumulation steps."""
     likely: Mapping[str, Json] = MappingProxyType({})
     """Typical values of unknown arguments. They fill the config but never contradict it."""
 
-    at: Callable[[int], Given | None] | None = None
+    at: Callable[[int], LaunchArguments | None] | None = None
     """Function from a number of ranks to the arguments, if the script calculates them from it."""
     note: str = ""
     """Origin of the arguments, as a message."""
@@ -70,14 +70,14 @@ class Given(NamedTuple):
     spelled: Mapping[str, str] = MappingProxyType({})
     """Argument names in the launch file, by the Trainer's names."""
 
-    def on(self, world_size: int | None) -> Given:
+    def on(self, world_size: int | None) -> LaunchArguments:
         """The arguments on `world_size` ranks."""
         if self.at is not None and world_size is not None:
             return (self.at(world_size) or self._replace(at=None)).on(world_size)
         micro = self.arguments.get(_MICRO)
-        if self.update is None or world_size is None or not isinstance(micro, int) or micro < 1:
+        if self.samples_per_step is None or world_size is None or not isinstance(micro, int) or micro < 1:
             return self
-        steps = max(1, -(-self.update // (micro * world_size)))
+        steps = max(1, -(-self.samples_per_step // (micro * world_size)))
         return self._replace(arguments={**self.arguments, _STEPS: steps}, unknown=self.unknown - {_STEPS})
 
     def complete(self, config: JsonObject) -> frozenset[str]:
@@ -87,20 +87,20 @@ class Given(NamedTuple):
         zero = config.get(_ZERO)
         stage = zero.get("stage") if isinstance(zero, Mapping) else None
         for dotted, value, unless, at_stage in self.writes:
-            if (unless and _has(config, unless)) or at_stage not in (None, stage):
+            if (unless and _has_key(config, unless)) or at_stage not in (None, stage):
                 continue
             *sections, last = dotted.split(".")
-            here: Json = config
+            node: Json = config
             for section in sections:
-                here = here.setdefault(section, {}) if isinstance(here, dict) else None
-            if isinstance(here, dict) and value is None:
-                here.pop(last, None)
-            elif isinstance(here, dict):
-                here[last] = value
+                node = node.setdefault(section, {}) if isinstance(node, dict) else None
+            if isinstance(node, dict) and value is None:
+                node.pop(last, None)
+            elif isinstance(node, dict):
+                node[last] = value
         return added
 
 
-def _has(config: Json, dotted: str) -> bool:
+def _has_key(config: Json, dotted: str) -> bool:
     for part in dotted.split("."):
         if not isinstance(config, dict) or part not in config:
             return False
@@ -111,22 +111,22 @@ def _has(config: Json, dotted: str) -> bool:
 _MICRO, _STEPS = "per_device_train_batch_size", "gradient_accumulation_steps"
 
 
-OWN_FLAGS = ("--deepspeed_config", "--deepspeed-config")
+DEEPSPEED_CONFIG_FLAGS = ("--deepspeed_config", "--deepspeed-config")
 """Flags that DeepSpeed and many programs define; their file may have any consumer."""
 
 
-class ProgramReaders(NamedTuple):
+class PossibleConsumers(NamedTuple):
     """Possible consumers of a config, the most likely first, and the evidence."""
 
     names: tuple[str, ...]
     why: str
     """A clause: `` `TrainingArguments(deepspeed=...)` in train.py:9 ``; empty if nothing is known."""
-    by_content: bool = False
+    is_content_decisive: bool = False
     """Whether the config's values are better evidence than the order of the names."""
 
     def first(self, content: str) -> str:
         """The consumer to assume. `content`: the consumer that the config's values suggest."""
-        return content if self.by_content and content in self.names else self.names[0]
+        return content if self.is_content_decisive and content in self.names else self.names[0]
 
     def others(self, content: str) -> tuple[str, ...]:
         """The other possible consumers."""
@@ -143,7 +143,7 @@ class Reader(NamedTuple):
     origin: Origin
     likely: bool = False
     """Whether other consumers are possible, although less likely."""
-    given: Given | None = None
+    training_arguments: LaunchArguments | None = None
     """Training arguments of the job that reads the config, if exactly one is known."""
     processes: int | None = None
     """World size of that job, if known."""
@@ -151,7 +151,7 @@ class Reader(NamedTuple):
     """Version of the consumer, if it differs from the newest in what it fills."""
     launch: str = ""
     """Launch files of that job, as shown in messages."""
-    known: Known = NOTHING
+    facts: RunFacts = NO_FACTS
     """Other facts about the run: model, hosts and parallelism."""
     others: tuple[str, ...] = ()
     """Other possible consumers; an error for this consumer alone is then not reported as one."""
@@ -159,7 +159,7 @@ class Reader(NamedTuple):
     def __hash__(self) -> int:  # training arguments contain mappings, which are not hashable
         return hash((self.name, self.why, self.origin))
 
-    def among(self, readers: ProgramReaders, content: str) -> Reader:
+    def among(self, readers: PossibleConsumers, content: str) -> Reader:
         """This consumer as the most likely of several. `content`: the consumer that the values suggest."""
         return self._replace(name=readers.first(content), others=readers.others(content), likely=True)
 
@@ -169,26 +169,26 @@ class Reader(NamedTuple):
         return f"{self.name}=={self.version}" if self.version else self.name
 
     @property
-    def said(self) -> str | None:
+    def explicit_spec(self) -> str | None:
         """Name and version if the user specified them; None if they were detected."""
         return self.spec if self.origin in ("argument", "file", "settings") else None
 
     def __str__(self) -> str:
         """The consumer in words: `read by transformers: 16 values are "auto"`."""
-        model = f"; trains {self.known.model}" if self.known.model else ""
+        model = f"; trains {self.facts.model}" if self.facts.model else ""
         return f"{'probably ' * self.likely}read by {self.name}: {self.why}{model}"
 
 
-def given(name: str, why: str = "--consumer", origin: Origin = "argument") -> Reader:
+def named_consumer(name: str, why: str = "--consumer", origin: Origin = "argument") -> Reader:
     """The consumer that the user named."""
-    consumer, version = parted(name)
+    consumer, version = split_spec(name)
     return Reader(consumer, why if version is None else f"{why}, version {version}", origin, version=version)
 
 
-def of_file(data: object) -> Reader | None:
+def declared_consumer(data: object) -> Reader | None:
     """The consumer that the file names in its block `"$dsconfig"`."""
-    name = declared(data).consumer
-    return None if name is None else given(name, 'its own `"$dsconfig"` block names it', "file")
+    name = read_block(data).consumer
+    return None if name is None else named_consumer(name, 'its own `"$dsconfig"` block names it', "file")
 
 
 _ZERO = "zero_optimization"
@@ -197,7 +197,7 @@ _TRAINER_ONLY = ("optimizer.params.betas", "optimizer.params.eps")
 _GATHERING = f"{_ZERO}.stage3_gather_16bit_weights_on_model_save"
 
 
-def of_content(data: object) -> Reader:
+def consumer_of_content(data: object) -> Reader:
     """The consumer that the values of a config fit best.
 
     The Trainer and Accelerate both fill "auto". Only the Trainer fills `betas` and `eps`, and it rejects a
@@ -207,78 +207,77 @@ def of_content(data: object) -> Reader:
     """
     if not isinstance(data, Mapping):
         return _DEEPSPEED
-    autos = list(_autos(data))
+    autos = list(_auto_keys(data))
     if autos:
-        filled = _filled()
+        filled = _filled_keys()
         autos = [path for path in autos if path in filled]
     if not autos:
         return _DEEPSPEED
-    known = next((path for path in _TRAINER_ONLY if path in autos), None)
-    if known is not None:
-        name = known.rpartition(".")[2]
+    trainer_key = next((path for path in _TRAINER_ONLY if path in autos), None)
+    if trainer_key is not None:
+        name = trainer_key.rpartition(".")[2]
         return Reader(
-            "transformers", f"{_count(autos)}, including `{name}`, which only it fills", "content"
+            "transformers", f"{_describe_count(autos)}, including `{name}`, which only it fills", "content"
         )
     if _GATHERING in autos:
-        why = f"{_count(autos)}, including one in `{_ZERO}` for which the Trainer has no argument"
+        why = f"{_describe_count(autos)}, including one in `{_ZERO}` for which the Trainer has no argument"
         return Reader("accelerate", why, "content", likely=True)
-    return _undecided(data, autos)
+    return _trainer_or_accelerate(data, autos)
 
 
-def _undecided(data: Mapping[str, Json], autos: list[str]) -> Reader:
+def _trainer_or_accelerate(data: Mapping[str, Json], autos: list[str]) -> Reader:
     """The more likely consumer of a config that both the Trainer and Accelerate could read."""
-    if all(path.startswith(f"{_ZERO}.") for path in autos) and _written(data):
+    if all(path.startswith(f"{_ZERO}.") for path in autos) and _written_batch_keys(data):
         why = f'"auto" is only in `{_ZERO}`, where DeepSpeed ignores it, and the batch has numbers'
         return Reader("deepspeed", why, "content", likely=True)
-    params = _params(data)
-    rates = "auto" in (params.get("lr"), params.get("weight_decay"))
-    if rates and ("betas" in params or "eps" in params or _gathers(data)):
-        return Reader("transformers", _count(autos), "content", likely=True)
-    batch = _written(data)
+    params = _optimizer_params(data)
+    has_auto_rates = "auto" in (params.get("lr"), params.get("weight_decay"))
+    if has_auto_rates and ("betas" in params or "eps" in params or _sets_gathering(data)):
+        return Reader("transformers", _describe_count(autos), "content", likely=True)
+    batch = _written_batch_keys(data)
     if batch and len(batch) < len(_BATCH):
-        why = f"{_count(autos)}, but not `{batch[0]}`, which the Trainer would compare with its argument"
+        why = f"{_describe_count(autos)}, but not `{batch[0]}`, which the Trainer would compare with its argument"
         return Reader("accelerate", why, "content", likely=True)
-    if rates:
-        why = f"{_count(autos)}, and the optimizer lacks `betas` and `eps`, which the Trainer fills"
+    if has_auto_rates:
+        why = f"{_describe_count(autos)}, and the optimizer lacks `betas` and `eps`, which the Trainer fills"
         return Reader("accelerate", why, "content", likely=True)
-    return Reader("transformers", _count(autos), "content", likely=True)
+    return Reader("transformers", _describe_count(autos), "content", likely=True)
 
 
 _DEEPSPEED = Reader("deepspeed", 'no value is "auto"', "default", likely=True)
 
 
-def _filled() -> frozenset[str]:
+def _filled_keys() -> frozenset[str]:
     """Every key that some consumer fills."""
     from dsconfig.consumers.consumer import BY_NAME
 
     return frozenset(fill.key for consumer in BY_NAME.values() for fill in consumer.fills)
 
 
-def _autos(section: Mapping[str, Json], prefix: str = "") -> Iterator[str]:
+def _auto_keys(section: Mapping[str, Json], prefix: str = "") -> Iterator[str]:
     for key, value in section.items():
         if isinstance(value, Mapping):
-            yield from _autos(value, f"{prefix}{key}.")
+            yield from _auto_keys(value, f"{prefix}{key}.")
         elif isinstance(value, str) and value == "auto":
             yield f"{prefix}{key}"
 
 
-def _params(data: Mapping[str, Json]) -> Mapping[str, Json]:
+def _optimizer_params(data: Mapping[str, Json]) -> Mapping[str, Json]:
     optimizer = data.get("optimizer")
     params = optimizer.get("params") if isinstance(optimizer, Mapping) else None
     return params if isinstance(params, Mapping) else {}
 
 
-def _gathers(data: Mapping[str, Json]) -> bool:
-    """Whether the config sets the gathering on save, as one for the Trainer must; Accelerate would fill it.
-    """
+def _sets_gathering(data: Mapping[str, Json]) -> bool:
+    """Whether the config sets the gathering on save, as one for the Trainer must; Accelerate would fill it."""
     zero = data.get(_ZERO)
     return isinstance(zero, Mapping) and any("gather_16bit" in key for key in zero)
 
 
-def _written(data: Mapping[str, Json]) -> list[str]:
+def _written_batch_keys(data: Mapping[str, Json]) -> list[str]:
     """The batch keys with a value other than "auto"."""
     return [key for key in _BATCH if data.get(key, "auto") != "auto"]
 
 
-def _count(autos: list[str]) -> str:
+def _describe_count(autos: list[str]) -> str:
     return '1 value is "auto"' if len(autos) == 1 else f'{len(autos)} values are "auto"'

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from dsconfig.core.batch_triplet import NONE
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.job.detect_consumer import Origin, Reader
-from dsconfig.job.run_facts import Known, Model
+from dsconfig.job.run_facts import Model, RunFacts
 
 if TYPE_CHECKING:
     from dsconfig.core.batch_triplet import Parallelism
     from dsconfig.core.releases import Target
-    from dsconfig.job.detect_consumer import Given
+    from dsconfig.job.detect_consumer import LaunchArguments
 
 
 # `dsconfig.job.job.merge` decides which source wins; `dsconfig.check.build_job` collects the facts.
@@ -41,7 +41,7 @@ class Fact(Generic[T_co]):
         return hash((self.origin, self.source))
 
 
-class Consumer(NamedTuple):
+class DetectedConsumer(NamedTuple):
     """Program that reads a config and passes it to DeepSpeed."""
 
     name: str
@@ -58,11 +58,11 @@ class Job(NamedTuple):
 
     target: Fact[Target] | None = None
     """DeepSpeed releases to check the config for."""
-    consumer: Fact[Consumer] | None = None
+    consumer: Fact[DetectedConsumer] | None = None
     """Program that reads the config and passes it to DeepSpeed."""
     world_size: Fact[int] | None = None
     """Number of ranks, one per GPU."""
-    arguments: Fact[Given] | None = None
+    arguments: Fact[LaunchArguments] | None = None
     """Training arguments of the consumer."""
     model: Fact[Model] | None = None
     host_memory: Fact[int] | None = None
@@ -92,14 +92,14 @@ class Job(NamedTuple):
         return self.world_size.value if self.world_size else None
 
     @property
-    def given(self) -> Given | None:
+    def training_arguments(self) -> LaunchArguments | None:
         """The training arguments; None if unknown."""
         return self.arguments.value if self.arguments else None
 
     @property
-    def known(self) -> Known:
+    def facts(self) -> RunFacts:
         """Model, hosts, program and parallelism."""
-        return Known(
+        return RunFacts(
             self.model.value if self.model else None,
             self.host_memory.value if self.host_memory else None,
             self.gpus_per_node.value if self.gpus_per_node else None,
@@ -119,19 +119,19 @@ class Job(NamedTuple):
             self.consumer.source,
             self.consumer.origin,
             consumer.likely,
-            self.given,
+            self.training_arguments,
             self.ranks if launched else None,
             consumer.version,
             self.launched_by.value if self.launched_by else "",
-            self.known,
+            self.facts,
             consumer.others,
         )
 
 
-NOTHING = Job()
+EMPTY_JOB = Job()
 
 
-def layer(known: Known, origin: Origin, source: str) -> Job:
+def layer(known: RunFacts, origin: Origin, source: str) -> Job:
     """Turn the facts of one source about model, hosts and parallelism into a job."""
     model = known.model
     return Job(
@@ -148,15 +148,19 @@ def _fact(value: T | None, origin: Origin, source: str) -> Fact[T] | None:
     return Fact(value, origin, source) if value else None
 
 
-def of_reader(reader: Reader, origin: Origin = "script") -> Job:
+def job_of_reader(reader: Reader, origin: Origin = "script") -> Job:
     """Turn a detected consumer, with the arguments and world size of its job, into a job."""
     launch = reader.launch
-    return layer(reader.known, origin, launch)._replace(
+    return layer(reader.facts, origin, launch)._replace(
         consumer=Fact(
-            Consumer(reader.name, reader.version, reader.likely, reader.others), reader.origin, reader.why
+            DetectedConsumer(reader.name, reader.version, reader.likely, reader.others),
+            reader.origin,
+            reader.why,
         ),
         world_size=None if reader.processes is None else Fact(reader.processes, origin, launch),
-        arguments=None if reader.given is None else Fact(reader.given, origin, launch),
+        arguments=None
+        if reader.training_arguments is None
+        else Fact(reader.training_arguments, origin, launch),
         launched_by=Fact(launch, origin, launch) if launch else None,
     )
 
@@ -172,9 +176,9 @@ def merge(*layers: Job) -> Job:
     The order is: arguments, environment, the config's own block, settings, launch file, repository, and
     evidence in the config's content.
     """
-    facts = list[Any](NOTHING)
+    merged = list[Any](EMPTY_JOB)
     for each in layers:
         for index, fact in enumerate(each):
-            if facts[index] is None:
-                facts[index] = fact
-    return Job(*facts)
+            if merged[index] is None:
+                merged[index] = fact
+    return Job(*merged)

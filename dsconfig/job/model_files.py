@@ -9,42 +9,40 @@ import re
 from dsconfig.core.file_access import contents, is_on_share, may_read
 from dsconfig.core.json_types import JsonObject
 
-CONFIG = "config.json"
+CONFIG_NAME = "config.json"
 _HUB_NAME = re.compile(r"\w[\w.-]{0,95}/\w[\w.-]{0,95}", re.ASCII)
-_LONGEST = 4096
-_LARGEST = 4 << 20
+_MAX_NAME = 4096
+_MAX_FILE = 4 << 20
 """Size limit in bytes: configs with names of 20,000 classes have 1 MiB."""
 
 
-def beside(named: str, folder: str) -> str:
+def resolve_beside(name: str, folder: str) -> str:
     """Resolve a model relative to a directory; unchanged if it does not exist there."""
-    path = os.path.join(folder, named)
-    return path if path != named and config_at(path) is not None else named
+    path = os.path.join(folder, name)
+    return path if path != name and find_config_json(path) is not None else name
 
 
-def is_barred(named: str, launch: str) -> bool:
-    """Whether a model exists outside the repository of the file at `launch` that names it, and must not be
-    read.
-    """
-    if "\0" in named or len(named) > _LONGEST:
+def is_outside_repository(name: str, launch: str) -> bool:
+    """Whether a model exists but is outside the repository of the file at `launch` that names it."""
+    if "\0" in name or len(name) > _MAX_NAME:
         return False
-    if may_read(named, launch) and may_read(os.path.join(named, CONFIG), launch):
+    if may_read(name, launch) and may_read(os.path.join(name, CONFIG_NAME), launch):
         return False
-    return is_on_share(named) or os.path.exists(named)
+    return is_on_share(name) or os.path.exists(name)
 
 
-def config_at(name: str) -> str | None:
+def find_config_json(name: str) -> str | None:
     """Path of a model's `config.json`: a file, in a directory, or in the Hugging Face cache."""
-    if "\0" in name or len(name) > _LONGEST:
+    if "\0" in name or len(name) > _MAX_NAME:
         return None
     if os.path.isfile(name):
         return name
     if os.path.isdir(name):
-        return os.path.join(name, CONFIG)
-    return _cached(name) if _HUB_NAME.fullmatch(name) else None
+        return os.path.join(name, CONFIG_NAME)
+    return _cached_config(name) if _HUB_NAME.fullmatch(name) else None
 
 
-def _cached(name: str) -> str | None:
+def _cached_config(name: str) -> str | None:
     """Path in the cache of `huggingface_hub` (file_download.py, `try_to_load_from_cache`)."""
     home = os.environ.get("HF_HOME") or os.path.join(os.path.expanduser("~"), ".cache", "huggingface")
     cache = os.environ.get("HF_HUB_CACHE") or os.path.join(home, "hub")
@@ -54,20 +52,20 @@ def _cached(name: str) -> str | None:
             revision = file.read(64).strip()
     except (OSError, ValueError):
         return None
-    path = os.path.join(folder, "snapshots", revision, CONFIG)
+    path = os.path.join(folder, "snapshots", revision, CONFIG_NAME)
     return path if revision.isalnum() and os.path.isfile(path) else None
 
 
-def read(path: str) -> JsonObject:
+def read_config_json(path: str) -> JsonObject:
     """Read a model's `config.json`.
 
     Raises:
         OSError: the file cannot be read.
         ValueError: the file has no JSON object; the text says why.
     """
-    data = contents(path, _LARGEST)
-    if len(data) > _LARGEST:
-        raise ValueError(f"longer than {_LARGEST >> 20} MiB, the size limit")
+    data = contents(path, _MAX_FILE)
+    if len(data) > _MAX_FILE:
+        raise ValueError(f"longer than {_MAX_FILE >> 20} MiB, the size limit")
     try:
         value = json.loads(data)
     except RecursionError:

@@ -6,8 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Literal
 
-from dsconfig.consumers.consumer_versions import EXPECTED as EXPECTED_CONSUMER
-from dsconfig.consumers.consumer_versions import is_known
+from dsconfig.consumers.consumer_versions import EXPECTED_CONSUMER, is_consumer_spec
 from dsconfig.core.batch_triplet import NONE, Parallelism
 from dsconfig.core.json_types import Json, NamedTuple
 
@@ -23,7 +22,7 @@ class Model(NamedTuple):
     """Evidence as a clause: `which recipe.yaml names`."""
     origin: Literal["argument", "file", "settings", "launch file"]
     """Source of the name, the strongest first."""
-    barred: bool = False
+    is_outside: bool = False
     """Whether its file is outside the repository of the file that names it, and is not read."""
 
     @property
@@ -44,7 +43,7 @@ class Model(NamedTuple):
         return hash((self.shown, self.why))
 
 
-class Known(NamedTuple):
+class RunFacts(NamedTuple):
     """Facts about the run; None if unknown."""
 
     model: Model | None = None
@@ -59,9 +58,9 @@ class Known(NamedTuple):
     parallelism: Parallelism = NONE
     """Degrees of parallelism other than data parallelism, from the launch file."""
 
-    def over(self, weaker: Known) -> Known:
+    def over(self, weaker: RunFacts) -> RunFacts:
         """These facts, completed by those of a weaker source."""
-        return Known(
+        return RunFacts(
             self.model or weaker.model,
             self.host_memory or weaker.host_memory,
             self.gpus_per_node or weaker.gpus_per_node,
@@ -71,25 +70,30 @@ class Known(NamedTuple):
         )
 
 
-NOTHING = Known()
+NO_FACTS = RunFacts()
 
 
-def of_file(data: Json, name: str) -> Known:
+def facts_of_block(data: Json, name: str) -> RunFacts:
     """Facts in the block of a config; a path is relative to the config's directory."""
-    said = declared(data).model
-    if said is None:
-        return NOTHING
+    model = read_block(data).model
+    if model is None:
+        return NO_FACTS
     folder = "" if name.startswith("<") else os.path.dirname(name)
-    return Known(named_in(name, said, folder, 'as its own `"$dsconfig"` block says', "file"))
+    return RunFacts(find_named_model(name, model, folder, 'as its own `"$dsconfig"` block says', "file"))
 
 
-def named_in(launch: str, said: str, folder: str, why: str, origin: Literal["file", "settings"]) -> Model:
+def find_named_model(
+    launch: str, name: str, folder: str, why: str, origin: Literal["file", "settings"]
+) -> Model:
     """The model that a file names, by a path relative to a directory or by a name."""
-    from dsconfig.job.model_files import beside, is_barred  # imported here: few files name a model
+    from dsconfig.job.model_files import (  # imported here: few files name a model
+        is_outside_repository,
+        resolve_beside,
+    )
 
-    if any(is_barred(each, launch) for each in (os.path.join(folder, said), said)):
-        return Model(said, why, origin, barred=True)
-    return Model(beside(said, folder), why, origin)
+    if any(is_outside_repository(each, launch) for each in (os.path.join(folder, name), name)):
+        return Model(name, why, origin, is_outside=True)
+    return Model(resolve_beside(name, folder), why, origin)
 
 
 # The block `"$dsconfig"` of a config sets its consumer, release, world size and model.
@@ -97,8 +101,8 @@ def named_in(launch: str, said: str, folder: str, why: str, origin: Literal["fil
 # "$dsconfig": {"consumer": "transformers", "target": "0.16.9", "world-size": 8, "model":
 # "llama/config.json"}
 
-KEY = "$dsconfig"
-EXPECTED: Mapping[str, str] = {
+DSCONFIG_KEY = "$dsconfig"
+EXPECTED_VALUES: Mapping[str, str] = {
     "consumer": EXPECTED_CONSUMER,
     "target": "a release or a range of releases as a string",
     "world-size": "a whole number above 0",
@@ -107,7 +111,7 @@ EXPECTED: Mapping[str, str] = {
 """Keys of the block that describe the run, and the value that each expects."""
 
 
-class Declared(NamedTuple):
+class DeclaredFacts(NamedTuple):
     """Content of the block; None for a missing or invalid value."""
 
     consumer: str | None = None
@@ -116,24 +120,26 @@ class Declared(NamedTuple):
     model: str | None = None
 
 
-def declared(data: object) -> Declared:
+def read_block(data: object) -> DeclaredFacts:
     """Read the block `"$dsconfig"` of a config."""
-    block = data.get(KEY) if isinstance(data, Mapping) else None
+    block = data.get(DSCONFIG_KEY) if isinstance(data, Mapping) else None
     if not isinstance(block, Mapping):
-        return Declared()
-    return Declared(*(block.get(key) if fits(key, block.get(key)) else None for key in EXPECTED))
+        return DeclaredFacts()
+    return DeclaredFacts(
+        *(block.get(key) if is_valid_setting(key, block.get(key)) else None for key in EXPECTED_VALUES)
+    )
 
 
-def has_block(data: object) -> bool:
+def has_elasticity(data: object) -> bool:
     """Whether a config has the `elasticity` block that `dsconfig elastic run` needs."""
     return isinstance(data, Mapping) and "elasticity" in data
 
 
-def fits(key: str, value: object) -> bool:
+def is_valid_setting(key: str, value: object) -> bool:
     """Whether a value is valid for a key of the block."""
     match key:
         case "consumer":
-            return is_known(value)
+            return is_consumer_spec(value)
         case "target":
             return isinstance(value, str)
         case "model":

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from dsconfig.consumers.accelerate_launch_file import is_launch_file
 from dsconfig.core.json_types import at
 from dsconfig.document.file_names import SUFFIXES
-from dsconfig.launch.find_jobs import job_of, takes_too_much
+from dsconfig.launch.find_jobs import exceeds_budget, job_of
 from dsconfig.launch.format_table import SCRIPTS, Format, format_of
 from dsconfig.model.keyinfo import ROOT, all_keys, section_keys
 
@@ -54,12 +54,12 @@ TYPICAL = frozenset((
     "autotuning",
 ))  # fmt: skip
 """Keys that other programs use too; `_LEAST_TYPICAL` of them make a DeepSpeed config."""
-_MADE = 3
-_TELLING = tuple(key.encode() for key in UNMISTAKABLE)
-_HINTS = tuple(key.encode() for key in sorted(TYPICAL, key=len, reverse=True))
-_HALF = re.compile(rb"""\b(?:fp16|bf16|bfloat16)["']?\s*:\s*\{?\s*["']?enabled\b""")
+_LEAST_TYPICAL = 3
+_UNMISTAKABLE_BYTES = tuple(key.encode() for key in UNMISTAKABLE)
+_TYPICAL_BYTES = tuple(key.encode() for key in sorted(TYPICAL, key=len, reverse=True))
+_HALF_PRECISION = re.compile(rb"""\b(?:fp16|bf16|bfloat16)["']?\s*:\s*\{?\s*["']?enabled\b""")
 """Half precision as a block with `enabled`, which only DeepSpeed has; other programs use a boolean."""
-_REMARKS = ("_", "/", "#", "$", "comment", "note", "description")
+_COMMENT_PREFIXES = ("_", "/", "#", "$", "comment", "note", "description")
 """Prefixes of keys that hold comments."""
 
 
@@ -77,143 +77,152 @@ def kind_of(document: Document) -> Kind:
     return "job" if format_of(data) is not None else "launch file" if is_launch_file(data) else "config"
 
 
-def may_hold(data: bytes) -> bool:
+def may_contain_config(data: bytes) -> bool:
     """Whether a text contains enough keys of a config. Checked before parsing, which is far slower."""
-    if any(word in data for word in _TELLING):
+    if any(word in data for word in _UNMISTAKABLE_BYTES):
         return True
-    found = 0
-    for word in _HINTS:
-        found += word in data
-        if found == _MADE:
+    count = 0
+    for word in _TYPICAL_BYTES:
+        count += word in data
+        if count == _LEAST_TYPICAL:
             return True
-    return found > 1 and _HALF.search(data) is not None
+    return count > 1 and _HALF_PRECISION.search(data) is not None
 
 
-def may_be_named(data: bytes) -> bool:
+def mentions_config_key(data: bytes) -> bool:
     """Whether a text contains any key of a config: a config named by a launch file need not look like one."""
-    return any(word in data for word in (*_TELLING, *_HINTS))
+    return any(word in data for word in (*_UNMISTAKABLE_BYTES, *_TYPICAL_BYTES))
 
 
-def may_lead(data: bytes) -> bool:
+def mentions_deepspeed(data: bytes) -> bool:
     """Whether a text contains a word that every launch file with a DeepSpeed config has."""
-    return any(word in data for word in _LEADING)
+    return any(word in data for word in _DEEPSPEED_WORDS)
 
 
-_LEADING = (b"deepspeed", b"DeepSpeed", b"accelerate_config")
+_DEEPSPEED_WORDS = (b"deepspeed", b"DeepSpeed", b"accelerate_config")
 
 
 def is_config(keys: Collection[str]) -> bool:
     """Whether an object with these root keys is a DeepSpeed config, whatever the file name."""
-    return _are_telling(keys) and not mostly_foreign(keys)
+    return _are_config_keys(keys) and not is_mostly_unknown(keys)
 
 
-def _are_telling(keys: Collection[str], least: int = _MADE) -> bool:
+def _are_config_keys(keys: Collection[str], least: int = _LEAST_TYPICAL) -> bool:
     """Whether one key is unmistakable, or at least `least` keys are typical."""
     return not UNMISTAKABLE.isdisjoint(keys) or len(TYPICAL.intersection(keys)) >= least
 
 
-def means_config(document: Document) -> bool:
+def is_broken_config(document: Document) -> bool:
     """Whether a text that cannot be parsed was meant as a config and deserves a diagnostic."""
     if not is_broken(document):
         return False
-    keys = raw_keys(document.text)
-    half = _HALF.search(document.text.encode(errors="replace"))
-    if not _are_telling(keys, _MADE - 1 if half else _MADE):
+    keys = scan_keys(document.text)
+    has_half_precision = _HALF_PRECISION.search(document.text.encode(errors="replace"))
+    if not _are_config_keys(keys, _LEAST_TYPICAL - 1 if has_half_precision else _LEAST_TYPICAL):
         return False
     data = document.value()
     if not isinstance(data, dict) or not data:
-        own = without_remarks(keys)
-        return not _outweigh(len(strangers(own)), len(own))
-    return format_of(data) is None and not mostly_foreign(own_keys(data))
+        root_keys = without_comments(keys)
+        return not _is_majority(len(unknown_keys(root_keys)), len(root_keys))
+    return format_of(data) is None and not is_mostly_unknown(without_section_keys(data))
 
 
-def holds_config(data: Mapping[str, Json]) -> bool:
-    """Whether a file found in a directory should be checked: a config, or a launch file that names or
-    contains one.
+def contains_config(data: Mapping[str, Json]) -> bool:
+    """Whether a file found in a directory is a config, or a launch file that names or contains one.
 
     GPT-NeoX files have the keys of a config among many others. They are checked only if named on the command
     line.
     """
-    return is_config(data.keys()) if format_of(data) is None else leads_to_config(data)
+    return is_config(data.keys()) if format_of(data) is None else names_config(data)
 
 
-def leads_to_config(data: Mapping[str, Json]) -> bool:
+def names_config(data: Mapping[str, Json]) -> bool:
     """Whether an object is a launch file that names or contains a DeepSpeed config."""
-    launch = format_of(data)
-    if launch is None or not launch.commands:
-        return launch is not None and any(at(data, key) for key in launch.config)
-    return any(word in str(at(data, key)) for key in launch.commands for word in _IN_COMMANDS)
+    launch_format = format_of(data)
+    if launch_format is None or not launch_format.commands:
+        return launch_format is not None and any(at(data, key) for key in launch_format.config)
+    return any(word in str(at(data, key)) for key in launch_format.commands for word in _COMMAND_WORDS)
 
 
-_IN_COMMANDS = ("--deepspeed", "dsconfig elastic run", "'dsconfig', 'elastic', 'run'")
+_COMMAND_WORDS = ("--deepspeed", "dsconfig elastic run", "'dsconfig', 'elastic', 'run'")
 
 
 _TOO_MUCH = "exceed the limit for reading a script, so none of them was read"
 
 
-def _why_none(launch: Format, data: Mapping[str, Json]) -> str:
+def _why_no_config(launch_format: Format, data: Mapping[str, Json]) -> str:
     """Why a launch file has no config, as the end of a clause."""
-    if launch.makes == "neox":
+    if launch_format.builds == "neox":
         from dsconfig.launch import config_synthesis
 
-        return config_synthesis.why_none(data)
-    where = " or ".join(f"`{key}`" for key in launch.config or launch.commands or (launch.made_of,))
-    return f"that names no config by {where}"
+        return config_synthesis.why_no_config(data)
+    config_keys = " or ".join(
+        f"`{key}`" for key in launch_format.config or launch_format.commands or (launch_format.built_from,)
+    )
+    return f"that names no config by {config_keys}"
 
 
-def foreign(document: Document) -> str | None:
+def why_not_config(document: Document) -> str | None:
     """Why a file named by the user is not a DeepSpeed config; None if it is one, or a broken one.
 
     Unreadable and empty files count as broken configs and get a diagnostic.
     """
     if document.name.endswith(SCRIPTS):
-        return _foreign_script(document)
-    if (kind := foreign_kind(document)) is not None:
+        return _why_no_config_in_script(document)
+    if (kind := describe_other_file(document)) is not None:
         return kind
     data = document.value()
     if document.name.startswith("<") or document.is_data or not isinstance(data, dict):
         return None
     keys = [key for key in data if isinstance(key, str)]
-    count = len(_of_no_release(keys))
-    if (launch := format_of(data)) is not None:
-        told = f"whose commands {_TOO_MUCH}" if takes_too_much(document) else _why_none(launch, data)
-        return None if job_of(document) else f"a launch file of {launch.name} {told}"
+    count = len(_unknown_root_keys(keys))
+    if (launch_format := format_of(data)) is not None:
+        reason = (
+            f"whose commands {_TOO_MUCH}" if exceeds_budget(document) else _why_no_config(launch_format, data)
+        )
+        return None if job_of(document) else f"a launch file of {launch_format.name} {reason}"
     if not count or "$dsconfig" in data or is_launch_file(data):
         return None
-    if not is_broken(document) and (kind := of_keys(data)) is not None:
+    if not is_broken(document) and (kind := describe_other_object(data)) is not None:
         return kind
-    if not mostly_foreign(keys) or means_config(document):
+    if not is_mostly_unknown(keys) or is_broken_config(document):
         return None
     if count == 1:
-        return f"its only key, `{_of_no_release(keys)[0]}`, is not DeepSpeed's" if len(keys) == 1 else None
-    whole = "none of" if count == len(keys) else f"{count} of"
-    return f"{whole} its {len(keys)} keys {'is' if count == len(keys) else 'are not'} DeepSpeed's"
+        return (
+            f"its only key, `{_unknown_root_keys(keys)[0]}`, is not DeepSpeed's" if len(keys) == 1 else None
+        )
+    quantifier = "none of" if count == len(keys) else f"{count} of"
+    return f"{quantifier} its {len(keys)} keys {'is' if count == len(keys) else 'are not'} DeepSpeed's"
 
 
-def _foreign_script(script: Document) -> str | None:
+def _why_no_config_in_script(script: Document) -> str | None:
     if any(problem.kind == "too-large" for problem in script.problems):
         return "a shell script that is too large to be read"
-    told = _TOO_MUCH if takes_too_much(script) else "name no config: pass the config itself"
-    return None if job_of(script) else f"a shell script whose commands {told}"
+    reason = _TOO_MUCH if exceeds_budget(script) else "name no config: pass the config itself"
+    return None if job_of(script) else f"a shell script whose commands {reason}"
 
 
-def why_unlike(document: Document) -> str | None:
+def why_not_checked(document: Document) -> str | None:
     """Why a file named by a launch file is not checked; None if it resembles a config.
 
     Nothing of its content is shown: a launch file of a foreign repository could name any private file, such
     as a `.env`.
     """
-    if (kind := foreign_kind(document)) is not None:
+    if (kind := describe_other_file(document)) is not None:
         return f"{document.name} is not checked: it is not a DeepSpeed config, but {kind}"
     data = document.value()
     if not document.text.strip() or (isinstance(data, dict) and not data):
         return None
     keys = [key for key in data if isinstance(key, str)] if isinstance(data, dict) else []
-    own = "$dsconfig" in keys or is_launch_file(data) or format_of(data) is not None
-    if own or (without_remarks(keys) and not mostly_foreign(keys)) or means_config(document):
+    is_recognized = "$dsconfig" in keys or is_launch_file(data) or format_of(data) is not None
+    if (
+        is_recognized
+        or (without_comments(keys) and not is_mostly_unknown(keys))
+        or is_broken_config(document)
+    ):
         return None
-    why = "pass it directly to see why"
-    return f"{document.name} does not look like a DeepSpeed config and is not checked: {why}"
+    advice = "pass it directly to see why"
+    return f"{document.name} does not look like a DeepSpeed config and is not checked: {advice}"
 
 
 def may_be_config(document: Document) -> bool:
@@ -222,22 +231,22 @@ def may_be_config(document: Document) -> bool:
     return not document.name.endswith(SCRIPTS) and isinstance(data, dict) and format_of(data) is None
 
 
-def without_remarks(keys: Collection[str]) -> list[str]:
+def without_comments(keys: Collection[str]) -> list[str]:
     """The keys that are not comments."""
-    return [key for key in keys if not key.lower().startswith(_REMARKS)]
+    return [key for key in keys if not key.lower().startswith(_COMMENT_PREFIXES)]
 
 
-def mostly_foreign(keys: Collection[str]) -> bool:
+def is_mostly_unknown(keys: Collection[str]) -> bool:
     """Whether most root keys are unknown to every release, not counting typos of known keys."""
-    own = without_remarks(keys)
-    strangers = _of_no_release(own)
-    if not _outweigh(len(strangers), len(own)):
+    own_keys = without_comments(keys)
+    unknown = _unknown_root_keys(own_keys)
+    if not _is_majority(len(unknown), len(own_keys)):
         return False
     from difflib import get_close_matches
 
-    sample = strangers[:_SAMPLE]
-    near = sum(1 for key in sample if get_close_matches(key.lower(), _roots(), 1, 0.8))
-    return _outweigh(len(strangers) - near * len(strangers) // len(sample), len(own))
+    sample = unknown[:_SAMPLE]
+    typos = sum(1 for key in sample if get_close_matches(key.lower(), _root_keys(), 1, 0.8))
+    return _is_majority(len(unknown) - typos * len(unknown) // len(sample), len(own_keys))
 
 
 _SAMPLE = 100
@@ -245,20 +254,18 @@ _SAMPLE = 100
 """
 
 
-def _outweigh(strangers: int, keys: int) -> bool:
-    """Whether more than three of five keys are unknown: a program may keep a few settings of its own in its
-    config.
-    """
-    return strangers * 5 > keys * 3
+def _is_majority(unknown: int, keys: int) -> bool:
+    """Whether more than three of five keys are unknown: a program may add a few settings of its own."""
+    return unknown * 5 > keys * 3
 
 
-def _of_no_release(keys: Iterable[str]) -> list[str]:
+def _unknown_root_keys(keys: Iterable[str]) -> list[str]:
     """Keys that no release has at the root, without comments and keys that consumers add."""
-    return [key for key in keys if key not in _roots() and not key.lower().startswith(_REMARKS)]
+    return [key for key in keys if key not in _root_keys() and not key.lower().startswith(_COMMENT_PREFIXES)]
 
 
 @cache
-def _roots() -> frozenset[str]:
+def _root_keys() -> frozenset[str]:
     """Every root key of any release, with aliases, and the root key that only Accelerate reads."""
     infos = section_keys(ROOT)
     return frozenset({*infos, "msamp", *(alias for info in infos.values() for alias, _ in info.aliases)})
@@ -298,20 +305,20 @@ _HOST = re.compile(r"\S+[ \t]+slots=\d+[ \t]*(?:#.*)?")
 _SHELLS = re.compile(r"#!.*\b(?:ba|z|k|da|c|tc|fi)?sh\b")
 
 
-def foreign_kind(document: Document) -> str | None:
+def describe_other_file(document: Document) -> str | None:
     """A description of a file that is not a config, and what to pass instead; None if it may be a config.
 
     A text that parses as an object with DeepSpeed keys is a config under any name: DeepSpeed opens it.
     """
     if document.is_data:
         return None
-    value, named = document.value(), _BY_SUFFIX.get(os.path.splitext(document.name.lower())[1])
+    value, by_suffix = document.value(), _BY_SUFFIX.get(os.path.splitext(document.name.lower())[1])
     if isinstance(value, dict) and not is_broken(document):
-        return None if section_keys(ROOT).keys() & value.keys() else named
-    return named or (_by_text(document) if document.text.strip() else None)
+        return None if section_keys(ROOT).keys() & value.keys() else by_suffix
+    return by_suffix or (_describe_text(document) if document.text.strip() else None)
 
 
-def _by_text(document: Document) -> str | None:
+def _describe_text(document: Document) -> str | None:
     """The description of a text whose suffix does not identify it."""
     text = document.text.lstrip("\ufeff")
     first = text.partition("\n")[0]
@@ -340,15 +347,15 @@ _INFERENCE = frozenset((
     "expert_group", "ep_mp_group", "expert_mp_group", "moe_experts", "moe_type",
 ))  # fmt: skip
 """Fields of `DeepSpeedInferenceConfig` and their aliases: deepspeed/inference/config.py, 0.14.5 to 0.19.8."""
-_ANYBODYS = frozenset((
+_AMBIGUOUS = frozenset((
     "dtype", "zero", "moe", "quant", "config", "args", "checkpoint", "tensor_parallel", "tp", "tm",
     "base_dir", "max_tokens", "min_tokens",
 ))  # fmt: skip
 """Ambiguous fields, which training configs and other programs use too."""
-_TOLD = 2
+_LEAST_INFERENCE = 2
 
 
-def of_keys(data: Mapping[str, object]) -> str | None:
+def describe_other_object(data: Mapping[str, object]) -> str | None:
     """A description of an object that another program reads, by its keys, and what to pass instead."""
     training = section_keys(ROOT).keys()
     if _is_inference(data):
@@ -368,8 +375,8 @@ def _is_inference(data: Mapping[str, object]) -> bool:
     others = data.keys() - fields
     if not training.isdisjoint(others) or len(fields) < len(others):
         return False
-    told = len(fields - training) >= _TOLD or {"tensor_parallel", "dtype"} <= fields
-    return told or bool(fields - _ANYBODYS)
+    is_clear = len(fields - training) >= _LEAST_INFERENCE or {"tensor_parallel", "dtype"} <= fields
+    return is_clear or bool(fields - _AMBIGUOUS)
 
 
 # Keys of a text that cannot be parsed, to decide whether it was meant as a DeepSpeed config.
@@ -379,7 +386,7 @@ def _is_inference(data: Mapping[str, object]) -> bool:
 
 _KEY = re.compile(r"""(?<![\w.\\/$-])([A-Za-z_]\w*)["'\u201c\u201d]?[ \t]*[:={\[]""")
 """A key followed by its colon, or by the bracket of its value if the colon is missing."""
-_MOST = 1000
+_MAX_KEYS = 1000
 """Most keys read from one text."""
 
 
@@ -388,26 +395,26 @@ def is_broken(document: Document) -> bool:
     return not document.readable() or isinstance(document.value(), str)
 
 
-def raw_keys(text: str) -> list[str]:
+def scan_keys(text: str) -> list[str]:
     """The distinct keys of a text at any level, in order."""
-    found: dict[str, None] = {}
+    distinct: dict[str, None] = {}
     for match in _KEY.finditer(text):
-        found[match[1]] = None
-        if len(found) == _MOST:
+        distinct[match[1]] = None
+        if len(distinct) == _MAX_KEYS:
             break
-    return list(found)
+    return list(distinct)
 
 
-def own_keys(keys: Collection[str]) -> list[str]:
+def without_section_keys(keys: Collection[str]) -> list[str]:
     """Root keys of a recovered object, without those that may belong to a section with a missing brace."""
-    return [key for key in keys if key not in _of_sections()]
+    return [key for key in keys if key not in _section_keys()]
 
 
-def strangers(keys: Collection[str]) -> list[str]:
+def unknown_keys(keys: Collection[str]) -> list[str]:
     """Keys that no section of any release has."""
     return [key for key in keys if key not in all_keys()]
 
 
 @cache
-def _of_sections() -> frozenset[str]:
+def _section_keys() -> frozenset[str]:
     return all_keys() - section_keys(ROOT).keys()

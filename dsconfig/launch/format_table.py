@@ -12,7 +12,7 @@ from dsconfig.core.json_types import Json, NamedTuple, at
 _NONE: Mapping[str, Json] = MappingProxyType({})
 
 
-class Write(NamedTuple):
+class WriteRule(NamedTuple):
     """A key of the launch file that makes its program write into the config."""
 
     key: str
@@ -22,7 +22,7 @@ class Write(NamedTuple):
     """Value that is written; None: the key's own value."""
     unless: str = ""
     """Dotted path that prevents the write if the config has it."""
-    above: int | None = None
+    minimum: int | None = None
     """Write only if the number is larger; None: for any value."""
     only: str = ""
     """Write only if the value is, or contains, this word."""
@@ -31,8 +31,9 @@ class Write(NamedTuple):
 
 
 class Format(NamedTuple):
-    """One format. A sign is a dotted key; `key=a|b` requires one of these values, `key~word` a value with
-    this word.
+    """One format.
+
+    A sign is a dotted key; `key=a|b` requires one of these values, `key~word` a value with this word.
     """
 
     name: str
@@ -49,11 +50,11 @@ class Format(NamedTuple):
     """Training arguments with another name in this format: this name first, the Trainer's second."""
     defaults: Mapping[str, Json] = _NONE
     """Defaults that differ from the Trainer's; None: unknown before the run."""
-    world: tuple[str, ...] = ()
+    world_size_keys: tuple[str, ...] = ()
     """Keys whose product is the world size."""
-    needs: tuple[str, ...] = ()
+    required_keys: tuple[str, ...] = ()
     """Keys that must be set for `world` to be known; other missing keys count as 1."""
-    within: str = ""
+    arguments_key: str = ""
     """Dotted key of the object with the training arguments; empty: the root."""
     commands: tuple[str, ...] = ()
     """Keys with shell commands that name the config."""
@@ -62,9 +63,9 @@ class Format(NamedTuple):
     variables: Mapping[str, str] = MappingProxyType({})
     """Environment variables the program sets for the commands, and the keys with their values, by precedence.
     """
-    writes: tuple[Write, ...] = ()
+    writes: tuple[WriteRule, ...] = ()
     """Writes into the config caused by keys of the launch file."""
-    update: int | None = None
+    samples_per_step: int | None = None
     """Samples per optimizer step; the program chooses the accumulation steps that reach it."""
     programs: tuple[str, ...] = ()
     """Patterns of words that run this program in a command."""
@@ -72,16 +73,16 @@ class Format(NamedTuple):
     """Patterns of script names that other programs use too; the flags must match `signs` as well."""
     sets: tuple[tuple[str, str, int], ...] = ()
     """Keys the program writes into a config without a batch: config key, launch file key, default."""
-    replaces: bool = False
+    replaces_batch: bool = False
     """Whether it writes `sets` into every config and replaces the batch there."""
     overwrites: str = ""
     """Key with a mapping that is merged over the config."""
-    numbers: Literal["yaml", "omegaconf", "human"] = "yaml"
+    number_format: Literal["yaml", "omegaconf", "human"] = "yaml"
     """How numbers in an embedded config are parsed: OmegaConf reads `1e-5`; `human` adds `500m` and `2^20`.
     """
-    makes: str = ""
+    builds: str = ""
     """Which function builds the config if none is named; see `config_synthesis` and `script_jobs`."""
-    made_of: str = ""
+    built_from: str = ""
     """Key that stands for a built config in messages."""
 
 
@@ -96,7 +97,7 @@ FORMATS: tuple[Format, ...] = (
         signs=((_STAGES, "model_name_or_path"), (_STAGES, "finetuning_type"), (_STAGES, "dataset")),
         config=("deepspeed",),
         source="LLaMA-Factory hparams/parser.py:read_args",
-        numbers="omegaconf",
+        number_format="omegaconf",
         programs=("llamafactory-cli", "llamafactory", "*train_bash.py"),
         scripts=("*train.py",),  # src/train.py, which came after src/train_bash.py
     ),
@@ -124,9 +125,9 @@ FORMATS: tuple[Format, ...] = (
             "warmup_steps": None,
         },
         writes=(
-            Write("tensor_parallel_size", "tensor_parallel.autotp_size", None, "tensor_parallel", 1),
-            Write("tensor_parallel_size", _GATHER, True, _GATHER, 1),
-            Write("deepcompile", "compile.deepcompile", True, "compile", 0),
+            WriteRule("tensor_parallel_size", "tensor_parallel.autotp_size", None, "tensor_parallel", 1),
+            WriteRule("tensor_parallel_size", _GATHER, True, _GATHER, 1),
+            WriteRule("deepcompile", "compile.deepcompile", True, "compile", 0),
         ),
     ),
     Format(
@@ -138,7 +139,7 @@ FORMATS: tuple[Format, ...] = (
         preset="trl/accelerate_configs/{}.yaml",
         programs=("trl",),
         defaults={"bf16": None, "learning_rate": None},
-        world=("num_processes",),
+        world_size_keys=("num_processes",),
     ),
     Format(
         "ms-swift",
@@ -148,17 +149,17 @@ FORMATS: tuple[Format, ...] = (
         source="ms-swift arguments/sft_args.py:_init_deepspeed",
         preset="swift/config/{}.json",
         writes=(
-            Write("zero_hpz_partition_size", "zero_optimization.zero_hpz_partition_size"),
-            Write("deepspeed_autotp_size", "tensor_parallel.autotp_size"),
-            Write("deepspeed_autotp_size", _GATHER, True),
+            WriteRule("zero_hpz_partition_size", "zero_optimization.zero_hpz_partition_size"),
+            WriteRule("deepspeed_autotp_size", "tensor_parallel.autotp_size"),
+            WriteRule("deepspeed_autotp_size", _GATHER, True),
             # trainers/utils.py:prepare_deepspeed_elastic_config
-            Write("callbacks", "checkpoint.load_universal", True, only="deepspeed_elastic"),
+            WriteRule("callbacks", "checkpoint.load_universal", True, only="deepspeed_elastic"),
             # rlhf_trainers/arguments.py:GRPOConfig.__post_init__
-            Write("rlhf_type", "zero_optimization.stage3_prefetch_bucket_size", 0, only="grpo", stage=3),
+            WriteRule("rlhf_type", "zero_optimization.stage3_prefetch_bucket_size", 0, only="grpo", stage=3),
         ),
-        update=16,
+        samples_per_step=16,
         programs=("swift", "*swift/cli/*.py", "swift.cli.*"),
-        world=("ENV.NPROC_PER_NODE", "ENV.NNODES"),
+        world_size_keys=("ENV.NPROC_PER_NODE", "ENV.NNODES"),
         defaults={
             "per_device_train_batch_size": 1,
             "gradient_accumulation_steps": None,
@@ -175,8 +176,8 @@ FORMATS: tuple[Format, ...] = (
         signs=(("hyperparameters.training_args.deepspeed", "entrypoint"),),
         config=("hyperparameters.training_args.deepspeed",),
         source="determined examples/hf_trainer_api",
-        world=("resources.slots_per_trial",),
-        within="hyperparameters.training_args",
+        world_size_keys=("resources.slots_per_trial",),
+        arguments_key="hyperparameters.training_args",
     ),
     Format(
         "Determined",
@@ -184,8 +185,8 @@ FORMATS: tuple[Format, ...] = (
         signs=(("hyperparameters.deepspeed_config", "entrypoint~--deepspeed "),),
         config=("hyperparameters.deepspeed_config",),
         source="determined examples/hf_trainer_api/hf_language_modeling/deepspeed.yaml",
-        world=("resources.slots_per_trial",),
-        within="hyperparameters.training_args",
+        world_size_keys=("resources.slots_per_trial",),
+        arguments_key="hyperparameters.training_args",
     ),
     Format(
         "Determined",
@@ -196,7 +197,7 @@ FORMATS: tuple[Format, ...] = (
         ),
         config=("hyperparameters.deepspeed_config",),
         source="determined pytorch/deepspeed/_deepspeed_context.py:overwrite_deepspeed_config",
-        world=("resources.slots_per_trial",),
+        world_size_keys=("resources.slots_per_trial",),
         overwrites="hyperparameters.overwrite_deepspeed_args",
     ),
     Format(
@@ -209,8 +210,8 @@ FORMATS: tuple[Format, ...] = (
             ("train_micro_batch_size_per_gpu", "micro_batch_size", 1),
             ("gradient_accumulation_steps", "gradient_accumulation_steps", 1),
         ),
-        replaces=True,
-        numbers="human",
+        replaces_batch=True,
+        number_format="human",
     ),
     Format(
         "Lightning",
@@ -218,16 +219,16 @@ FORMATS: tuple[Format, ...] = (
         signs=(("trainer.strategy.class_path~DeepSpeedStrategy",), ("trainer.strategy~deepspeed",)),
         config=("trainer.strategy.init_args.config",),
         source="lightning pytorch/strategies/deepspeed.py:DeepSpeedStrategy._load_config",
-        world=("trainer.devices", "trainer.num_nodes"),
-        makes="lightning",
-        made_of="trainer.strategy",
+        world_size_keys=("trainer.devices", "trainer.num_nodes"),
+        builds="lightning",
+        built_from="trainer.strategy",
     ),
     Format(
         "Ludwig",
         "accelerate",
         signs=(("strategy.type=accelerate|deepspeed", "strategy.deepspeed_config"),),
         config=("strategy.deepspeed_config",),
-        makes="plugin",  # a mapping there is the arguments of Accelerate's plugin
+        builds="plugin",  # a mapping there is the arguments of Accelerate's plugin
         source="ludwig distributed/accelerate.py",
     ),
     Format(
@@ -244,8 +245,8 @@ FORMATS: tuple[Format, ...] = (
         signs=(("pipe_parallel_size", "num_layers"), ("pipe-parallel-size", "num-layers")),
         config=(),
         source="gpt-neox megatron/neox_arguments/arguments.py:NeoXArgs.deepspeed_config",
-        makes="neox",
-        made_of="train_micro_batch_size_per_gpu",
+        builds="neox",
+        built_from="train_micro_batch_size_per_gpu",
     ),
     Format(
         "SkyPilot",
@@ -268,7 +269,7 @@ FORMATS: tuple[Format, ...] = (
         source="azureml-examples cli/jobs/deepspeed/deepspeed-training/job.yml",
         commands=("command",),
         environment=("environment_variables",),
-        world=("distribution.process_count_per_instance", "resources.instance_count"),
+        world_size_keys=("distribution.process_count_per_instance", "resources.instance_count"),
     ),
     Format(
         "Kubernetes",
@@ -283,8 +284,8 @@ FORMATS: tuple[Format, ...] = (
             "WORLD_SIZE": "spec.pytorchReplicaSpecs",
             "PET_NPROC_PER_NODE": "spec.nprocPerNode|spec.trainer.numProcPerNode",
         },
-        world=("spec.trainer.numProcPerNode", "spec.trainer.numNodes"),
-        needs=("spec.trainer.numNodes",),  # else the runtime's `mlPolicy` says how many
+        world_size_keys=("spec.trainer.numProcPerNode", "spec.trainer.numNodes"),
+        required_keys=("spec.trainer.numNodes",),  # else the runtime's `mlPolicy` says how many
     ),
     Format(
         "Ray",
@@ -306,7 +307,7 @@ FORMATS: tuple[Format, ...] = (
         config=(),
         source="OpenRLHF utils/deepspeed/deepspeed_utils.py:get_train_ds_config",
         programs=("openrlhf.cli.train_*",),
-        makes="openrlhf",
+        builds="openrlhf",
     ),
     Format(
         "xtuner",
@@ -357,15 +358,15 @@ def format_of(data: object) -> Format | None:
     """The format of a launch file; None for any other value."""
     if not isinstance(data, Mapping) or _KEYS.isdisjoint(data):
         return None
-    return next((each for each in FORMATS if is_of(each, data)), None)
+    return next((each for each in FORMATS if matches_format(each, data)), None)
 
 
-def is_of(found: Format, data: Mapping[str, Json]) -> bool:
+def matches_format(launch_format: Format, data: Mapping[str, Json]) -> bool:
     """Whether the keys of a file, or the flags of a command, match the signs of a format."""
-    return any(all(_has(data, sign) for sign in signs) for signs in found.signs)
+    return any(all(_matches_sign(data, sign) for sign in signs) for signs in launch_format.signs)
 
 
-def _has(data: Mapping[str, Json], sign: str) -> bool:
+def _matches_sign(data: Mapping[str, Json], sign: str) -> bool:
     key, equals, values = sign.partition("=")
     if equals:
         return at(data, key) in values.split("|")

@@ -1,5 +1,4 @@
-"""Configs that a Python program loads: the argument that names one, and the keys the program writes into it.
-"""
+"""Configs that a Python program loads: the argument that names one, and the keys the program writes into it."""
 
 from __future__ import annotations
 
@@ -11,8 +10,8 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.job.detect_consumer import ProgramReaders
-from dsconfig.launch.python_source import Module, called, calls, keyword, last_name, modules
+from dsconfig.job.detect_consumer import PossibleConsumers
+from dsconfig.launch.python_source import Module, called_name, calls, keyword, last_name, program_modules
 from dsconfig.launch.repository import search, tick
 
 # Consumer of a config that a command passes to a Python program.
@@ -21,15 +20,15 @@ from dsconfig.launch.repository import search, tick
 # program may define its own argument of this or a similar name and pass the path to the Trainer, to
 # Accelerate's plugin or to Lightning. Only the program's source shows that.
 
-ALL = ("deepspeed", "transformers", "accelerate")
+_ANY_CONSUMER = ("deepspeed", "transformers", "accelerate")
 """Possible consumers of a config that a flag names, if the program does not show which one it is."""
-_TAKES = {
+_CONFIG_CALLS = {
     "initialize": "deepspeed",
     "init_inference": "deepspeed",
     "DeepSpeedPlugin": "accelerate",
     "DeepSpeedStrategy": "lightning",
 }
-_SIGNS = {
+_FRAMEWORK_CALLS = {
     "HfArgumentParser": "transformers",
     "Trainer": "transformers",
     "Accelerator": "accelerate",
@@ -38,12 +37,12 @@ _SIGNS = {
 """Calls that show which framework trains, but not which argument holds the config."""
 
 
-_UNKNOWN = ProgramReaders(ALL, "")
+_UNKNOWN_CONSUMERS = PossibleConsumers(_ANY_CONSUMER, "")
 
 
-def readers_of_command(
-    program: str, launch: str, flag: str, folder: str = "", *, bare: bool
-) -> ProgramReaders:
+def consumers_of_command(
+    program: str, launch: str, flag: str, folder: str = "", *, is_bare: bool
+) -> PossibleConsumers:
     """Possible consumers of the file that a command's flag names.
 
     Args:
@@ -51,44 +50,46 @@ def readers_of_command(
         launch: the file that contains the command.
         flag: `--deepspeed_config`, or a program's own spelling of it.
         folder: directory that the script has entered with `cd`.
-        bare: whether the command has `--deepspeed` without a value; then both flags are DeepSpeed's own.
+        is_bare: whether the command has `--deepspeed` without a value; then both flags are DeepSpeed's own.
     """
     name = program if program.endswith(".py") or not program else f"{program.replace('.', '/')}.py"
     path = search(name, launch, folder).path if name else None
-    found = readers_of(path, launch, "deepspeed_config") if path else _UNKNOWN
-    if found.why:
-        return found._replace(why="") if found.names == ("deepspeed",) else found
-    if bare:
-        return ProgramReaders(("deepspeed",), "")
-    shown = f"{os.path.relpath(path)} does not show its consumer" if path else "whose program was not found"
+    consumers = consumers_of_flag(path, launch, "deepspeed_config") if path else _UNKNOWN_CONSUMERS
+    if consumers.why:
+        return consumers._replace(why="") if consumers.names == ("deepspeed",) else consumers
+    if is_bare:
+        return PossibleConsumers(("deepspeed",), "")
+    reason = f"{os.path.relpath(path)} does not show its consumer" if path else "whose program was not found"
     # DeepSpeed defines the argument with an underscore only: deepspeed/__init__.py:_add_core_arguments.
-    return ProgramReaders(ALL, shown, by_content="-config" in flag)
+    return PossibleConsumers(_ANY_CONSUMER, reason, is_content_decisive="-config" in flag)
 
 
-def readers_of(program: str, launch: str, flag: str) -> ProgramReaders:
+def consumers_of_flag(program: str, launch: str, flag: str) -> PossibleConsumers:
     """Possible consumers of the file of a program's flag, such as `deepspeed_config`.
 
     `launch`: file that starts the program; it decides which files may be read.
     """
-    return _readers_of(os.path.abspath(program), launch, flag, tick())
+    return _consumers_of_flag(os.path.abspath(program), launch, flag, tick())
 
 
 @lru_cache(maxsize=64)
-def _readers_of(program: str, launch: str, flag: str, _: int) -> ProgramReaders:
+def _consumers_of_flag(program: str, launch: str, flag: str, _: int) -> PossibleConsumers:
     try:
-        found = list(_found(modules(program, launch), flag))
+        evidence = list(_find_evidence(program_modules(program, launch), flag))
     except RecursionError:  # nesting deeper than the interpreter's stack
-        return _UNKNOWN
+        return _UNKNOWN_CONSUMERS
     for weight in (2, 1, 0):
-        same = [each for each in found if each.weight == weight]
-        if same:
-            first = {each.reader: each.why for each in reversed(same)}
-            names = tuple(dict.fromkeys(each.reader for each in same))
-            return ProgramReaders(names, " and ".join(first[name] for name in names), by_content=True)
-    return _UNKNOWN
+        strongest = [each for each in evidence if each.weight == weight]
+        if strongest:
+            reasons = {each.reader: each.why for each in reversed(strongest)}
+            names = tuple(dict.fromkeys(each.reader for each in strongest))
+            return PossibleConsumers(
+                names, " and ".join(reasons[name] for name in names), is_content_decisive=True
+            )
+    return _UNKNOWN_CONSUMERS
 
 
-class _Sign(NamedTuple):
+class _Evidence(NamedTuple):
     """Evidence for a consumer at one location of a program."""
 
     weight: int
@@ -99,45 +100,51 @@ class _Sign(NamedTuple):
     why: str
 
 
-def _found(program: tuple[Module, ...], flag: str) -> Iterator[_Sign]:
-    names = _holders(program, flag)
+def _find_evidence(program: tuple[Module, ...], flag: str) -> Iterator[_Evidence]:
+    names = _value_names(program, flag)
     for module, call in calls(program):
         # `HfDeepSpeedConfig` is no evidence: it prepares partitioned loading for any consumer that trains the
         # model.
-        name = called(call)
+        name = called_name(call)
         where = f"in {os.path.relpath(module.path)}:{call.lineno}"
-        values = handed(call)
-        reader = _TAKES.get(name) or ("transformers" if keyword(call, "deepspeed") is not None else None)
-        if name in _TAKES and not values and _is_initialize(call):
+        values = config_arguments(call)
+        reader = _CONFIG_CALLS.get(name) or (
+            "transformers" if keyword(call, "deepspeed") is not None else None
+        )
+        if name in _CONFIG_CALLS and not values and _is_initialize(call):
             # `deepspeed.initialize(args=args, ...)` reads `args.deepspeed_config`:
             # deepspeed/__init__.py:initialize.
-            yield _Sign(2 if flag == "deepspeed_config" else 1, "deepspeed", f"`deepspeed.{name}` {where}")
+            yield _Evidence(
+                2 if flag == "deepspeed_config" else 1, "deepspeed", f"`deepspeed.{name}` {where}"
+            )
         elif values and reader is not None:
             argument = keyword_name(call, values[0])
-            takes = any(_mentions(value, names) for value in values)
-            yield _Sign(2 if takes else 1, reader, f"`{name}({argument}...)` {where}")
-        elif sign := _sign(name):
-            yield _Sign(0, sign, f"`{name}` {where}")
+            receives_flag = any(_uses_name(value, names) for value in values)
+            yield _Evidence(2 if receives_flag else 1, reader, f"`{name}({argument}...)` {where}")
+        elif framework := _framework_of(name):
+            yield _Evidence(0, framework, f"`{name}` {where}")
     for module in program:
         for node in module.nodes:
-            if isinstance(node, ast.Assign) and any(_is_attribute(each) for each in node.targets):
-                takes = _mentions(node.value, names)
+            if isinstance(node, ast.Assign) and any(_is_deepspeed_argument(each) for each in node.targets):
+                receives_flag = _uses_name(node.value, names)
                 where = f"in {os.path.relpath(module.path)}:{node.lineno}"
-                yield _Sign(2 if takes else 1, "transformers", f"`{ast.unparse(node.targets[0])} =` {where}")
+                yield _Evidence(
+                    2 if receives_flag else 1, "transformers", f"`{ast.unparse(node.targets[0])} =` {where}"
+                )
 
 
 def _is_initialize(call: ast.Call) -> bool:
     base = call.func.value if isinstance(call.func, ast.Attribute) else None
-    return called(call) in ("initialize", "init_inference") and last_name(base) in ("deepspeed", "ds")
+    return called_name(call) in ("initialize", "init_inference") and last_name(base) in ("deepspeed", "ds")
 
 
-def _sign(name: str) -> str | None:
-    if name in _SIGNS:
-        return _SIGNS[name]
+def _framework_of(name: str) -> str | None:
+    if name in _FRAMEWORK_CALLS:
+        return _FRAMEWORK_CALLS[name]
     return "transformers" if name.endswith(("TrainingArguments", "Trainer")) else None
 
 
-def _is_attribute(target: ast.expr) -> bool:
+def _is_deepspeed_argument(target: ast.expr) -> bool:
     """Whether the target is an argument of the Trainer that holds the config: `training_args.deepspeed`."""
     if not isinstance(target, ast.Attribute) or target.attr != "deepspeed":
         return False
@@ -149,33 +156,33 @@ def keyword_name(call: ast.Call, value: ast.expr) -> str:
     return next((f"{each.arg}=" for each in call.keywords if each.value is value and each.arg), "")
 
 
-def _holders(program: tuple[Module, ...], flag: str) -> frozenset[str]:
+def _value_names(program: tuple[Module, ...], flag: str) -> frozenset[str]:
     """Names that hold the value of the flag: the flag itself, and variables and arguments it is passed to."""
     names = {flag}
-    for _ in range(_HOPS):
+    for _ in range(_MAX_HOPS):
         before = len(names)
         for module in program:
             for node in module.nodes:
-                if isinstance(node, ast.Assign) and _mentions(node.value, names):
+                if isinstance(node, ast.Assign) and _uses_name(node.value, names):
                     names.update(last_name(target) for target in node.targets)
                 elif isinstance(node, ast.With):
                     for item in node.items:
-                        if item.optional_vars is not None and _mentions(item.context_expr, names):
+                        if item.optional_vars is not None and _uses_name(item.context_expr, names):
                             names.add(last_name(item.optional_vars))
                 elif isinstance(node, ast.Call):
-                    taken = (each.arg for each in node.keywords if _mentions(each.value, names))
-                    names.update(each for each in taken if each and each != "deepspeed")
+                    keywords = (each.arg for each in node.keywords if _uses_name(each.value, names))
+                    names.update(each for each in keywords if each and each != "deepspeed")
         names.discard("")
         if len(names) == before:
             break
     return frozenset(names)
 
 
-_HOPS = 3
+_MAX_HOPS = 3
 """Assignments through which a value is followed."""
 
 
-def _mentions(node: ast.expr, names: frozenset[str] | set[str]) -> bool:
+def _uses_name(node: ast.expr, names: frozenset[str] | set[str]) -> bool:
     """Whether an expression uses one of these names, or one of them as a string key."""
     for each in ast.walk(node):
         if isinstance(each, ast.Name | ast.Attribute) and last_name(each) in names:
@@ -193,10 +200,10 @@ ANY_KEY = "*"
 _LOADS = re.compile(
     r"load|read|parse|open|merge|(?:get|make|build|create|prepare)_\w*(?:config|cfg|ds)|deepcopy|copy"
 )
-_CONFIGS = re.compile(r"(?:\w*_)?(?:config|cfg|conf)(?:_\w+)?|(?:ds|deepspeed)(?:_\w+)?|hf_ds_config")
-_OWN_KEYS = frozenset(("train_micro_batch_size_per_gpu", "gradient_accumulation_steps"))
+_CONFIG_NAMES = re.compile(r"(?:\w*_)?(?:config|cfg|conf)(?:_\w+)?|(?:ds|deepspeed)(?:_\w+)?|hf_ds_config")
+_DEEPSPEED_KEYS = frozenset(("train_micro_batch_size_per_gpu", "gradient_accumulation_steps"))
 """Root keys that only DeepSpeed configs have."""
-_HANDED = {
+_CONFIG_PARAMETERS = {
     "initialize": ("config", "config_params"),
     "init_inference": ("config",),
     "DeepSpeedPlugin": ("hf_ds_config",),
@@ -210,7 +217,7 @@ _HANDED = {
 """
 
 
-class Write(NamedTuple):
+class KeyWrite(NamedTuple):
     """A key that a program writes or removes."""
 
     path: _Path
@@ -221,45 +228,50 @@ class Write(NamedTuple):
     """
 
 
-def hands_over(module: Module) -> bool:
+def passes_config(module: Module) -> bool:
     """Whether a module passes a config to DeepSpeed or a wrapper, or uses Accelerate's `deepspeed_plugin`."""
     return any(
-        is_handing(node)
+        is_config_call(node)
         if isinstance(node, ast.Call)
         else isinstance(node, ast.Attribute) and node.attr == "deepspeed_plugin"
         for node in module.nodes
     )
 
 
-def is_handing(call: ast.Call) -> bool:
+def is_config_call(call: ast.Call) -> bool:
     """Whether a call passes a config to DeepSpeed or a wrapper."""
-    name = called(call)
-    return (name in _HANDED and (name != "initialize" or _is_deepspeed(call))) or bool(handed(call))
+    name = called_name(call)
+    return (name in _CONFIG_PARAMETERS and (name != "initialize" or _is_deepspeed_initialize(call))) or bool(
+        config_arguments(call)
+    )
 
 
-def handed(call: ast.Call) -> list[ast.expr]:
+def config_arguments(call: ast.Call) -> list[ast.expr]:
     """The arguments of a call that are a config or its path."""
-    name = called(call)
-    if name in _HANDED and (name != "initialize" or _is_deepspeed(call)):
-        found = keyword(call, *_HANDED[name])
-        return [found] if found is not None else call.args[:1] if name.endswith("Config") else []
-    found = keyword(call, "deepspeed")
-    plain = isinstance(found, ast.Constant) and not isinstance(found.value, str)
-    return [found] if found is not None and not plain else []
+    name = called_name(call)
+    if name in _CONFIG_PARAMETERS and (name != "initialize" or _is_deepspeed_initialize(call)):
+        argument = keyword(call, *_CONFIG_PARAMETERS[name])
+        return [argument] if argument is not None else call.args[:1] if name.endswith("Config") else []
+    argument = keyword(call, "deepspeed")
+    is_switch = isinstance(argument, ast.Constant) and not isinstance(argument.value, str)
+    return [argument] if argument is not None and not is_switch else []
 
 
-def _is_deepspeed(call: ast.Call) -> bool:
-    """Whether `initialize` is DeepSpeed's: many libraries, such as Hydra and apex, have a function of this
-    name.
-    """
+def _is_deepspeed_initialize(call: ast.Call) -> bool:
+    """Whether `initialize` is DeepSpeed's: Hydra and apex have functions of this name, too."""
     base = call.func.value if isinstance(call.func, ast.Attribute) else None
     return last_name(base) in ("deepspeed", "ds") or keyword(call, "config", "config_params") is not None
 
 
-def writes_in(module: Module) -> Iterator[Write]:
+def writes_in(module: Module) -> Iterator[KeyWrite]:
     """Yield the keys that a module writes into variables that may hold a loaded config."""
     literals = {name for name, value in _assigned(module.body) if _is_literal(value)}
-    names = {last_name(each) for node in module.nodes if isinstance(node, ast.Call) for each in handed(node)}
+    names = {
+        last_name(each)
+        for node in module.nodes
+        if isinstance(node, ast.Call)
+        for each in config_arguments(node)
+    }
     for node in module.nodes:
         if isinstance(node, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef):
             yield from _Scope(node, literals, names - {""}).writes()
@@ -267,7 +279,7 @@ def writes_in(module: Module) -> Iterator[Write]:
 
 def _assigned(body: list[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
     """Yield the names assigned in a scope, without nested functions, with their values."""
-    for node in _own(body):
+    for node in _scope_nodes(body):
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 if isinstance(target, ast.Name | ast.Attribute):
@@ -279,14 +291,14 @@ def _assigned(body: list[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
             yield node.target.id, node.value
 
 
-def _own(body: list[ast.stmt]) -> Iterator[ast.AST]:
+def _scope_nodes(body: list[ast.stmt]) -> Iterator[ast.AST]:
     """Yield the nodes of a scope in text order, without the bodies of nested functions."""
-    waiting: list[ast.AST] = list(reversed(body))
-    while waiting:
-        node = waiting.pop()
+    stack: list[ast.AST] = list(reversed(body))
+    while stack:
+        node = stack.pop()
         yield node
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            waiting.extend(reversed(list(ast.iter_child_nodes(node))))
+            stack.extend(reversed(list(ast.iter_child_nodes(node))))
 
 
 def _is_literal(value: ast.expr) -> bool:
@@ -295,7 +307,7 @@ def _is_literal(value: ast.expr) -> bool:
         return None not in value.keys
     return (
         isinstance(value, ast.Call)
-        and called(value) in ("dict", "defaultdict", "OrderedDict")
+        and called_name(value) in ("dict", "defaultdict", "OrderedDict")
         and not (value.args or any(each.arg is None for each in value.keywords))
     )
 
@@ -311,18 +323,22 @@ class _Scope:
     ) -> None:
         self.body, self.names = scope.body, names
         arguments = () if isinstance(scope, ast.Module) else (*scope.args.posonlyargs, *scope.args.args)
-        given = {each.arg for each in arguments}
+        parameters = {each.arg for each in arguments}
         values = list(_assigned(scope.body))
-        self.loaded = {name for name, value in values if isinstance(value, ast.Call) and _loads(value)}
-        own = {name for name, _ in values}
-        made = {name for name in own if all(_is_literal(value) for known, value in values if known == name)}
-        self.made = made | (literals - given - own)
+        self.loaded = {name for name, value in values if isinstance(value, ast.Call) and _loads_config(value)}
+        local_names = {name for name, _ in values}
+        created = {
+            name
+            for name in local_names
+            if all(_is_literal(value) for other, value in values if other == name)
+        }
+        self.created = created | (literals - parameters - local_names)
         self.aliases: dict[str, tuple[str, _Path]] = {}
 
-    def writes(self) -> Iterator[Write]:
+    def writes(self) -> Iterator[KeyWrite]:
         yield from self._block(self.body, frozenset())
 
-    def _block(self, body: list[ast.stmt], guarded: frozenset[str]) -> Iterator[Write]:
+    def _block(self, body: list[ast.stmt], guarded: frozenset[str]) -> Iterator[KeyWrite]:
         for node in body:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
@@ -331,22 +347,24 @@ class _Scope:
             if not any(isinstance(each, list) for each in inner):
                 yield from self._statement(node, guarded)
                 continue
-            tested = _tested(node.test) if isinstance(node, ast.If) else frozenset()
+            tested = _keys_tested_absent(node.test) if isinstance(node, ast.If) else frozenset()
             for index, each in enumerate([*inner, *cases]):
                 yield from self._block(each or [], guarded | (tested if index == 0 else frozenset()))
 
-    def _statement(self, node: ast.stmt, guarded: frozenset[str]) -> Iterator[Write]:
-        for found in self._of(node):
-            absent = found.absent_only or bool(found.path and found.path[-1] in guarded)
-            yield found._replace(absent_only=absent)
+    def _statement(self, node: ast.stmt, guarded: frozenset[str]) -> Iterator[KeyWrite]:
+        for write in self._writes_of(node):
+            absent_only = write.absent_only or bool(write.path and write.path[-1] in guarded)
+            yield write._replace(absent_only=absent_only)
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-            place = self._place(node.value)
-            if place is not None and not (place[0] == node.targets[0].id and not place[1]):
-                self.aliases[node.targets[0].id] = place
+            variable_path = self._variable_path(node.value)
+            if variable_path is not None and not (
+                variable_path[0] == node.targets[0].id and not variable_path[1]
+            ):
+                self.aliases[node.targets[0].id] = variable_path
             else:
                 self.aliases.pop(node.targets[0].id, None)
 
-    def _of(self, node: ast.stmt) -> Iterator[Write]:
+    def _writes_of(self, node: ast.stmt) -> Iterator[KeyWrite]:
         targets: list[ast.expr] = []
         if isinstance(node, ast.Assign):
             targets = [
@@ -359,71 +377,71 @@ class _Scope:
         elif isinstance(node, ast.Delete):
             targets = node.targets
         if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.BitOr):
-            yield from self._merged(node.target, [node.value], node)
+            yield from self._merge_writes(node.target, [node.value], node)
         for target in targets:
             if isinstance(target, ast.Subscript):
-                yield from self._at(target.value, _key(target), node.lineno)
+                yield from self._write_at(target.value, _subscript_key(target), node.lineno)
         for each in ast.walk(node):
             if isinstance(each, ast.Call):
-                yield from self._of_call(each)
+                yield from self._call_writes(each)
             elif isinstance(each, ast.Dict) and None in each.keys:
-                yield from self._spread(each)
+                yield from self._spread_writes(each)
             elif isinstance(each, ast.BinOp) and isinstance(each.right, ast.Dict):
-                yield from self._merged(each.left, [each.right], each)
+                yield from self._merge_writes(each.left, [each.right], each)
 
-    def _of_call(self, call: ast.Call) -> Iterator[Write]:
-        if called(call) == "dict" and call.args and call.keywords:
-            yield from self._merged(call.args[0], [], call, call.keywords)
+    def _call_writes(self, call: ast.Call) -> Iterator[KeyWrite]:
+        if called_name(call) == "dict" and call.args and call.keywords:
+            yield from self._merge_writes(call.args[0], [], call, call.keywords)
         if not isinstance(call.func, ast.Attribute):
             return
         base = call.func.value
         if call.func.attr == "update":
-            yield from self._merged(base, call.args, call, call.keywords)
+            yield from self._merge_writes(base, call.args, call, call.keywords)
         elif call.func.attr in ("setdefault", "pop") and call.args:
-            for found in self._at(base, _text(call.args[0]), call.lineno):
-                opens = len(call.args) == 1 or isinstance(call.args[1], ast.Dict)  # opens a section
-                if call.func.attr == "pop" or not opens:
-                    yield found._replace(absent_only=call.func.attr == "setdefault")
+            for write in self._write_at(base, _string_key(call.args[0]), call.lineno):
+                opens_section = len(call.args) == 1 or isinstance(call.args[1], ast.Dict)  # opens a section
+                if call.func.attr == "pop" or not opens_section:
+                    yield write._replace(absent_only=call.func.attr == "setdefault")
 
-    def _spread(self, node: ast.Dict) -> Iterator[Write]:
+    def _spread_writes(self, node: ast.Dict) -> Iterator[KeyWrite]:
         """Writes of a dict display such as `{**config, "key": value}`."""
         bases = [value for key, value in zip(node.keys, node.values, strict=True) if key is None]
         for base in bases:
             keys = [key for key in node.keys if key is not None]
             for key in keys:
-                yield from self._at(base, _text(key), node.lineno)
+                yield from self._write_at(base, _string_key(key), node.lineno)
 
-    def _merged(
+    def _merge_writes(
         self, base: ast.expr, others: list[ast.expr], node: ast.AST, keywords: list[ast.keyword] | None = None
-    ) -> Iterator[Write]:
+    ) -> Iterator[KeyWrite]:
         line = getattr(node, "lineno", 1)
         for other in others:
             if isinstance(other, ast.Dict) and None not in other.keys:
-                for path in _paths(other):
-                    yield from self._at(base, path, line)
+                for path in _literal_keys(other):
+                    yield from self._write_at(base, path, line)
             else:
-                yield from self._at(base, None, line)
+                yield from self._write_at(base, None, line)
         for each in keywords or ():
-            yield from self._at(base, None if each.arg is None else (each.arg,), line)
+            yield from self._write_at(base, None if each.arg is None else (each.arg,), line)
 
-    def _at(self, base: ast.expr, key: _Path | None, line: int) -> Iterator[Write]:
+    def _write_at(self, base: ast.expr, key: _Path | None, line: int) -> Iterator[KeyWrite]:
         """Yield the write of a key (None: unknown) into an expression, if that may be a config."""
-        place = self._place(base)
-        if place is None:
+        variable_path = self._variable_path(base)
+        if variable_path is None:
             return
-        variable, path = place
-        whole = (*path, *((ANY_KEY,) if key is None else key))
-        may_be = self._may_be_config(variable, sure=key is None) or (key and whole[0] in _OWN_KEYS)
-        if may_be and variable not in self.made:
-            yield Write(whole, line)
+        variable, path = variable_path
+        full_path = (*path, *((ANY_KEY,) if key is None else key))
+        may_be = self._may_be_config(variable, sure=key is None) or (key and full_path[0] in _DEEPSPEED_KEYS)
+        if may_be and variable not in self.created:
+            yield KeyWrite(full_path, line)
 
     def _may_be_config(self, variable: str, *, sure: bool) -> bool:
         last = variable.rpartition(".")[2]
         if last in self.names or (variable in self.loaded and not sure):
             return True
-        return _CONFIGS.fullmatch(last) is not None and (not sure or variable in self.loaded)
+        return _CONFIG_NAMES.fullmatch(last) is not None and (not sure or variable in self.loaded)
 
-    def _place(self, node: ast.expr) -> tuple[str, _Path] | None:
+    def _variable_path(self, node: ast.expr) -> tuple[str, _Path] | None:
         """The variable of an expression and the keys that follow it; None if it is not a plain lookup."""
         if isinstance(node, ast.Name):
             return self.aliases.get(node.id, (node.id, ()))
@@ -431,53 +449,53 @@ class _Scope:
             return ast.unparse(node), ()
         key: _Path | None = None
         if isinstance(node, ast.Subscript):
-            base, key = node.value, _key(node)
-        elif _is_look_up(node) and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            base, key = node.func.value, _text(node.args[0])
+            base, key = node.value, _subscript_key(node)
+        elif _is_lookup(node) and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            base, key = node.func.value, _string_key(node.args[0])
         if key is None:
             return None
-        place = self._place(base)
-        return None if place is None else (place[0], (*place[1], *key))
+        variable_path = self._variable_path(base)
+        return None if variable_path is None else (variable_path[0], (*variable_path[1], *key))
 
 
-def _is_look_up(node: ast.expr) -> bool:
+def _is_lookup(node: ast.expr) -> bool:
     """Whether this is a lookup such as `config.get("key")`."""
-    return isinstance(node, ast.Call) and called(node) in ("get", "setdefault") and bool(node.args)
+    return isinstance(node, ast.Call) and called_name(node) in ("get", "setdefault") and bool(node.args)
 
 
-def _loads(call: ast.Call) -> bool:
-    return _LOADS.search(called(call)) is not None
+def _loads_config(call: ast.Call) -> bool:
+    return _LOADS.search(called_name(call)) is not None
 
 
-def _key(node: ast.Subscript) -> _Path | None:
-    return _text(node.slice)
+def _subscript_key(node: ast.Subscript) -> _Path | None:
+    return _string_key(node.slice)
 
 
-def _text(node: ast.expr | None) -> _Path | None:
+def _string_key(node: ast.expr | None) -> _Path | None:
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return (node.value,)
     return None
 
 
-def _paths(node: ast.Dict) -> Iterator[_Path | None]:
+def _literal_keys(node: ast.Dict) -> Iterator[_Path | None]:
     """Yield the keys of a dict literal at its top level."""
     for key in node.keys:
-        yield _text(key)
+        yield _string_key(key)
 
 
-def _tested(test: ast.expr) -> frozenset[str]:
+def _keys_tested_absent(test: ast.expr) -> frozenset[str]:
     """Keys that a condition tests to be absent, None or "auto"."""
-    found: set[str] = set()
+    keys: set[str] = set()
     for node in ast.walk(test):
         if not isinstance(node, ast.Compare) or len(node.ops) != 1:
             continue
         left, operator, right = node.left, node.ops[0], node.comparators[0]
-        if isinstance(operator, ast.NotIn) and (key := _text(left)):
-            found.update(key)
-        empty = isinstance(right, ast.Constant) and right.value in ("auto", None)
-        if isinstance(operator, ast.Eq | ast.Is) and empty:
-            key = _key(left) if isinstance(left, ast.Subscript) else None
-            if isinstance(left, ast.Call) and called(left) == "get" and left.args:
-                key = _text(left.args[0])
-            found.update(key or ())
-    return frozenset(found)
+        if isinstance(operator, ast.NotIn) and (key := _string_key(left)):
+            keys.update(key)
+        is_unset = isinstance(right, ast.Constant) and right.value in ("auto", None)
+        if isinstance(operator, ast.Eq | ast.Is) and is_unset:
+            key = _subscript_key(left) if isinstance(left, ast.Subscript) else None
+            if isinstance(left, ast.Call) and called_name(left) == "get" and left.args:
+                key = _string_key(left.args[0])
+            keys.update(key or ())
+    return frozenset(keys)

@@ -12,9 +12,9 @@ from dsconfig.core.file_access import contents, is_file, may_read, root
 from dsconfig.core.json_types import Json, NamedTuple
 from dsconfig.launch.repository import tick
 
-_LARGEST, _LARGEST_PROGRAM = 256 * 1024, 512 * 1024
+_MAX_FILE, _MAX_PROGRAM = 256 * 1024, 512 * 1024
 """Size limits in bytes: of one file, and of all files read for a program."""
-_MOST_MODULES, _MOST_FOLDERS = 16, 8
+_MAX_MODULES, _MAX_FOLDERS = 16, 8
 """Limits of the imports that are followed: modules per program, and parent directories searched for a module.
 """
 
@@ -32,14 +32,14 @@ class Module(NamedTuple):
         first = self.nodes[0]
         return first.body if isinstance(first, ast.Module) else []
 
-    def place(self, node: ast.AST) -> str:
+    def location(self, node: ast.AST) -> str:
         """Location of a node as shown in messages: `train.py:12`."""
         return f"{os.path.relpath(self.path)}:{getattr(node, 'lineno', 1)}"
 
 
-def parse(path: str, data: bytes) -> Module | None:
+def parse_module(path: str, data: bytes) -> Module | None:
     """Parse a file; None if it is not valid Python 3 or too large."""
-    nodes = _parse(data) if len(data) <= _LARGEST else ()
+    nodes = _parse(data) if len(data) <= _MAX_FILE else ()
     return Module(path, nodes) if nodes else None
 
 
@@ -53,7 +53,7 @@ def _parse(data: bytes) -> tuple[ast.AST, ...]:
         return ()
 
 
-def modules(path: str, launch: str) -> tuple[Module, ...]:
+def program_modules(path: str, launch: str) -> tuple[Module, ...]:
     """Parse a program and the modules of its repository that it imports, in import order.
 
     `launch`: file that starts the program; it decides which files may be read. Empty if the program cannot be
@@ -64,49 +64,49 @@ def modules(path: str, launch: str) -> tuple[Module, ...]:
 
 @lru_cache(maxsize=16)
 def _modules(path: str, launch: str, _: int) -> tuple[Module, ...]:
-    found: dict[str, Module] = {}
-    waiting, size = [path], 0
-    for here in waiting:
-        if here in found or len(found) == _MOST_MODULES or not may_read(here, launch):
+    parsed: dict[str, Module] = {}
+    queue, size = [path], 0
+    for current in queue:
+        if current in parsed or len(parsed) == _MAX_MODULES or not may_read(current, launch):
             continue
         try:
-            data = contents(here, _LARGEST)
+            data = contents(current, _MAX_FILE)
         except OSError:
             continue
         size += len(data)
-        module = parse(here, data) if size <= _LARGEST_PROGRAM else None
+        module = parse_module(current, data) if size <= _MAX_PROGRAM else None
         if module is None:
-            if here == path:
+            if current == path:
                 return ()
             continue
-        found[here] = module
-        if len(waiting) < _MOST_MODULES * 4:
-            waiting += _imported(module)
-    return tuple(found.values())
+        parsed[current] = module
+        if len(queue) < _MAX_MODULES * 4:
+            queue += _imported_files(module)
+    return tuple(parsed.values())
 
 
-def _imported(module: Module) -> Iterator[str]:
+def _imported_files(module: Module) -> Iterator[str]:
     """Yield the files of the repository that a module imports."""
     folder = os.path.dirname(module.path)
     for node in module.nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
-                yield from _files(alias.name, folder)
+                yield from _module_file(alias.name, folder)
         elif isinstance(node, ast.ImportFrom):
             base = folder
-            for _ in range(min(node.level, _MOST_FOLDERS) - 1):
+            for _ in range(min(node.level, _MAX_FOLDERS) - 1):
                 base = os.path.dirname(base)
             names = [node.module or "", *(f"{node.module or ''}.{alias.name}" for alias in node.names)]
             for name in names:
-                yield from _files(name.strip("."), base, above=not node.level)
+                yield from _module_file(name.strip("."), base, above=not node.level)
 
 
-def _files(name: str, folder: str, *, above: bool = True) -> Iterator[str]:
+def _module_file(name: str, folder: str, *, above: bool = True) -> Iterator[str]:
     """Yield the file of a module, relative to a directory or to its parents within the repository."""
     parts, top = name.split("."), root(folder)
     if not all(parts):
         return
-    for _ in range(_MOST_FOLDERS):
+    for _ in range(_MAX_FOLDERS):
         base = os.path.join(folder, *parts)
         for file in (f"{base}.py", os.path.join(base, "__init__.py")):
             if is_file(file):
@@ -117,7 +117,7 @@ def _files(name: str, folder: str, *, above: bool = True) -> Iterator[str]:
         folder = os.path.dirname(folder)
 
 
-def called(call: ast.Call) -> str:
+def called_name(call: ast.Call) -> str:
     """Last name of the called function: `initialize` of `deepspeed.initialize(...)`."""
     return last_name(call.func)
 

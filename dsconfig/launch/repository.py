@@ -1,5 +1,4 @@
-"""Repository around a config: its scripts and launch files, path resolution, and a budget for reading them.
-"""
+"""Repository around a config: scripts, launch files, path resolution, and a budget for reading them."""
 
 from __future__ import annotations
 
@@ -25,113 +24,117 @@ from dsconfig.core.json_types import NamedTuple
 
 # Scripts and launch files around a config that may name it.
 
-SCRIPTS = (
+_SEARCHED_SUFFIXES = (
     ".sh", ".bash", ".slurm", ".sbatch", ".py", ".yaml", ".yml", ".json", ".ipynb", ".md", ".mk", ".toml",
 )  # fmt: skip
 """File name suffixes of files that start, configure or document a job."""
-NOT_SEARCHED = frozenset(("node_modules", "__pycache__", "site-packages", "wandb", "checkpoints"))
-_TESTS = frozenset(("test", "tests"))
+_SKIPPED_FOLDERS = frozenset(("node_modules", "__pycache__", "site-packages", "wandb", "checkpoints"))
+_TEST_FOLDERS = frozenset(("test", "tests"))
 """Directories whose files are searched only for configs inside them: tests mention every config."""
-_MOST_FOLDERS, _MOST_PROGRAMS, _MOST_OTHERS, _LARGEST = 1000, 500, 1000, 256 * 1024
+_MAX_FOLDERS, _MAX_PROGRAMS, _MAX_OTHERS, _MAX_FILE = 1000, 500, 1000, 256 * 1024
 """Limits for large repositories. A config beyond them gets its consumer from its content."""
-_MOST_TEXT = 64 << 20
+_MAX_TOTAL = 64 << 20
 """Bytes of all texts kept in memory. DeepSpeed's own repository has 15 MB of texts that mention it."""
-_LONGEST_JSON = 64 * 1024
+_MAX_JSON = 64 * 1024
 """Longer JSON files are data, not launch files."""
 
 
 def texts(folder: str, path: str, *, deep: bool) -> tuple[tuple[str, bytes], ...]:
-    """Paths and bytes of the scripts and launch files in a directory that mention DeepSpeed, or pass dsconfig
-    a config.
+    """Paths and bytes of the scripts and launch files in a directory that mention DeepSpeed.
+
+    Files that pass a config to `dsconfig elastic run` count as well.
 
     `path`: the file in question; tests are searched only for a file inside them. `deep`: search
     subdirectories. The result is cached for a few seconds.
     """
-    own = not _TESTS.isdisjoint(path.removeprefix(folder).split(os.sep))
-    found = _texts(folder, deep, own, tick())
+    include_tests = not _TEST_FOLDERS.isdisjoint(path.removeprefix(folder).split(os.sep))
+    found_texts = _texts(folder, deep, include_tests, tick())
     if not unsaved:
-        return found
-    return tuple((name, unsaved.get(os.path.realpath(name), data)) for name, data in found)
+        return found_texts
+    return tuple((name, unsaved.get(os.path.realpath(name), data)) for name, data in found_texts)
 
 
 def tick() -> int:
-    """Cache key that changes every 5 seconds, or on `hold` while a server watches the files."""
-    return _held[-1] if _held else int(monotonic() / 5)
+    """Cache key that changes every 5 seconds, or on `invalidate` while a server watches the files."""
+    return _generations[-1] if _generations else int(monotonic() / 5)
 
 
-_held: list[int] = []
+_generations: list[int] = []
 
 
-def hold() -> None:
+def invalidate() -> None:
     """Invalidate all cached results once: a server watches the files and reports each change."""
-    _held[:] = [_held[-1] + 1 if _held else -1 << 30]
+    _generations[:] = [_generations[-1] + 1 if _generations else -1 << 30]
     root.cache_clear()
 
 
 @lru_cache(maxsize=4)
 def _texts(folder: str, deep: bool, tests: bool, _: int) -> tuple[tuple[str, bytes], ...]:
-    found = []
-    left, size = {True: _MOST_PROGRAMS, False: _MOST_OTHERS}, 0
-    for entry in _scripts(folder, NOT_SEARCHED if tests else NOT_SEARCHED | _TESTS, deep=deep):
+    found_texts = []
+    remaining, size = {True: _MAX_PROGRAMS, False: _MAX_OTHERS}, 0
+    for entry in _scripts(folder, _SKIPPED_FOLDERS if tests else _SKIPPED_FOLDERS | _TEST_FOLDERS, deep=deep):
         is_program, is_json = entry.name.endswith(".py"), entry.name.endswith(".json")
-        if not left[is_program]:
+        if not remaining[is_program]:
             continue
         if entry.is_symlink() and not is_own(entry.path):
             continue
-        left[is_program] -= 1
+        remaining[is_program] -= 1
         try:
-            data = contents_of(entry, _LONGEST_JSON if is_json else _LARGEST)
+            data = contents_of(entry, _MAX_JSON if is_json else _MAX_FILE)
         except OSError:
             continue
-        if _tells(data) and not (is_json and len(data) > _LONGEST_JSON):
+        if _mentions_deepspeed(data) and not (is_json and len(data) > _MAX_JSON):
             size += len(data)
-            if size > _MOST_TEXT:
+            if size > _MAX_TOTAL:
                 break
-            found.append((entry.path, data))
-    return tuple(found)
+            found_texts.append((entry.path, data))
+    return tuple(found_texts)
 
 
-def _tells(data: bytes) -> bool:
+def _mentions_deepspeed(data: bytes) -> bool:
     """Whether a text mentions DeepSpeed, or passes dsconfig a config by `elastic run` or `rdzv-conf`."""
     if b"deepspeed" in data or b"DeepSpeed" in data:
         return True
     return b"dsconfig" in data and (b"elastic" in data or b"rdzv" in data)
 
 
-def release() -> None:
+def stop_watching() -> None:
     """Return to time-based cache keys: no server watches the files any longer."""
-    _held.clear()
+    _generations.clear()
 
 
-def edition(path: str) -> tuple[int, ...]:
+def cache_key(path: str) -> tuple[int, ...]:
     """Cache key that changes with any file but this one: files on disk and unsaved editor buffers."""
-    return (tick(), *(hash(data) for name, data in unsaved.items() if name != path and _tells(data)))
+    return (
+        tick(),
+        *(hash(data) for name, data in unsaved.items() if name != path and _mentions_deepspeed(data)),
+    )
 
 
-def _scripts(folder: str, apart: frozenset[str], *, deep: bool) -> Iterator[os.DirEntry[str]]:
-    """Yield the entries breadth first, so that limits cut off deep directories. `apart`: names to skip."""
+def _scripts(folder: str, skipped: frozenset[str], *, deep: bool) -> Iterator[os.DirEntry[str]]:
+    """Yield the entries breadth first, so that limits cut off deep directories. `skipped`: names to skip."""
     folders = [folder]
-    for here in islice(folders, _MOST_FOLDERS):
+    for current in islice(folders, _MAX_FOLDERS):
         try:
-            with os.scandir(here) as listing:
+            with os.scandir(current) as listing:
                 entries = sorted(listing, key=lambda entry: entry.name)
         except OSError:
             continue
         for entry in entries:
-            if entry.name.startswith(".") or entry.name in apart:
+            if entry.name.startswith(".") or entry.name in skipped:
                 continue
             if entry.is_dir(follow_symlinks=False):
                 folders += [entry.path] * deep
-            elif entry.name.endswith(SCRIPTS) or entry.name == "Makefile":
+            elif entry.name.endswith(_SEARCHED_SUFFIXES) or entry.name == "Makefile":
                 yield entry
 
 
 # Resolution of a path in a launch file. The working directory of the job is unknown, so several are tried.
 
-_UNKNOWN = r"\$(?:\w+|\{\w+\})/+"
+_LEADING_VARIABLE = r"\$(?:\w+|\{\w+\})/+"
 
 
-class Place(NamedTuple):
+class Lookup(NamedTuple):
     """Result of a search: the path (None: not found), and the directories that were tried."""
 
     path: str | None
@@ -142,12 +145,12 @@ class Place(NamedTuple):
     @property
     def folder(self) -> str:
         """The directory in which the file was found, as shown in messages."""
-        return _said(self.tried[-1]) if self.tried else "the file system's root"
+        return _display_folder(self.tried[-1]) if self.tried else "the file system's root"
 
     @property
     def folders(self) -> str:
         """All directories tried, as shown in messages."""
-        return ", ".join(map(_said, self.tried))
+        return ", ".join(map(_display_folder, self.tried))
 
     @property
     def why_unread(self) -> str | None:
@@ -157,25 +160,26 @@ class Place(NamedTuple):
         return f"{OUTSIDE} and is not read: pass {self.outside} as well to check it"
 
 
-def search(written: str, launch: str, inside: str = "") -> Place:
-    """Resolve a path written in a launch file; `inside`: directory that the job's script has entered with
-    `cd`.
+def search(written: str, launch: str, script_folder: str = "") -> Lookup:
+    """Resolve a path written in a launch file.
+
+    `script_folder`: directory that the job's script has entered with `cd`.
 
     The current directory is tried first, then the launch file's directory and its parents up to the
     repository root. This covers the layouts in use: most scripts are started from the repository root or a
     parent directory. A leading variable such as `$ROOT/` is skipped.
     """
-    if inside and not os.path.isabs(written):
-        found = search(os.path.join(inside, written), launch)
-        if found.path is not None:
-            return found
-    if (match := re.match(_UNKNOWN, written)) and "$" not in written[match.end() :]:
-        found = search(written[match.end() :], launch)
-        return found if found.path is not None else found._replace(path=None)
+    if script_folder and not os.path.isabs(written):
+        lookup = search(os.path.join(script_folder, written), launch)
+        if lookup.path is not None:
+            return lookup
+    if (match := re.match(_LEADING_VARIABLE, written)) and "$" not in written[match.end() :]:
+        lookup = search(written[match.end() :], launch)
+        return lookup if lookup.path is not None else lookup._replace(path=None)
     if launch.startswith("<"):
-        return _at(written, written, launch, (os.curdir,)) or Place(None, (os.curdir,))
+        return _lookup_at(written, written, launch, (os.curdir,)) or Lookup(None, (os.curdir,))
     if os.path.isabs(written):
-        return _at(written, written, launch, ()) or _of_another_machine(written, launch)
+        return _lookup_at(written, written, launch, ()) or _search_suffixes(written, launch)
     folder = os.path.dirname(os.path.abspath(launch))
     folders, top = [os.curdir], root(folder)
     while True:
@@ -189,60 +193,60 @@ def search(written: str, launch: str, inside: str = "") -> Place:
         if os.path.abspath(each) not in map(os.path.abspath, tried):
             tried.append(each)
             path = os.path.normpath(os.path.join(each, written))
-            if (there := _at(path, _short(path), launch, tuple(tried))) is None:
+            if (candidate := _lookup_at(path, _display_path(path), launch, tuple(tried))) is None:
                 continue
-            if there.path is not None:
-                return there
-            outside = outside or there.outside
-    return Place(None, tuple(tried), outside)
+            if candidate.path is not None:
+                return candidate
+            outside = outside or candidate.outside
+    return Lookup(None, tuple(tried), outside)
 
 
-def _at(path: str, shown: str, launch: str, tried: tuple[str, ...]) -> Place | None:
+def _lookup_at(path: str, display_path: str, launch: str, tried: tuple[str, ...]) -> Lookup | None:
     """The file at a path; None if there is none. A file that may not be read is `outside`."""
-    shared = is_on_share(path)
-    if not shared and not is_file(path):  # checked first: resolving the links of each candidate is slower
+    on_share = is_on_share(path)
+    if not on_share and not is_file(path):  # checked first: resolving the links of each candidate is slower
         return None
     if may_read(path, launch):
-        return Place(shown, tried) if not shared or is_file(path) else None
-    return Place(None, tried, shown)
+        return Lookup(display_path, tried) if not on_share or is_file(path) else None
+    return Lookup(None, tried, display_path)
 
 
-def _of_another_machine(written: str, launch: str) -> Place:
+def _search_suffixes(written: str, launch: str) -> Lookup:
     """Resolve an absolute path of another machine, where the repository has another parent directory."""
     parts = written.split("/")[2:]
-    for at in range(min(len(parts), _PARTS)):
-        found = search("/".join(parts[at:]), launch)
-        if found.path is not None:
-            return found
-    return Place(None, ())
+    for at in range(min(len(parts), _MAX_PARTS)):
+        lookup = search("/".join(parts[at:]), launch)
+        if lookup.path is not None:
+            return lookup
+    return Lookup(None, ())
 
 
-_PARTS = 16
+_MAX_PARTS = 16
 
 
-def _short(path: str) -> str:
+def _display_path(path: str) -> str:
     """The path relative to the current directory if both are in the same repository, else unchanged."""
-    short, top = os.path.relpath(path), root(os.path.abspath(os.curdir))
-    outside = short.startswith(os.pardir) and (
+    relative, top = os.path.relpath(path), root(os.path.abspath(os.curdir))
+    outside = relative.startswith(os.pardir) and (
         top is None or not os.path.abspath(path).startswith(top + os.sep)
     )
-    return path if outside else short
+    return path if outside else relative
 
 
-def installed(pattern: str, name: str) -> str | None:
+def installed_preset(pattern: str, name: str) -> str | None:
     """The file of a preset in the installed packages; None if it is not installed."""
-    if not pattern or not is_name(name):
+    if not pattern or not is_preset_name(name):
         return None
     paths = (os.path.join(folder, pattern.format(name)) for folder in sys.path if folder)
     return next((path for path in paths if os.path.isfile(path)), None)
 
 
-def is_name(written: str) -> bool:
+def is_preset_name(name: str) -> bool:
     """Whether a word can be the name of a preset."""
-    return written.replace("_", "").isalnum()
+    return name.replace("_", "").isalnum()
 
 
-def _said(folder: str) -> str:
+def _display_folder(folder: str) -> str:
     return "the current folder" if folder == os.curdir else os.path.relpath(folder)
 
 
@@ -260,14 +264,14 @@ class SpentError(Exception):
 class Budget:
     """Counter of steps of less than 1 µs: one examined character, or eight copied ones.
 
-    `within`: budget of the directory, which is charged as well.
+    `parent`: budget of the directory, which is charged as well.
     """
 
-    __slots__ = ("_within", "left", "total")
+    __slots__ = ("_parent", "left", "total")
 
-    def __init__(self, total: int, within: Budget | None = None) -> None:
+    def __init__(self, total: int, parent: Budget | None = None) -> None:
         self.total = self.left = total
-        self._within = within
+        self._parent = parent
 
     @property
     def used(self) -> int:
@@ -281,36 +285,41 @@ class Budget:
             SpentError: fewer steps are left.
         """
         self.left -= steps
-        if self._within is not None:
-            self._within.spend(steps)
+        if self._parent is not None:
+            self._parent.spend(steps)
         if self.left < 0:
             raise SpentError
 
 
-_LEAST, _EACH = 250_000, 20
+_BASE_STEPS, _STEPS_PER_CHARACTER = 250_000, 20
 """Steps for a text of any length, and for each of its characters: real scripts take 4 to 8 per character."""
-FOLDER = 10_000_000
+FOLDER_STEPS = 10_000_000
 """Steps for all texts around one config: enough for a thousand scripts that name it."""
 
 
-def of_text(length: int, within: Budget | None = None) -> Budget:
+def text_budget(length: int, parent: Budget | None = None) -> Budget:
     """Budget of a script or launch file with `length` characters, at most that of a directory."""
-    return Budget(min(_LEAST + _EACH * length, FOLDER), within)
+    return Budget(min(_BASE_STEPS + _STEPS_PER_CHARACTER * length, FOLDER_STEPS), parent)
 
 
 # ZeRO-3 leaf modules that a program sets in code, outside the config.
 
-PROGRAMS = frozenset(("LLaMA-Factory", "Axolotl", "ms-swift"))
+LEAF_MODULE_PROGRAMS = frozenset(("LLaMA-Factory", "Axolotl", "ms-swift"))
 """Programs that set leaf modules for every mixture-of-experts model they support.
 
 Sources: LLaMA-Factory model/model_utils/moe.py:add_z3_leaf_module; Axolotl
 loaders/model.py:_set_z3_leaf_modules; ms-swift model/register.py:_deepspeed_set_z3_leaf_modules.
 """
-_WORDS = (b"set_z3_leaf_module", b"_z3_leaf", b"deepspeed_moe_layer_cls_names", b"set_moe_leaf_modules")
+_LEAF_MODULE_WORDS = (
+    b"set_z3_leaf_module",
+    b"_z3_leaf",
+    b"deepspeed_moe_layer_cls_names",
+    b"set_moe_leaf_modules",
+)
 """DeepSpeed's own function, and Accelerate's setting (utils/dataclasses.py, `moe_layer_cls_names`)."""
 
 
-def are_set(name: str) -> bool:
+def sets_leaf_modules(name: str) -> bool:
     """Whether a script or launch file in the repository of a config sets leaf modules."""
     if name.startswith("<") or not name:
         return False
@@ -318,5 +327,7 @@ def are_set(name: str) -> bool:
     folder = os.path.dirname(path)
     top = root(folder)
     return any(
-        word in data for _, data in texts(top or folder, path, deep=top is not None) for word in _WORDS
+        word in data
+        for _, data in texts(top or folder, path, deep=top is not None)
+        for word in _LEAF_MODULE_WORDS
     )

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from dsconfig.job.settings_file import KEYS, Settings, SettingsFileError, find
+from dsconfig.job.settings_file import KEYS, Settings, SettingsFileError, find_settings
 
 from .conftest import Runs, Spawns
 
 
 def written(here: Path, text: str, name: str = "dsconfig.toml") -> Settings:
     (here / name).write_text(text)
-    return find()
+    return find_settings()
 
 
 def test_none_at_all(here: Path) -> None:
-    assert find() == Settings()
+    assert find_settings() == Settings()
 
 
 def test_every_key(here: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_pyproject_without_the_table_is_passed_over(here: Path, monkeypatch: p
     (below / "pyproject.toml").write_text('[project]\nname = "uses-dsconfig"\n')
     (here / "a" / "pyproject.toml").write_text("this is not TOML, and not ours")
     monkeypatch.chdir(below)
-    assert find().path == str(here / "dsconfig.toml")
+    assert find_settings().path == str(here / "dsconfig.toml")
 
 
 def test_dsconfig_toml_goes_before_pyproject(here: Path) -> None:
@@ -99,7 +99,7 @@ def test_the_repository_ends_the_search(here: Path, monkeypatch: pytest.MonkeyPa
     (here / "dsconfig.toml").write_text('target = "0.16.9"')
     (here / "other" / ".git").mkdir(parents=True)
     monkeypatch.chdir(here / "other")
-    assert find() == Settings()
+    assert find_settings() == Settings()
 
 
 MISTAKES = {
@@ -161,7 +161,7 @@ def test_unknown_releases_and_rules_in_settings(here: Path, run: Runs, text: str
 def test_settings_that_are_no_text(here: Path) -> None:
     (here / "dsconfig.toml").write_bytes(b"\xff")
     with pytest.raises(SettingsFileError, match="not UTF-8 text"):
-        find()
+        find_settings()
 
 
 # -- what they do ----------------------------------------------------------------------------------

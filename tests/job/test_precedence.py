@@ -219,5 +219,5 @@ def test_model_of_every_function(repository: Callable[[str, str], list[str]], so
     said: dict[str, Any] = {"model": MODELS[source]} if source == "argument" else {}
     estimate = dsconfig.memory("ds.json", world_size=2, **said)
     assert f"{estimate.parameters / 1e6:.1f}" == f"{PARAMETERS[MODELS[source]]:.1f}"
-    known = dsconfig.check("ds.json", **said).reader.known.model
+    known = dsconfig.check("ds.json", **said).reader.facts.model
     assert (known and known.named) == (None if source == "script" else MODELS[source])

@@ -29,7 +29,7 @@ class Believed(NamedTuple):
 
 
 def of_report(report: dsconfig.Report) -> Believed:
-    model = report.reader.known.model
+    model = report.reader.facts.model
     return Believed(report.target.text, report.world_size, report.consumer, model and str(model.named))
 
 
