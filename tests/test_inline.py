@@ -164,5 +164,5 @@ def test_every_verb_takes_it(tmp_path: Path, verb: str, capsys: pytest.CaptureFi
     out = "".join(capsys.readouterr())
     assert "internal" not in out
     if verb == "migrate":
-        assert "Composer reads the config that stands here" in out
+        assert "Composer reads the config that is embedded here" in out
         assert "max_duration: 1ep" in out

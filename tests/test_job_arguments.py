@@ -84,13 +84,13 @@ def test_flags_win(config: str, tmp_path: Path) -> None:
         (
             {"train_yaml": CLASH, "b_yaml": MATCH},
             (
-                "; b.yaml and train.yaml differ in `gradient_accumulation_steps` (4, 8), which is taken for "
-                "unknown; --launch FILE takes those of one"
+                "; b.yaml and train.yaml differ in `gradient_accumulation_steps` (4, 8), so it counts as "
+                "unknown; choose one with --launch FILE"
             ),
         ),
         (
             {"run_sh": SHELL + SHELL.replace("steps 4", "steps 2")},
-            "; commands of run.sh differ in `gradient_accumulation_steps` (4, 2), which is taken for unknown",
+            "; commands of run.sh differ in `gradient_accumulation_steps` (4, 2), so it counts as unknown",
         ),
     ],
 )
@@ -142,7 +142,7 @@ def test_one_launch_file_is_chosen(
 def test_a_launch_file_that_does_not_name_it_is_said(config: str, capsys: pytest.CaptureFixture[str]) -> None:
     launched(a_sh=SHELL, c_sh="echo\n")
     assert main(["check", config, "--launch", "c.sh"]) == 0
-    assert "c.sh does not name it" in capsys.readouterr().out
+    assert "c.sh does not name this config" in capsys.readouterr().out
     assert main(["check", config, "--launch", "none.sh"]) == 2
 
 
@@ -151,7 +151,7 @@ def test_programs_that_write_different_things_agree_in_nothing(config: str) -> N
     launched(a_yaml=recipe, b_yaml={**recipe, "deepcompile": True})
     report = check(config, target="0.19.8")
     assert (list(report), report.reader.training_arguments) == ([], None)
-    assert report.reader.why.endswith("name it with different arguments, and none are used")
+    assert report.reader.why.endswith("name it with different arguments, so none are used")
 
 
 def test_several_that_agree_are_one(config: str) -> None:

@@ -225,8 +225,8 @@ def test_texts_that_take_too_much_work_are_not_believed_and_said(repository: Pat
         (repository / f"run{number}.sh").write_text(text)
     (repository / "conf" / "z2.json").write_text(json.dumps(AUTO))
     found = check(repository / "conf" / "z2.json").reader
-    assert (found.name, found.given, found.processes) == ("transformers", None, None)  # as its content says
-    assert "the files around it take too much work to read, and no arguments are used" in found.why
+    assert (found.name, found.training_arguments, found.processes) == ("transformers", None, None)  # as its content says
+    assert "the files around it exceed the reading limit, so no arguments are used" in found.why
 
 
 def test_a_script_that_takes_too_much_work_is_named(repository: Path) -> None:
@@ -234,8 +234,8 @@ def test_a_script_that_takes_too_much_work_is_named(repository: Path) -> None:
     (repository / "run.sh").write_text(f"A={'v' * 8000}\n{command}{' $A' * 800}\n")
     (repository / "conf" / "z2.json").write_text(json.dumps(AUTO))
     found = check(repository / "conf" / "z2.json").reader
-    assert (found.name, found.given, found.processes) == ("transformers", None, None)
-    assert "run.sh takes too much work to read, and no arguments are used" in found.why
+    assert (found.name, found.training_arguments, found.processes) == ("transformers", None, None)
+    assert "run.sh exceeds the reading limit, so no arguments are used" in found.why
     report = check(repository / "run.sh")
     assert not list(report)
-    assert "whose commands take too much work to read" in str(report.foreign)
+    assert "whose commands exceed the limit for reading a script" in str(report.foreign)

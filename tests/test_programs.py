@@ -47,7 +47,7 @@ def test_what_neox_adds_and_builds_itself_is_no_finding(project: Path) -> None:
     assert (found.code, found.location and found.location.line) == ("DSC921", line)
     (refused,) = [each for each in check(path, target="0.19.8") if each.severity == "error"]
     assert (refused.code, refused.fix) == ("DSC101", None)
-    assert str(refused.help).startswith("write `fp16` in the launch file: GPT-NeoX adds it")
+    assert str(refused.help).startswith("set `fp16` in the launch file; without it, GPT-NeoX adds this value")
     tuned = launch(project, {**job, "autotuning": {"enabled": True}, "zero_optimization": {"stage": [1, 2]}})
     assert (
         check(tuned).foreign == "not a DeepSpeed config: a launch file of GPT-NeoX for DeepSpeed's autotuner"
@@ -86,7 +86,7 @@ def test_a_preset_is_the_packages_own(project: Path, monkeypatch: pytest.MonkeyP
     (project / "run.sh").write_text("NPROC_PER_NODE=4 swift sft --model m --deepspeed zero3\n")
     report = check("run.sh")
     assert report.notes[0] == (
-        "run.sh:1: `zero3` is a preset of ms-swift, which is not installed here, and not checked"
+        "run.sh:1: `zero3` is a preset of ms-swift that is not installed here, so it is not checked"
     )
     folder = project / "packages" / "swift" / "config"
     folder.mkdir(parents=True)

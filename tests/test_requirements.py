@@ -121,7 +121,7 @@ def test_the_nearest_folder_counts(tmp_path: Path) -> None:
     finally:
         repository.stop_watching()
     assert nearer is not None
-    assert nearer.found[0].exact == "0.16.4"
+    assert nearer.requirements[0].exact == "0.16.4"
 
 
 def test_a_lock_file_counts_before_the_requirements_that_it_resolves(tmp_path: Path) -> None:

@@ -389,7 +389,7 @@ class LaunchedJob(NamedTuple):
             expressions = " and ".join(f"`{word}`" for word in self.processes.open)
             lines.append(f"{where}: the world size depends on {expressions}; pass --world-size")
         if (degree := self.facts.parallelism.unknown) is not None:
-            lines.append(f"data-parallel size unknown: {degree}; the batch is not checked")
+            lines.append(f"the data-parallel size is not known: {degree}; the batch is not checked")
         return lines
 
     @property

@@ -104,11 +104,15 @@ def _number_checks(job: LaunchedJob) -> Iterator[ProgramCheck]:
         is_count = name in _SAMPLE_COUNTS
         if isinstance(value, str) and not _PLACEHOLDER.search(value):
             yield ProgramCheck(
-                own_names.get(name, name), (), "where a number is meant", _ARGUMENTS, "write a number"
+                own_names.get(name, name), (), "because it expects a number", _ARGUMENTS, "write a number"
             )
         elif is_count and isinstance(value, int | float) and value < 1:
             yield ProgramCheck(
-                own_names.get(name, name), (), "where it counts samples", _ARGUMENTS, "write 1 or more"
+                own_names.get(name, name),
+                (),
+                "because it is a number of samples",
+                _ARGUMENTS,
+                "write 1 or more",
             )
 
 
@@ -176,7 +180,12 @@ def _is_tensor_parallel(launch: Mapping[str, Json]) -> bool:
 def _strict_json_check(key: str, source: str) -> ProgramCheck:
     """Check of a program that reads a config with `json.load` and passes DeepSpeed a dict."""
     return ProgramCheck(
-        key, (key,), "if it is not strict JSON", source, "write strict JSON", of_config=_is_not_strict_json
+        key,
+        (key,),
+        "because it is not strict JSON",
+        source,
+        "write strict JSON",
+        of_config=_is_not_strict_json,
     )
 
 
@@ -187,7 +196,7 @@ _AXOLOTL = "axolotl 0.19 utils/schemas/validation.py:"
 _SWIFT = "ms-swift 4.6 arguments/sft_args.py:SftArguments."
 _TRAINER = "transformers 5.23 trainer.py:Trainer."
 _MOVE_TO_FILE = "put the config into a file of its own"
-_WITH_DEEPSPEED = "beside DeepSpeed"
+_WITH_DEEPSPEED = "together with DeepSpeed"
 PROGRAM_CHECKS: Mapping[str, tuple[ProgramCheck, ...]] = {
     "LLaMA-Factory": (
         *(
@@ -218,7 +227,7 @@ PROGRAM_CHECKS: Mapping[str, tuple[ProgramCheck, ...]] = {
         ProgramCheck(
             "batch_size",
             ("batch_size", "gradient_accumulation_steps"),
-            "beside `gradient_accumulation_steps`",
+            "together with `gradient_accumulation_steps`",
             f"{_AXOLOTL}check_gas_bsz",
         ),
         ProgramCheck(
@@ -240,7 +249,7 @@ PROGRAM_CHECKS: Mapping[str, tuple[ProgramCheck, ...]] = {
         ProgramCheck(
             "tensor_parallel_size",
             (),
-            "beside a config that stands here",
+            "together with an embedded config",
             f"{_AXOLOTL}check_tensor_parallel_size_update_ds_json",
             _MOVE_TO_FILE,
             lambda launch: _is_tensor_parallel(launch) and isinstance(launch.get("deepspeed"), Mapping),
@@ -248,7 +257,7 @@ PROGRAM_CHECKS: Mapping[str, tuple[ProgramCheck, ...]] = {
         ProgramCheck(
             "deepcompile",
             ("deepcompile",),
-            "beside a config that stands here",
+            "together with an embedded config",
             f"{_AXOLOTL}check_deepcompile",
             _MOVE_TO_FILE,
             lambda launch: isinstance(launch.get("deepspeed"), Mapping),
@@ -274,7 +283,7 @@ PROGRAM_CHECKS: Mapping[str, tuple[ProgramCheck, ...]] = {
         ProgramCheck(
             "ENV.NPROC_PER_NODE",
             ("!ENV.SWIFT_SINGLE_DEVICE_MODE=1",),
-            "where a process has several GPUs",
+            "if a process has several GPUs",
             f"{_SWIFT}_init_deepspeed",
             "write as many processes as `CUDA_VISIBLE_DEVICES` has GPUs",
             _has_several_devices,
@@ -284,7 +293,7 @@ PROGRAM_CHECKS: Mapping[str, tuple[ProgramCheck, ...]] = {
 """Checks by the program's name in the table of formats."""
 TRAINER_CHECKS = (
     ProgramCheck(
-        "bf16", ("bf16", "fp16"), "beside `fp16`", "transformers 5.23 training_args.py:_validate_args"
+        "bf16", ("bf16", "fp16"), "together with `fp16`", "transformers 5.23 training_args.py:_validate_args"
     ),
     ProgramCheck("fsdp", ("fsdp",), _WITH_DEEPSPEED, f"{_TRAINER}__init__"),
     ProgramCheck(
@@ -305,7 +314,7 @@ TRAINER_CHECKS = (
     ProgramCheck(
         "warmup_steps",
         (),
-        "where it counts steps, as it does before version 5.0",
+        "because it is a number of steps before version 5.0",
         f"{_ARGUMENTS.rpartition('.')[0]}._validate_args",
         "write a whole number, or `warmup_ratio`",
         lambda launch: isinstance(launch.get("warmup_steps"), float),
@@ -314,7 +323,7 @@ TRAINER_CHECKS = (
     ProgramCheck(
         "save_only_model",
         ("save_only_model", "load_best_model_at_end"),
-        "beside DeepSpeed and `load_best_model_at_end`",
+        "together with DeepSpeed and `load_best_model_at_end`",
         f"{_TRAINER}create_accelerator_and_postprocess",
         changes=("save_whole",),
     ),

@@ -116,7 +116,7 @@ MISTAKES = {
     "exclude = 1979-05-27": 'dsconfig.toml: exclude: expected a list of patterns, got "1979-05-27"',
     'per-file-ignores = ["a"]': "dsconfig.toml: per-file-ignores: expected a table of lists of rules",
     "per-file-ignores = {a = 1}": "dsconfig.toml: per-file-ignores: expected a table of lists of rules",
-    "target = ": "dsconfig.toml: no valid TOML: ",
+    "target = ": "dsconfig.toml: invalid TOML: ",
 }
 
 
@@ -286,16 +286,16 @@ def test_a_folder_that_anyone_may_write_to(here: Path, run: Runs, monkeypatch: p
 # -- hostile settings --------------------------------------------------------------------------------------
 
 HOSTILE = {
-    "too long": ("#" * (1 << 20) + "\n", "longer than 1 MiB, the most that is read"),
+    "too long": ("#" * (1 << 20) + "\n", "longer than 1 MiB, the size limit"),
     "lists in lists": ("a = " + "[" * 50_000, "nested too deeply"),
     "tables in tables": ("[" + "a." * 400 + "a]", "a: unknown setting"),
     "a long chain": ("a." * 30_000 + "a = 1", "more than 500 dots in one line"),
     "a deep value": ("[target." + "a." * 400 + "a]", "target: expected a release"),
-    "many digits": ("world-size = " + "9" * 60_000, "no valid TOML: Exceeds the limit"),
+    "many digits": ("world-size = " + "9" * 60_000, "invalid TOML: Exceeds the limit"),
     "a large number": ("world-size = 1" + "0" * 400, "expected a whole number above 0"),
     "hexadecimal": ("world-size = 0x" + "f" * 60_000, "got a value beyond all limits"),
     "a long key": ("k" * 60_000 + " = 1", "unknown setting"),
-    "a NUL": ("a = \0", "no valid TOML"),
+    "a NUL": ("a = \0", "invalid TOML"),
 }
 
 
