@@ -225,7 +225,7 @@ def test_texts_that_take_too_much_work_are_not_believed_and_said(repository: Pat
         (repository / f"run{number}.sh").write_text(text)
     (repository / "conf" / "z2.json").write_text(json.dumps(AUTO))
     found = check(repository / "conf" / "z2.json").reader
-    assert (found.name, found.training_arguments, found.processes) == ("transformers", None, None)  # as its content says
+    assert (found.name, found.training_arguments, found.processes) == ("transformers", None, None)
     assert "the files around it exceed the reading limit, so no arguments are used" in found.why
 
 

@@ -242,7 +242,7 @@ def fill_from_plugin(filling: Filling, precision: str | None, *, sure: bool = Tr
         filling.fill("bf16.enabled", None, _PRECISION)
     else:
         _fill_precision(filling, precision, sure=sure)
-    text = "accelerate sets `steps_per_print` to infinity, which JSON has no word for: it is as written here"
+    text = "accelerate sets `steps_per_print` to infinity, which JSON cannot express; the value of the file is shown"
     filling.messages.append(Message("note", text, "steps_per_print"))
 
 

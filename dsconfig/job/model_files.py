@@ -48,11 +48,13 @@ def _cached_config(name: str) -> str | None:
     cache = os.environ.get("HF_HUB_CACHE") or os.path.join(home, "hub")
     folder = os.path.join(cache, "models--" + name.replace("/", "--"))
     try:
+        # `refs/main` contains the commit of the last download from the branch.
         with open(os.path.join(folder, "refs", "main"), encoding="ascii") as file:
             revision = file.read(64).strip()
     except (OSError, ValueError):
         return None
     path = os.path.join(folder, "snapshots", revision, CONFIG_NAME)
+    # A revision is a path component; a crafted file must not lead out of the cache.
     return path if revision.isalnum() and os.path.isfile(path) else None
 
 

@@ -98,6 +98,7 @@ def find_settings(start: str | None = None) -> Settings:
             if reason and _has_settings(path):
                 unused.append(f"the settings in {os.path.relpath(path)} are not used: {reason}")
         parent = os.path.dirname(folder)
+        # `.git` is a file in worktrees and submodules.
         if parent == folder or os.path.exists(os.path.join(folder, ".git")):
             break
         folder = parent
@@ -125,6 +126,7 @@ def _why_untrusted(path: str, folder_stat: os.stat_result) -> str | None:
     """
     if not is_own(path):
         return f"they are a link to a file that {OUTSIDE}"
+    # Windows has no numeric user ids.
     if not hasattr(os, "geteuid"):
         return None
     folder, trusted = os.stat(os.path.dirname(path)), {0, os.geteuid(), folder_stat.st_uid}
@@ -140,6 +142,7 @@ def _why_untrusted(path: str, folder_stat: os.stat_result) -> str | None:
 
 def _is_world_writable(folder: os.stat_result) -> bool:
     """Whether everyone may replace files in a directory."""
+    # The sticky bit, as on /tmp, keeps users from replacing each other's files.
     return bool(folder.st_mode & stat.S_IWOTH) and not folder.st_mode & stat.S_ISVTX
 
 
@@ -175,6 +178,7 @@ def _read_text(path: str) -> str:
 
 def _may_have_table(text: str) -> bool:
     """Whether a pyproject.toml may have the table. Importing the TOML parser to see takes 14 ms."""
+    # A quick search rules out nearly every pyproject.toml.
     if "dsconfig" not in text:
         return False
     import re
@@ -189,6 +193,7 @@ def _parse_table(path: str, text: str, *, is_own_file: bool) -> JsonObject | Non
 
     if any(line.count(".") > _MAX_DOTS for line in text.splitlines()):
         raise SettingsFileError(f"{os.path.relpath(path)}: more than {_MAX_DOTS} dots in one line")
+    # The standard library has a TOML parser since Python 3.11.
     tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     data: JsonObject
     try:

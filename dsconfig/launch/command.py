@@ -181,7 +181,9 @@ def _flags(words: tuple[str, ...]) -> dict[str, Json]:
     for at, (word, following) in enumerate(zip(words, [*words[1:], "--"], strict=False)):
         if word.startswith("--") and len(word) > 2:
             name, equals, value = word[2:].partition("=")
+            # Argparse takes a negative number such as `-1` as a value, not as a flag.
             is_switch = following.startswith("-") and not following[1:2].isdigit()
+            # HfArgumentParser accepts both spellings of a flag: transformers hf_argparser.py:_parse_dataclass_field.
             flags[name.replace("-", "_")] = value if equals else True if is_switch else following
             if name in LORA_TARGET_KEYS and not equals and not is_switch:
                 # Several words may follow these flags: `--lora_target q_proj v_proj`.
@@ -203,6 +205,7 @@ def _names_config(
     if flag == "deepspeed" and program is not None and program.preset and is_preset_name(value):
         return True
     return (
+        # DeepSpeed opens any path, whatever its suffix: runtime/config.py:DeepSpeedConfig.__init__.
         flag == "deepspeed_config" or value.endswith(_SUFFIXES) or "$" in value or bool(decode_config(value))
     )
 

@@ -317,6 +317,7 @@ def _search_texts(files: tuple[tuple[str, bytes], ...], base: str, top: str) -> 
     for script, data in files:
         if base.encode() not in data:
             continue
+        # Latin-1 never fails, and paths are compared as ASCII; JSON escapes the quotes of a command.
         text = data.decode("latin-1").replace('\\"', '"')
         variables = _PathVariables(text, budget)
         for at, end in islice(_find_paths(text, base), _MAX_REFERENCES):

@@ -268,6 +268,7 @@ def _unknown_root_keys(keys: Iterable[str]) -> list[str]:
 def _root_keys() -> frozenset[str]:
     """Every root key of any release, with aliases, and the root key that only Accelerate reads."""
     infos = section_keys(ROOT)
+    # `msamp` is read by Accelerate's plugin alone: utils/dataclasses.py:DeepSpeedPlugin.
     return frozenset({*infos, "msamp", *(alias for info in infos.values() for alias, _ in info.aliases)})
 
 

@@ -128,6 +128,7 @@ def _job_of_keys(launch_format: Format, launch: Document, data: JsonObject) -> L
     if text := decode_config(value):
         config = read_bytes(text.data, launch.name)
         return job._replace(document=config, reference=key, embedded_path=path, encoding=text.encoding)
+    # ms-swift tries preset names before paths: arguments/sft_args.py:_init_deepspeed.
     if preset := installed_preset(launch_format.preset, value):
         return job._replace(document=read_passed(contents(preset), preset, launch_format.reader))
     lookup = search(value, launch.name)
@@ -211,6 +212,7 @@ def _world_size(launch_format: Format, data: Mapping[str, Json]) -> int | None:
     required = (*launch_format.world_size_keys[:1], *launch_format.required_keys)
     if not required or any(at(data, key) is None for key in required):
         return None
+    # Lightning's `devices` may be "auto" or -1, which stand for all GPUs of the node, and are unknown here.
     sizes = [_count(at(data, key)) for key in launch_format.world_size_keys if at(data, key) is not None]
     return prod(size for size in sizes if size) if all(sizes) else None
 
@@ -263,6 +265,8 @@ def with_arguments(reader: Reader, name: str, launch: str | None = None) -> Read
         return reader._replace(why=f"{reader.why}; {os.path.relpath(launch)} does not name this config")
     if (
         reader.name == "accelerate"
+        # The Trainer fills the dict of Accelerate's plugin again, from its own arguments:
+        # propagate_args_to_deepspeed.
         and reader.explicit_spec is None
         and (trainer_jobs := _trainer_jobs(name, jobs))
     ):
@@ -385,6 +389,7 @@ _MAX_NAMED, _MAX_VALUE_LENGTH = 3, 40
 def _with_common_facts(reader: Reader, jobs: list[LaunchedJob]) -> Reader:
     """The consumer with the model that all these jobs train; without a model if they train different ones."""
     job_facts = [job.facts for job in jobs]
+    # Memory estimates for the wrong model would mislead more than none.
     if len({each.model and each.model.shown for each in job_facts}) > 1:
         return reader._replace(why=f"{reader.why}; its jobs train different models, so none is used")
     programs = {each.program for each in job_facts}
@@ -439,6 +444,7 @@ def _jobs_by_file(
     """Jobs by launch file for a config and consumer (None: any); None as value: the file exceeds the budget."""
     budget = Budget(FOLDER_STEPS)
     jobs_by_file: dict[str, list[LaunchedJob] | None] = {}
+    # One budget for all files: a repository may have hundreds of scripts that name the same config.
     for script in launchers_of(name):
         if launch is not None and os.path.realpath(script) != os.path.realpath(launch):
             continue

@@ -157,6 +157,7 @@ FORMATS: tuple[Format, ...] = (
             # rlhf_trainers/arguments.py:GRPOConfig.__post_init__
             WriteRule("rlhf_type", "zero_optimization.stage3_prefetch_bucket_size", 0, only="grpo", stage=3),
         ),
+        # trainers/arguments.py: ceil(16 / micro batch / world size) accumulation steps if none are given.
         samples_per_step=16,
         programs=("swift", "*swift/cli/*.py", "swift.cli.*"),
         world_size_keys=("ENV.NPROC_PER_NODE", "ENV.NNODES"),
@@ -217,6 +218,7 @@ FORMATS: tuple[Format, ...] = (
         "Lightning",
         "lightning",
         signs=(("trainer.strategy.class_path~DeepSpeedStrategy",), ("trainer.strategy~deepspeed",)),
+        # Without the key, the variable PL_DEEPSPEED_CONFIG_PATH may name a config (DEEPSPEED_ENV_VAR).
         config=("trainer.strategy.init_args.config",),
         source="lightning pytorch/strategies/deepspeed.py:DeepSpeedStrategy._load_config",
         world_size_keys=("trainer.devices", "trainer.num_nodes"),

@@ -62,6 +62,7 @@ def count_processes(flags: Mapping[str, Json], shell: ShellCommand) -> Processes
         return _from_flags(name, flags, shell.variables)
     if (mpi_processes := _from_mpi(shell.words)) is not None:
         return mpi_processes
+    # launcher/runner.py:main rejects these filters together with --num_nodes and --num_gpus.
     if "include" in flags or "exclude" in flags:
         return _from_filter(flags)
     launchers = _LAUNCHER_VARIABLES if _reads_variables(shell.words) else ()
@@ -97,6 +98,7 @@ def _from_flags(name: str, flags: Mapping[str, Json], variables: Mapping[str, st
         counts["--hostfile"] = None if flags["hostfile"] is None else _as_written("", flags["hostfile"])
         return _product_of_counts(counts, "--hostfile", f"--{name}")
     elif name == "nproc_per_node":
+        # torchrun takes PET_NNODES as the default of --nnodes: torch distributed/argparse_util.py:env.
         counts["PET_NNODES"] = variables.get("PET_NNODES", "1")
     return _product_of_counts(counts, f"--{node_flag}" if node_flag else "PET_NNODES", f"--{name}")
 
@@ -139,6 +141,7 @@ def _from_filter(flags: Mapping[str, Json]) -> Processes:
 def _reads_variables(words: tuple[str, ...]) -> bool:
     """Whether a command's launcher reads the environment variables; `deepspeed` does not."""
     first = words[0].rpartition("/")[2]
+    # `deepspeed` and `accelerate launch` do not read these variables.
     return first not in ("deepspeed", "accelerate") and not (
         first.startswith("python")
         and "-m" not in words[1:3]
@@ -344,6 +347,7 @@ class LaunchedJob(NamedTuple):
             merged = {key: value for key, value in data.items() if key != "mixed_precision" or not precision}
             return self.document.read_as(merged)
         # Accelerate 1.5 lets a flag override the file (#3409); before, the file won.
+        # `mixed_precision` is no key of the block: here the flag wins in every version.
         precision = data.get("mixed_precision") if precision is None else precision
         merged = settings | flags if does("flags_first", "accelerate", version) else flags | settings
         changed: JsonObject = {**data, BLOCK: merged}

@@ -209,6 +209,7 @@ def find_link(launch: Document) -> tuple[str, Lookup] | None:
     None if there is no such key, or if the file starts another backend: FSDP ignores the block.
     """
     data = launch.value()
+    # commands/launch.py:_validate_launch_command switches DeepSpeed on for this value only.
     if not isinstance(data, dict) or data.get("distributed_type", "DEEPSPEED") != "DEEPSPEED":
         return None
     name = block(data).get(LINK)
@@ -252,6 +253,7 @@ def editable_config(host: Document) -> EditableConfig | None:
         OSError: the config cannot be read.
     """
     candidates = [each for job in jobs_of(host) if (each := _editable_config_of_job(job)) is not None]
+    # Several jobs of a script often use the same config, which is then the one to edit.
     configs = {
         (each.document.name, each.document.text, each.embedding and each.embedding.span)
         for each in candidates

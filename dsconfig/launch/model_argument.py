@@ -9,6 +9,7 @@ from dsconfig.job.model_files import CONFIG_NAME, find_config_json, is_outside_r
 from dsconfig.launch.repository import search
 from dsconfig.launch.training_arguments import parse_value
 
+# In order: Transformers, TRL and LLaMA-Factory; Axolotl; ArcticTraining; older ms-swift; ms-swift.
 MODEL_KEYS = ("model_name_or_path", "base_model", "model.name_or_path", "model_id_or_path", "model")
 """Keys that name the model, by precedence."""
 

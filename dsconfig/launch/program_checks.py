@@ -151,6 +151,7 @@ def _has_several_devices(launch: Mapping[str, Json]) -> bool:
     visible, count = at(launch, "ENV.CUDA_VISIBLE_DEVICES"), str(at(launch, "ENV.NPROC_PER_NODE"))
     if visible is None or "$" in str(visible) or not count.isdecimal() or int(count) < 1:
         return False
+    # swift utils/env.py:is_mp, by which ms-swift spreads the model over GPUs with `device_map`.
     return len(str(visible).split(",")) // int(count) > 1
 
 
@@ -208,7 +209,12 @@ PROGRAM_CHECKS: Mapping[str, tuple[ProgramCheck, ...]] = {
             "badam_mode", ("use_badam", "badam_mode=ratio"), _WITH_DEEPSPEED, _FACTORY, 'write "layer"'
         ),
         ProgramCheck(
-            "use_badam", ("use_badam", _NOT_STAGE_3), "without ZeRO-3", _FACTORY, of_config=_is_known
+            # Layer-wise BAdam supports only ZeRO-3.
+            "use_badam",
+            ("use_badam", _NOT_STAGE_3),
+            "without ZeRO-3",
+            _FACTORY,
+            of_config=_is_known,
         ),
     ),
     "Axolotl": (
@@ -252,6 +258,7 @@ PROGRAM_CHECKS: Mapping[str, tuple[ProgramCheck, ...]] = {
             "together with an embedded config",
             f"{_AXOLOTL}check_tensor_parallel_size_update_ds_json",
             _MOVE_TO_FILE,
+            # The validator calls `open(deepspeed)`, which raises a TypeError for a mapping.
             lambda launch: _is_tensor_parallel(launch) and isinstance(launch.get("deepspeed"), Mapping),
         ),
         ProgramCheck(
@@ -260,6 +267,7 @@ PROGRAM_CHECKS: Mapping[str, tuple[ProgramCheck, ...]] = {
             "together with an embedded config",
             f"{_AXOLOTL}check_deepcompile",
             _MOVE_TO_FILE,
+            # This validator opens the path, too.
             lambda launch: isinstance(launch.get("deepspeed"), Mapping),
         ),
     ),
@@ -275,6 +283,7 @@ PROGRAM_CHECKS: Mapping[str, tuple[ProgramCheck, ...]] = {
         ProgramCheck("fsdp", ("fsdp",), _WITH_DEEPSPEED, f"{_SWIFT}_init_fsdp"),
         ProgramCheck(
             "zero_hpz_partition_size",
+            # An `assert` without a message, so the user does not see which key is missing.
             ("zero_hpz_partition_size",),
             "without a section `zero_optimization`",
             f"{_SWIFT}_init_deepspeed",
@@ -301,6 +310,7 @@ TRAINER_CHECKS = (
         ("auto_find_batch_size",),
         _WITH_DEEPSPEED,
         f"{_TRAINER}create_accelerator_and_postprocess",
+        # 4.38 to 4.44 reject it with any ZeRO stage, later versions with stage 3 only.
         changes=("find_batch_stops", "!find_batch_below_3"),
     ),
     ProgramCheck(

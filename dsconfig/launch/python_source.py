@@ -49,6 +49,7 @@ def _parse(data: bytes) -> tuple[ast.AST, ...]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # for example invalid escapes, which are the user's
             return tuple(ast.walk(ast.parse(data)))
+    # Deeply nested source exhausts the stack of CPython's parser.
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
 
@@ -106,6 +107,7 @@ def _module_file(name: str, folder: str, *, above: bool = True) -> Iterator[str]
     parts, top = name.split("."), root(folder)
     if not all(parts):
         return
+    # The directory of a script or the repository root is usually on `sys.path`, so parents are tried as well.
     for _ in range(_MAX_FOLDERS):
         base = os.path.join(folder, *parts)
         for file in (f"{base}.py", os.path.join(base, "__init__.py")):

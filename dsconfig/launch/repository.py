@@ -49,6 +49,7 @@ def texts(folder: str, path: str, *, deep: bool) -> tuple[tuple[str, bytes], ...
     """
     include_tests = not _TEST_FOLDERS.isdisjoint(path.removeprefix(folder).split(os.sep))
     found_texts = _texts(folder, deep, include_tests, tick())
+    # A language server checks the text in the editor, not the file on disk.
     if not unsaved:
         return found_texts
     return tuple((name, unsaved.get(os.path.realpath(name), data)) for name, data in found_texts)
@@ -123,6 +124,7 @@ def _scripts(folder: str, skipped: frozenset[str], *, deep: bool) -> Iterator[os
         for entry in entries:
             if entry.name.startswith(".") or entry.name in skipped:
                 continue
+            # Symbolic links could form a cycle or leave the repository.
             if entry.is_dir(follow_symlinks=False):
                 folders += [entry.path] * deep
             elif entry.name.endswith(_SEARCHED_SUFFIXES) or entry.name == "Makefile":

@@ -247,6 +247,7 @@ def version_of(consumer: str, name: str) -> tuple[str, str] | None:
 
 @lru_cache(maxsize=64)
 def _pinned_version(folder: str, consumer: str, _: int) -> tuple[str, str] | None:
+    # `<=` counts as a pin, because pip installs the newest version that it allows.
     pin = re.compile(rf"(?m)^[^#\n]*?\b{consumer}(?:\[[\w,\s-]*\])?\s*(?:==|~=|<=)\s*(\d+(?:\.\d+){{0,2}})")
     try:
         names = sorted(

@@ -131,6 +131,7 @@ class Shell:
         raw = list(dropwhile(_PREFIX_WORDS.__contains__, raw))
         if not raw:
             return
+        # A loop is read once, with its first value: the others differ in what they train, rarely in how.
         if raw[0] == "for" and raw[2:3] == ["in"] and raw[3:]:
             self.variables[raw[1]] = tuple(self._expanded([raw[3]])[:1])
             self.origins[raw[1]] = self._last_origins()
@@ -189,6 +190,7 @@ class Shell:
         self, text: str, offset: int, deep: int, dependencies: frozenset[str] = frozenset()
     ) -> Iterator[ShellCommand]:
         """Yield the commands of a text inside a command, such as `bash -c "…"` and `id=$(…)`."""
+        # Only text with flags can contain a launcher command; skipping the rest saves most of the budget.
         if deep < _MAX_DEPTH and "--" in text and any(char.isspace() for char in text):
             self.budget.spend(len(self.variables))
             inner = Shell(text, budget=self.budget)
@@ -227,6 +229,7 @@ class Shell:
         name, appends, value = match.groups()
         previous_origins = self.origins.get(name, frozenset()) if appends else frozenset()
         if value.startswith("("):
+            # The elements of an array may be on several lines.
             listing = value[1:-1].replace("\n", " \\\n")
             parts = Lexer(listing, budget=self.budget).simple_commands()
             elements = tuple(self._expanded(part for _, raw, *_ in parts for part in raw))
@@ -291,6 +294,7 @@ def slurm_variables(text: str) -> dict[str, str]:
         variables["SLURM_JOB_NUM_NODES"] = nodes
     tasks = variables.get("SLURM_NTASKS_PER_NODE")
     if tasks is not None and "SLURM_NTASKS" not in variables:
+        # Slurm starts this many tasks if only --ntasks-per-node is given.
         variables["SLURM_NTASKS"] = str(int(nodes or 1) * int(tasks))
     gpus = variables.get("SLURM_GPUS_PER_NODE")
     if gpus is not None:

@@ -260,6 +260,7 @@ class Lexer:
         self.used.add(name)
         if name in variables:
             return list(variables[name][:1])
+        # The script's directory is unknown; `.` keeps `$PWD/ds.json` relative.
         return ["."] if name == "PWD" else [part]
 
     def _parameter(self, part: str, variables: Variables) -> list[str]:
@@ -381,6 +382,7 @@ def _count_entries(before: list[list[str]], words: list[str]) -> str | None:
 # Integer arithmetic such as `$((8 * 2))`, and substring removal such as `${name%.*}`.
 
 _MAX_VALUE = 1 << 63
+"""Limit of 64-bit integers, with which shells calculate."""
 _MAX_REPLACEMENT = 10_000
 """Longest replacement text."""
 
@@ -414,6 +416,7 @@ def _remainder(left: int, right: int) -> int:
     return left - _quotient(left, right) * right
 
 
+# Without `**` and shifts: their results could have any length.
 _OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
