@@ -263,10 +263,10 @@ def with_arguments(reader: Reader, name: str, launch: str | None = None) -> Read
     jobs = _jobs_by_file(name, reader.name, launch)
     if launch is not None and not jobs:
         return reader._replace(why=f"{reader.why}; {os.path.relpath(launch)} does not name this config")
+    # The Trainer fills the dict of Accelerate's plugin again, from its own arguments: transformers
+    # integrations/deepspeed.py:propagate_args_to_deepspeed.
     if (
         reader.name == "accelerate"
-        # The Trainer fills the dict of Accelerate's plugin again, from its own arguments:
-        # propagate_args_to_deepspeed.
         and reader.explicit_spec is None
         and (trainer_jobs := _trainer_jobs(name, jobs))
     ):
