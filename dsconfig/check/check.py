@@ -46,7 +46,7 @@ def check(located: LocatedConfig, job: Job) -> Report:
     if located.relation == "file":
         return _report(host, job, job.reader)
     is_judged = not host.name.endswith(SCRIPTS) or _is_refused(located, job)
-    if located.relation == "held" and located.config is not None:
+    if located.relation == "embedded" and located.config is not None:
         return _with_lifted(located, job, _report(located.config, job, job.reader), is_judged=is_judged)
     reader = host_reader(located, job)
     launch = job._replace(arguments=None)  # they are compared with the config, not with the launch file

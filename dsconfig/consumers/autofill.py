@@ -65,7 +65,7 @@ class Filling:
     config: JsonObject
     consumer: Consumer
     args: Arguments
-    given: bool
+    has_arguments: bool
     model: Mapping[str, Json] | None
     likely: Mapping[str, Json] = field(default_factory=dict)
     """Typical values of unknown arguments."""
@@ -184,7 +184,7 @@ def fill_from_arguments(filling: Filling, ranks: int | None) -> None:
 
 def trainer_precision(filling: Filling) -> str | None:
     """The mixed precision that the Trainer passes to Accelerate's plugin; None if unknown."""
-    if not filling.given:
+    if not filling.has_arguments:
         return "no"
     fp16, bf16 = (
         filling.likely.get(name) if (flag := filling.args.flag(name)) is None else flag
@@ -200,7 +200,7 @@ def fill_from_model(filling: Filling) -> None:
     zero = filling.config.get(ZERO)
     stage = zero.get("stage") if isinstance(zero, dict) else None
     fill_buckets(filling, all_stages=stage == 3)
-    if filling.given:
+    if filling.has_arguments:
         total = filling.args.steps()
         filling.fill_from_table("scheduler.params.total_num_steps", total)
         filling.fill_from_table(
@@ -267,7 +267,7 @@ def fill_in_prepare(filling: Filling, ranks: int | None, sp: int) -> None:
     args = filling.args
     if MICRO not in filling.config and not filling.consumer.does("no_micro"):
         filling.reject(f"accelerate rejects a config without `{MICRO}`", MICRO)
-    if filling.given:
+    if filling.has_arguments:
         filling.fill(
             STEPS, args.positive_integer("gradient_accumulation_steps"), "gradient_accumulation_steps"
         )
@@ -372,7 +372,7 @@ def fill(
         return filling
     _require_arguments(filling, assumed)
     if consumer.name == "transformers":
-        if filling.given:
+        if filling.has_arguments:
             fill_from_arguments(filling, ranks)
         if consumer.does("plugin"):
             fill_from_plugin(filling, trainer_precision(filling), sure=not likely)
@@ -399,13 +399,17 @@ def _require_arguments(filling: Filling, assumed: Assumed) -> None:
     """Raise if a value must be filled, and neither training arguments nor a default supply it."""
     consumer = filling.consumer
     if consumer.name == "accelerate":
-        filling.given = True  # every argument but the batch size has a default
+        filling.has_arguments = True  # every argument but the batch size has a default
         name = "per_device_train_batch_size"
         is_known = filling.args.number(name) is not None or name in assumed.unknown
         missing = [] if is_known or filling.config.get(MICRO) != "auto" else [MICRO]
     else:
         argument_keys = {entry.key for entry in consumer.fills if entry.stage == "arguments"}
-        missing = [] if filling.given else [key for key in auto_keys(filling.config) if key in argument_keys]
+        missing = (
+            []
+            if filling.has_arguments
+            else [key for key in auto_keys(filling.config) if key in argument_keys]
+        )
     if missing:
         raise MissingArgumentsError(
             missing,

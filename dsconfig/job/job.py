@@ -131,16 +131,16 @@ class Job(NamedTuple):
 EMPTY_JOB = Job()
 
 
-def layer(known: RunFacts, origin: Origin, source: str) -> Job:
+def layer(facts: RunFacts, origin: Origin, source: str) -> Job:
     """Turn the facts of one source about model, hosts and parallelism into a job."""
-    model = known.model
+    model = facts.model
     return Job(
         model=model and Fact(model, model.origin, model.why),
-        host_memory=_fact(known.host_memory, origin, source),
-        gpus_per_node=_fact(known.gpus_per_node, origin, source),
-        parallelism=Fact(known.parallelism, origin, source) if known.parallelism.degrees else None,
-        program=_fact(known.program, origin, source),
-        adapters=Fact(True, origin, source) if known.adapters else None,
+        host_memory=_fact(facts.host_memory, origin, source),
+        gpus_per_node=_fact(facts.gpus_per_node, origin, source),
+        parallelism=Fact(facts.parallelism, origin, source) if facts.parallelism.degrees else None,
+        program=_fact(facts.program, origin, source),
+        adapters=Fact(True, origin, source) if facts.adapters else None,
     )
 
 

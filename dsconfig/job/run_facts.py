@@ -59,7 +59,7 @@ class RunFacts(NamedTuple):
     """Degrees of parallelism other than data parallelism, from the launch file."""
 
     def over(self, weaker: RunFacts) -> RunFacts:
-        """These facts, completed by those of a weaker source."""
+        """Complete these facts with those of a weaker source."""
         return RunFacts(
             self.model or weaker.model,
             self.host_memory or weaker.host_memory,

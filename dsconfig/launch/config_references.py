@@ -112,14 +112,13 @@ class Reference(NamedTuple):
     """A reference to the config in another file."""
 
     rank: int
-    """Strength: 3 for a flag or key, 2 for a program, 1 for documentation, 0 for a program that names no
-    file.
-    """
+    """Strength: 3 flag or key, 2 program, 1 documentation, 0 program that names no file."""
     shared: int
+    """Length of the directory path that the file shares with the config."""
     reader: str
     why: str
     script: str
-    written: str = ""
+    path_as_written: str = ""
     """The config's path as written there."""
     candidates: PossibleConsumers | None = None
     """Possible consumers, if the program does not show which one reads the file."""
@@ -178,7 +177,7 @@ def _strongest(mentions: tuple[Reference, ...], path: str) -> Reference | None:
 
 def _resolves_to(mention: Reference, path: str) -> bool:
     """Whether the path in a script resolves to this very config, not to another file of the same name."""
-    resolved = search(mention.written, mention.script).path
+    resolved = search(mention.path_as_written, mention.script).path
     return resolved is not None and os.path.realpath(resolved) == os.path.realpath(path)
 
 
@@ -278,21 +277,21 @@ def _references(path: str, top: str, deep: bool, _: tuple[int, ...]) -> tuple[Re
 def _match_path(references: tuple[_PathReference, ...], path: str, top: str) -> Iterator[Reference]:
     """Yield the references that match the full path, from those that match the file name."""
     for each in references:
-        if each.script == path or not may_name(each.written, path) or _names_other_file(each, path):
+        if each.script == path or not may_name(each.path_as_written, path) or _names_other_file(each, path):
             continue
         shared, readers = len(os.path.commonpath([path, each.script])), each.readers
         rank = 1 if each.script.endswith((".md", ".ipynb")) else each.rank
         why = f"{each.why} in {os.path.relpath(each.script, top)}"
         why = f"{why}, {readers.why}" if readers.why else why
         candidates = readers if len(readers.names) > 1 else None
-        yield Reference(rank, shared, readers.names[0], why, each.script, each.written, candidates)
+        yield Reference(rank, shared, readers.names[0], why, each.script, each.path_as_written, candidates)
 
 
 class _PathReference(NamedTuple):
     """A path with the file name of the config, before it is matched against a full path."""
 
     script: str
-    written: str
+    path_as_written: str
     rank: int
     readers: PossibleConsumers
     why: str
@@ -345,7 +344,7 @@ def _names_other_file(reference: _PathReference, path: str) -> bool:
     """Whether an Accelerate launch file resolves its path to a file other than the config at `path`."""
     if reference.why != f"`{LINK}`" or not reference.script.endswith(_LAUNCH_FILES):
         return False
-    resolved = search(reference.written, reference.script).path
+    resolved = search(reference.path_as_written, reference.script).path
     return resolved is not None and os.path.realpath(resolved) != os.path.realpath(path)
 
 

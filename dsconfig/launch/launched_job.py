@@ -325,8 +325,8 @@ class LaunchedJob(NamedTuple):
     def is_embedded(self) -> bool:
         """Whether the config is not a file of its own: it is embedded in the launch file or built from it."""
         config = self.document
-        own = config is not None and config.name.startswith(f"{self.launch.name}: ")
-        return config is not None and (self.embedded_path is not None or config.is_data or own)
+        is_built = config is not None and config.name.startswith(f"{self.launch.name}: ")
+        return config is not None and (self.embedded_path is not None or config.is_data or is_built)
 
     @property
     def is_from_file(self) -> bool:

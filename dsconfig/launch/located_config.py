@@ -28,14 +28,14 @@ from dsconfig.launch.repository import Lookup, search
 
 if TYPE_CHECKING:
     from dsconfig.job.job import Job
-    from dsconfig.launch.launched_job import LaunchedJob as LaunchJob
+    from dsconfig.launch.launched_job import LaunchedJob
 
-Relation: TypeAlias = Literal["file", "held", "named", "launch", "block", "nowhere"]
+Relation: TypeAlias = Literal["file", "embedded", "named", "launch", "block", "missing"]
 """Relation between the host and the config.
 
-`file`: the host is the config. `held`: the config is embedded in it or built from its keys. `named`: the
+`file`: the host is the config. `embedded`: the config is embedded in it or built from its keys. `named`: the
 config is another file. `launch`: the host names an Accelerate launch file, which leads on. `block`:
-Accelerate builds the config from the host's block. `nowhere`: there is no config.
+Accelerate builds the config from the host's block. `missing`: there is no config.
 """
 
 
@@ -57,7 +57,7 @@ class LocatedConfig(NamedTuple):
     """Path of the config as written in an Accelerate launch file."""
     why_unread: str = ""
     """Why there is no config at that path, as the end of a sentence."""
-    job: LaunchJob | None = None
+    job: LaunchedJob | None = None
     """The job of the host; None for a config and for an Accelerate launch file."""
     reader: Reader | None = None
     """The consumer implied by the host; None if the host is the config."""
@@ -95,7 +95,7 @@ class LocatedConfig(NamedTuple):
         A fix that cannot be translated into an edit of the host becomes help text. None for a warning about a
         key that the launch file's program adds: the user did not write it and cannot change it.
         """
-        if self.relation != "held" or self.job is None:
+        if self.relation != "embedded" or self.job is None:
             return diagnostic
         is_added = _is_added_by_program(diagnostic, self.job)
         if is_added and diagnostic.severity != "error":
@@ -169,7 +169,7 @@ def locate(host: Document, consumer: str | None = None) -> LocatedConfig:
         link = linked_config(host, consumer)
     except OSError as error:
         message = f"{host.name}: {error.filename} cannot be checked: {(error.strerror or str(error)).lower()}"
-        return LocatedConfig(host, None, "nowhere", message, error)
+        return LocatedConfig(host, None, "missing", message, error)
     if link is None:
         return LocatedConfig(host, None, "block")
     if link.document is None:
@@ -177,7 +177,7 @@ def locate(host: Document, consumer: str | None = None) -> LocatedConfig:
         return LocatedConfig(
             host,
             None,
-            "nowhere",
+            "missing",
             link.note(host.name),
             reference=link.reference,
             why_unread=why,
@@ -185,22 +185,22 @@ def locate(host: Document, consumer: str | None = None) -> LocatedConfig:
         )
     if reason := why_not_checked(link.document):
         return LocatedConfig(
-            host, None, "nowhere", f"{host.name}: {reason}", why_not_checked=reason, reader=link.reader
+            host, None, "missing", f"{host.name}: {reason}", why_not_checked=reason, reader=link.reader
         )
     note = f"{host.name}: Accelerate reads {link.document.name}, found from {link.lookup.folder}"
     return LocatedConfig(host, link.document, "named", note, reader=link.reader)
 
 
-def _locate_job(job: LaunchJob) -> LocatedConfig:
+def _locate_job(job: LaunchedJob) -> LocatedConfig:
     config = job.document
     located = LocatedConfig(job.launch, config, "named", job.note, job=job, reader=job.reader)
     if config is None:
-        return located._replace(relation="nowhere")
+        return located._replace(relation="missing")
     if job.is_from_file and (why := why_not_checked(config)):
-        return located._replace(config=None, relation="nowhere", why_not_checked=why)
+        return located._replace(config=None, relation="missing", why_not_checked=why)
     if is_launch_file(config.value()):  # for example TRL's `accelerate_config: zero2.yaml`
         return located._replace(relation="launch")
-    return located._replace(relation="held") if job.is_embedded else located
+    return located._replace(relation="embedded") if job.is_embedded else located
 
 
 def find_link(launch: Document) -> tuple[str, Lookup] | None:
@@ -261,7 +261,7 @@ def editable_config(host: Document) -> EditableConfig | None:
     return candidates[0] if len(configs) == 1 else None
 
 
-def _editable_config_of_job(job: LaunchJob) -> EditableConfig | None:
+def _editable_config_of_job(job: LaunchedJob) -> EditableConfig | None:
     config = job.document
     if config is None or config.is_data or (job.is_from_file and why_not_checked(config)):
         return None
@@ -297,7 +297,7 @@ def why_no_config(host: Document) -> str | None:
     located = locate(host)
     if located.error is not None:
         raise located.error
-    if located.relation == "nowhere":
+    if located.relation == "missing":
         return located.why_not_checked if located.why_not_checked and located.job else located.note
     linked = located.job is not None and not located.job.is_embedded and located.config
     return why_no_config(linked) if linked else None
@@ -325,7 +325,7 @@ def related_files(host: Document) -> Iterator[str]:
 # -- from the config to the host: locations of diagnostics -------------------------------------------------
 
 
-def _is_added_by_program(diagnostic: Diagnostic, job: LaunchJob) -> bool:
+def _is_added_by_program(diagnostic: Diagnostic, job: LaunchedJob) -> bool:
     if job.document is None or not job.document.is_data or not diagnostic.path:
         return False
     if job.format.builds == _KEYS_AT_ROOT:
@@ -333,7 +333,7 @@ def _is_added_by_program(diagnostic: Diagnostic, job: LaunchJob) -> bool:
     return job.format.builds in _BUILDS_FROM_ARGUMENTS and diagnostic.severity != "error"
 
 
-def _can_be_edited(job: LaunchJob, fix: Fix) -> bool:
+def _can_be_edited(job: LaunchedJob, fix: Fix) -> bool:
     config = job.document
     if config is None or not config.is_data:
         return config is not None and config.within is not None
@@ -350,7 +350,7 @@ _BUILDS_FROM_ARGUMENTS = ("lightning", "openrlhf")
 """Programs that build the whole config from a few arguments; the user cannot set the other keys."""
 
 
-def _location_mapper(job: LaunchJob) -> Callable[[Location | None, KeyPath], Location | None]:
+def _location_mapper(job: LaunchedJob) -> Callable[[Location | None, KeyPath], Location | None]:
     """Return a function from a location in the config to the one in the launch file."""
     config, launch, reference_location = job.document, job.launch, _location_of_reference(job)
     if config is not None and config.within is not None:
@@ -385,7 +385,7 @@ def _path_of_key(launch: Document, path: KeyPath) -> KeyPath | None:
     return None
 
 
-def _location_of_reference(job: LaunchJob) -> Location | None:
+def _location_of_reference(job: LaunchedJob) -> Location | None:
     """Location of the key or script line that leads to the config."""
     if (line := job.line_span) is not None:
         return location(job.launch, line)
@@ -470,7 +470,7 @@ class Embedding(NamedTuple):
         )
 
 
-def _embedding(job: LaunchJob, config: Document) -> Embedding | None:
+def _embedding(job: LaunchedJob, config: Document) -> Embedding | None:
     """Location of the config's text in the launch file; None if it cannot be determined."""
     if config.within is not None and job.embedded_path is not None:
         return _embedded_mapping(job.launch, job.embedded_path)
@@ -502,7 +502,7 @@ def _embedded_mapping(launch: Document, path: KeyPath) -> Embedding | None:
     )
 
 
-def _embedded_string(job: LaunchJob, text: str) -> Embedding | None:
+def _embedded_string(job: LaunchedJob, text: str) -> Embedding | None:
     """Location of a config that is a string in the launch file or part of a script."""
     launch = job.launch
     path = None if launch.name.endswith(SCRIPTS) else job.embedded_path

@@ -27,11 +27,11 @@ Sources: LLaMA-Factory hparams/finetuning_args.py and model_args.py; ms-swift ar
 
 def tuning_type(data: Mapping[str, Json], program: str) -> str:
     """The tuning type in the program's own words: `full`, `lora` and others."""
-    written = next((value for key in _TUNING_KEYS if isinstance(value := data.get(key), str)), None)
+    explicit = next((value for key in _TUNING_KEYS if isinstance(value := data.get(key), str)), None)
     has_adapters = program in ADAPTER_PROGRAMS or any(
         parse_value(data.get(key)) is True for key in _ADAPTER_SWITCHES
     )
-    return written or ("lora" if has_adapters else "full")
+    return explicit or ("lora" if has_adapters else "full")
 
 
 def trains_adapters(data: Json, program: str) -> bool:

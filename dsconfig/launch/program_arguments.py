@@ -212,12 +212,12 @@ class _ProgramSource:
         values: JsonObject = dict(built_class.defaults)
         if any(each.arg is None for each in call.keywords):
             values.update(dict.fromkeys(FILLING_ARGUMENTS))
-        written = {
+        explicit = {
             each.arg: _argument_value(each.value, flags, declared)
             for each in call.keywords
             if each.arg in FILLING_ARGUMENTS
         }
-        known_values = {name: value for name, value in written.items() if name is not None}
+        known_values = {name: value for name, value in explicit.items() if name is not None}
         if "bf16" not in known_values:
             return {**_with_precision(values, known_values), **known_values}
         return {**values, **known_values}

@@ -162,7 +162,7 @@ class Lookup(NamedTuple):
         return f"{OUTSIDE} and is not read: pass {self.outside} as well to check it"
 
 
-def search(written: str, launch: str, script_folder: str = "") -> Lookup:
+def search(reference: str, launch: str, script_folder: str = "") -> Lookup:
     """Resolve a path written in a launch file.
 
     `script_folder`: directory that the job's script has entered with `cd`.
@@ -171,17 +171,17 @@ def search(written: str, launch: str, script_folder: str = "") -> Lookup:
     repository root. This covers the layouts in use: most scripts are started from the repository root or a
     parent directory. A leading variable such as `$ROOT/` is skipped.
     """
-    if script_folder and not os.path.isabs(written):
-        lookup = search(os.path.join(script_folder, written), launch)
+    if script_folder and not os.path.isabs(reference):
+        lookup = search(os.path.join(script_folder, reference), launch)
         if lookup.path is not None:
             return lookup
-    if (match := re.match(_LEADING_VARIABLE, written)) and "$" not in written[match.end() :]:
-        lookup = search(written[match.end() :], launch)
+    if (match := re.match(_LEADING_VARIABLE, reference)) and "$" not in reference[match.end() :]:
+        lookup = search(reference[match.end() :], launch)
         return lookup if lookup.path is not None else lookup._replace(path=None)
     if launch.startswith("<"):
-        return _lookup_at(written, written, launch, (os.curdir,)) or Lookup(None, (os.curdir,))
-    if os.path.isabs(written):
-        return _lookup_at(written, written, launch, ()) or _search_suffixes(written, launch)
+        return _lookup_at(reference, reference, launch, (os.curdir,)) or Lookup(None, (os.curdir,))
+    if os.path.isabs(reference):
+        return _lookup_at(reference, reference, launch, ()) or _search_suffixes(reference, launch)
     folder = os.path.dirname(os.path.abspath(launch))
     folders, top = [os.curdir], root(folder)
     while True:
@@ -194,7 +194,7 @@ def search(written: str, launch: str, script_folder: str = "") -> Lookup:
     for each in folders:
         if os.path.abspath(each) not in map(os.path.abspath, tried):
             tried.append(each)
-            path = os.path.normpath(os.path.join(each, written))
+            path = os.path.normpath(os.path.join(each, reference))
             if (candidate := _lookup_at(path, _display_path(path), launch, tuple(tried))) is None:
                 continue
             if candidate.path is not None:
@@ -213,9 +213,9 @@ def _lookup_at(path: str, display_path: str, launch: str, tried: tuple[str, ...]
     return Lookup(None, tried, display_path)
 
 
-def _search_suffixes(written: str, launch: str) -> Lookup:
+def _search_suffixes(reference: str, launch: str) -> Lookup:
     """Resolve an absolute path of another machine, where the repository has another parent directory."""
-    parts = written.split("/")[2:]
+    parts = reference.split("/")[2:]
     for at in range(min(len(parts), _MAX_PARTS)):
         lookup = search("/".join(parts[at:]), launch)
         if lookup.path is not None:

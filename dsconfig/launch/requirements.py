@@ -82,8 +82,8 @@ def requirements_of(package: str, name: str) -> Requirements | None:
     folder = os.path.dirname(os.path.abspath(name))
     top = root(folder)
     while True:
-        if found := _in_folder(folder, package, tick()):
-            return Requirements(found)
+        if requirements := _in_folder(folder, package, tick()):
+            return Requirements(requirements)
         if top is None or folder in (top, os.path.dirname(folder)):
             return None
         folder = os.path.dirname(folder)

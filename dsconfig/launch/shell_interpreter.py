@@ -111,7 +111,7 @@ class Shell:
         self.budget = text_budget(len(text)) if budget is None else budget
         self._lexer = Lexer(text, budget=self.budget)
 
-    def commands(self, deep: int = 0) -> Iterator[ShellCommand]:
+    def commands(self, depth: int = 0) -> Iterator[ShellCommand]:
         """Yield each simple command in text order.
 
         Raises:
@@ -125,9 +125,9 @@ class Shell:
                     text = self._lexer.expand_quoted(body, self.variables)
                     self._set(self._read_variable, (text,), self._last_origins())
             if raw:
-                yield from self._command(offset, raw, target, deep)
+                yield from self._command(offset, raw, target, depth)
 
-    def _command(self, offset: int, raw: list[str], target: str, deep: int) -> Iterator[ShellCommand]:
+    def _command(self, offset: int, raw: list[str], target: str, depth: int) -> Iterator[ShellCommand]:
         raw = list(dropwhile(_PREFIX_WORDS.__contains__, raw))
         if not raw:
             return
@@ -141,7 +141,7 @@ class Shell:
         for word in raw[:count]:
             self._assign(word)
             if output := _OUTPUT_ASSIGNMENT.fullmatch(word):
-                yield from self._nested_commands(output[1], offset, deep)
+                yield from self._nested_commands(output[1], offset, depth)
         raw = raw[count:]
         if raw[:1] == [":"]:
             self._default(raw)
@@ -160,7 +160,7 @@ class Shell:
         dependencies |= {name: self.origins.get(name, frozenset((name,))) for name in launcher_variables}
         yield ShellCommand(words, offset, self.folder, launcher_variables, dependencies)
         for word in words:
-            yield from self._nested_commands(word, offset, deep, dependencies.get(word, frozenset()))
+            yield from self._nested_commands(word, offset, depth, dependencies.get(word, frozenset()))
 
     def _words(self, raw: Iterable[str]) -> tuple[tuple[str, ...], dict[str, frozenset[str]]]:
         """Expand the words of a command; also return the unset variables that each word depends on."""
@@ -187,16 +187,16 @@ class Shell:
         return self._dependencies.union(*origins)
 
     def _nested_commands(
-        self, text: str, offset: int, deep: int, dependencies: frozenset[str] = frozenset()
+        self, text: str, offset: int, depth: int, dependencies: frozenset[str] = frozenset()
     ) -> Iterator[ShellCommand]:
         """Yield the commands of a text inside a command, such as `bash -c "…"` and `id=$(…)`."""
         # Only text with flags can contain a launcher command; skipping the rest saves most of the budget.
-        if deep < _MAX_DEPTH and "--" in text and any(char.isspace() for char in text):
+        if depth < _MAX_DEPTH and "--" in text and any(char.isspace() for char in text):
             self.budget.spend(len(self.variables))
             inner = Shell(text, budget=self.budget)
             inner.variables, inner.origins = dict(self.variables), dict(self.origins)
             inner.folder, inner._dependencies = self.folder, dependencies | self._dependencies
-            for each in inner.commands(deep + 1):
+            for each in inner.commands(depth + 1):
                 yield each._replace(offset=offset)
 
     def _edit(self, words: tuple[str, ...], target: str) -> None:
