@@ -57,12 +57,12 @@ class Command(NamedTuple):
     """Start of the command in the text."""
     folder: str
     """Directory that earlier `cd` commands have entered."""
-    is_whole: bool = False
+    has_known_flags: bool = False
     """Whether every flag is known: no word outside flag values contains an unexpanded variable."""
-    open: tuple[str, ...] = ()
+    open_variables: tuple[str, ...] = ()
     """Unset shell variables that decide the number of processes, those of the nodes first."""
-    varies: frozenset[str] = frozenset()
-    """Flags whose values depend on one of the variables in `open`."""
+    varying_flags: frozenset[str] = frozenset()
+    """Flags whose values depend on one of `open_variables`."""
     processes: Processes = Processes(None)
     """Number of processes the command starts, and the expressions that leave it open."""
     program_file: str = ""
@@ -92,16 +92,16 @@ def _command(shell: ShellCommand) -> Command | None:
         and not _builds_plugin_config(words, flags)
     ):
         return None
-    reader = CONFIG_FLAGS.get(config_flag, "accelerate")
+    consumer = CONFIG_FLAGS.get(config_flag, "accelerate")
     if program is not None and config_flag in ("deepspeed", ""):
-        reader = program.reader
+        consumer = program.reader
     open_names, counts = open_variables(shell), count_processes(flags, shell)
     dependent = _dependent_words(shell, open_names)
     unexpanded = [name for name, value in flags.items() if isinstance(value, str) and "$" in value]
     return Command(
         str(flags[config_flag]) if config_flag else "",
         _flag_as_written(config_flag, words) if config_flag else words[0],
-        reader,
+        consumer,
         program,
         {**flags, **dict.fromkeys(unexpanded), "ENV": dict(shell.variables), "SCRIPT": _script_name(words)},
         counts.ranks,
@@ -140,7 +140,7 @@ _LAUNCHERS = ("torch", "accelerate", "deepspeed")
 def _dependent_words(shell: ShellCommand, variables: tuple[str, ...]) -> frozenset[str]:
     """Words that depend on the `opened` variables, and the values of words such as `--flag=value`."""
     words = (
-        [word for word, origins in shell.open.items() if not origins.isdisjoint(variables)]
+        [word for word, origins in shell.dependencies.items() if not origins.isdisjoint(variables)]
         if variables
         else []
     )
@@ -247,7 +247,7 @@ class ArgumentsAtRanks:
 
     def __call__(self, ranks: int) -> LaunchArguments | None:
         """The arguments on `ranks` ranks; None if no value of the open variables gives that number."""
-        solution = _solve_for_ranks(self.script, self.command.offset, self.command.open, ranks)
+        solution = _solve_for_ranks(self.script, self.command.offset, self.command.open_variables, ranks)
         if solution is None:
             return None
         command, values = solution

@@ -501,7 +501,7 @@ def _jobs_reading(script: str, name: str, reader: str | None, budget: Budget) ->
 def _accelerate_processes(job: LaunchedJob) -> int | None:
     """World size set by the Accelerate launch file that a command names."""
     data = job.document.value() if job.document else None
-    return num_processes(data) if is_launch_file(data) and not job.processes.open else None
+    return num_processes(data) if is_launch_file(data) and not job.processes.open_expressions else None
 
 
 def _describe_disagreement(scripts: list[str]) -> str:

@@ -46,7 +46,7 @@ class Processes(NamedTuple):
 
     ranks: int | None
     """World size; None: unknown before the run."""
-    open: tuple[str, ...] = ()
+    open_expressions: tuple[str, ...] = ()
     """Expressions that leave it open, as written: `--nproc_per_node=$NGPU`."""
     per_node: int | None = None
     """Processes per node, if only the number of nodes is unknown."""
@@ -219,14 +219,14 @@ def _product(*counts: Json) -> int | None:
 
 def open_variables(shell: ShellCommand) -> tuple[str, ...]:
     """Unset shell variables that decide how many processes a command starts, those of the nodes first."""
-    if not shell.open:
+    if not shell.dependencies:
         return ()
     unset: dict[str, None] = {}
     for flags, variable in ((_NODE_FLAGS, 0), (_PROCESS_FLAGS, 1)):
         for word in _values_of_flags(shell.words, flags):
-            unset |= dict.fromkeys(sorted(shell.open.get(word, ())))
+            unset |= dict.fromkeys(sorted(shell.dependencies.get(word, ())))
         for names in _LAUNCHER_VARIABLES:
-            unset |= dict.fromkeys(sorted(shell.open.get(names[variable], ())))
+            unset |= dict.fromkeys(sorted(shell.dependencies.get(names[variable], ())))
     return tuple(sorted(unset, key=lambda name: _COUNT_NAMES.search(name) is None))[:_MAX_VARIABLES]
 
 
@@ -389,8 +389,8 @@ class LaunchedJob(NamedTuple):
         """Say which parts of the batch depend on the run, one line each. `world_size`: the job's, if known."""
         line = "" if self.line is None else f":{self.line}"
         where, lines = f"{self.launch.name}{line}", list[str]()
-        if world_size is None and self.processes.open:
-            expressions = " and ".join(f"`{word}`" for word in self.processes.open)
+        if world_size is None and self.processes.open_expressions:
+            expressions = " and ".join(f"`{word}`" for word in self.processes.open_expressions)
             lines.append(f"{where}: the world size depends on {expressions}; pass --world-size")
         if (degree := self.facts.parallelism.unknown) is not None:
             lines.append(f"the data-parallel size is not known: {degree}; the batch is not checked")

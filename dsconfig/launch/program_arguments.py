@@ -137,6 +137,8 @@ _YAML_SUFFIXES = (".yaml", ".yml", ".json")
 
 
 class _ProgramSource:
+    """The parsed modules of a program, with the classes and imports in them."""
+
     def __init__(self, parsed_modules: tuple[Module, ...], version: str | None) -> None:
         self.modules, self.version = parsed_modules, version
         self.classes = {
@@ -162,13 +164,13 @@ class _ProgramSource:
                 classes += [(module.location(call), each) for each in parser_classes]
         if not classes:
             return None
-        place, first = classes[0]
+        location, first = classes[0]
         defaults = _common_values([each.defaults for _, each in classes])
         changed = frozenset().union(*(each.changed for _, each in classes)) | self.assigned
         class_label = (
             first.name and f"`{first.name}`{' of TRL' if training_args.is_trl_config(first.name) else ''}"
         )
-        why = f"{place} parses its arguments into {class_label or 'a class that dsconfig cannot read'}"
+        why = f"{location} parses its arguments into {class_label or 'a class that dsconfig cannot read'}"
         with_precision = _with_precision(defaults, flags)
         return ProgramArguments(with_precision, changed, is_code=False, has_loop=self.has_loop, why=why)
 
@@ -207,13 +209,13 @@ class _ProgramSource:
         built_class: _ArgumentsClass,
         call: ast.Call,
         flags: Mapping[str, Json],
-        declared: Mapping[str, Json],
+        flag_defaults: Mapping[str, Json],
     ) -> JsonObject:
         values: JsonObject = dict(built_class.defaults)
         if any(each.arg is None for each in call.keywords):
             values.update(dict.fromkeys(FILLING_ARGUMENTS))
         explicit = {
-            each.arg: _argument_value(each.value, flags, declared)
+            each.arg: _argument_value(each.value, flags, flag_defaults)
             for each in call.keywords
             if each.arg in FILLING_ARGUMENTS
         }

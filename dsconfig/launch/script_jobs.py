@@ -161,7 +161,7 @@ def _job(
         program_file=command.program_file,
         folder=command.folder,
     )
-    if job.training_arguments is not None and command.varies:
+    if job.training_arguments is not None and command.varying_flags:
         job = job._replace(
             training_arguments=job.training_arguments._replace(
                 at=ArgumentsAtRanks(script_source(shell), command, job_format)
@@ -197,7 +197,7 @@ def _job(
         job_format = job_format._replace(
             reader="deepspeed" if is_deepspeed else consumer.name if consumer else command.consumer
         )
-        if command.is_whole and not _trainer_arguments(command):
+        if command.has_known_flags and not _trainer_arguments(command):
             job = job._replace(training_arguments=None)  # the program sets them in code
     return _with_program_consumer(job._replace(format=job_format, document=document, lookup=lookup), command)
 
@@ -223,7 +223,9 @@ def _with_program_arguments(job: LaunchedJob, command: Command, script: ScriptSo
         return job
     path = search(command.program_file, job.launch.name, command.folder).path
     program_arguments = (
-        None if path is None else arguments_in(path, job.launch.name, command.arguments, command.varies)
+        None
+        if path is None
+        else arguments_in(path, job.launch.name, command.arguments, command.varying_flags)
     )
     if program_arguments is None or (job.format.reader == "accelerate" and program_arguments.has_loop):
         return job
@@ -239,7 +241,7 @@ def _with_program_arguments(job: LaunchedJob, command: Command, script: ScriptSo
         if not program_arguments.is_code or name not in FILLING_ARGUMENTS
     }
     arguments = read_arguments(argument_format, {**flags, **dict.fromkeys(program_arguments.changed)})
-    if command.varies and not program_arguments.is_code and not program_arguments.changed:
+    if command.varying_flags and not program_arguments.is_code and not program_arguments.changed:
         arguments = arguments._replace(at=ArgumentsAtRanks(script, command, argument_format))
     return job._replace(training_arguments=arguments._replace(note=program_arguments.note))
 
@@ -247,7 +249,7 @@ def _with_program_arguments(job: LaunchedJob, command: Command, script: ScriptSo
 def _without_process_count(launch: Document, command: Command) -> Document:
     """An Accelerate launch file without `num_processes`, if a flag with an unknown value overrides it."""
     data = launch.value()
-    if not command.processes.open or not isinstance(data, dict) or "num_processes" not in data:
+    if not command.processes.open_expressions or not isinstance(data, dict) or "num_processes" not in data:
         return launch
     return launch.read_as({key: value for key, value in data.items() if key != "num_processes"})
 
@@ -262,7 +264,7 @@ def _is_deepspeed_flag(command: Command, config: Document) -> bool:
     """Whether a program reads the file of `--deepspeed` without a Trainer: no arguments, no "auto"."""
     has_trainer_arguments = "output_dir" in command.arguments or _trainer_arguments(command)
     return (
-        command.is_whole
+        command.has_known_flags
         and not has_trainer_arguments
         and consumer_of_content(config.value()).name == "deepspeed"
     )

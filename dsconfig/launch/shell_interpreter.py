@@ -53,7 +53,7 @@ class ShellCommand(NamedTuple):
     """Directory that `cd` has entered, relative to the script's start."""
     variables: Mapping[str, str]
     """Variables in `LAUNCHER_VARIABLES` that are set for the command or were set earlier in the script."""
-    open: Mapping[str, frozenset[str]]
+    dependencies: Mapping[str, frozenset[str]]
     """Unset variables of the job's shell that a word or variable depends on."""
 
 

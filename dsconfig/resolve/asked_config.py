@@ -93,9 +93,9 @@ def launched(located: LocatedConfig, job: Job) -> Launched | None:
     if found is not None:
         name, started = found.launch.name, found.processes
         where = name if found.line is None else f"{name}:{found.line}"
-        if not started.open:
+        if not started.open_expressions:
             return Launched(None, f"{where} does not say how many processes there are")
-        said = " and ".join(f"`{word}`" for word in started.open)
+        said = " and ".join(f"`{word}`" for word in started.open_expressions)
         return Launched(None, f"{where} leaves it to the run: {said}", started.per_node)
     return (
         None if located.relation == "file" else Launched(None, f"{located.host.name} has no `num_processes`")
