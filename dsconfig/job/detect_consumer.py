@@ -188,7 +188,7 @@ def named_consumer(name: str, why: str = "--consumer", origin: Origin = "argumen
 def declared_consumer(data: object) -> Reader | None:
     """The consumer that the file names in its block `"$dsconfig"`."""
     name = read_block(data).consumer
-    return None if name is None else named_consumer(name, 'its own `"$dsconfig"` block names it', "file")
+    return None if name is None else named_consumer(name, 'set in its own `"$dsconfig"`', "file")
 
 
 _ZERO = "zero_optimization"
