@@ -352,7 +352,7 @@ def _key(sign: str) -> str:
     return sign.replace("=", ".").replace("~", ".").partition(".")[0]
 
 
-_KEYS = frozenset(_key(signs[0]) for each in FORMATS for signs in each.signs)
+_KEYS = frozenset([_key(signs[0]) for each in FORMATS for signs in each.signs])
 """Root keys of all signs, for a quick exit: most configs have none of them."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from dsconfig.consumers import HUGGING_FACE
 from dsconfig.consumers.consumer import BY_NAME
@@ -11,8 +12,9 @@ from dsconfig.consumers.consumer_versions import does
 from dsconfig.core.json_types import Json, NamedTuple, at
 from dsconfig.document import Document
 from dsconfig.launch.format_table import SCRIPT
-from dsconfig.launch.launched_job import LaunchedJob
-from dsconfig.launch.training_arguments import parse_value
+
+if TYPE_CHECKING:
+    from dsconfig.launch.launched_job import LaunchedJob
 
 # One row per check of a program that rejects a combination of arguments and config. Mistakes in the config
 # alone are found by the rules.
@@ -140,6 +142,8 @@ def _sign_holds(sign: str, launch: Mapping[str, Json], config: Json) -> bool:
     if equals:
         return str(at(launch, key)) in values.split("|")
     key, tilde, word = sign.partition("~")
+    from dsconfig.launch.training_arguments import parse_value
+
     value = parse_value(at(launch, key))
     if isinstance(value, str) and _PLACEHOLDER.search(value):
         return False

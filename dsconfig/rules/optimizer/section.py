@@ -11,8 +11,8 @@ from dsconfig.core.releases import name
 from dsconfig.core.wording import described, one_of, quoted
 from dsconfig.evaluation.context import MISSING, Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
-from dsconfig.model import torch_classes
 from dsconfig.model.keyinfo import TypeInfo, section_keys, type_named
+from dsconfig.model.torch_classes import OPTIMIZERS
 from dsconfig.rules._built_class import (
     Chosen,
     known_names,
@@ -224,7 +224,7 @@ def unknown_optimizer(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "optimizer": {"type": "SGD", "params": {"lr": 0.1}}}
     """
     word = written_type(ctx, "optimizer")
-    if word is None or word in torch_classes.OPTIMIZERS or known_type(ctx, "Optimizer", word):
+    if word is None or word in OPTIMIZERS or known_type(ctx, "Optimizer", word):
         return
     kind = type_named("Optimizer", word)
     meant = _meant(word, ctx)
@@ -254,7 +254,7 @@ def _meant(word: str, ctx: Context) -> str | None:
     """The type that is meant by a name that names none; never one that the release does not have."""
     from dsconfig.rules._did_you_mean import alike, nearest_of
 
-    known = [*torch_classes.OPTIMIZERS, *known_names(ctx, "Optimizer")]
+    known = [*OPTIMIZERS, *known_names(ctx, "Optimizer")]
     for wanted in (word, _bare(word)):
         same = [each for each in known if alike(each, wanted)]
         if same:
@@ -353,7 +353,7 @@ def _why(ctx: Context, chosen: Chosen, word: str) -> tuple[str, list[tuple[str, 
     """What makes the class the one that is built, and who would take the param."""
     if chosen.kind is None or chosen.kind.params is None:
         return "", []
-    if chosen.name == "Muon" and word in torch_classes.OPTIMIZERS["Muon"].arguments:
+    if chosen.name == "Muon" and word in OPTIMIZERS["Muon"].arguments:
         return " (but of `torch.optim.Muon`, which this name does not reach)", []
     info = section_keys(chosen.kind.params).get(word)
     if info is not None and not info.read_in(ctx.release):

@@ -9,8 +9,8 @@ from dsconfig.core.releases import name
 from dsconfig.core.wording import one_of, quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.model import torch_classes
 from dsconfig.model.keyinfo import section_keys, type_named, types_of
+from dsconfig.model.torch_classes import OF_OBJECTS, SCHEDULERS
 from dsconfig.rules._built_class import (
     Chosen,
     known_names,
@@ -134,14 +134,14 @@ def unknown_scheduler(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "scheduler": {"type": "WarmupLR", "params": {}}}
     """
     word = written_type(ctx, "scheduler")
-    if word is None or word in torch_classes.SCHEDULERS or known_type(ctx, "Scheduler", word):
+    if word is None or word in SCHEDULERS or known_type(ctx, "Scheduler", word):
         return
     if word == "get_torch_optimizer":  # a function of the module, which returns the optimizer: no error
         return
     from dsconfig.rules._did_you_mean import alike, nearest_of
 
     own = known_names(ctx, "Scheduler")
-    meant = nearest_of(word, [*own, *torch_classes.SCHEDULERS])
+    meant = nearest_of(word, [*own, *SCHEDULERS])
     other = _OTHER_WORDS.get(word.lower())
     yield ctx.at(
         _TYPE,
@@ -299,7 +299,7 @@ def scheduler_of_torch_around_wrapper(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "scheduler": {"type": "StepLR", "params": {"step_size": 10}}}
     """
     word = written_type(ctx, "scheduler")
-    if word not in torch_classes.SCHEDULERS or known_type(ctx, "Scheduler", word):
+    if word not in SCHEDULERS or known_type(ctx, "Scheduler", word):
         return
     why, related = _wrapped(ctx)
     if why:
@@ -362,7 +362,7 @@ def scheduler_of_objects(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "scheduler": {"type": "ExponentialLR", "params": {"gamma": 0.9}}}
     """
     word = written_type(ctx, "scheduler")
-    needs = torch_classes.OF_OBJECTS.get(word) if word else None
+    needs = OF_OBJECTS.get(word) if word else None
     if needs:
         yield ctx.at(
             _TYPE,
