@@ -1,4 +1,4 @@
-"""A launch file of each format, and a repository to put it in."""
+"""Example launch files of each format."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ COMMANDS = {
     ),
     "OpenRLHF": ("deepspeed --module openrlhf.cli.train_sft --ds.zero_stage 3", "run.sh"),
 }
-"""Programs that are known by their command alone: one, and the name of the config it leads to."""
+"""Programs recognized by their command alone: a command, and the name of its config."""
 
 
 def launch(project: Path, data: dict[str, Any], **more: Any) -> str:

@@ -1,4 +1,4 @@
-"""What a program writes into the config before DeepSpeed starts cannot be told from the file."""
+"""Keys that a program writes into the config before DeepSpeed starts."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def config(empty_repository: Path) -> Path:
 
 
 def codes(config: Path) -> set[str]:
-    return {found.code for found in check(config)}
+    return {diagnostic.code for diagnostic in check(config)}
 
 
 @pytest.mark.parametrize("line", WRITES)
 def test_a_batch_that_the_program_writes_is_not_missing(config: Path, line: str) -> None:
     Path("train.py").write_text(LOAD + line + START)
     report = check(config)
-    assert "DSC201" not in {found.code for found in report}
+    assert "DSC201" not in {diagnostic.code for diagnostic in report}
     assert any("train.py:" in note and "before DeepSpeed starts" in note for note in report.notes)
     with pytest.raises(ResolveError, match="before DeepSpeed starts"):
         resolve(config, world_size=4)
@@ -72,7 +72,7 @@ def test_what_writes_no_batch_leaves_it_missing(config: Path, line: str) -> None
     assert "DSC201" in codes(config)
 
 
-HANDED_OVER = {
+LOADING_CODE = {
     "trainer": f"ds = json.load(open(path))\nds['{MICRO}'] = 4\nTrainingArguments('o', deepspeed=ds)\n",
     "plugin": f"cfg = json.load(open(path))\ncfg['{MICRO}'] = 4\nDeepSpeedPlugin(hf_ds_config=cfg)\n",
     "accelerator": f"accelerator.state.deepspeed_plugin.deepspeed_config['{MICRO}'] = 4\n",
@@ -81,11 +81,11 @@ HANDED_OVER = {
 }
 
 
-@pytest.mark.parametrize("way", HANDED_OVER)
-def test_however_the_config_is_handed_over(config: Path, way: str) -> None:
-    Path("train.py").write_text(f"import deepspeed, json\n{HANDED_OVER[way]}")
+@pytest.mark.parametrize("loading", LOADING_CODE)
+def test_however_the_config_is_handed_over(config: Path, loading: str) -> None:
+    Path("train.py").write_text(f"import deepspeed, json\n{LOADING_CODE[loading]}")
     Path("lib").mkdir()
-    if way == "module":
+    if loading == "module":
         Path("lib/ds.py").write_text(f"def prepared(config):\n    config['{MICRO}'] = 4\n    return config\n")
     assert not codes(config) & {"DSC201", "DSC802"}
     with pytest.raises(ResolveError, match="before DeepSpeed starts"):
@@ -102,7 +102,9 @@ def test_a_placeholder_that_the_program_replaces_is_no_error(config: Path) -> No
     config.write_text(json.dumps({MICRO: "auto", "gradient_clipping": "auto", "train_batch_size": None}))
     lines = f'ds_config["{MICRO}"] = args.batch\nds_config["gradient_clipping"] = args.clip\n'
     Path("train.py").write_text(LOAD + lines + START)
-    assert not [found for found in check(config, consumer="deepspeed") if found.severity == "error"]
+    assert not [
+        diagnostic for diagnostic in check(config, consumer="deepspeed") if diagnostic.severity == "error"
+    ]
     run = resolve(config, world_size=4, consumer="deepspeed", set={MICRO: 2})
     assert run.triplet == (8, 2, 1)
     assert any("train.py:4 writes `gradient_clipping`" in each.text for each in run.messages)
@@ -111,7 +113,7 @@ def test_a_placeholder_that_the_program_replaces_is_no_error(config: Path) -> No
 def test_another_key_that_is_wrong_is_told(config: Path) -> None:
     config.write_text(json.dumps({MICRO: 1, "zero_optimization": {"stage": 7}}))
     Path("train.py").write_text(LOAD + f'ds_config["{MICRO}"] = args.batch\n' + START)
-    assert [found.dotted for found in check(config) if found.severity == "error"] == [
+    assert [diagnostic.dotted for diagnostic in check(config) if diagnostic.severity == "error"] == [
         "zero_optimization.stage"
     ]
 
@@ -120,8 +122,8 @@ def test_a_section_is_written_with_all_that_is_in_it(config: Path) -> None:
     config.write_text(json.dumps({MICRO: 1, "optimizer": {"type": "AdamW", "params": {"lr": "auto"}}}))
     Path("train.py").write_text(LOAD + 'ds_config["optimizer"]["params"]["lr"] = args.lr\n' + START)
     assert not check(config, consumer="deepspeed").diagnostics
-    shown = {value.key: value.note for value in show(config, 2, consumer="deepspeed").values}
-    assert shown["optimizer.params.lr"] == "line 1, before train.py:3 writes it"
+    notes = {value.key: value.note for value in show(config, 2, consumer="deepspeed").values}
+    assert notes["optimizer.params.lr"] == "line 1, before train.py:3 writes it"
 
 
 def test_memory_does_not_guess_the_precision_that_a_program_writes(config: Path) -> None:

@@ -1,4 +1,4 @@
-"""A config alone is judged, resolved and shown with the arguments of the one job that reads it."""
+"""Checks of a config alone use the arguments of the one job that reads it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ deepspeed --num_gpus 8 train.py --deepspeed ds/z.json --gradient_accumulation_st
 
 @pytest.fixture
 def config(empty_repository: Path) -> str:
-    """The config of a repository whose root is the current folder."""
+    """The config of a repository in the current directory."""
     (empty_repository / "ds").mkdir()
     (empty_repository / "ds" / "z.json").write_text(json.dumps(AUTO))
     return "ds/z.json"
@@ -46,7 +46,7 @@ def launched(**files: Any) -> None:
 def test_of_one_launch_file(config: str, capsys: pytest.CaptureFixture[str]) -> None:
     launched(train_yaml=CLASH)
     report = check(config, target="0.19.8")
-    assert [found.code for found in report] == ["DSC809"]
+    assert [diagnostic.code for diagnostic in report] == ["DSC809"]
     assert report.reader.why == "`deepspeed:` in train.yaml, with the arguments of train.yaml"
     with pytest.raises(ResolveError, match="of the job is `8`"):
         resolve(config, world_size=2, target="0.19.8")
@@ -73,43 +73,43 @@ def test_flags_win(config: str, tmp_path: Path) -> None:
     launched(run_sh=SHELL)
     assert check(config, world_size=2).world_size == 2
     assert check(config).world_size == 8
-    assert check(config, consumer="accelerate").reader.given is None
+    assert check(config, consumer="accelerate").reader.training_arguments is None
     other = {"per_device_train_batch_size": 16}
     assert resolve(config, world_size=4, target="0.19.8", training_args=other).triplet == (256, 16, 4)
 
 
 @pytest.mark.parametrize(
-    ("files", "said"),
+    ("files", "expected"),
     [
         (
             {"train_yaml": CLASH, "b_yaml": MATCH},
             (
-                "; b.yaml and train.yaml differ in `gradient_accumulation_steps` (4, 8), which is taken for "
-                "unknown; --launch FILE takes those of one"
+                "; b.yaml and train.yaml differ in `gradient_accumulation_steps` (4, 8), so it counts as "
+                "unknown; choose one with --launch FILE"
             ),
         ),
         (
             {"run_sh": SHELL + SHELL.replace("steps 4", "steps 2")},
-            "; commands of run.sh differ in `gradient_accumulation_steps` (4, 2), which is taken for unknown",
+            "; commands of run.sh differ in `gradient_accumulation_steps` (4, 2), so it counts as unknown",
         ),
     ],
 )
-def test_what_several_differ_in_is_unknown_and_named(config: str, files: dict[str, Any], said: str) -> None:
+def test_differing_arguments_are_unknown_and_named(config: str, files: dict[str, Any], expected: str) -> None:
     launched(**files)
     report = check(config, target="0.19.8")
     assert list(report) == []
-    assert report.reader.why.endswith(said)
-    assert report.reader.given is not None
-    assert "gradient_accumulation_steps" in report.reader.given.unknown
+    assert report.reader.why.endswith(expected)
+    assert report.reader.training_arguments is not None
+    assert "gradient_accumulation_steps" in report.reader.training_arguments.unknown
 
 
-def test_what_several_agree_in_is_known(config: str) -> None:
+def test_common_arguments_are_known(config: str) -> None:
     command = SHELL.rstrip() + " --bf16 true"
     launched(a_sh=command, b_sh=command.replace("steps 4", "steps 2"))
     report = check(config, target="0.19.8")
-    assert report.reader.given is not None
-    assert report.reader.given.arguments["bf16"] is True
-    assert report.reader.given.arguments["per_device_train_batch_size"] == 2
+    assert report.reader.training_arguments is not None
+    assert report.reader.training_arguments.arguments["bf16"] is True
+    assert report.reader.training_arguments.arguments["per_device_train_batch_size"] == 2
     assert report.world_size == 8
     with pytest.raises(ResolveError, match="`gradient_accumulation_steps` of the job is not known"):
         resolve(_all_auto(config), target="0.19.8")
@@ -139,10 +139,12 @@ def test_one_launch_file_is_chosen(
     assert f"with the arguments of {script} (8 processes)" in capsys.readouterr().out
 
 
-def test_a_launch_file_that_does_not_name_it_is_said(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_message_for_a_launch_file_that_does_not_name_the_config(
+    config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     launched(a_sh=SHELL, c_sh="echo\n")
     assert main(["check", config, "--launch", "c.sh"]) == 0
-    assert "c.sh does not name it" in capsys.readouterr().out
+    assert "c.sh does not name this config" in capsys.readouterr().out
     assert main(["check", config, "--launch", "none.sh"]) == 2
 
 
@@ -150,22 +152,22 @@ def test_programs_that_write_different_things_agree_in_nothing(config: str) -> N
     recipe = {"base_model": "m", "sequence_len": 512, "deepspeed": config, "micro_batch_size": 2}
     launched(a_yaml=recipe, b_yaml={**recipe, "deepcompile": True})
     report = check(config, target="0.19.8")
-    assert (list(report), report.reader.given) == ([], None)
-    assert report.reader.why.endswith("name it with different arguments, and none are used")
+    assert (list(report), report.reader.training_arguments) == ([], None)
+    assert report.reader.why.endswith("name it with different arguments, so none are used")
 
 
 def test_several_that_agree_are_one(config: str) -> None:
     launched(train_yaml=CLASH, b_yaml=CLASH)
     report = check(config, target="0.19.8")
     assert report.reader.why.endswith("with the arguments of b.yaml and train.yaml")
-    assert [found.code for found in report] == ["DSC809"]
+    assert [diagnostic.code for diagnostic in report] == ["DSC809"]
 
 
 def test_another_file_of_the_name_is_another(config: str) -> None:
     Path("other").mkdir()
     Path("other/z.json").write_text(json.dumps(AUTO))
     launched(train_yaml=CLASH)
-    assert check("other/z.json").reader.given is None
+    assert check("other/z.json").reader.training_arguments is None
 
 
 def test_it_can_be_fixed_with_them(config: str) -> None:
@@ -182,10 +184,10 @@ def test_a_recipe_is_read_with_its_launch_file_of_accelerate(config: str) -> Non
     )
     report = check("recipe.yaml", target="0.19.8")
     (named,) = report.children
-    assert [found.code for found in named] == []
+    assert [diagnostic.code for diagnostic in named] == []
     (child,) = named.children
     assert child.consumer == "transformers"
-    assert "DSC809" in [found.code for found in child]
+    assert "DSC809" in [diagnostic.code for diagnostic in child]
     recipe = {"dataset_name": "d", "accelerate_config": "acc.yaml", "gradient_accumulation_steps": 4}
     launched(recipe_yaml=recipe)
     assert resolve("recipe.yaml", target="0.19.8").triplet == (256, 8, 4)
@@ -212,10 +214,12 @@ def test_autotuning_is_meant_to_end_a_run_that_the_autotuner_starts(
     tuned = {"train_batch_size": 8, "autotuning": {"enabled": True}, "zero_optimization": {"stage": 2}}
     Path(config).write_text(json.dumps(tuned))
     launched(run_sh=script.format(flag))
-    assert [found.code for found in check(config, target="0.19.8") if found.code == "DSC915"] == codes
+    assert [
+        diagnostic.code for diagnostic in check(config, target="0.19.8") if diagnostic.code == "DSC915"
+    ] == codes
 
 
-def test_scripts_that_reckon_with_their_ranks_and_recipes_agree_too(config: str) -> None:
+def test_scripts_that_calculate_with_their_ranks_agree(config: str) -> None:
     fixed = SHELL.rstrip() + " --bf16 true --learning_rate 1e-5"
     reckoned = (
         "N=${SLURM_NNODES:-2}\n"
@@ -227,10 +231,10 @@ def test_scripts_that_reckon_with_their_ranks_and_recipes_agree_too(config: str)
         b_sh=reckoned,
         c_yaml={**JOB, "gradient_accumulation_steps": 4, "per_device_train_batch_size": 2},
     )
-    given = job_of(read_file(config)).reader.given
-    assert given is not None
-    assert given.arguments["per_device_train_batch_size"] == 2
-    assert given.arguments["gradient_accumulation_steps"] == 4
-    assert "learning_rate" in given.unknown
-    shown = resolve(_all_auto(config), world_size=16, target="0.19.8")
-    assert shown.triplet == (128, 2, 4)
+    arguments = job_of(read_file(config)).reader.training_arguments
+    assert arguments is not None
+    assert arguments.arguments["per_device_train_batch_size"] == 2
+    assert arguments.arguments["gradient_accumulation_steps"] == 4
+    assert "learning_rate" in arguments.unknown
+    effective = resolve(_all_auto(config), world_size=16, target="0.19.8")
+    assert effective.triplet == (128, 2, 4)

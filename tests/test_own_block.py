@@ -1,4 +1,4 @@
-"""Every function takes release, world size, consumer and model from the config's own block."""
+"""Release, world size, consumer and model from the block `"$dsconfig"`, in every function."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("ds.json").write_text(json.dumps(CONFIG))
 
 
-def of_check(**said: Any) -> dict[str, Any]:
-    report = dsconfig.check("ds.json", **said)
-    named = report.reader.known.model
+def of_check(**options: Any) -> dict[str, Any]:
+    report = dsconfig.check("ds.json", **options)
+    named = report.reader.facts.model
     return {
         "target": report.target.text,
         "world-size": report.world_size,
@@ -43,22 +43,22 @@ def of_check(**said: Any) -> dict[str, Any]:
     }
 
 
-def of_fix(**said: Any) -> dict[str, Any]:
-    fixed = dsconfig.fix("ds.json", **said)
+def of_fix(**options: Any) -> dict[str, Any]:
+    fixed = dsconfig.fix("ds.json", **options)
     report = fixed.report
     return {"target": report.target.text, "world-size": report.world_size, "consumer": report.consumer}
 
 
-def of_load(**said: Any) -> dict[str, Any]:
+def of_load(**options: Any) -> dict[str, Any]:
     Path("ds.json").write_text(json.dumps({**CONFIG, "train_batch_size": "x"}))
     with pytest.raises(dsconfig.ConfigError) as caught:
-        dsconfig.load("ds.json", **said)
+        dsconfig.load("ds.json", **options)
     report = caught.value.report
     return {"target": report.target.text, "world-size": report.world_size, "consumer": report.consumer}
 
 
-def of_resolve(**said: Any) -> dict[str, Any]:
-    run = dsconfig.resolve("ds.json", training_args=ARGS, **said)
+def of_resolve(**options: Any) -> dict[str, Any]:
+    run = dsconfig.resolve("ds.json", training_args=ARGS, **options)
     bucket = run.config["zero_optimization"]["reduce_bucket_size"]
     return {
         "target": run.release,
@@ -68,34 +68,34 @@ def of_resolve(**said: Any) -> dict[str, Any]:
     }
 
 
-def of_show(**said: Any) -> dict[str, Any]:
-    shown = dsconfig.show("ds.json", training_args=ARGS, **said)
-    values = {value.key: value for value in shown.values}
+def of_show(**options: Any) -> dict[str, Any]:
+    effective = dsconfig.show("ds.json", training_args=ARGS, **options)
+    values = {value.key: value for value in effective.values}
     bucket = values["zero_optimization.reduce_bucket_size"]
     batch = values["train_batch_size"].value
     return {
-        "target": shown.release,
+        "target": effective.release,
         "world-size": batch // 16 if isinstance(batch, int) else None,
         "consumer": bucket.note.split(" ")[2],
         "model": "config.json" if bucket.value == 64 * 64 else None,
     }
 
 
-def of_memory(**said: Any) -> dict[str, Any]:
-    estimate = dsconfig.memory("ds.json", training_args=ARGS, micro_batch=2, **said)
+def of_memory(**options: Any) -> dict[str, Any]:
+    estimate = dsconfig.memory("ds.json", training_args=ARGS, micro_batch=2, **options)
     return {"target": estimate.release, "world-size": estimate.world_size}
 
 
-def of_migrate(**said: Any) -> dict[str, Any]:
-    moved = dsconfig.migrate("ds.json", to="0.19.8", origin=said.pop("target", None), **said)
+def of_migrate(**options: Any) -> dict[str, Any]:
+    moved = dsconfig.migrate("ds.json", to="0.19.8", origin=options.pop("target", None), **options)
     return {"target": moved.origin}
 
 
-def of_compat(**said: Any) -> dict[str, Any]:
-    """The batch, which no number of ranks but four divides, tells that the block is read."""
+def of_compat(**options: Any) -> dict[str, Any]:
+    """Only 4 ranks divide the batch, so the result shows whether the block was read."""
     Path("ds.json").write_text(json.dumps({"$dsconfig": {"world-size": 3}, "train_batch_size": 8}))
     return {
-        "world-size": 4 if any(each.word != "ok" for each in dsconfig.compat("ds.json", **said)) else None
+        "world-size": 4 if any(each.word != "ok" for each in dsconfig.compat("ds.json", **options)) else None
     }
 
 
@@ -119,8 +119,8 @@ def test_it_is_read_by_every_function(function: Callable[..., dict[str, Any]]) -
 
 @pytest.mark.parametrize("function", [of_check, of_fix, of_resolve, of_show, of_memory])
 def test_an_argument_comes_first(function: Callable[..., dict[str, Any]]) -> None:
-    told = function(target="0.17.6", world_size=2)
-    assert (told["target"], told["world-size"]) == ("0.17.6", 2)
+    result = function(target="0.17.6", world_size=2)
+    assert (result["target"], result["world-size"]) == ("0.17.6", 2)
 
 
 def test_a_launch_file_leads_to_the_block_of_its_config() -> None:
@@ -138,9 +138,9 @@ def test_every_form_of_a_config_has_its_block(form: str) -> None:
     run = dsconfig.resolve(source, training_args=ARGS)
     assert (run.release, run.world_size, run.consumer) == ("0.16.9", 4, "transformers")
     assert (run.train_batch_size, run.config["zero_optimization"]["reduce_bucket_size"]) == (64, 64 * 64)
-    shown = dsconfig.show(source, training_args=ARGS)
-    assert shown.release == "0.16.9"
-    assert {value.key: value.value for value in shown.values}["train_batch_size"] == 64
+    effective = dsconfig.show(source, training_args=ARGS)
+    assert effective.release == "0.16.9"
+    assert {value.key: value.value for value in effective.values}["train_batch_size"] == 64
     estimate = dsconfig.memory(source, training_args=ARGS)
     assert (estimate.release, estimate.world_size) == ("0.16.9", 4)
 
@@ -157,8 +157,8 @@ def test_a_block_that_says_no_number_of_ranks(block: Any) -> None:
 def test_a_block_that_names_no_release() -> None:
     config = {"$dsconfig": {"target": "9.9", "world-size": 2}, "train_micro_batch_size_per_gpu": 2}
     assert dsconfig.check(config).target.text == dsconfig.check({}).target.text
-    shown = dsconfig.show({**config, "$dsconfig": {"world-size": 2}})
-    assert dsconfig.show(config).release == shown.release
+    effective = dsconfig.show({**config, "$dsconfig": {"world-size": 2}})
+    assert dsconfig.show(config).release == effective.release
     assert dsconfig.memory(config, model=MODEL).world_size == 2
 
 

@@ -1,4 +1,4 @@
-"""The degrees of parallelism of a job divide its batch as its program and DeepSpeed do."""
+"""Degrees of parallelism of a job, and the data-parallel size that divides its batch."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ def test_openrlhf_multiplies_the_batch_instead(flags: str) -> None:
     run = resolve(script(f"{command} --micro_train_batch_size 4 {flags} --ring_attn_size 2"), target="0.19.8")
     assert (run.triplet, run.data_parallel_size) == ((256, 4, 8), 8)
     assert run.config["tensor_parallel"] == {"autotp_size": 2}
-    told = " ".join(message.text for message in run.messages)
-    assert "`--ring-attn-size` in run.sh:1 is 2: DeepSpeed counts all 8 ranks in the batch" in told
+    messages = " ".join(message.text for message in run.messages)
+    assert "`--ring-attn-size` in run.sh:1 is 2: DeepSpeed counts all 8 ranks in the batch" in messages
     assert check("run.sh").ok
 
 
@@ -137,11 +137,11 @@ def test_a_batch_that_fits_the_data_parallel_ranks_is_no_error() -> None:
     Path("ds.json").write_text(json.dumps({**CONFIG, "train_batch_size": 128}))
     assert check(script(f"{MEGATRON} --tensor-model-parallel-size 4"), target="0.19.8").ok
     (child,) = check(script(MEGATRON), target="0.19.8").children
-    assert [found.code for found in child] == ["DSC202"]
+    assert [diagnostic.code for diagnostic in child] == ["DSC202"]
     (child,) = check(script(f"{MEGATRON} --tensor-model-parallel-size 2"), target="0.19.8").children
-    (found,) = child
-    assert found.message.endswith("accumulation steps × data-parallel ranks, 16 / (2 tensor))")
-    assert "use 8 GPUs" in (found.help or "")
+    (diagnostic,) = child
+    assert diagnostic.message.endswith("accumulation steps × data-parallel ranks, 16 / (2 tensor))")
+    assert "use 8 GPUs" in (diagnostic.help or "")
 
 
 def test_a_config_alone_has_the_degrees_of_its_job() -> None:
@@ -153,9 +153,9 @@ def test_a_config_alone_has_the_degrees_of_its_job() -> None:
     assert resolve("ds.json", world_size=16, target="0.19.8", tp=2).data_parallel_size == 8
 
 
-def test_what_does_not_divide_is_a_finding() -> None:
+def test_sizes_that_do_not_divide() -> None:
     (child,) = check(script(f"{MEGATRON} --ds-sequence-parallel-size 3"), target="0.19.8").children
-    assert [(found.code, found.severity) for found in child] == [("DSC213", "error")]
+    assert [(diagnostic.code, diagnostic.severity) for diagnostic in child] == [("DSC213", "error")]
     with pytest.raises(ResolveError, match="16 ranks cannot be shared out in groups of 3"):
         resolve("run.sh", target="0.19.8")
 
@@ -164,7 +164,7 @@ def test_what_does_not_divide_is_a_finding() -> None:
     "flag",
     ["--pipeline_parallel_size 2", "--tp_size 2", "--sequence-parallel-size 4", "--tensor_parallel_size $T"],
 )
-def test_what_only_the_program_s_code_shows_is_not_known(flag: str) -> None:
+def test_degrees_of_unknown_programs_are_unknown(flag: str) -> None:
     Path("ds.json").write_text(json.dumps({**CONFIG, "train_batch_size": 32}))
     report = check(script(f"deepspeed --num_gpus 8 mine.py {flag} {NAMES}"), target="0.19.8")
     assert report.ok
@@ -196,7 +196,7 @@ def test_the_pipeline_that_the_program_builds(program: str, flags: str, size: in
         assert size_of(name) == size
 
 
-def test_memory_of_what_is_not_modelled() -> None:
+def test_memory_with_unsupported_parallelism() -> None:
     model = {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
     model |= {"intermediate_size": 128, "vocab_size": 100, "max_position_embeddings": 4096}
     with pytest.raises(NotModelledError, match="pipeline parallelism is not modelled: `--pipeline-model"):

@@ -1,4 +1,4 @@
-"""The defaults of training arguments are those of the class that the job's program uses."""
+"""Defaults of training arguments from the class that the job's program uses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PARSE = "from trl import TrlParser\nparser = TrlParser((ScriptArguments, {}))\n"
 
 @pytest.fixture
 def config(empty_repository: Path) -> Path:
-    """A config of a repository whose root is the current folder."""
+    """A config of a repository in the current directory."""
     path = Path("ds.json")
     path.write_text(json.dumps(AUTO))
     return path
@@ -62,7 +62,7 @@ def filled(run: Run) -> tuple[Any, ...]:
         ("TrainingArguments", None, STOCK),
     ],
 )
-def test_those_of_trl_in_its_version(
+def test_defaults_of_trl_by_version(
     config: Path, name: str, version: str | None, expected: tuple[Any, ...]
 ) -> None:
     if version:
@@ -72,7 +72,7 @@ def test_those_of_trl_in_its_version(
         assert filled(resolve(source, target="0.19.8")) == expected
 
 
-def test_what_the_command_gives_goes_before_them(config: Path) -> None:
+def test_flags_win_over_defaults(config: Path) -> None:
     launched(PARSE.format("DPOConfig"), "--learning_rate 3e-6 --gradient_accumulation_steps 4")
     assert filled(resolve(config)) == (8, 4, True, 3e-6)
     launched(PARSE.format("DPOConfig"), "--fp16 true")
@@ -99,9 +99,9 @@ SUBCLASSES = {
 }
 
 
-@pytest.mark.parametrize("way", SUBCLASSES)
-def test_those_of_a_class_of_the_repository(config: Path, way: str) -> None:
-    launched(f"{SUBCLASSES[way]}parser = HfArgumentParser((ModelArguments, Own))\n")
+@pytest.mark.parametrize("definition", SUBCLASSES)
+def test_defaults_of_a_class_in_the_repository(config: Path, definition: str) -> None:
+    launched(f"{SUBCLASSES[definition]}parser = HfArgumentParser((ModelArguments, Own))\n")
     run = resolve(config)
     assert filled(run) == (8, 1, True, 1e-4)
     assert any("parses its arguments into `Own`" in each.text for each in run.messages)
@@ -125,9 +125,9 @@ UNKNOWN = {
 }
 
 
-@pytest.mark.parametrize("way", UNKNOWN)
-def test_what_the_class_does_not_show_is_not_known(config: Path, way: str) -> None:
-    launched(f"{UNKNOWN[way]}parser = HfArgumentParser((Own,))\n")
+@pytest.mark.parametrize("definition", UNKNOWN)
+def test_unknown_defaults(config: Path, definition: str) -> None:
+    launched(f"{UNKNOWN[definition]}parser = HfArgumentParser((Own,))\n")
     assert filled(resolve(config)) == (8, 1, False, None)
     config.write_text(json.dumps({**AUTO, "optimizer": {"type": "AdamW", "params": {"lr": 3e-4}}}))
     assert not [each for each in check(config) if each.severity == "error"]
@@ -172,12 +172,12 @@ def test_arguments_that_the_program_makes(
         assert filled(resolve(config)) == expected
 
 
-@pytest.mark.parametrize("there", [False, True])
-def test_a_recipe_that_the_command_names(config: Path, *, there: bool) -> None:
-    if there:
+@pytest.mark.parametrize("is_present", [False, True])
+def test_a_recipe_that_the_command_names(config: Path, *, is_present: bool) -> None:
+    if is_present:
         Path("recipe.yaml").write_text("gradient_accumulation_steps: 4\nlearning_rate: 2e-4\n")
     launched(PARSE.format("SFTConfig"), "--config recipe.yaml --learning_rate 1e-4")
-    if there:
+    if is_present:
         assert filled(resolve(config)) == (8, 4, True, 1e-4)
     else:
         with pytest.raises(ResolveError, match="of the job is not known"):
@@ -197,15 +197,15 @@ ACCELERATE = {
 
 
 @pytest.mark.parametrize("loop", [False, True])
-@pytest.mark.parametrize("way", ACCELERATE)
-def test_a_trainer_under_accelerate_has_them_too(config: Path, way: str, *, loop: bool) -> None:
+@pytest.mark.parametrize("definition", ACCELERATE)
+def test_a_trainer_under_accelerate_has_them_too(config: Path, definition: str, *, loop: bool) -> None:
     config.write_text(json.dumps({key: AUTO[key] for key in AUTO if key not in ("optimizer", "scheduler")}))
-    if way == "file":
+    if definition == "file":
         block = "deepspeed_config:\n  deepspeed_config_file: ds.json\n"
         Path("deepspeed.yaml").write_text(f"distributed_type: DEEPSPEED\nnum_processes: 4\n{block}")
     Path("train.py").write_text(PARSE.format("GRPOConfig") + "accelerator = Accelerator()\n" * loop)
-    Path("run.sh").write_text(f"{ACCELERATE[way]} --per_device_train_batch_size 2\n")
-    for source in ("run.sh", config)[: 1 if way == "flags" else 2]:
+    Path("run.sh").write_text(f"{ACCELERATE[definition]} --per_device_train_batch_size 2\n")
+    for source in ("run.sh", config)[: 1 if definition == "flags" else 2]:
         run = resolve(source, target="0.19.8")
         assert run.triplet == (8, 2, 1)
         assert run.config["bf16"] == {"enabled": not loop}

@@ -1,4 +1,4 @@
-"""Programs that are known by their command, and those that make the config themselves."""
+"""Programs recognized by their command, and programs that build the config themselves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.launches import AUTO, COMMANDS, JOBS, launch
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_recognised_by_its_command(project: Path, name: str) -> None:
+def test_recognized_by_its_command(project: Path, name: str) -> None:
     command, leads_to = COMMANDS[name]
     (project / "run.sh").write_text(f"{command}\n")
     report = check("run.sh")
@@ -24,11 +24,11 @@ def test_recognised_by_its_command(project: Path, name: str) -> None:
     assert report.notes[0].startswith(f"run.sh:1: {name} ")
 
 
-def test_neox_makes_the_config_of_its_own_keys(project: Path) -> None:
+def test_neox_builds_the_config_from_its_keys(project: Path) -> None:
     job = {**JOBS["GPT-NeoX"], "global_num_gpus": 16, "model-parallel-size": 2, "gradient-clipping": 1.0}
     job |= {"gradient_accumulation_steps": 2, "precision": "bfloat16", "steps-per-print": 100}
     path = launch(project, job, zero_optimization={"stage": 1, "reduce_bucket_size": "much"})
-    assert {found.dotted for found in check(path) if found.severity == "error"} == {
+    assert {diagnostic.dotted for diagnostic in check(path) if diagnostic.severity == "error"} == {
         "zero_optimization.reduce_bucket_size"
     }
     run = resolve(launch(project, job), target="0.19.8")
@@ -39,15 +39,15 @@ def test_neox_makes_the_config_of_its_own_keys(project: Path) -> None:
     assert not check(launch(project, {**job, "train_batch_size": 60})).ok
 
 
-def test_what_neox_adds_and_builds_itself_is_no_finding(project: Path) -> None:
+def test_no_diagnostic_for_keys_that_neox_adds(project: Path) -> None:
     job = {**JOBS["GPT-NeoX"], "precision": "fp16", "optimizer": {"type": "sm3", "params": {"lr": 1e-3}}}
     path = launch(project, {**job, "deepspeed_extra_args": {"comms_logger": {"enabled": True}}})
-    (found,) = check(path, target="0.16.9")
+    (diagnostic,) = check(path, target="0.16.9")
     line = Path(path).read_text().splitlines().index("    enabled: true") + 1
-    assert (found.code, found.location and found.location.line) == ("DSC921", line)
+    assert (diagnostic.code, diagnostic.location and diagnostic.location.line) == ("DSC921", line)
     (refused,) = [each for each in check(path, target="0.19.8") if each.severity == "error"]
     assert (refused.code, refused.fix) == ("DSC101", None)
-    assert str(refused.help).startswith("write `fp16` in the launch file: GPT-NeoX adds it")
+    assert str(refused.help).startswith("set `fp16` in the launch file; without it, GPT-NeoX adds this value")
     tuned = launch(project, {**job, "autotuning": {"enabled": True}, "zero_optimization": {"stage": [1, 2]}})
     assert (
         check(tuned).why_not_config
@@ -55,7 +55,7 @@ def test_what_neox_adds_and_builds_itself_is_no_finding(project: Path) -> None:
     )
 
 
-def test_openrlhf_makes_the_config_of_its_flags(project: Path) -> None:
+def test_openrlhf_builds_the_config_from_its_flags(project: Path) -> None:
     command = "deepspeed --num_gpus 8 --module openrlhf.cli.train_sft --train.batch_size 256 "
     (project / "run.sh").write_text(
         command + "--train.micro_batch_size 4 --ds.zero_stage 3 --ds.adam_offload"
@@ -67,7 +67,7 @@ def test_openrlhf_makes_the_config_of_its_flags(project: Path) -> None:
     assert not check("run.sh").ok
 
 
-def test_lightning_makes_and_completes_configs(project: Path) -> None:
+def test_lightning_builds_and_completes_configs(project: Path) -> None:
     job = {"strategy": "deepspeed_stage_3_offload", "devices": 4, "accumulate_grad_batches": 2}
     job |= {"precision": "bf16-mixed", "gradient_clip_val": 0.5}
     assert check(launch(project, {"trainer": job})).ok
@@ -77,8 +77,8 @@ def test_lightning_makes_and_completes_configs(project: Path) -> None:
     assert (run.triplet, run.consumer) == ((32, 4, 2), "lightning")
     assert (run.config["bf16"], run.config["gradient_clipping"]) == ({"enabled": True}, 0.5)
     (project / "ds" / "z.json").write_text(json.dumps({"train_batch_size": 12}))
-    (found,) = [each for each in check(launch(project, {"trainer": job})).children[0] if each.effect]
-    assert found.effect.value == "rejected"
+    (diagnostic,) = [each for each in check(launch(project, {"trainer": job})).children[0] if each.effect]
+    assert diagnostic.effect.value == "rejected"
     (project / "ds" / "z.json").write_text(json.dumps({"gradient_accumulation_steps": 2}))
     assert "DSC803" in {each.code for each in check(launch(project, {"trainer": job})).children[0]}
 
@@ -87,7 +87,7 @@ def test_a_preset_is_the_packages_own(project: Path, monkeypatch: pytest.MonkeyP
     (project / "run.sh").write_text("NPROC_PER_NODE=4 swift sft --model m --deepspeed zero3\n")
     report = check("run.sh")
     assert report.notes[0] == (
-        "run.sh:1: `zero3` is a preset of ms-swift, which is not installed here, and not checked"
+        "run.sh:1: `zero3` is a preset of ms-swift that is not installed here, so it is not checked"
     )
     folder = project / "packages" / "swift" / "config"
     folder.mkdir(parents=True)
@@ -97,17 +97,17 @@ def test_a_preset_is_the_packages_own(project: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_one_of_several_manifests(project: Path) -> None:
-    told = yaml.safe_dump(JOBS["Kubernetes"])
+    manifest = yaml.safe_dump(JOBS["Kubernetes"])
     path = project / "launch" / "job.yaml"
     path.write_text(
-        f"apiVersion: v1\nkind: ConfigMap\n---  # the job\n{told}---\napiVersion: v1\nkind: Service\n"
+        f"apiVersion: v1\nkind: ConfigMap\n---  # the job\n{manifest}---\napiVersion: v1\nkind: Service\n"
     )
     report = check(str(path))
     assert [child.name for child in report.children] == ["ds/z.json"]
-    assert not any(found.severity == "error" for found in report)
+    assert not any(diagnostic.severity == "error" for diagnostic in report)
 
 
-def test_numbers_as_omegaconf_reads_them(project: Path) -> None:
+def test_omegaconf_numbers(project: Path) -> None:
     job = {**JOBS["LLaMA-Factory"], "deepspeed": {**AUTO, "zero_optimization": {"reduce_bucket_size": "5e8"}}}
     text = yaml.safe_dump(job).replace("'5e8'", "5e8")
     (project / "launch" / "train.yaml").write_text(text)
@@ -131,7 +131,7 @@ STARTS = "engine = deepspeed.initialize(model=model, config=config)\n"
 
 
 @pytest.mark.parametrize(
-    ("name", "line", "told"),
+    ("name", "line", "is_reported"),
     [
         ("train.py", 'config["scheduler"]["params"]["total_num_steps"] = steps\n', False),
         (
@@ -149,8 +149,8 @@ STARTS = "engine = deepspeed.initialize(model=model, config=config)\n"
         ("train.py", 'config["scheduler"]["params"]["warmup_num_steps"] = steps\n', True),
     ],
 )
-def test_what_a_program_writes_itself_is_not_absent(
-    project: Path, name: str, line: str, *, told: bool
+def test_key_written_by_the_program_is_not_missing(
+    project: Path, name: str, line: str, *, is_reported: bool
 ) -> None:
     scheduler = {"type": "WarmupDecayLR", "params": {"warmup_num_steps": 10}}
     (project / "conf").mkdir()
@@ -160,7 +160,7 @@ def test_what_a_program_writes_itself_is_not_absent(
     (project / name).write_text(READS + line + STARTS)
     (project / "run.sh").write_text("deepspeed src/train.py --config conf/steps.json\n")
     (project / "run2.sh").write_text("deepspeed other/train2.py\n")
-    assert ("DSC557" in {found.code for found in check(config)}) is told
+    assert ("DSC557" in {diagnostic.code for diagnostic in check(config)}) is is_reported
 
 
 def test_arctic_replaces_the_batch_of_the_config(project: Path) -> None:
@@ -175,7 +175,7 @@ def test_arctic_replaces_the_batch_of_the_config(project: Path) -> None:
     assert check(launch(project, job), world_size=8).ok
 
 
-def test_what_determined_puts_over_the_config(project: Path) -> None:
+def test_determined_overrides(project: Path) -> None:
     over = {"train_micro_batch_size_per_gpu": 4, "zero_optimization": {"stage": 1}}
     hyper = {
         "deepspeed_config": {"train_batch_size": 64, "zero_optimization": {"stage": 9, "overlap_comm": True}}
@@ -189,10 +189,10 @@ def test_what_determined_puts_over_the_config(project: Path) -> None:
 def test_ludwig_gives_arguments_to_the_plugin(project: Path) -> None:
     job = {"strategy": {"type": "accelerate", "deepspeed_config": {"zero_stage": 3, "zero_stag": 1}}}
     (child,) = check(launch(project, job)).children
-    assert [found.code for found in child] == ["DSC820", "DSC828"], "no key of a config"
+    assert [diagnostic.code for diagnostic in child] == ["DSC820", "DSC828"], "no key of a config"
 
 
-def test_swift_takes_the_batch_of_the_elasticity_block(project: Path) -> None:
+def test_swift_uses_the_batch_of_the_elasticity_block(project: Path) -> None:
     block = {"enabled": True, "max_train_batch_size": 64, "micro_batch_sizes": [2, 4], "version": 0.1}
     config = {**AUTO, "elasticity": {**block, "ignore_non_elastic_batch_info": True}}
     job = {**JOBS["ms-swift"], "deepspeed": config, "callbacks": ["deepspeed_elastic"]}

@@ -1,4 +1,4 @@
-"""The versions of DeepSpeed that a repository asks for, read from the files that say so."""
+"""DeepSpeed versions in the requirements and lock files of a repository."""
 
 from __future__ import annotations
 
@@ -80,11 +80,11 @@ SAID = {
 def test_a_requirement_is_read_with_its_file_and_line(case: str, tmp_path: Path) -> None:
     name, text, specifier, line = SAID[case]
     tmp_path.joinpath(name).write_text(text)
-    found = requirements_of("deepspeed", str(tmp_path / "ds_config.json"))
-    assert found is not None
-    assert found.agreed is not None
-    assert found.agreed.specifier == specifier
-    assert found.agreed.source.endswith(f"{name}:{line}")
+    requirements = requirements_of("deepspeed", str(tmp_path / "ds_config.json"))
+    assert requirements is not None
+    assert requirements.agreed is not None
+    assert requirements.agreed.specifier == specifier
+    assert requirements.agreed.source.endswith(f"{name}:{line}")
 
 
 @pytest.mark.parametrize(
@@ -98,53 +98,53 @@ def test_a_requirement_is_read_with_its_file_and_line(case: str, tmp_path: Path)
         ("notes.txt", "deepspeed==0.14.5\n"),
     ],
 )
-def test_what_names_no_version_says_nothing(name: str, text: str, tmp_path: Path) -> None:
+def test_requirement_without_a_version(name: str, text: str, tmp_path: Path) -> None:
     tmp_path.joinpath(name).write_text(text)
     assert requirements_of("deepspeed", str(tmp_path / "ds_config.json")) is None
 
 
-def test_the_nearest_folder_counts(tmp_path: Path) -> None:
+def test_the_nearest_directory_wins(tmp_path: Path) -> None:
     tmp_path.joinpath(".git").mkdir()
     tmp_path.joinpath("requirements.txt").write_text("deepspeed==0.9.5\n")
     inner = tmp_path / "examples" / "llama"
     inner.mkdir(parents=True)
     config = str(inner / "ds_config.json")
-    found = requirements_of("deepspeed", config)
-    assert found is not None
-    assert found.found[0].exact == "0.9.5"
+    requirements = requirements_of("deepspeed", config)
+    assert requirements is not None
+    assert requirements.requirements[0].exact == "0.9.5"
     inner.joinpath("requirements.txt").write_text("deepspeed==0.16.4\n")
     from dsconfig.launch import repository
 
-    repository.hold()
+    repository.invalidate()
     try:
         nearer = requirements_of("deepspeed", config)
     finally:
-        repository.release()
+        repository.stop_watching()
     assert nearer is not None
-    assert nearer.found[0].exact == "0.16.4"
+    assert nearer.requirements[0].exact == "0.16.4"
 
 
 def test_a_lock_file_counts_before_the_requirements_that_it_resolves(tmp_path: Path) -> None:
     tmp_path.joinpath("pyproject.toml").write_text('[project]\ndependencies = ["deepspeed>=0.14"]\n')
     tmp_path.joinpath("uv.lock").write_text('[[package]]\nname = "deepspeed"\nversion = "0.17.2"\n')
-    found = requirements_of("deepspeed", str(tmp_path / "ds.json"))
-    assert found is not None
-    assert [each.exact for each in found.found] == ["0.17.2"]
+    requirements = requirements_of("deepspeed", str(tmp_path / "ds.json"))
+    assert requirements is not None
+    assert [each.exact for each in requirements.requirements] == ["0.17.2"]
 
 
-def test_files_that_contradict_each_other_agree_on_nothing(tmp_path: Path) -> None:
+def test_contradicting_files(tmp_path: Path) -> None:
     tmp_path.joinpath("requirements.txt").write_text("deepspeed==0.14.5\n")
     tmp_path.joinpath("requirements-dev.txt").write_text("deepspeed==0.16.4\n")
-    found = requirements_of("deepspeed", str(tmp_path / "ds.json"))
-    assert found is not None
-    assert found.agreed is None
-    assert len(found.found) == 2
+    requirements = requirements_of("deepspeed", str(tmp_path / "ds.json"))
+    assert requirements is not None
+    assert requirements.agreed is None
+    assert len(requirements.requirements) == 2
 
 
 def test_an_exact_pin_that_the_ranges_allow_is_what_all_agree_on(tmp_path: Path) -> None:
     tmp_path.joinpath("requirements.txt").write_text("deepspeed==0.14.5\n")
     tmp_path.joinpath("setup.py").write_text('install_requires=["deepspeed>=0.9.3"]\n')
-    found = requirements_of("deepspeed", str(tmp_path / "ds.json"))
-    assert found is not None
-    assert found.agreed is not None
-    assert found.agreed.text.startswith("0.14.5 (")
+    requirements = requirements_of("deepspeed", str(tmp_path / "ds.json"))
+    assert requirements is not None
+    assert requirements.agreed is not None
+    assert requirements.agreed.text.startswith("0.14.5 (")

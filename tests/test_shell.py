@@ -1,4 +1,4 @@
-"""Shell scripts: what their commands come to is worked out by reading, and nothing is run."""
+"""Shell scripts: commands are evaluated by reading them, and nothing is executed."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ def first(text: str) -> Command:
         "read -r -d '' ARGS <<EOF\n--deepspeed ds.json \\\n --max_steps 7\nEOF\nt $ARGS",
     ],
 )
-def test_what_a_command_says(text: str) -> None:
-    found = first(text)
-    assert (found.path, found.arguments["max_steps"]) == ("ds.json", "7")
+def test_commands(text: str) -> None:
+    command = first(text)
+    assert (command.path, command.arguments["max_steps"]) == ("ds.json", "7")
 
 
-def test_a_quote_that_nothing_closes_holds_all_that_follows() -> None:
+def test_unclosed_quote() -> None:
     assert not list(commands_in(Shell('X="open\nt --deepspeed ds.json')))
 
 
-def test_what_only_the_shell_of_the_job_knows() -> None:
-    found = first("t --deepspeed $DS --learning_rate $LR --num_gpus $N --max_steps $(cat steps)")
-    assert (found.path, found.world_size) == ("$DS", None)
-    assert found.arguments["learning_rate"] is None is found.arguments["max_steps"]
+def test_unset_variables_are_unknown() -> None:
+    command = first("t --deepspeed $DS --learning_rate $LR --num_gpus $N --max_steps $(cat steps)")
+    assert (command.path, command.world_size) == ("$DS", None)
+    assert command.arguments["learning_rate"] is None is command.arguments["max_steps"]
 
 
 @pytest.mark.parametrize(
@@ -89,14 +89,14 @@ def test_world_size(text: str, size: int | None) -> None:
 
 
 def test_the_folder_of_the_script() -> None:
-    home = 'HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"\n'
-    assert first(home + "t --deepspeed $HERE/ds.json").path == "/repo/ds.json"
+    assignment = 'HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"\n'
+    assert first(assignment + "t --deepspeed $HERE/ds.json").path == "/repo/ds.json"
     assert first("t --deepspeed $(dirname $0)/ds.json").path == "/repo/scripts/ds.json"
     assert first("t --deepspeed $(realpath $PWD/ds.json)").path == "ds.json"
 
 
 @pytest.mark.parametrize("name", ["run.sh", "run.slurm"])
-def test_where_the_script_has_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_cd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".git").mkdir()
     (tmp_path / "tune").mkdir()
@@ -120,7 +120,9 @@ deepspeed --num_gpus 8 pretrain_gpt.py --deepspeed --deepspeed_config ${CONFIG}
     (tmp_path / "run.sh").write_text(script)
     report = check("run.sh")
     assert (report.name, report.world_size) == ("run.sh", 8)
-    assert {found.dotted for found in report if found.severity == "error"} == {"zero_optimization.stage"}
+    assert {diagnostic.dotted for diagnostic in report if diagnostic.severity == "error"} == {
+        "zero_optimization.stage"
+    }
 
 
 def test_a_template_that_the_script_fills(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,7 +149,9 @@ def test_accelerate_with_flags_alone(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert check("run.sh").ok
     (tmp_path / "run.sh").write_text(text.format(7))
     (child,) = check("run.sh").children
-    assert {found.dotted for found in child if found.severity == "error"} == {"deepspeed_config.zero_stage"}
+    assert {diagnostic.dotted for diagnostic in child if diagnostic.severity == "error"} == {
+        "deepspeed_config.zero_stage"
+    }
 
 
 def test_accelerate_with_its_own_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,9 +164,7 @@ def test_accelerate_with_its_own_file(tmp_path: Path, monkeypatch: pytest.Monkey
     assert (child.name, child.ok) == ("acc.yaml", False)
 
 
-def test_arguments_that_nobody_knows_contradict_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unknown_arguments_never_contradict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     config = {"gradient_accumulation_steps": 8, "zero_optimization": {"stage": 2}}
     config["train_micro_batch_size_per_gpu"] = "auto"
@@ -170,7 +172,7 @@ def test_arguments_that_nobody_knows_contradict_nothing(
     (tmp_path / "run.sh").write_text("t --deepspeed ds.json --gradient_accumulation_steps $STEPS")
     assert check("run.sh").ok
     (tmp_path / "run.sh").write_text("STEPS=4\nt --deepspeed ds.json --gradient_accumulation_steps $STEPS")
-    assert {found.code for child in check("run.sh").children for found in child} == {"DSC809"}
+    assert {diagnostic.code for child in check("run.sh").children for diagnostic in child} == {"DSC809"}
     (tmp_path / "run.sh").write_text("t --deepspeed ds.json --gradient_accumulation_steps 8")
     assert resolve("run.sh", world_size=2, target="0.19.8").triplet == (128, 8, 8)
 
@@ -179,14 +181,14 @@ def test_arguments_that_nobody_knows_contradict_nothing(
     "piece",
     ["$(", '"', "'", "${", "`", "a=(", "<<E\n", "\\", "$((", '"$("', '"--x $( ', "a+=$a$a\n", "a=($a $a)\n"],
 )
-def test_odd_text_ends_soon(piece: str) -> None:
-    """Which a test without a clock shows by its own end: the values of variables stay short."""
+def test_odd_text_is_read_quickly(piece: str) -> None:
+    """Bounded values of variables keep this test from running for hours."""
     with suppress(SpentError):
         list(commands_in(Shell(piece * 3000)))
     list(commands_in(Shell(f"a=1\n{piece * 60}\nt --deepspeed $a.json")))
 
 
-def test_a_batch_that_only_the_shell_knows(project: Path) -> None:
+def test_unknown_batch(project: Path) -> None:
     (project / "ds" / "z.json").write_text(json.dumps(AUTO))
     flags = "--per_device_train_batch_size 2 --gradient_accumulation_steps $((16 / WORLD_SIZE))"
     (project / "run.sh").write_text(f"deepspeed t.py --deepspeed ds/z.json {flags}\n")
@@ -266,7 +268,7 @@ ACCELERATE = SCRIPT.replace("torchrun --nnodes", "accelerate launch --num_machin
         ("bash -c '" + SCRIPT + "'", 16, (512, 2, 16)),
     ],
 )
-def test_what_the_script_reckons_from_the_number_of_ranks(
+def test_arguments_calculated_from_the_number_of_ranks(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     script: str,
@@ -276,17 +278,15 @@ def test_what_the_script_reckons_from_the_number_of_ranks(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "ds.json").write_text(json.dumps(AUTO))
     (tmp_path / "run.sh").write_text(f"MICRO=2\n{script}")
-    for asked in ("run.sh", "ds.json"):
+    for name in ("run.sh", "ds.json"):
         if triplet is None:
             with pytest.raises(ResolveError, match="`gradient_accumulation_steps` of the job is not known"):
-                resolve(asked, world_size=size, target="0.19.8")
+                resolve(name, world_size=size, target="0.19.8")
         else:
-            assert resolve(asked, world_size=size, target="0.19.8").triplet == triplet, asked
+            assert resolve(name, world_size=size, target="0.19.8").triplet == triplet, name
 
 
-def test_a_number_of_nodes_that_the_shell_of_the_job_knows_is_not_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unknown_number_of_nodes_is_not_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     (tmp_path / "ds.json").write_text(json.dumps(AUTO))
@@ -299,7 +299,7 @@ def test_a_number_of_nodes_that_the_shell_of_the_job_knows_is_not_one(
     assert check("run.sh").world_size is None  # nobody said so
 
 
-def test_what_nobody_writes_ends_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hostile_text_is_read_quickly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "ds.json").write_text(json.dumps(AUTO))
     (tmp_path / "picture.ipynb").write_text("a" * 300_000 + " ds.json")

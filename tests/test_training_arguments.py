@@ -1,4 +1,4 @@
-"""Training arguments that somebody gives go over those of the script, for every function and the command."""
+"""Training arguments given by the user override those of the script, in every function and command."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ARGUMENTS = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 8,
 
 
 class Arguments:
-    """As Transformers' `TrainingArguments` has its values."""
+    """Object with the interface of Transformers' `TrainingArguments`."""
 
     def to_dict(self) -> Mapping[str, Any]:
         return ARGUMENTS
@@ -36,18 +36,18 @@ def config(empty_repository: Path) -> str:
     return "z.json"
 
 
-@pytest.mark.parametrize("given", [ARGUMENTS, Arguments(), "args.json", Path("args.json")])
-def test_they_are_an_object_a_mapping_or_a_path(config: str, given: Any) -> None:
-    report = dsconfig.check(config, consumer="transformers", training_args=given, target="0.19.8")
-    assert [found.code for found in report] == ["DSC809"]
+@pytest.mark.parametrize("arguments", [ARGUMENTS, Arguments(), "args.json", Path("args.json")])
+def test_they_are_an_object_a_mapping_or_a_path(config: str, arguments: Any) -> None:
+    report = dsconfig.check(config, consumer="transformers", training_args=arguments, target="0.19.8")
+    assert [diagnostic.code for diagnostic in report] == ["DSC809"]
     matching = {**ARGUMENTS, "gradient_accumulation_steps": 4}
     run = dsconfig.resolve(config, world_size=8, training_args=matching, target="0.19.8")
     assert run.triplet == (64, 2, 4)
 
 
 def test_the_command_takes_a_file(config: str, capsys: pytest.CaptureFixture[str]) -> None:
-    said = ["--consumer", "transformers", "--training-args", "args.json", "--target", "0.19.8"]
-    assert main(["check", config, *said]) == 1
+    options = ["--consumer", "transformers", "--training-args", "args.json", "--target", "0.19.8"]
+    assert main(["check", config, *options]) == 1
     assert "DSC809" in capsys.readouterr().out
     assert main(["check", config, "--training-args", "none.json"]) == 2
     assert "none.json: no such file" in capsys.readouterr().err
@@ -60,7 +60,7 @@ def test_they_go_over_those_of_the_script(config: str) -> None:
     )
     assert dsconfig.check(config, target="0.19.8").ok
     report = dsconfig.check(config, target="0.19.8", training_args={"gradient_accumulation_steps": 2})
-    assert [found.code for found in report] == ["DSC809"]
+    assert [diagnostic.code for diagnostic in report] == ["DSC809"]
     assert report.training_arguments is not None
     assert report.training_arguments.arguments["per_device_train_batch_size"] == 1
 
@@ -78,7 +78,7 @@ OPTIONS = {"target": "0.16.9", "world_size": 2, "consumer": "transformers", "mod
         dsconfig.show,
         dsconfig.memory,
         dsconfig.compat,
-        lambda source, target, **said: dsconfig.migrate(source, to="0.17.0", origin=target, **said),
+        lambda source, target, **options: dsconfig.migrate(source, to="0.17.0", origin=target, **options),
     ],
     ids=["check", "fix", "load", "resolve", "show", "memory", "compat", "migrate"],
 )

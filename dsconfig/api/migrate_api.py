@@ -16,9 +16,9 @@ from dsconfig.document import Document
 from dsconfig.fix.fix import as_json_document
 from dsconfig.fix.migrate import Migration, in_launch_file
 from dsconfig.fix.migrate import migrate as carry
-from dsconfig.job.job import Fact, Job, merge, of_reader
+from dsconfig.job.job import Fact, Job, job_of_reader, merge
 from dsconfig.launch.config_source import ConfigSource, read
-from dsconfig.launch.located_config import editable, locate
+from dsconfig.launch.located_config import editable_config, locate
 from dsconfig.resolve.batch import batch_of
 
 
@@ -58,13 +58,13 @@ def migrate(
     """
     document = as_json_document(read(source), source)
     said = job_from_arguments(origin, world_size, consumer, model_and_hosts(model), training_args, launch)
-    inside = editable(document)
-    if inside is None or inside.place is None:
+    inside = editable_config(document)
+    if inside is None or inside.embedding is None:
         return _carried(document, to, said, keep=keep)
-    launched = of_reader(inside.reader, "launch file")
+    launched = job_of_reader(inside.reader, "launch file")
     size = None if inside.world_size is None else Fact(inside.world_size, "launch file", inside.note)
     found = merge(said, launched._replace(world_size=launched.world_size or size))
-    return in_launch_file(_carried(inside.document, to, found, keep=keep), inside.place)
+    return in_launch_file(_carried(inside.document, to, found, keep=keep), inside.embedding)
 
 
 def _carried(document: Document, to: str | Target | None, said: Job, *, keep: bool) -> Migration:

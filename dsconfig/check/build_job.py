@@ -7,23 +7,23 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from dsconfig.consumers import ELASTIC, accelerate_launch_file
-from dsconfig.consumers.consumer_versions import EXPECTED, is_known
+from dsconfig.consumers.consumer_versions import EXPECTED_CONSUMER, is_consumer_spec
 from dsconfig.core import releases
 from dsconfig.core.json_types import Json
 from dsconfig.core.releases import Target, UnknownReleaseError
 from dsconfig.document import Document
 from dsconfig.document.reader import read_mapping_file
-from dsconfig.job.detect_consumer import Given, Reader, given, of_content
-from dsconfig.job.job import NOTHING, Consumer, Fact, Job, layer, merge, of_reader
-from dsconfig.job.run_facts import KEY, Declared, Known, Model, declared, has_block
-from dsconfig.job.run_facts import NOTHING as NOTHING_KNOWN
-from dsconfig.job.run_facts import of_file as known_of_block
+from dsconfig.job.detect_consumer import LaunchArguments, Reader, consumer_of_content, named_consumer
+from dsconfig.job.job import EMPTY_JOB, DetectedConsumer, Fact, Job, job_of_reader, layer, merge
+from dsconfig.job.run_facts import DSCONFIG_KEY, DeclaredFacts, Model, RunFacts, has_elasticity, read_block
+from dsconfig.job.run_facts import NO_FACTS as NOTHING_KNOWN
+from dsconfig.job.run_facts import facts_of_block as known_of_block
 from dsconfig.launch import config_references, detect_config
 from dsconfig.launch.find_jobs import with_arguments, with_version
 from dsconfig.launch.located_config import LocatedConfig, locate
 
 if TYPE_CHECKING:
-    from dsconfig.launch.launched_job import Job as LaunchJob
+    from dsconfig.launch.launched_job import LaunchedJob as LaunchJob
 
 ModelSource: TypeAlias = "Mapping[str, Json] | str | os.PathLike[str]"
 """A model: the contents of its `config.json`, or its path or name."""
@@ -44,7 +44,7 @@ def job_from_arguments(
     target: str | Target | None = None,
     world_size: int | None = None,
     consumer: str | Reader | None = None,
-    facts: Known = NOTHING_KNOWN,
+    facts: RunFacts = NOTHING_KNOWN,
     training_args: MappingSource = None,
     launch: str | os.PathLike[str] | None = None,
 ) -> Job:
@@ -55,15 +55,15 @@ def job_from_arguments(
         UnknownReleaseError: the target matches no release.
         ValueError: the consumer is unknown, or the world size or the training arguments are invalid.
     """
-    reader = given(consumer) if isinstance(consumer, str) else consumer
+    reader = named_consumer(consumer) if isinstance(consumer, str) else consumer
     spec = consumer if isinstance(consumer, str) else reader and reader.spec
-    if spec is not None and not is_known(spec):
-        raise ValueError(f"unknown consumer {spec!r}: expected {EXPECTED}")
+    if spec is not None and not is_consumer_spec(spec):
+        raise ValueError(f"unknown consumer {spec!r}: expected {EXPECTED_CONSUMER}")
     if world_size is not None and (type(world_size) is not int or world_size < 1):
         raise ValueError(f"world size {world_size!r}: expected an integer of at least 1")
     release = target if target is None or isinstance(target, Target) else releases.resolve(target)
     job = layer(facts, "argument", "set by the caller")
-    job = job if reader is None else merge(job, of_reader(reader, "argument"))
+    job = job if reader is None else merge(job, job_of_reader(reader, "argument"))
     return job._replace(
         target=release and Fact(release, release.origin, release.text),
         world_size=None if world_size is None else Fact(world_size, "argument", "--world-size"),
@@ -72,10 +72,10 @@ def job_from_arguments(
     )
 
 
-def training_arguments(source: MappingSource) -> Fact[Given] | None:
+def training_arguments(source: MappingSource) -> Fact[LaunchArguments] | None:
     """Return explicit training arguments as a fact; see `read_training_arguments` for what it raises."""
     values = read_training_arguments(source)
-    return None if values is None else Fact(Given(values), "argument", "training_args")
+    return None if values is None else Fact(LaunchArguments(values), "argument", "training_args")
 
 
 def read_training_arguments(source: MappingSource) -> Mapping[str, Json] | None:
@@ -95,7 +95,7 @@ def read_training_arguments(source: MappingSource) -> Mapping[str, Json] | None:
 
 def model_and_hosts(
     model: ModelSource | None = None, host_memory: int | None = None, gpus_per_node: int | None = None
-) -> Known:
+) -> RunFacts:
     """Return the explicit model and host sizes.
 
     Raises:
@@ -106,10 +106,10 @@ def model_and_hosts(
             raise ValueError(f"{name} {value!r}: expected an integer of at least 1")
     if model is not None and not isinstance(model, Mapping):
         model = os.fspath(model)
-    return Known(None if model is None else require_model(model), host_memory, gpus_per_node)
+    return RunFacts(None if model is None else require_model(model), host_memory, gpus_per_node)
 
 
-def build_job(located: LocatedConfig, arguments: Job = NOTHING, settings: Job = NOTHING) -> Job:
+def build_job(located: LocatedConfig, arguments: Job = EMPTY_JOB, settings: Job = EMPTY_JOB) -> Job:
     """Build the job of a config from all its sources; each fact comes from the strongest source that has it.
 
     The order: explicit arguments, the config's `"$dsconfig"` block, settings, launch files, the repository. The
@@ -120,11 +120,11 @@ def build_job(located: LocatedConfig, arguments: Job = NOTHING, settings: Job = 
         arguments: facts from a caller or the command line.
         settings: facts from a settings file.
     """
-    final = located.next(arguments) if located.how == "launch" else located
+    final = located.next(arguments) if located.relation == "launch" else located
     documents = [each for each in (final.config, final.host, located.host) if each is not None]
     block_facts = merge(*(_block_facts(each) for each in documents))
     elastic = settings.consumer is not None and settings.consumer.value.name == ELASTIC
-    if elastic and not any(has_block(each.value()) for each in documents):
+    if elastic and not any(has_elasticity(each.value()) for each in documents):
         # Settings apply to a whole folder. A config without an `elasticity` block cannot be started by
         # `dsconfig elastic run`, so their `consumer = "elastic"` does not apply to it.
         settings = settings._replace(consumer=None)
@@ -133,15 +133,16 @@ def build_job(located: LocatedConfig, arguments: Job = NOTHING, settings: Job = 
     reader = with_launch_arguments(
         located, explicit.reader if explicit.consumer else _detected_reader(located), launch
     )
-    merged = merge(explicit, of_reader(reader), _launch_file_facts(located, final))
+    merged = merge(explicit, job_of_reader(reader), _launch_file_facts(located, final))
     # The machine that checks often has another DeepSpeed than the one that trains, or none: a pin in the
     # repository is the better evidence.
     target = merged.target or _pinned(final.config or located.host) or _installed()
-    training_args = _merge_arguments(explicit.arguments, of_reader(reader).arguments, merged.arguments)
-    return merged._replace(target=target, arguments=training_args, consumer=of_reader(reader).consumer)
+    training_args = _merge_arguments(explicit.arguments, job_of_reader(reader).arguments, merged.arguments)
+    return merged._replace(target=target, arguments=training_args, consumer=job_of_reader(reader).consumer)
 
 
-def _merge_arguments(explicit: Fact[Given] | None, *others: Fact[Given] | None) -> Fact[Given] | None:
+def _merge_arguments(explicit: Fact[LaunchArguments] | None, *others: Fact[LaunchArguments] | None
+) -> Fact[LaunchArguments] | None:
     """Merge explicit training arguments over those of the script or launch file that starts the job."""
     launched = next((each for each in others if each is not None and each is not explicit), None)
     if explicit is None or launched is None or explicit.source != "training_args":
@@ -154,20 +155,20 @@ def _merge_arguments(explicit: Fact[Given] | None, *others: Fact[Given] | None) 
     return Fact(merged, launched.origin, launched.source)
 
 
-def job_of(document: Document, arguments: Job = NOTHING) -> Job:
+def job_of(document: Document, arguments: Job = EMPTY_JOB) -> Job:
     """Return the job of the config that a document is, embeds or refers to; see `build_job`."""
     return build_job(locate(document), arguments)
 
 
 def job_without_repository(located: LocatedConfig, arguments: Job) -> Job:
     """Return the job without repository evidence: explicit facts, and those of the launch file."""
-    final = located.next(arguments) if located.how == "launch" else located
+    final = located.next(arguments) if located.relation == "launch" else located
     return merge(arguments, _launch_file_facts(located, final), Job(target=_installed()))
 
 
 def with_launch_arguments(located: LocatedConfig, reader: Reader, launch: str | None = None) -> Reader:
     """Add the reader's version, and the arguments of the scripts that use the config (or of `launch` alone)."""
-    if located.how == "file":
+    if located.relation == "file":
         reader = with_arguments(reader, located.host.name, launch)
     document = located.config if located.job is None and located.config is not None else located.host
     return with_version(reader, document.name)
@@ -178,25 +179,25 @@ def _detected_reader(located: LocatedConfig) -> Reader:
     if located.reader is not None:
         return located.reader
     host = located.host
-    if located.how != "file":
+    if located.relation != "file":
         return Reader("accelerate", "it is an Accelerate launch file", "content")
     if host.format == "python":
         from dsconfig.launch.python_config import reader_of
 
         return reader_of(host)
-    content = of_content(host.value())
-    return config_references.reader_of(host.name, content) or content
+    content = consumer_of_content(host.value())
+    return config_references.find_consumer(host.name, content) or content
 
 
 def _launch_file_facts(located: LocatedConfig, final: LocatedConfig) -> Job:
     """Return the facts of a launch file, and of the Accelerate launch file that it refers to."""
     job, host = located.job, final.host
-    facts = NOTHING if job is None else launch_job_facts(job)
-    if final.job is None and final.how != "file":
-        ranks = accelerate_launch_file.processes(host.value())
-        from dsconfig.launch.training_arguments import of_launch_file
+    facts = EMPTY_JOB if job is None else launch_job_facts(job)
+    if final.job is None and final.relation != "file":
+        ranks = accelerate_launch_file.num_processes(host.value())
+        from dsconfig.launch.training_arguments import accelerate_parallelism
 
-        degrees = Known(parallelism=of_launch_file(host.value(), host.name))
+        degrees = RunFacts(parallelism=accelerate_parallelism(host.value(), host.name))
         accelerate_facts = layer(degrees, "launch file", host.name)._replace(
             world_size=None if ranks is None else Fact(ranks, "launch file", host.name)
         )
@@ -207,9 +208,11 @@ def _launch_file_facts(located: LocatedConfig, final: LocatedConfig) -> Job:
 def launch_job_facts(job: LaunchJob) -> Job:
     """Return the facts that a launch file or script states about the job that it starts."""
     name = job.launch.name
-    return layer(job.known, "launch file", name)._replace(
+    return layer(job.facts, "launch file", name)._replace(
         world_size=None if job.world_size is None else Fact(job.world_size, "launch file", name),
-        arguments=None if job.given is None else Fact(job.given, "launch file", name),
+        arguments=None
+        if job.training_arguments is None
+        else Fact(job.training_arguments, "launch file", name),
     )
 
 
@@ -220,7 +223,7 @@ def host_reader(located: LocatedConfig, job: Job) -> Reader:
         name, version = ("accelerate", consumer.version if consumer.name == "accelerate" else None)
     else:
         name, version = consumer.name, consumer.version
-    is_explicit = consumer.said is not None
+    is_explicit = consumer.explicit_spec is not None
     why, origin = (consumer.why, consumer.origin) if is_explicit else (located.kind, "content")
     return with_version(Reader(name, why, origin, version=version, known=consumer.known), located.host.name)
 
@@ -247,23 +250,25 @@ def _installed() -> Fact[Target]:
 
 def _block_facts(document: Document) -> Job:
     """Return the facts that a config states in its `"$dsconfig"` block."""
-    block, source = declared(document.value()), f'`"{KEY}"` in {document.name}'
-    if block == Declared():
-        return NOTHING
+    block, source = read_block(document.value()), f'`"{DSCONFIG_KEY}"` in {document.name}'
+    if block == DeclaredFacts():
+        return EMPTY_JOB
     consumer = (
-        None if block.consumer is None else given(block.consumer, 'set in its own `"$dsconfig"`', "file")
+        None
+        if block.consumer is None
+        else named_consumer(block.consumer, 'set in its own `"$dsconfig"`', "file")
     )
     target = target_of_block(document)
     return layer(known_of_block(document.value(), document.name), "file", source)._replace(
         target=target and Fact(target, "file", source),
-        consumer=consumer and Fact(Consumer(consumer.name, consumer.version), "file", consumer.why),
+        consumer=consumer and Fact(DetectedConsumer(consumer.name, consumer.version), "file", consumer.why),
         world_size=None if block.world_size is None else Fact(block.world_size, "file", source),
     )
 
 
 def target_of_block(document: Document) -> Target | None:
     """Return the releases that the config's block names; None without a known release."""
-    text = declared(document.value()).target
+    text = read_block(document.value()).target
     try:
         return None if text is None else releases.resolve(text, "file")
     except UnknownReleaseError:
@@ -272,7 +277,7 @@ def target_of_block(document: Document) -> Target | None:
 
 def why_not_config(document: Document) -> str | None:
     """Return why a document is not a DeepSpeed config, as a clause; None for a config, even a broken one."""
-    why = detect_config.foreign(document)
+    why = detect_config.why_not_config(document)
     return None if why is None else f"not a DeepSpeed config: {why}"
 
 

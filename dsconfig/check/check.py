@@ -23,7 +23,8 @@ from dsconfig.job.job import Job
 from dsconfig.launch import detect_config
 from dsconfig.launch.format_table import SCRIPTS
 from dsconfig.launch.located_config import LocatedConfig, locate
-from dsconfig.launch.program_behavior import overwrite_of, overwrites, refused
+from dsconfig.launch.program_checks import failed_checks
+from dsconfig.launch.program_overwrites import overwrite_of, overwrites
 from dsconfig.rules import Rule
 from dsconfig.rules._batch_triplet import sizes
 
@@ -39,25 +40,27 @@ def check(located: LocatedConfig, job: Job) -> Report:
     host = located.host
     if reason := why_not_config(host):
         return _empty_report(host, job, job.reader, f"{host.name}: {reason}", reason=reason)
-    if located.how == "file":
+    if located.relation == "file":
         return _report(host, job, job.reader)
     # A shell script has no keys to check; its diagnostics are arguments that its program rejects.
     is_checked = not host.name.endswith(SCRIPTS) or _is_rejected(located, job)
-    if located.how == "held" and located.config is not None:
+    if located.relation == "embedded" and located.config is not None:
         config = _report(located.config, job, job.reader)
         return _embedded_report(located, job, config, is_checked=is_checked)
     reader = host_reader(located, job)
     launch = job._replace(arguments=None)  # their values belong to the config, which is compared with them
     report = _report(host, launch, reader) if is_checked else _empty_report(host, launch, reader)
     notes = [located.note] if located.note else []
-    if located.unlike and located.job:
-        notes.append(f"{host.name}: {located.unlike}")
+    if located.why_not_checked and located.job:
+        notes.append(f"{host.name}: {located.why_not_checked}")
     if located.config is None:
         return report.copy_with(notes=tuple(notes) or report.notes)
     child = (
-        check(located.next(job), job) if located.how == "launch" else _report(located.config, job, job.reader)
+        check(located.next(job), job)
+        if located.relation == "launch"
+        else _report(located.config, job, job.reader)
     )
-    notes += located.job.left_open(child.world_size) if located.job else ()
+    notes += located.job.unknown_sizes(child.world_size) if located.job else ()
     return report.copy_with(notes=tuple(notes), children=(child,))
 
 
@@ -100,7 +103,7 @@ def parsed_config(report: Report) -> JsonObject | None:
 
 def _is_rejected(located: LocatedConfig, job: Job) -> bool:
     """Whether the program of a launch script rejects its own arguments."""
-    return located.job is not None and any(refused(located.job, job.reader.version))
+    return located.job is not None and any(failed_checks(located.job, job.reader.version))
 
 
 def _report(
@@ -131,7 +134,7 @@ def _report(
         from dsconfig.launch.python_config import unknown_in, with_unknown
 
         unknown, overwrite = unknown_in(document), with_unknown(document, overwrite)
-    source = Source(document, reader.spec, size, span, job.given, reader.known, kind, unknown, overwrite)
+    source = Source(document, reader.spec, size, span, job.training_arguments, reader.facts, kind, unknown, overwrite)
     findings, newest, has_more = merge_releases(source, target.releases)
     listed, assumption = common_to_all_consumers(
         diagnostics(document, findings), source, reader, target.releases
@@ -195,10 +198,10 @@ def _embedded_report(located: LocatedConfig, job: Job, config: Report, *, is_che
         suppressed=suppressed,
         sizes=config.sizes,
         document=host,
-        notes=(located.note, *located.job.left_open(config.world_size), *config.notes),
+        notes=(located.note, *located.job.unknown_sizes(config.world_size), *config.notes),
         is_truncated=config.is_truncated,
         job=job,
-        base_path=located.job.inline or (),
+        base_path=located.job.embedded_path or (),
     )
 
 

@@ -19,7 +19,7 @@ from dsconfig.core.releases import LATEST, RELEASES, Target, resolve
 from dsconfig.document import Document
 from dsconfig.job.detect_consumer import Reader
 from dsconfig.launch.config_source import ConfigSource, read
-from dsconfig.launch.located_config import locate, why_nowhere
+from dsconfig.launch.located_config import locate, why_no_config
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +67,7 @@ def compat(
         ValueError: the consumer or the world size is invalid.
     """
     document = source if isinstance(source, Document) else read(source)
-    if problem := why_nowhere(document):
+    if problem := why_no_config(document):
         raise FileNotFoundError(problem)
     target = resolve(target, "argument") if isinstance(target, str) else target or ALL_RELEASES
     located = locate(document)

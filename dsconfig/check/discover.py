@@ -149,7 +149,7 @@ def is_config(path: str) -> bool:
 def reads_as_config(path: str, data: bytes, *, yaml: bool) -> bool:
     """Whether this text, at `path`, is a DeepSpeed config or a launch file that refers to one."""
     from dsconfig.launch import detect_config
-    from dsconfig.launch.detect_config import foreign_kind, of_keys
+    from dsconfig.launch.detect_config import describe_other_file, describe_other_object
 
     if _AUTOTUNER_FOLDERS.search(path.replace(os.sep, "/")):
         return False  # generated in bulk, and not edited by users
@@ -158,18 +158,18 @@ def reads_as_config(path: str, data: bytes, *, yaml: bool) -> bool:
     data = _in_utf8(data)
     if yaml and is_launch(data):
         return True
-    if detect_config.may_hold(data) or detect_config.may_lead(data):
+    if detect_config.may_contain_config(data) or detect_config.mentions_deepspeed(data):
         document = _document(path, data, yaml=yaml)
         root = _root(document)
-        is_other = foreign_kind(document) or of_keys(root)
-        if not is_other and (detect_config.holds_config(root) or detect_config.means_config(document)):
+        is_other = describe_other_file(document) or describe_other_object(root)
+        if not is_other and (detect_config.contains_config(root) or detect_config.is_broken_config(document)):
             return True
     # `ds_config.json` can be nothing else: report it even if its content is broken or all keys are typos.
     named = not yaml and is_named_config(path)
     if not named:
         return False
     root = _root(_document(path, data, yaml=False))
-    return not (detect_config.mostly_foreign(root) or of_keys(root))
+    return not (detect_config.is_mostly_unknown(root) or describe_other_object(root))
 
 
 def stands_for_config(document: Document | None) -> bool:
@@ -200,16 +200,16 @@ def linked_configs(names: Iterable[str]) -> dict[str, list[str]]:
     launches_by_config: dict[str, list[str]] = {}
     for name in names:
         data = read_small_file(name) if name.lower().endswith((*SUFFIXES, *SCRIPTS)) else b""
-        if not detect_config.may_lead(data):
+        if not detect_config.mentions_deepspeed(data):
             continue
         from dsconfig.document import read_bytes
         from dsconfig.launch.find_jobs import job_of
-        from dsconfig.launch.located_config import linked
+        from dsconfig.launch.located_config import find_link
 
         document = read_bytes(data, name, "yaml" if is_yaml(name) else "json")
-        if (job := job_of(document)) is not None and job.place is not None and job.place.path:
-            launches_by_config.setdefault(os.path.realpath(job.place.path), []).append(name)
-        elif (link := linked(document)) and link[1].path:
+        if (job := job_of(document)) is not None and job.lookup is not None and job.lookup.path:
+            launches_by_config.setdefault(os.path.realpath(job.lookup.path), []).append(name)
+        elif (link := find_link(document)) and link[1].path:
             launches_by_config.setdefault(os.path.realpath(link[1].path), []).append(name)
     return _without_cycles(launches_by_config)
 

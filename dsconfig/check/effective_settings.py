@@ -12,10 +12,10 @@ from dsconfig.check.rule_selector import Layer, UnknownRuleError, catalogue, ena
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.releases import Origin, Target, UnknownReleaseError
 from dsconfig.core.releases import resolve as resolve_target
-from dsconfig.job.detect_consumer import Given, Reader, given
-from dsconfig.job.job import Fact, Job, layer, of_reader
-from dsconfig.job.run_facts import Known, Model, named_in
-from dsconfig.job.settings_file import Settings, SettingsFileError, find
+from dsconfig.job.detect_consumer import LaunchArguments, Reader, named_consumer
+from dsconfig.job.job import Fact, Job, job_of_reader, layer
+from dsconfig.job.run_facts import Model, RunFacts, find_named_model
+from dsconfig.job.settings_file import Settings, SettingsFileError, find_settings
 from dsconfig.launch.located_config import LocatedConfig
 
 # Precedence: the command line, the environment, the settings file, the defaults.
@@ -31,7 +31,7 @@ class Options(NamedTuple):
     world_size: int | None
     reader: Reader | None
     """The consumer, where the command line or the settings name it."""
-    model_and_hosts: tuple[Known, Known]
+    model_and_hosts: tuple[RunFacts, RunFacts]
     """The model and the hosts: from the command line, and from the settings."""
     fail_on: str
     min_severity: str
@@ -116,22 +116,22 @@ def _exclude_patterns(overrides: Overrides, settings: Settings) -> tuple[tuple[s
 def explicit_reader(overrides: Overrides, settings: Settings) -> Reader | None:
     """Return the consumer, where the command line or the settings name it."""
     if overrides.consumer is not None:
-        return given(overrides.consumer)
+        return named_consumer(overrides.consumer)
     consumer = settings.consumer
-    return None if consumer is None else given(consumer, f"{settings.where}: consumer", "settings")
+    return None if consumer is None else named_consumer(consumer, f"{settings.where}: consumer", "settings")
 
 
-def model_and_host_layers(overrides: Overrides, settings: Settings) -> tuple[Known, Known]:
+def model_and_host_layers(overrides: Overrides, settings: Settings) -> tuple[RunFacts, RunFacts]:
     """Return the model and hosts of the command line, and those of the settings."""
     model = None if overrides.model is None else _require_model(overrides, overrides.model)
-    from_command_line = Known(model, overrides.host_memory, overrides.gpus_per_node)
+    from_command_line = RunFacts(model, overrides.host_memory, overrides.gpus_per_node)
     model = None
     if settings.model is not None:
         folder = os.path.relpath(os.path.dirname(settings.path)) if settings.path else ""
         folder = "" if folder == os.curdir else folder
         why = f"as {settings.where} says"
-        model = named_in(settings.path or "<settings>", settings.model, folder, why, "settings")
-    return from_command_line, Known(model, settings.host_memory, settings.gpus_per_node)
+        model = find_named_model(settings.path or "<settings>", settings.model, folder, why, "settings")
+    return from_command_line, RunFacts(model, settings.host_memory, settings.gpus_per_node)
 
 
 def _require_model(overrides: Overrides, name: str) -> Model:
@@ -147,11 +147,11 @@ def job_layers(
     settings: Settings,
     target: Target,
     reader: Reader | None,
-    model_and_hosts: tuple[Known, Known],
+    model_and_hosts: tuple[RunFacts, RunFacts],
 ) -> tuple[Job, Job]:
     """Return the facts of the command line and of the settings, as two layers of a job."""
     target_fact = Fact(target, target.origin, target.text)
-    consumer = None if reader is None else of_reader(reader).consumer
+    consumer = None if reader is None else job_of_reader(reader).consumer
     is_explicit, is_configured = target.origin in ("argument", "environment"), target.origin == "settings"
     explicit_facts, configured_facts = model_and_hosts
     explicit = layer(explicit_facts, "argument", "set on the command line")._replace(
@@ -172,7 +172,7 @@ def job_layers(
     return explicit, configured
 
 
-def _arguments(overrides: Overrides) -> Fact[Given] | None:
+def _arguments(overrides: Overrides) -> Fact[LaunchArguments] | None:
     """Return the explicit training arguments; they must be readable."""
     try:
         return training_arguments(overrides.training_args)
@@ -265,10 +265,10 @@ class SettingsFinder:
             return self._only
         if folder not in self._by_folder:
             try:
-                self._by_folder[folder] = find(folder)
+                self._by_folder[folder] = find_settings(folder)
             except SettingsFileError as error:
                 self._overrides.fail(str(error))
-            for line in self._by_folder[folder].passed_over:
+            for line in self._by_folder[folder].unused:
                 if line not in self._noted:
                     self._noted.add(line)
                     self._overrides.note(line)

@@ -14,7 +14,7 @@ from dsconfig.rules._batch_triplet import in_words
 if TYPE_CHECKING:
     from dsconfig.core.json_types import KeyPath
     from dsconfig.document import Document
-    from dsconfig.job.detect_consumer import Given, Reader
+    from dsconfig.job.detect_consumer import LaunchArguments, Reader
     from dsconfig.job.job import Job
 
 
@@ -93,7 +93,7 @@ class Report:
         )
 
     @property
-    def training_arguments(self) -> Given | None:
+    def training_arguments(self) -> LaunchArguments | None:
         """The training arguments of the job that loads the config, where they are known."""
         return self.job.arguments.value if self.job and self.job.arguments else None
 

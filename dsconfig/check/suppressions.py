@@ -11,7 +11,7 @@ from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.releases import UnknownReleaseError, resolve
 from dsconfig.document.document import location, location_of
 from dsconfig.evaluation.context import MAX_FINDINGS
-from dsconfig.job.run_facts import EXPECTED, KEY, fits
+from dsconfig.job.run_facts import DSCONFIG_KEY, EXPECTED_VALUES, is_valid_setting
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import KeyPath
@@ -153,8 +153,8 @@ def find_suppressions(document: Document) -> Iterator[Suppression | Diagnostic]:
     """Yield every suppression in the document, and a diagnostic for each malformed one."""
     yield from _comments(document)
     value = document.value()
-    if isinstance(value, dict) and KEY in value:
-        yield from _block(document, value[KEY])
+    if isinstance(value, dict) and DSCONFIG_KEY in value:
+        yield from _block(document, value[DSCONFIG_KEY])
 
 
 def _diagnostic(
@@ -169,25 +169,27 @@ def _diagnostic(
 
 def _block(document: Document, block: object) -> Iterator[Suppression | Diagnostic]:
     if not isinstance(block, dict):
-        yield _malformed(document, (KEY,), "an object with the key `ignore`")
+        yield _malformed(document, (DSCONFIG_KEY,), "an object with the key `ignore`")
         return
     yield from _job_facts(document, block)
     match block.get("ignore", []):
         case list() as selectors:
-            yield from _selectors(document, (KEY, "ignore"), selectors)
+            yield from _selectors(document, (DSCONFIG_KEY, "ignore"), selectors)
         case dict() as by_path:
             for below, selectors in by_path.items():
-                yield from _selectors(document, (KEY, "ignore", below), selectors, below)
+                yield from _selectors(document, (DSCONFIG_KEY, "ignore", below), selectors, below)
         case _:
-            yield _malformed(document, (KEY, "ignore"), "a list of rules, or an object of such lists by key")
+            yield _malformed(
+                document, (DSCONFIG_KEY, "ignore"), "a list of rules, or an object of such lists by key"
+            )
 
 
 def _job_facts(document: Document, block: Mapping[object, object]) -> Iterator[Diagnostic]:
     """Report the invalid keys beside `ignore`, which state facts about the job."""
     for key, value in block.items():
-        path, where = (KEY, str(key)), location_of(document, (KEY, str(key)), "key")
-        if key in EXPECTED:
-            problem = None if fits(str(key), value) else f"expected {EXPECTED[str(key)]}"
+        path, where = (DSCONFIG_KEY, str(key)), location_of(document, (DSCONFIG_KEY, str(key)), "key")
+        if key in EXPECTED_VALUES:
+            problem = None if is_valid_setting(str(key), value) else f"expected {EXPECTED_VALUES[str(key)]}"
             if key == "target" and problem is None:
                 problem = _unknown_release(str(value))
             if problem:
@@ -195,7 +197,7 @@ def _job_facts(document: Document, block: Mapping[object, object]) -> Iterator[D
                     f"invalid value of `{key}`: {problem}", path, where, "correct it, or remove it"
                 )
         elif key != "ignore":
-            expected = f"expected one of {', '.join(('ignore', *EXPECTED))}"
+            expected = f"expected one of {', '.join(('ignore', *EXPECTED_VALUES))}"
             yield _diagnostic(f"unknown key `{key}`: {expected}", path, where, "remove it")
 
 
@@ -227,7 +229,7 @@ def _malformed(document: Document, path: KeyPath, expected: str) -> Diagnostic:
         f"invalid suppression: expected {expected}",
         path,
         where,
-        f'write it as `"{KEY}": {{"ignore": ["DSC401"]}}`',
+        f'write it as `"{DSCONFIG_KEY}": {{"ignore": ["DSC401"]}}`',
     )
 
 

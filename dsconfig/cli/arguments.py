@@ -8,7 +8,7 @@ import re
 
 from dsconfig.cli.errors import refuse
 from dsconfig.consumers import CONSUMERS
-from dsconfig.consumers.consumer_versions import EXPECTED, is_known
+from dsconfig.consumers.consumer_versions import EXPECTED_CONSUMER, is_consumer_spec
 from dsconfig.job.settings_file import FAIL_ON, MIN_SEVERITY
 
 TYPE_CHECKING = False
@@ -52,8 +52,8 @@ def to_file(text: str) -> str | None:
 
 def consumer(text: str) -> str:
     """Who reads the file."""
-    if not is_known(text):
-        raise argparse.ArgumentTypeError(f"expected {EXPECTED}, got `{text}`")
+    if not is_consumer_spec(text):
+        raise argparse.ArgumentTypeError(f"expected {EXPECTED_CONSUMER}, got `{text}`")
     return text
 
 

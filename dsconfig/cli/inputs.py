@@ -22,12 +22,12 @@ from dsconfig.check.effective_settings import (
     working_directory_options,
 )
 from dsconfig.cli.errors import note, refuse
-from dsconfig.consumers.consumer_versions import parted
+from dsconfig.consumers.consumer_versions import split_spec
 from dsconfig.core.file_access import OUTSIDE, links_out
 from dsconfig.core.releases import Target, UnknownReleaseError
 from dsconfig.document import Document
 from dsconfig.job.job import Job
-from dsconfig.job.settings_file import Settings, SettingsFileError, named
+from dsconfig.job.settings_file import Settings, SettingsFileError, read_settings
 from dsconfig.launch.located_config import LocatedConfig, locate
 
 if TYPE_CHECKING:
@@ -166,10 +166,10 @@ def refuse_inputs(
     name: str, document: Document, *others: str | None, instead: str = "give another name"
 ) -> None:
     """Refuse to write over a config, what it leads to or what leads to it, and these other files."""
-    from dsconfig.launch.located_config import files_behind
+    from dsconfig.launch.located_config import related_files
 
     with suppress(OSError):  # whoever reads it says so
-        refuse_input(name, *files_behind(document), *others, instead=instead)
+        refuse_input(name, *related_files(document), *others, instead=instead)
 
 
 def _is_same(name: str, other: str) -> bool:
@@ -240,7 +240,7 @@ def _named(path: str) -> Settings:
         option = path.partition("=")[0].strip()
         refuse(f"--config {path}: expected a file; a single setting is an option: `--{option} ...`")
     try:
-        return named(path)
+        return read_settings(path)
     except SettingsFileError as error:
         refuse(f"--config: {error}")
 
@@ -275,7 +275,7 @@ def schema_choice(args: argparse.Namespace) -> tuple[Target, str | None]:
         note(f"of {target.text} the newest release counts, {target.releases[-1]}")
     elif target.note:
         note(target.note)
-    return target, args.consumer or (parted(settings.consumer)[0] if settings.consumer else None)
+    return target, args.consumer or (split_spec(settings.consumer)[0] if settings.consumer else None)
 
 
 def _target_and_settings(args: argparse.Namespace) -> tuple[Target, Settings]:

@@ -196,7 +196,7 @@ def _options(args: argparse.Namespace) -> tuple[Document, Options]:
     document = read(args.file)
     refuse_unknown(document)
     job = in_force(args, document)
-    size, known = args.world_size, job.known
+    size, known = args.world_size, job.facts
     args.host = known.host_memory if args.host is None else args.host
     args.gpus_per_node = args.gpus_per_node or known.gpus_per_node
     if args.nodes is not None:
@@ -209,7 +209,7 @@ def _options(args: argparse.Namespace) -> tuple[Document, Options]:
         refuse("--output goes with --fit")
     names = ("sequence_length", "micro_batch", "attention", "checkpointing", "lora", "optimizer", "zero_init")
     return document, Options(
-        _model(args) or (known.model and not known.model.barred and known.model.named) or None,
+        _model(args) or (known.model and not known.model.is_outside and known.model.named) or None,
         None,
         None,
         None,
@@ -313,7 +313,7 @@ def fit(args: argparse.Namespace, document: Document, options: Options) -> int:
 
 def _refuse(args: argparse.Namespace, document: Document) -> None:
     """Refuse what does not go together, before anything is computed."""
-    from dsconfig.job.model_files import config_at
+    from dsconfig.job.model_files import find_config_json
     from dsconfig.resolve.fit_search import refuse_launch_file
 
     if args.output_format == "csv":
@@ -328,7 +328,7 @@ def _refuse(args: argparse.Namespace, document: Document) -> None:
         refuse(f"--output {args.output}: expected the name of a file, or `-` for stdout")
     refuse_launch_file(document)
     refuse_unlike(document, args.output)
-    read = (args.training_args, getattr(args, "config", None), args.model and config_at(args.model))
+    read = (args.training_args, getattr(args, "config", None), args.model and find_config_json(args.model))
     refuse_inputs(args.output, document, args.file, *read)
 
 

@@ -22,7 +22,7 @@ from dsconfig.cli.inputs import in_force, read, reason, refuse_input, refuse_inp
 from dsconfig.core.diagnostic import dotted, truncate_middle
 from dsconfig.core.releases import UnknownReleaseError, resolve
 from dsconfig.fix.migrate import BLOCK_KEY, Migration, migrate
-from dsconfig.job.job import Fact, of_reader
+from dsconfig.job.job import Fact, job_of_reader
 from dsconfig.render.terminal import printable
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
     for name in filter(None, (args.output, args.elasticity)):
         refuse_inputs(name, document, instead=_ITSELF)
     inside = _led_to(args, document)
-    if inside is not None and inside.place is None:
+    if inside is not None and inside.embedding is None:
         document, args.file = inside.document, inside.document.name
         _refuse_same(args)
     config = inside.document if inside is not None else document
@@ -90,8 +90,8 @@ def run(args: argparse.Namespace) -> int:
         done = way.migrate(config, keep=args.keep_elasticity)
     except ValueError as error:
         refuse(f"{way.known_from}: {error}")
-    if inside is not None and inside.place is not None:
-        done = in_launch_file(done, inside.place)
+    if inside is not None and inside.embedding is not None:
+        done = in_launch_file(done, inside.embedding)
     handed = None if done.stopped else _keep(args, document, done)
     # The text or the diff has stdout to itself.
     stream = sys.stdout if args.write or args.output else sys.stderr
@@ -102,17 +102,17 @@ def run(args: argparse.Namespace) -> int:
 def _led_to(args: argparse.Namespace, document: Document) -> EditableConfig | None:
     """The config that a launch file leads to, which is what is migrated."""
     from dsconfig.cli.errors import note
-    from dsconfig.launch.located_config import editable
+    from dsconfig.launch.located_config import editable_config
 
     if args.file == "-":
         return None
     try:
-        found = editable(document)
+        found = editable_config(document)
     except OSError as error:
         refuse(f"{error.filename}: {reason(error)}")
     if found is not None:
         note(found.note)
-    if args.write and found is not None and found.place is None:
+    if args.write and found is not None and found.embedding is None:
         from dsconfig.cli.run_fix import is_ours
 
         path = os.path.realpath(found.document.name)
@@ -227,7 +227,7 @@ def way_of(args: argparse.Namespace, document: Document, inside: EditableConfig 
     """
     under = in_force(args, document)
     if inside is not None:
-        evidence = of_reader(under.reader if under.reader.said else inside.reader)
+        evidence = job_of_reader(under.reader if under.reader.explicit_spec else inside.reader)
         size = inside.world_size and Fact(inside.world_size, "launch file", inside.note)
         under = under._replace(consumer=evidence.consumer, world_size=under.world_size or size or None)
     if args.target is None and under.releases.origin in ("installed", "latest"):

@@ -19,7 +19,7 @@ from dsconfig.core.diagnostic import SEVERITIES
 from dsconfig.core.file_access import register_named_paths
 from dsconfig.core.releases import Target
 from dsconfig.document import Document
-from dsconfig.job.detect_consumer import Reader, given
+from dsconfig.job.detect_consumer import Reader, named_consumer
 from dsconfig.launch.config_references import read_config as read_file
 from dsconfig.launch.config_references import read_configs
 from dsconfig.render.terminal import Style
@@ -186,7 +186,7 @@ class Checker:
     def _fail(self, name: str, why: str) -> None:
         self.failed = True
         shown = self.options.stdin_name if name == "-" else name
-        reader = self.options.reader or given("deepspeed")
+        reader = self.options.reader or named_consumer("deepspeed")
         self.unread.append(Report(shown, self.options.target, reader, None, (), read_error=why))
 
 

@@ -1,9 +1,9 @@
-"""Who reads a DeepSpeed config: the keys that are a consumer's own, and what becomes of "auto"."""
+"""Consumers of a DeepSpeed config: their own keys, and the values they fill in for "auto"."""
 
 LOADERS = ("deepspeed", "transformers", "accelerate", "lightning")
-"""Programs that hand DeepSpeed what they read, filled."""
+"""Programs that read a config, fill in its "auto" values and pass it to DeepSpeed."""
 ELASTIC = "elastic"
-"""`dsconfig elastic run`: it takes the `elasticity` block out, and writes the batch of its plan in."""
+"""`dsconfig elastic run`: removes the `elasticity` block and writes the batch of its plan."""
 CONSUMERS = (*LOADERS, ELASTIC)
 HUGGING_FACE = ("transformers", "accelerate")
-"""Both hand the config to Accelerate's plugin, and go through `Accelerator.prepare`."""
+"""Consumers that pass the config to Accelerate's `DeepSpeedPlugin` and `Accelerator.prepare`."""

@@ -1,18 +1,18 @@
-"""Launch file of `accelerate launch`: its keys, and the config that it names or holds."""
+"""Launch file of `accelerate launch`: its keys, and the config that it names or describes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from dsconfig.consumers.consumer_versions import does, number
+from dsconfig.consumers.consumer_versions import does, version_tuple
 from dsconfig.core.json_types import Json, JsonObject, KeyPath
 
 if TYPE_CHECKING:
     from typing import TypeGuard
 
 
-# The file that `accelerate launch --config_file` reads: which keys it has, and which config it names.
+# Keys of the file that `accelerate launch --config_file` reads.
 #
 # Sources: accelerate 1.15 commands/config/config_args.py, ClusterConfig; commands/launch.py,
 # _validate_launch_command; utils/dataclasses.py, DeepSpeedPlugin.
@@ -27,47 +27,51 @@ ROOT_KEYS = frozenset((
     "tpu_zone", "tpu_use_cluster", "tpu_use_sudo", "command_file", "commands", "tpu_vm", "tpu_env",
     "dynamo_config", "fp16", "dynamo_backend",
 ))  # fmt: skip
-"""Fields of `ClusterConfig`, and the two old names that it rewrites. Any other key is refused."""
+"""Fields of `ClusterConfig`, and two old names that it converts. `from_yaml_file` rejects any other key."""
 BLOCK_KEYS = frozenset((
     "zero_stage", "gradient_accumulation_steps", "gradient_clipping", "offload_optimizer_device",
     "offload_param_device", "offload_optimizer_nvme_path", "offload_param_nvme_path", "zero3_init_flag",
     "zero3_save_16bit_model", "deepspeed_config_file", "deepspeed_hostfile", "deepspeed_exclusion_filter",
     "deepspeed_inclusion_filter", "deepspeed_multinode_launcher", "deepspeed_moe_layer_cls_names",
 ))  # fmt: skip
-_SINCE = {
+_ADDED = {
     "dynamo_config": "0.17", "tpu_env": "0.17", "tpu_use_cluster": "0.17", "tpu_use_sudo": "0.17",
     "tpu_vm": "0.17", "debug": "0.22", "mpirun_config": "0.28", "enable_cpu_affinity": "0.29",
     "fp8_config": "0.34", "parallelism_config": "1.10", "deepspeed_moe_layer_cls_names": "0.30",
     "nossh": "1.6", "fp8": "0.17",
 }  # fmt: skip
-"""Keys and words that came later than the others. Source: the wheels of each version."""
-_GONE = {"ipex_config": ("0.19", "1.13"), "tp_config": ("1.4", "1.7")}
-"""Keys of the root that only some versions knew: from the first of these on, until the second."""
+"""Version that added a key or value; the others are older. Source: the wheels of each version."""
+_REMOVED = {"ipex_config": ("0.19", "1.13"), "tp_config": ("1.4", "1.7")}
+"""Root keys of some versions only: the first version with the key, and the first one without it."""
 
 
-def known_to(words: Iterable[str], version: str | None) -> frozenset[str]:
-    """The keys or words among these that a version of Accelerate knows; None: the newest."""
+def available_in(words: Iterable[str], version: str | None) -> frozenset[str]:
+    """The keys or values among these that a version of Accelerate has; None: the newest."""
     if version is None:
         return frozenset(words)
-    return frozenset(each for each in words if number(_SINCE.get(each, "0")) <= number(version))
+    return frozenset(each for each in words if version_tuple(_ADDED.get(each, "0")) <= version_tuple(version))
 
 
 def root_keys(version: str | None) -> frozenset[str]:
-    """The keys at the top that a version of Accelerate takes; None: the newest."""
+    """The root keys that a version of Accelerate accepts; None: the newest."""
     if version is None:
         return ROOT_KEYS
-    gone = {key for key, (since, until) in _GONE.items() if number(since) <= number(version) < number(until)}
-    return known_to(ROOT_KEYS, version) | gone
+    removed = {
+        key
+        for key, (since, until) in _REMOVED.items()
+        if version_tuple(since) <= version_tuple(version) < version_tuple(until)
+    }
+    return available_in(ROOT_KEYS, version) | removed
 
 
-def came(key: str) -> str | None:
-    """The version of Accelerate that brought a key, where not all have it."""
-    return _SINCE.get(key)
+def added_in(key: str) -> str | None:
+    """The version of Accelerate that added a key; None if all have it."""
+    return _ADDED.get(key)
 
 
-def went(key: str) -> str | None:
-    """The version of Accelerate that gave a key up, where one did."""
-    return _GONE[key][1] if key in _GONE else None
+def removed_in(key: str) -> str | None:
+    """The version of Accelerate that removed a key; None if none did."""
+    return _REMOVED[key][1] if key in _REMOVED else None
 
 
 NOT_BESIDE_LINK = frozenset((
@@ -75,18 +79,20 @@ NOT_BESIDE_LINK = frozenset((
     "offload_param_device", "offload_optimizer_nvme_path", "offload_param_nvme_path",
     "zero3_save_16bit_model",
 ))  # fmt: skip
-"""`DeepSpeedPlugin._deepspeed_config_checks` raises for these, and for `mixed_precision` at the top."""
+"""Keys that `DeepSpeedPlugin._deepspeed_config_checks` rejects with a config file, like a root
+`mixed_precision`.
+"""
 DISTRIBUTED_TYPES = (
     "NO", "MULTI_CPU", "MULTI_GPU", "MULTI_NPU", "MULTI_MLU", "MULTI_SDAA", "MULTI_MUSA", "MULTI_XPU",
     "DEEPSPEED", "FSDP", "XLA", "MEGATRON_LM", "MULTI_HPU", "MULTI_NEURON",
 )  # fmt: skip
-"""What `distributed_type` may be."""
+"""Valid values of `distributed_type`."""
 PRECISIONS = ("no", "fp8", "fp16", "bf16")
 LAUNCHERS = ("pdsh", "standard", "openmpi", "mvapich", "mpich", "nossh", "slurm")
 
 
 def is_launch_file(data: object) -> TypeGuard[JsonObject]:
-    """Whether a root is that of a launch file which has to do with DeepSpeed."""
+    """Whether an object is an Accelerate launch file that uses DeepSpeed."""
     if not isinstance(data, dict) or not (BLOCK in data or "distributed_type" in data):
         return False
     return (
@@ -95,83 +101,82 @@ def is_launch_file(data: object) -> TypeGuard[JsonObject]:
 
 
 def block(data: Mapping[str, Json]) -> JsonObject:
-    """The block `deepspeed_config`, empty where there is none."""
-    found = data.get(BLOCK)
-    return found if isinstance(found, dict) else {}
+    """The block `deepspeed_config`; empty if there is none."""
+    value = data.get(BLOCK)
+    return value if isinstance(value, dict) else {}
 
 
-def processes(data: Json) -> int | None:
-    """The world size that the file asks for."""
+def num_processes(data: Json) -> int | None:
+    """World size in the file: `num_processes`, which Accelerate counts over all nodes."""
     count = data.get("num_processes") if isinstance(data, dict) else None
     return count if type(count) is int and count > 0 else None
 
 
-# The config that Accelerate makes of a launch file's block `deepspeed_config`, and where its values stand.
+# The config that Accelerate builds from the block `deepspeed_config`, and the keys that its values come from.
 #
-# Sources: accelerate 1.15 utils/launch.py, prepare_deepspeed_cmd_env; utils/dataclasses.py,
-# DeepSpeedPlugin.
+# Sources: accelerate 1.15 utils/launch.py, prepare_deepspeed_cmd_env; utils/dataclasses.py, DeepSpeedPlugin.
 
 
-def stage(written: Mapping[str, Json]) -> int:
-    """The ZeRO stage of a block.
+def zero_stage(settings: Mapping[str, Json]) -> int:
+    """The ZeRO stage of a block, 2 by default.
 
     Raises:
-        ValueError: it is not an integer.
+        ValueError: the value is not an integer.
     """
-    value = written.get("zero_stage")
+    value = settings.get("zero_stage")
     return 2 if value is None else int(str(value))
 
 
-def config(data: Mapping[str, Json], version: str | None = None) -> JsonObject | None:
-    """The config that the plugin of a version makes of a block; version None: the newest.
+def plugin_config(data: Mapping[str, Json], version: str | None = None) -> JsonObject | None:
+    """The config that the plugin builds from a block. `version`: of Accelerate; None: the newest.
 
-    None where the block names a file, cannot be read, or is not looked at.
+    None if the block names a file, has invalid values, or belongs to another backend.
     """
-    written = block(data)
-    if LINK in written or data.get("distributed_type") != "DEEPSPEED":
+    settings = block(data)
+    if LINK in settings or data.get("distributed_type") != "DEEPSPEED":
         return None
     try:
-        made = _plugin_config(written, version)
+        config = _plugin_config(settings, version)
     except ValueError:
         return None
     precision = str(data.get("mixed_precision")).lower()
     if precision == "fp16":
-        made["fp16"] = {"enabled": True, "auto_cast": True}
+        config["fp16"] = {"enabled": True, "auto_cast": True}
     elif precision == "bf16" or (precision == "fp8" and does("fp8", "accelerate", version)):
-        made["bf16"] = {"enabled": True}
-    return made
+        config["bf16"] = {"enabled": True}
+    return config
 
 
-def _plugin_config(written: Mapping[str, Json], version: str | None) -> JsonObject:
+def _plugin_config(settings: Mapping[str, Json], version: str | None) -> JsonObject:
     default = "auto" if does("clipping", "accelerate", version) else "0"
-    clipping = str(_or(written.get("gradient_clipping"), default)).lower()
+    clipping = str(_default_to(settings.get("gradient_clipping"), default)).lower()
     default = "auto" if does("accumulation", "accelerate", version) else "1"
-    steps = str(_or(written.get("gradient_accumulation_steps"), default))
-    zero: JsonObject = {"stage": stage(written)}
+    steps = str(_default_to(settings.get("gradient_accumulation_steps"), default))
+    zero: JsonObject = {"stage": zero_stage(settings)}
     for name in ("offload_optimizer", "offload_param"):
-        device = str(_or(written.get(f"{name}_device"), "none")).lower()
+        device = str(_default_to(settings.get(f"{name}_device"), "none")).lower()
         if device != "none":
-            # The launcher passes no path on, and the plugin's own default is this word.
+            # The launcher passes no NVMe path, so the plugin uses its default, the word "none".
             zero[name] = {"device": device} | ({"nvme_path": "none"} if device == "nvme" else {})
-    if str(written.get("zero3_save_16bit_model")).lower() == "true":
+    if str(settings.get("zero3_save_16bit_model")).lower() == "true":
         zero["stage3_gather_16bit_weights_on_model_save"] = True
-    made: JsonObject = {
+    config: JsonObject = {
         "train_batch_size": "auto",
         "train_micro_batch_size_per_gpu": "auto",
         "gradient_accumulation_steps": int(steps) if steps.isdecimal() and len(steps) < 20 else "auto",
         "zero_optimization": zero,
     }
     if clipping == "auto" or float(clipping):
-        made["gradient_clipping"] = clipping if clipping == "auto" else float(clipping)
-    return made
+        config["gradient_clipping"] = clipping if clipping == "auto" else float(clipping)
+    return config
 
 
-def _or(value: Json, default: str) -> Json:
+def _default_to(value: Json, default: str) -> Json:
     return default if value is None else value
 
 
 _ZERO = "zero_optimization"
-_PLACES: Mapping[tuple[str, ...], KeyPath] = {
+_LAUNCH_PATHS: Mapping[tuple[str, ...], KeyPath] = {
     ("gradient_accumulation_steps",): (BLOCK, "gradient_accumulation_steps"),
     ("gradient_clipping",): (BLOCK, "gradient_clipping"),
     (_ZERO, "stage"): (BLOCK, "zero_stage"),
@@ -183,11 +188,11 @@ _PLACES: Mapping[tuple[str, ...], KeyPath] = {
 }
 
 
-def place(path: KeyPath, data: Mapping[str, Json]) -> KeyPath | None:
-    """Where the launch file writes what stands at `path` of the config; None where it does not."""
+def path_in_launch_file(path: KeyPath, data: Mapping[str, Json]) -> KeyPath | None:
+    """Path of the launch file key that sets the value at `path` of the config; None if it has no such key."""
     for length in range(len(path), 0, -1):
-        found = _PLACES.get(tuple(str(part) for part in path[:length]))
-        if found is not None:
-            holder = data if len(found) == 1 else block(data)
-            return found if found[-1] in holder else None
+        launch_path = _LAUNCH_PATHS.get(tuple(str(part) for part in path[:length]))
+        if launch_path is not None:
+            holder = data if len(launch_path) == 1 else block(data)
+            return launch_path if launch_path[-1] in holder else None
     return None

@@ -1,4 +1,4 @@
-"""Autofill: the config that Transformers and Accelerate make before DeepSpeed sees it, step by step."""
+"""Autofill: the config that Transformers and Accelerate build before DeepSpeed sees it, step by step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dsconfig.consumers.training_args import Arguments, hidden_size
 from dsconfig.core.batch_triplet import MICRO, STEPS, TRAIN
 from dsconfig.core.json_types import Json, JsonObject, NamedTuple
 
-# What is told of a config that is filled: messages, what was filled, and what does not fit.
+# Results of filling a config: messages, filled values, and mismatches.
 
 MessageKind: TypeAlias = Literal[
     "environment", "overridden", "removed", "written", "unfilled", "refused", "note"
@@ -22,11 +22,11 @@ MessageKind: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Something that the user should know about how the config came about."""
+    """A message to the user about how a value was determined."""
 
     kind: MessageKind
-    """`environment` a variable was read; `overridden`, `removed`, `written` the config says other than the
-    file; `unfilled` an "auto" is left; `refused` the consumer will raise; `note` anything else.
+    """`environment`: a variable was used. `overridden`, `removed`, `written`: the config differs from the
+    file. `unfilled`: an "auto" is left. `refused`: the consumer will raise. `note`: anything else.
     """
     text: str
     key: str | None = None
@@ -34,17 +34,17 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """An "auto" that the consumer replaces, or a key that it puts in."""
+    """An "auto" that the consumer replaces, or a key that it adds."""
 
     key: str
     value: Json
     origin: str
-    """From what: a training argument, the model's hidden size, a constant."""
+    """Source of the value: a training argument, the model's hidden size, a constant."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """A written value that differs from the training argument it must equal."""
+    """A value in the config that differs from the training argument it must equal."""
 
     key: str
     written: Json
@@ -55,71 +55,71 @@ class Mismatch:
         return f"`{self.key}` is {self.written!r}, but `{self.argument}` is {self.value!r}"
 
 
-# A config while a consumer fills it in place, and the record of what was filled.
+# Config that a consumer fills in place, with a record of the changes.
 
 
 @dataclass(slots=True)
 class Filling:
-    """One config being filled. `given`: whether there are training arguments to fill it from."""
+    """State while one config is filled. `given`: whether there are training arguments."""
 
     config: JsonObject
     consumer: Consumer
     args: Arguments
-    given: bool
+    has_arguments: bool
     model: Mapping[str, Json] | None
     likely: Mapping[str, Json] = field(default_factory=dict)
-    """What unknown arguments are on most machines."""
+    """Typical values of unknown arguments."""
     filled: list[Filled] = field(default_factory=list)
     mismatches: list[Mismatch] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
     unknown: set[str] = field(default_factory=set)
-    """Keys that stay "auto" here alone: what the consumer fills them with is not known."""
+    """Keys that stay "auto" here because the value that the consumer fills in is unknown."""
 
     def fill(self, key: str, value: Json, origin: str, *, must_match: bool = False) -> None:
-        """Put `value` where "auto" is written; else, where it must match, compare it with what is written."""
+        """Replace "auto" by `value`; compare any other value with it if the two must match."""
         *sections, last = key.split(".")
-        here: Json = self.config
+        node: Json = self.config
         for section in sections:
-            here = here.get(section) if isinstance(here, dict) else None
-        if not isinstance(here, dict):
+            node = node.get(section) if isinstance(node, dict) else None
+        if not isinstance(node, dict):
             return
-        written = here.get(last)
+        current = node.get(last)
         if value is None:
-            self.unknown |= {key} if written == "auto" else set()
-        elif written == "auto":
-            here[last] = value
+            self.unknown |= {key} if current == "auto" else set()
+        elif current == "auto":
+            node[last] = value
             self.filled.append(Filled(key, value, origin))
-        elif must_match and written is not None and written != value:
-            self.mismatches.append(Mismatch(key, written, origin, value))
+        elif must_match and current is not None and current != value:
+            self.mismatches.append(Mismatch(key, current, origin, value))
 
     def fill_from_table(self, key: str, value: Json, *, compared: bool = True) -> None:
-        """Fill a key, with the origin and the demand to match that the consumer's table has for it.
+        """Fill a key with the origin and matching requirement from the consumer's table.
 
-        `compared`: whether what is written is held against the value at all.
+        `compared`: whether to compare an existing value at all.
         """
         entry = next(entry for entry in self.consumer.fills if entry.key == key)
         self.fill(key, value, entry.origin, must_match=entry.must_match and compared)
 
     def insert(self, key: str, value: Json, origin: str) -> None:
-        """Put in a key at the top level that the consumer writes itself."""
+        """Add a key that the consumer writes at the top level."""
         self.config[key] = value
         self.filled.append(Filled(key, value, origin))
 
-    def refuse(self, text: str, key: str) -> None:
-        """Say why the consumer will raise."""
+    def reject(self, text: str, key: str) -> None:
+        """Record that the consumer will raise, and why."""
         self.messages.append(Message("refused", text, key))
 
 
-def autos(section: Mapping[str, Json], prefix: str = "") -> Iterator[str]:
-    """The dotted path of every "auto" in objects; lists are not looked into."""
+def auto_keys(section: Mapping[str, Json], prefix: str = "") -> Iterator[str]:
+    """Yield the dotted path of every "auto" in objects; lists are not searched."""
     for key, value in section.items():
         if isinstance(value, dict):
-            yield from autos(value, f"{prefix}{key}.")
+            yield from auto_keys(value, f"{prefix}{key}.")
         elif value == "auto" and isinstance(value, str):
             yield f"{prefix}{key}"
 
 
-# ZeRO's buckets, which Transformers and Accelerate size by the model's hidden size.
+# ZeRO's bucket sizes, which Transformers and Accelerate derive from the model's hidden size.
 
 ZERO = "zero_optimization"
 REDUCE, PREFETCH = f"{ZERO}.reduce_bucket_size", f"{ZERO}.stage3_prefetch_bucket_size"
@@ -127,7 +127,7 @@ PERSISTENCE = f"{ZERO}.stage3_param_persistence_threshold"
 
 
 def fill_buckets(filling: Filling, *, all_stages: bool) -> None:
-    """Fill the bucket sizes; `all_stages`: those of stage 3 too."""
+    """Fill the bucket sizes. `all_stages`: include those of stage 3."""
     does = filling.consumer.does
     nested = filling.consumer.name == "transformers" and does("text_config")
     model = filling.model
@@ -137,38 +137,41 @@ def fill_buckets(filling: Filling, *, all_stages: bool) -> None:
     filling.fill(REDUCE, hidden and hidden * hidden, f"hidden size {hidden}²")
     if all_stages:
         bucket = hidden and 0.9 * hidden * hidden
-        whole = bucket and int(bucket)
-        filling.fill(PREFETCH, whole if does("whole_bucket") else bucket, f"0.9 × hidden size {hidden}²")
+        rounded = bucket and int(bucket)
+        filling.fill(PREFETCH, rounded if does("whole_bucket") else bucket, f"0.9 × hidden size {hidden}²")
         filling.fill(PERSISTENCE, hidden and 10 * hidden, f"10 × hidden size {hidden}")
 
 
-# What the Trainer of Transformers fills: from its arguments first, then from the model.
+# Trainer of Transformers: fills from its arguments first, then from the model.
 #
 # Source: transformers integrations/deepspeed.py, HfTrainerDeepSpeedConfig.
 
 
 def fill_from_arguments(filling: Filling, ranks: int | None) -> None:
-    """Source: HfTrainerDeepSpeedConfig.trainer_config_process."""
+    """Fill from the Trainer's arguments. Source: HfTrainerDeepSpeedConfig.trainer_config_process."""
     args = filling.args
-    micro, steps = args.whole("per_device_train_batch_size"), args.whole("gradient_accumulation_steps")
-    rate = args.number("learning_rate")
+    micro, steps = (
+        args.positive_integer("per_device_train_batch_size"),
+        args.positive_integer("gradient_accumulation_steps"),
+    )
+    learning_rate = args.number("learning_rate")
     fp16, bf16 = args.flag("fp16", "fp16_full_eval"), args.flag("bf16", "bf16_full_eval")
-    finds = bool(args.flag("auto_find_batch_size")) and filling.consumer.does("find_batch")
+    finds_batch_size = bool(args.flag("auto_find_batch_size")) and filling.consumer.does("find_batch")
     for key, value in (
         (MICRO, micro),
         (STEPS, steps),
         (TRAIN, ranks * micro * steps if ranks and micro and steps else None),
         ("gradient_clipping", args.number("max_grad_norm")),
-        ("optimizer.params.lr", rate),
+        ("optimizer.params.lr", learning_rate),
         ("optimizer.params.betas", [args.number("adam_beta1"), args.number("adam_beta2")]),
         ("optimizer.params.eps", args.number("adam_epsilon")),
         ("optimizer.params.weight_decay", args.number("weight_decay")),
         ("scheduler.params.warmup_min_lr", 0),
-        ("scheduler.params.warmup_max_lr", rate),
+        ("scheduler.params.warmup_max_lr", learning_rate),
         ("fp16.enabled", fp16),
         ("bf16.enabled", bf16),
     ):
-        filling.fill_from_table(key, value, compared=not (finds and key in (MICRO, TRAIN)))
+        filling.fill_from_table(key, value, compared=not (finds_batch_size and key in (MICRO, TRAIN)))
     for name, value in filling.likely.items():
         filling.fill(f"{name}.enabled", value, f"{name}, which is likely")
     if not filling.consumer.does("no_amp"):  # `fp16_backend` is torch's own unless it is said to be apex
@@ -180,8 +183,8 @@ def fill_from_arguments(filling: Filling, ranks: int | None) -> None:
 
 
 def trainer_precision(filling: Filling) -> str | None:
-    """The mixed precision that the Trainer asks the plugin of Accelerate for; None where it is not known."""
-    if not filling.given:
+    """The mixed precision that the Trainer passes to Accelerate's plugin; None if unknown."""
+    if not filling.has_arguments:
         return "no"
     fp16, bf16 = (
         filling.likely.get(name) if (flag := filling.args.flag(name)) is None else flag
@@ -193,11 +196,11 @@ def trainer_precision(filling: Filling) -> str | None:
 
 
 def fill_from_model(filling: Filling) -> None:
-    """Source: HfTrainerDeepSpeedConfig.trainer_config_finalize."""
+    """Fill from the model and the number of steps. Source: HfTrainerDeepSpeedConfig.trainer_config_finalize."""
     zero = filling.config.get(ZERO)
     stage = zero.get("stage") if isinstance(zero, dict) else None
     fill_buckets(filling, all_stages=stage == 3)
-    if filling.given:
+    if filling.has_arguments:
         total = filling.args.steps()
         filling.fill_from_table("scheduler.params.total_num_steps", total)
         filling.fill_from_table(
@@ -207,66 +210,68 @@ def fill_from_model(filling: Filling) -> None:
     if "optimizer" not in filling.config:
         filling.insert("zero_allow_untested_optimizer", True, "no `optimizer` in the config")
     elif "scheduler" not in filling.config and _needs_scheduler(filling):
-        filling.refuse("transformers refuses an `optimizer` without a `scheduler`", "scheduler")
+        filling.reject("transformers rejects an `optimizer` without a `scheduler`", "scheduler")
 
 
 def _needs_scheduler(filling: Filling) -> bool:
     return filling.consumer.does("plugin") and not filling.consumer.does("own_schedule")
 
 
-# What Accelerate fills, for scripts and for the Trainer: as the plugin is made, and in `prepare`.
+# Accelerate, for its own scripts and for the Trainer: fills when the plugin is created, and in `prepare`.
 
 _PRECISION = "mixed precision"
 _BATCH = "micro batch × accumulation steps × data-parallel ranks"
 
 
-def make_plugin(filling: Filling, precision: str | None, *, sure: bool = True) -> None:
-    """Source: accelerate utils/dataclasses.py, DeepSpeedPlugin.__post_init__ and set_mixed_precision.
+def fill_from_plugin(filling: Filling, precision: str | None, *, sure: bool = True) -> None:
+    """Fill as the plugin is created. `sure`: whether the precision is known, not only likely.
 
-    `sure`: whether the precision is known, and not only likely.
+    Source: accelerate utils/dataclasses.py, DeepSpeedPlugin.__post_init__ and set_mixed_precision.
     """
     args = filling.args
     if STEPS not in filling.config:
         filling.insert(STEPS, 1, "a constant")
     if ZERO not in filling.config:
-        filling.refuse(f"accelerate refuses a config without `{ZERO}`: write it, if only with stage 0", ZERO)
+        filling.reject(f"accelerate rejects a config without `{ZERO}`: add it, even with stage 0", ZERO)
     for entry in filling.consumer.fills:
         if entry.stage == "plugin" and entry.origin in args.defaults:
-            value = args.written.get(entry.origin, args.defaults[entry.origin])
+            value = args.values.get(entry.origin, args.defaults[entry.origin])
             filling.fill(entry.key, value, entry.origin)
     if precision is None:
         filling.fill("fp16.enabled", None, _PRECISION)
         filling.fill("bf16.enabled", None, _PRECISION)
     else:
-        _set_precision(filling, precision, sure=sure)
-    text = "accelerate sets `steps_per_print` to infinity, which JSON has no word for: it is as written here"
+        _fill_precision(filling, precision, sure=sure)
+    text = "accelerate sets `steps_per_print` to infinity, which JSON cannot express; the value of the file is shown"
     filling.messages.append(Message("note", text, "steps_per_print"))
 
 
-def _set_precision(filling: Filling, precision: str, *, sure: bool) -> None:
-    wanted = {"fp16": precision == "fp16", "bf16": precision == "bf16"}
-    wanted["bf16"] |= precision == "fp8" and filling.consumer.does("fp8")
+def _fill_precision(filling: Filling, precision: str, *, sure: bool) -> None:
+    enabled_blocks = {"fp16": precision == "fp16", "bf16": precision == "bf16"}
+    enabled_blocks["bf16"] |= precision == "fp8" and filling.consumer.does("fp8")
     for name, other in (("fp16", "bf16"), ("bf16", "fp16")):
         block = filling.config.get(other)
         enabled = block.get("enabled") if isinstance(block, dict) else None
-        if sure and wanted[name] and str(enabled).lower() == "true":
-            text = f"mixed precision {precision} is refused, because `{other}.enabled` is true"
-            filling.refuse(text, f"{other}.enabled")
-    for name, on in wanted.items():
+        if sure and enabled_blocks[name] and str(enabled).lower() == "true":
+            text = f"accelerate rejects mixed precision {precision} because `{other}.enabled` is true"
+            filling.reject(text, f"{other}.enabled")
+    for name, is_on in enabled_blocks.items():
         if name not in filling.config:
-            block = {"enabled": True, "auto_cast": True} if on and name == "fp16" else {"enabled": on}
+            block = {"enabled": True, "auto_cast": True} if is_on and name == "fp16" else {"enabled": is_on}
             filling.insert(name, block, f"{_PRECISION} {precision}")
-        filling.fill(f"{name}.enabled", on, f"{_PRECISION} {precision}")
+        filling.fill(f"{name}.enabled", is_on, f"{_PRECISION} {precision}")
 
 
-def prepare(filling: Filling, ranks: int | None, sp: int) -> None:
-    """Source: Accelerator._prepare_deepspeed, which the Trainer goes through too."""
+def fill_in_prepare(filling: Filling, ranks: int | None, sp: int) -> None:
+    """Fill as in Accelerator._prepare_deepspeed, which the Trainer calls too."""
     args = filling.args
     if MICRO not in filling.config and not filling.consumer.does("no_micro"):
-        filling.refuse(f"accelerate refuses a config without `{MICRO}`", MICRO)
-    if filling.given:
-        filling.fill(STEPS, args.whole("gradient_accumulation_steps"), "gradient_accumulation_steps")
-        micro = args.whole("per_device_train_batch_size")
+        filling.reject(f"accelerate rejects a config without `{MICRO}`", MICRO)
+    if filling.has_arguments:
+        filling.fill(
+            STEPS, args.positive_integer("gradient_accumulation_steps"), "gradient_accumulation_steps"
+        )
+        micro = args.positive_integer("per_device_train_batch_size")
         if micro is not None and filling.consumer.name == "accelerate" and args.flag("split_batches"):
             micro = None if ranks is None else micro // ranks
         filling.fill(MICRO, micro, "per_device_train_batch_size")
@@ -292,18 +297,20 @@ def prepare(filling: Filling, ranks: int | None, sp: int) -> None:
 
 
 def _overwrite_steps(filling: Filling) -> None:
-    """Before 0.23 it was the Accelerator that said how many steps, whatever the config did."""
-    own = filling.args.whole("gradient_accumulation_steps")
-    if own is not None and filling.config.get(STEPS) != own:
-        filling.insert(STEPS, own, "gradient_accumulation_steps, which comes before the config's")
+    """Write the Accelerator's accumulation steps: before 0.23 they replaced those of the config."""
+    accelerator_steps = filling.args.positive_integer("gradient_accumulation_steps")
+    if accelerator_steps is not None and filling.config.get(STEPS) != accelerator_steps:
+        filling.insert(
+            STEPS, accelerator_steps, "gradient_accumulation_steps, which comes before the config's"
+        )
 
 
 def _fill_dummies(filling: Filling, ranks: int | None) -> None:
-    """Fill from DummyOptim and DummyScheduler, which stand for the config's optimizer and scheduler."""
+    """Fill from DummyOptim and DummyScheduler, the placeholders for an optimizer and scheduler in the config."""
     args = filling.args
-    rate = args.number("learning_rate")
+    learning_rate = args.number("learning_rate")
     if "optimizer" in filling.config:
-        filling.fill("optimizer.params.lr", rate, "learning_rate (DummyOptim)")
+        filling.fill("optimizer.params.lr", learning_rate, "learning_rate (DummyOptim)")
         decay = args.number("weight_decay")
         filling.fill("optimizer.params.weight_decay", decay, "weight_decay (DummyOptim)")
     else:
@@ -312,32 +319,34 @@ def _fill_dummies(filling: Filling, ranks: int | None) -> None:
     if total is not None and not args.flag("split_batches"):
         total = None if ranks is None else math.ceil(total / ranks)
     filling.fill("scheduler.params.warmup_min_lr", 0, "0")
-    filling.fill("scheduler.params.warmup_max_lr", rate, "learning_rate (DummyOptim)")
-    given = args.number("warmup_steps")
-    warmup = None if given is None else max(1 if filling.consumer.does("warm_up") else 0, int(given))
+    filling.fill("scheduler.params.warmup_max_lr", learning_rate, "learning_rate (DummyOptim)")
+    warmup_steps = args.number("warmup_steps")
+    warmup = (
+        None if warmup_steps is None else max(1 if filling.consumer.does("warm_up") else 0, int(warmup_steps))
+    )
     filling.fill("scheduler.params.warmup_num_steps", warmup, "warmup_steps (DummyScheduler)")
     filling.fill("scheduler.params.total_num_steps", total, "max_steps / processes (DummyScheduler)")
 
 
-# What Transformers and Accelerate make of a config before DeepSpeed sees it, in the order of their steps.
+# All steps in order.
 
 
 class Assumed(NamedTuple):
-    """Training arguments that are not known: those without a default, and what some are on most machines."""
+    """Unknown training arguments: those without a usable default, and typical values of some."""
 
     unknown: frozenset[str] = frozenset()
     likely: Mapping[str, Json] = MappingProxyType({})
 
 
 class MissingArgumentsError(ValueError):
-    """A value is to be filled from training arguments, and there are none."""
+    """A value must be filled from training arguments, but there are none."""
 
     def __init__(self, missing: Sequence[str], reason: str, *hints: str) -> None:
         super().__init__(reason)
         self.missing, self.reason, self.hints = tuple(missing), reason, hints
 
 
-_KNOWN = Assumed()
+_NOTHING_ASSUMED = Assumed()
 
 
 def fill(
@@ -348,36 +357,36 @@ def fill(
     model_config: Mapping[str, Json] | None,
     *,
     sp: int = 1,
-    assumed: Assumed = _KNOWN,
+    assumed: Assumed = _NOTHING_ASSUMED,
 ) -> Filling:
-    """Fill a config in place, as the consumer would on `ranks` processes; None: their number is not known.
+    """Fill a config in place, as the consumer would on `ranks` ranks (None: unknown).
 
     Raises:
-        MissingArgumentsError: the batch is to be filled from training arguments, which are not given.
-        ValueError: a training argument is of the wrong kind.
+        MissingArgumentsError: the batch needs training arguments, and none were given.
+        ValueError: a training argument has the wrong type.
     """
     args = Arguments(training_args or {}, consumer.defaults, assumed.unknown)
-    likely = _likely(config, assumed)
+    likely = _assumed_values(config, assumed)
     filling = Filling(config, consumer, args, training_args is not None, model_config, likely)
     if not consumer.fills:
         return filling
     _require_arguments(filling, assumed)
     if consumer.name == "transformers":
-        if filling.given:
+        if filling.has_arguments:
             fill_from_arguments(filling, ranks)
         if consumer.does("plugin"):
-            make_plugin(filling, trainer_precision(filling), sure=not likely)
+            fill_from_plugin(filling, trainer_precision(filling), sure=not likely)
         fill_from_model(filling)
     else:
-        make_plugin(filling, args.text("mixed_precision"))
+        fill_from_plugin(filling, args.text("mixed_precision"))
     if consumer.does("plugin"):
-        prepare(filling, ranks, sp)
-    filling.messages += [_left(key, consumer) for key in autos(config)]
+        fill_in_prepare(filling, ranks, sp)
+    filling.messages += [_remaining_auto(key, consumer) for key in auto_keys(config)]
     return filling
 
 
-def _likely(config: JsonObject, assumed: Assumed) -> Mapping[str, Json]:
-    """What unknown arguments may be taken for, where the config does not say that they are something else."""
+def _assumed_values(config: JsonObject, assumed: Assumed) -> Mapping[str, Json]:
+    """Values to assume for unknown arguments, unless the config contradicts them."""
     likely = {name: value for name, value in assumed.likely.items() if name in assumed.unknown}
     for name, value in likely.items():
         block = config.get(name)
@@ -387,16 +396,20 @@ def _likely(config: JsonObject, assumed: Assumed) -> Mapping[str, Json]:
 
 
 def _require_arguments(filling: Filling, assumed: Assumed) -> None:
-    """Stop where a value is to be filled, and neither training arguments nor a default say with what."""
+    """Raise if a value must be filled, and neither training arguments nor a default supply it."""
     consumer = filling.consumer
     if consumer.name == "accelerate":
-        filling.given = True  # every argument but the batch size has a default
+        filling.has_arguments = True  # every argument but the batch size has a default
         name = "per_device_train_batch_size"
-        known = filling.args.number(name) is not None or name in assumed.unknown
-        missing = [] if known or filling.config.get(MICRO) != "auto" else [MICRO]
+        is_known = filling.args.number(name) is not None or name in assumed.unknown
+        missing = [] if is_known or filling.config.get(MICRO) != "auto" else [MICRO]
     else:
-        asked = {entry.key for entry in consumer.fills if entry.stage == "arguments"}
-        missing = [] if filling.given else [key for key in autos(filling.config) if key in asked]
+        argument_keys = {entry.key for entry in consumer.fills if entry.stage == "arguments"}
+        missing = (
+            []
+            if filling.has_arguments
+            else [key for key in auto_keys(filling.config) if key in argument_keys]
+        )
     if missing:
         raise MissingArgumentsError(
             missing,
@@ -406,13 +419,13 @@ def _require_arguments(filling: Filling, assumed: Assumed) -> None:
         )
 
 
-def _left(key: str, consumer: Consumer) -> Message:
-    """What becomes of an "auto" that is left when all steps are done."""
+def _remaining_auto(key: str, consumer: Consumer) -> Message:
+    """Message about an "auto" that is left after all steps."""
     origin = consumer.origin(key)
     if origin is None and not consumer.does("plugin"):
         return Message("unfilled", f"`{key}` stays `auto`, which {consumer.name} does not fill", key)
     if origin is None:
         text = f"`{key}` is `auto`, which {consumer.name} does not fill: it stops in `prepare`"
         return Message("refused", text, key)
-    what = "a model config" if "hidden size" in origin else "the training arguments"
-    return Message("unfilled", f"`{key}` stays `auto`: {origin} is not known from {what}", key)
+    source = "a model config" if "hidden size" in origin else "the training arguments"
+    return Message("unfilled", f"`{key}` stays `auto`: {origin} is not known from {source}", key)

@@ -8,65 +8,66 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from dsconfig.consumers import ELASTIC
-from dsconfig.consumers.consumer_versions import does, parted
+from dsconfig.consumers.consumer_versions import does, split_spec
 from dsconfig.core.json_types import Json, NamedTuple
 
-# One consumer: which keys it fills, when, and from what.
+# One consumer and the keys that it fills.
 
 Stage: TypeAlias = Literal["arguments", "plugin", "model", "prepare"]
-"""When a key is filled: as the training arguments are made, as the plugin is, once the model is loaded, or
-in `Accelerator.prepare`.
+"""Time of filling: with the training arguments, when the plugin is created, after the model is loaded, or in
+`Accelerator.prepare`.
 """
 
 
 class Fill(NamedTuple):
-    """What one "auto" becomes. Where `must_match`, a written value that differs from it is an error."""
+    """Replacement of one "auto". With `must_match`, an existing value that differs is an error."""
 
     key: str
     origin: str
     stage: Stage
     must_match: bool = False
     change: str = ""
-    """The change (see `versions`) that brought it; of one that begins with `!`, which ended it."""
+    """The change in `consumer_versions.CHANGES` that added it; with a leading `!`, the one that removed it.
+    """
 
 
 class Consumer(NamedTuple):
-    """One consumer. `defaults` stand for training arguments that are not given."""
+    """One consumer. `defaults` apply to training arguments that are not given."""
 
     name: str
     own_keys: tuple[str, ...] = ()
-    """Keys at the top level that the consumer reads or writes, and DeepSpeed does not."""
+    """Root keys that only the consumer reads or writes, not DeepSpeed."""
     fills: tuple[Fill, ...] = ()
     defaults: Mapping[str, Json] = MappingProxyType({})
     version: str | None = None
     """None: the newest known."""
-    former: tuple[Fill, ...] = ()
-    """What earlier versions filled."""
+    removed_fills: tuple[Fill, ...] = ()
+    """Keys that only earlier versions fill."""
 
     @property
     def arguments(self) -> frozenset[str]:
-        """The names of the training arguments that it fills from."""
+        """Names of the training arguments that it fills from."""
         return frozenset({"per_device_train_batch_size", *self.defaults})
 
     def does(self, word: str) -> bool:
-        """Whether this version does what a change of `versions` brought."""
+        """Whether this version includes a change of `consumer_versions.CHANGES`."""
         return does(word, self.name, self.version)
 
-    def of(self, version: str | None) -> Consumer:
-        """The consumer as an earlier version is."""
+    def at_version(self, version: str | None) -> Consumer:
+        """This consumer in another version."""
         if version is None:
             return self
-        found = self._replace(version=version)
-        fills = (each for each in self.fills if not each.change or found.does(each.change))
-        former = (each for each in self.former if not found.does(each.change.removeprefix("!")))
-        return found._replace(fills=(*fills, *former))
+        consumer = self._replace(version=version)
+        fills = (each for each in self.fills if not each.change or consumer.does(each.change))
+        former = (each for each in self.removed_fills if not consumer.does(each.change.removeprefix("!")))
+        return consumer._replace(fills=(*fills, *former))
 
     def origin(self, key: str) -> str | None:
-        """From what the consumer fills the key; None where it does not."""
+        """Source of the value that the consumer fills in for a key; None if it does not fill it."""
         return next((fill.origin for fill in self.fills if fill.key == key), None)
 
 
-# Accelerate's plugin for DeepSpeed, which the Trainer of Transformers makes too.
+# Accelerate's DeepSpeedPlugin, which the Trainer of Transformers creates too.
 #
 # Source: accelerate 1.15 utils/dataclasses.py, DeepSpeedPlugin.
 
@@ -84,7 +85,7 @@ PLUGIN = (
     Fill(f"{_ZERO}.offload_param.nvme_path", "offload_param_nvme_path", "plugin"),
     Fill(f"{_ZERO}.stage3_gather_16bit_weights_on_model_save", "zero3_save_16bit_model", "plugin"),
 )
-"""Filled by the plugin, which the Trainer makes too."""
+"""Keys that the plugin fills."""
 PLUGIN_DEFAULTS: Mapping[str, Json] = {
     "zero_stage": 2,
     "offload_optimizer_device": "none",
@@ -95,7 +96,7 @@ PLUGIN_DEFAULTS: Mapping[str, Json] = {
 }
 
 
-# Accelerate, for scripts of one's own.
+# Accelerate, for scripts with their own training loop.
 #
 # Source: accelerate 1.15 utils/dataclasses.py, DeepSpeedPlugin; accelerator.py,
 # Accelerator._prepare_deepspeed.
@@ -162,7 +163,7 @@ TRANSFORMERS = Consumer(
         Fill("scheduler.params.total_num_steps", "the number of training steps", "model", True),
         Fill("scheduler.params.warmup_num_steps", "warmup_steps", "model", True),
     ),
-    former=(
+    removed_fills=(
         Fill("amp.enabled", "fp16_backend", "arguments", True, "!no_amp"),
         Fill("amp.opt_level", "fp16_opt_level", "arguments", True, "!no_amp"),
     ),
@@ -189,7 +190,7 @@ TRANSFORMERS = Consumer(
 )
 
 
-# Every consumer by its name. Lightning (2.6 strategies/deepspeed.py) and `elastic` fill nothing.
+# Lightning (2.6 strategies/deepspeed.py) and `elastic` fill nothing.
 
 BY_NAME: Mapping[str, Consumer] = {
     "deepspeed": Consumer("deepspeed"),
@@ -201,18 +202,18 @@ BY_NAME: Mapping[str, Consumer] = {
 
 
 def consumer_of(spec: str) -> Consumer:
-    """The consumer of a text such as `transformers==4.45`."""
-    name, version = parted(spec)
-    return BY_NAME[name].of(version)
+    """The consumer of a spec such as `transformers==4.45`."""
+    name, version = split_spec(spec)
+    return BY_NAME[name].at_version(version)
 
 
-# What an earlier version of a consumer leaves as it is.
+# Keys that an earlier version of a consumer does not fill.
 
 
 @cache
-def unfilled(spec: str) -> frozenset[str]:
-    """The keys that the newest version fills, and the one that a text such as `accelerate==1.2` names not."""
-    name, version = parted(spec)
+def keys_not_filled(spec: str) -> frozenset[str]:
+    """Keys that the newest version fills and the version of a spec such as `accelerate==1.2` does not."""
+    name, version = split_spec(spec)
     if version is None:
         return frozenset()
 

@@ -1,6 +1,6 @@
-"""Versions of Transformers and Accelerate that fill or refuse otherwise, and how a version is written.
+"""Versions of Transformers and Accelerate that fill or reject configs differently, and consumer specs.
 
-`transformers==4.45` names the Trainer of that version, and `transformers` the newest one known.
+`transformers==4.45` is the Trainer of that version, `transformers` the newest one known.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dsconfig.core.json_types import NamedTuple
 
 
 class Change(NamedTuple):
-    """What a consumer does from a version on; before, it did not."""
+    """A behavior of a consumer since a version."""
 
     word: str
-    """The name by which the code that depends on it asks."""
+    """Name by which code asks for the change, see `does`."""
     consumer: str
     since: str
     what: str
@@ -49,14 +49,14 @@ CHANGES = (
         "plugin",
         "transformers",
         "4.30",
-        "goes through Accelerate's plugin: `zero_optimization` is required, and what is left as auto refused",
+        "goes through Accelerate's plugin: requires `zero_optimization` and rejects a remaining `auto`",
         "transformers training_args.py:TrainingArguments.__post_init__",
     ),
     Change(
         "own_schedule",
         "transformers",
         "4.33.3",
-        "makes the scheduler where the config has an optimizer alone; from 4.30 on it refused that",
+        "builds the scheduler if the config has only an optimizer; from 4.30 on it rejected that",
         "transformers integrations/deepspeed.py:deepspeed_optim_sched",
     ),
     Change(
@@ -66,12 +66,12 @@ CHANGES = (
         "compares no batch where `auto_find_batch_size` looks for one",
         f"{_TRAINER}.trainer_config_process",
     ),
-    Change("find_batch_stops", "transformers", "4.38", "refuses `auto_find_batch_size`", _ACCELERATOR),
+    Change("find_batch_stops", "transformers", "4.38", "rejects `auto_find_batch_size`", _ACCELERATOR),
     Change(
         "save_whole",
         "transformers",
         "4.38",
-        "refuses `save_only_model` beside `load_best_model_at_end`",
+        "rejects `save_only_model` together with `load_best_model_at_end`",
         _ACCELERATOR,
     ),
     Change(
@@ -81,7 +81,7 @@ CHANGES = (
         "takes a config as JSON text",
         "transformers training_args.py:TrainingArguments._VALID_DICT_FIELDS",
     ),
-    Change("find_batch_below_3", "transformers", "4.45", "refuses it with ZeRO-3 alone", _ACCELERATOR),
+    Change("find_batch_below_3", "transformers", "4.45", "rejects it with ZeRO-3 only", _ACCELERATOR),
     Change(
         "whole_bucket",
         "transformers",
@@ -100,7 +100,7 @@ CHANGES = (
         "no_sync",
         "transformers",
         "4.47.1",
-        "accumulates gradients without `no_sync`, which DeepSpeed 0.16.0 refuses from stage 2 on",
+        "accumulates gradients without `no_sync`, which DeepSpeed 0.16.0 rejects from stage 2 on",
         "transformers trainer.py:Trainer._inner_training_loop",
     ),
     Change(
@@ -128,7 +128,7 @@ CHANGES = (
         "beside_file",
         "accelerate",
         "0.16",
-        "refuses settings beside `deepspeed_config_file`",
+        "rejects settings together with `deepspeed_config_file`",
         f"{_PLUGIN}._deepspeed_config_checks",
     ),
     Change("base64", "accelerate", "0.16", "takes a config as base64", _TEXT),
@@ -167,48 +167,50 @@ CHANGES = (
     Change("sequence_parallel", "accelerate", "1.12", "divides the batch by sequence ranks", _PREPARE),
     Change("warm_up", "accelerate", "1.15", "warms up for a step at least", _PREPARE),
 )
-"""Oldest first for each of the two."""
+"""Changes of each consumer, oldest first."""
 
 _SPEC = r"(\w+)==\d{1,6}(?:\.[0-9a-z]{1,20}){0,6}"
 
 
-def parted(spec: str) -> tuple[str, str | None]:
-    """The consumer of a text such as `transformers==4.45`, and its version; None: the newest."""
+def split_spec(spec: str) -> tuple[str, str | None]:
+    """Split a spec such as `transformers==4.45` into the consumer and its version; None: the newest."""
     name, equals, version = spec.partition("==")
     return name, version if equals else None
 
 
-def is_known(spec: object) -> bool:
-    """Whether a text names a consumer, perhaps of a version."""
+def is_consumer_spec(spec: object) -> bool:
+    """Whether a text is a consumer, perhaps with a version."""
     if not isinstance(spec, str):
         return False
-    found = re.fullmatch(_SPEC, spec)
-    return spec in CONSUMERS or (found is not None and found[1] in HUGGING_FACE)
+    match = re.fullmatch(_SPEC, spec)
+    return spec in CONSUMERS or (match is not None and match[1] in HUGGING_FACE)
 
 
-VERSIONED = r"^(transformers|accelerate)==[0-9]+([.][0-9a-z]+)*$"
-"""A consumer with a version, as a pattern of a schema."""
-EXPECTED = f"one of {', '.join(CONSUMERS)}, or a version such as transformers==4.45"
-"""What stands for a reader, in words."""
+VERSION_PATTERN = r"^(transformers|accelerate)==[0-9]+([.][0-9a-z]+)*$"
+"""Pattern of a consumer with a version, for JSON Schema."""
+EXPECTED_CONSUMER = f"one of {', '.join(CONSUMERS)}, or a version such as transformers==4.45"
+"""Valid consumers, for messages."""
 
 
-def number(version: str) -> tuple[int, ...]:
-    """A version to compare: three numbers."""
+def version_tuple(version: str) -> tuple[int, ...]:
+    """A version as three comparable numbers."""
     parts = [int(part) for part in re.findall(r"\d+", version)[:3]]
     return (*parts, 0, 0)[:3]
 
 
 def does(word: str, consumer: str, version: str | None) -> bool:
-    """Whether a version does what a change brought; what no change speaks of every version does."""
+    """Whether a version includes a change; True for a word without a change for this consumer."""
     if version is None:
         return True
     return all(
-        number(version) >= number(each.since)
+        version_tuple(version) >= version_tuple(each.since)
         for each in CHANGES
         if each.word == word and each.consumer == consumer
     )
 
 
 def is_newest(consumer: str, version: str) -> bool:
-    """Whether a version does all that the newest known one does."""
-    return all(number(version) >= number(each.since) for each in CHANGES if each.consumer == consumer)
+    """Whether a version includes all changes."""
+    return all(
+        version_tuple(version) >= version_tuple(each.since) for each in CHANGES if each.consumer == consumer
+    )

@@ -6,14 +6,14 @@ import math
 from collections.abc import Collection, Mapping
 
 from dsconfig.consumers.accelerate_launch_file import BLOCK, BLOCK_KEYS, ROOT_KEYS
-from dsconfig.consumers.consumer_versions import number
+from dsconfig.consumers.consumer_versions import version_tuple
 from dsconfig.core.did_you_mean import lexicon, near
 from dsconfig.core.json_types import Json, JsonObject
 from dsconfig.core.wording import quoted
 
-# What a consumer fills "auto" from: training arguments, the model's hidden size, and their files.
+# Sources of filled values: training arguments, their files, and the model's hidden size.
 
-_OTHER_WORDS: Mapping[str, str] = {
+_ALIASES: Mapping[str, str] = {
     "lr": "learning_rate",
     "wd": "weight_decay",
     "batch_size": "per_device_train_batch_size",
@@ -28,61 +28,63 @@ _OTHER_WORDS: Mapping[str, str] = {
     "warmup_num_steps": "warmup_steps",
     "total_num_steps": "max_steps",
 }
-"""What DeepSpeed, other trainers and scripts call some of the arguments."""
+"""Names of the arguments in DeepSpeed, other trainers and scripts."""
 
 
-_LARGEST = 1 << 63
-"""No argument is as large: what is, infinity among it, cannot be calculated with."""
+_MAX_VALUE = 1 << 63
+"""Limit of arguments: larger values, including infinity, would break the arithmetic."""
 
 
 class Arguments:
-    """Training arguments, as written, else the consumer's default; asked for by name and type.
+    """Training arguments with the consumer's defaults; queried by name and type.
 
     Raises:
-        ValueError: an argument is not one that is read, and its name is like that of one that is.
+        ValueError: an unknown argument resembles one that fills a key.
     """
 
     def __init__(
-        self, written: Mapping[str, Json], defaults: Mapping[str, Json], unknown: Collection[str] = ()
+        self, values: Mapping[str, Json], defaults: Mapping[str, Json], unknown: Collection[str] = ()
     ) -> None:
-        self.written, self.defaults = dict(written), {**defaults, **dict.fromkeys(unknown)}
-        plugin = self.written.get(BLOCK)
-        if isinstance(plugin, Mapping):  # a file of `accelerate config` keeps the plugin's fields in here
-            self.written.update({key: value for key, value in plugin.items() if value != "auto"})
+        self.values, self.defaults = dict(values), {**defaults, **dict.fromkeys(unknown)}
+        block = self.values.get(BLOCK)
+        if isinstance(block, Mapping):  # a file of `accelerate config` keeps the plugin's fields in here
+            self.values.update({key: value for key, value in block.items() if value != "auto"})
         if defaults:
-            read = frozenset({"per_device_train_batch_size", *defaults})
-            of_launcher = ROOT_KEYS | BLOCK_KEYS if BLOCK in self.written else frozenset[str]()
-            self._refuse_misspelt(read, read | of_launcher)
+            known_names = frozenset({"per_device_train_batch_size", *defaults})
+            launcher_keys = ROOT_KEYS | BLOCK_KEYS if BLOCK in self.values else frozenset[str]()
+            self._reject_typos(known_names, known_names | launcher_keys)
 
-    def _refuse_misspelt(self, read: frozenset[str], right: frozenset[str]) -> None:
-        """Refuse a name that is like one that is read; all others are arguments that fill nothing."""
-        known = lexicon(sorted(read))
-        for name, value in self.written.items():
-            if name in right or value is None:
+    def _reject_typos(self, known_names: frozenset[str], valid: frozenset[str]) -> None:
+        """Raise for a typo of an argument that fills a key; any other unknown argument fills nothing."""
+        words = lexicon(sorted(known_names))
+        for name, value in self.values.items():
+            if name in valid or value is None:
                 continue
-            other = _OTHER_WORDS.get(name)
-            meant = other if other in read else next((each.word for each in near(str(name), known)), None)
-            if meant is not None:
-                raise ValueError(f"training argument {quoted(name)} is unknown: did you mean `{meant}`?")
+            alias = _ALIASES.get(name)
+            suggestion = (
+                alias if alias in known_names else next((each.word for each in near(str(name), words)), None)
+            )
+            if suggestion is not None:
+                raise ValueError(f"training argument {quoted(name)} is unknown: did you mean `{suggestion}`?")
 
     def number(self, name: str) -> Json:
-        """A number; None where it is neither written nor has a default."""
+        """The number; None without a value and a default."""
         value = self._value(name)
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _LARGEST:
-            raise ValueError(_wrong(name, value, "a number"))
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _MAX_VALUE:
+            raise ValueError(_describe_wrong_type(name, value, "a number"))
         return value
 
-    def whole(self, name: str) -> int | None:
-        """A whole number above 0; None where it is neither written nor has a default."""
+    def positive_integer(self, name: str) -> int | None:
+        """The integer above 0; None without a value and a default."""
         value = self.number(name)
         if value is not None and (not isinstance(value, int) or value < 1):
-            raise ValueError(_wrong(name, value, "an integer of at least 1"))
+            raise ValueError(_describe_wrong_type(name, value, "an integer of at least 1"))
         return value
 
     def flag(self, *names: str) -> bool | None:
-        """Whether any of these is true; None where that is not known."""
+        """Whether any of these is true; None if unknown."""
         values = [self._flag(name) for name in names]
         return True if True in values else None if None in values else False
 
@@ -91,36 +93,36 @@ class Arguments:
         if value is None:
             return None
         if not isinstance(value, bool):
-            raise ValueError(_wrong(name, value, "true or false"))
+            raise ValueError(_describe_wrong_type(name, value, "true or false"))
         return value
 
     def text(self, name: str) -> str | None:
-        """A word; None where it is neither written nor has a default."""
+        """The text; None without a value and a default."""
         value = self._value(name)
-        # `mixed_precision: no` is false to YAML.
+        # YAML 1.1 parses `mixed_precision: no` as false.
         return "no" if value is False and name == "mixed_precision" else None if value is None else str(value)
 
     def steps(self) -> int | None:
-        """The number of training steps; None where it depends on the data."""
+        """The number of training steps; None if it depends on the size of the data."""
         steps = self.number("max_steps")
         return steps if steps is not None and steps > 0 else None
 
     def warmup(self, total: int | None, *, least: int = 1) -> int | None:
-        """Warm-up steps, `least` at least; below 1 they are a share of all steps."""
-        given = self.number("warmup_steps")
-        if given is None:
+        """The warm-up steps, at least `least`; a value below 1 is a fraction of all steps."""
+        steps = self.number("warmup_steps")
+        if steps is None:
             return None
-        share = given if 0 < given < 1 else self.number("warmup_ratio") if given == 0 else None
-        if not share:
-            return max(least, int(given))
-        return None if total is None else max(least, math.ceil(total * share))
+        fraction = steps if 0 < steps < 1 else self.number("warmup_ratio") if steps == 0 else None
+        if not fraction:
+            return max(least, int(steps))
+        return None if total is None else max(least, math.ceil(total * fraction))
 
     def _value(self, name: str) -> Json:
-        value = self.written.get(name)
+        value = self.values.get(name)
         return self.defaults.get(name) if value is None else value
 
 
-def _wrong(name: str, value: Json, wanted: str) -> str:
+def _describe_wrong_type(name: str, value: Json, wanted: str) -> str:
     hint = ""
     if isinstance(value, str) and "e" in value.lower() and _is_number(value):
         hint = "; YAML reads an exponent only behind a decimal point, as in 5.0e-5"
@@ -134,27 +136,27 @@ def _is_number(text: str) -> bool:
         return False
 
 
-_OTHER_NAMES = ("d_model", "n_embd", "dim", "emb_dim", "embed_dim", "hidden_dim")
-"""What models call their hidden size in `config.json`; their `attribute_map` gives it the common name."""
+_HIDDEN_SIZE_NAMES = ("d_model", "n_embd", "dim", "emb_dim", "embed_dim", "hidden_dim")
+"""Names of the hidden size in `config.json`; each model's `attribute_map` maps them to `hidden_size`."""
 
 
 def hidden_size(model: Mapping[str, Json], *, nested: bool) -> int | None:
-    """The hidden size, or the largest of several; `nested` looks into `text_config` too."""
-    for name in ("hidden_size", "hidden_sizes", *_OTHER_NAMES):
+    """The hidden size, or the largest of several. `nested`: search `text_config` too."""
+    for name in ("hidden_size", "hidden_sizes", *_HIDDEN_SIZE_NAMES):
         value = model.get(name)
         sizes = [size for size in (value if isinstance(value, list) else [value]) if type(size) is int]
-        if sizes and 0 < max(sizes) < _LARGEST:
+        if sizes and 0 < max(sizes) < _MAX_VALUE:
             return max(sizes)
     inner = model.get("text_config")
     return hidden_size(inner, nested=False) if nested and isinstance(inner, Mapping) else None
 
 
-# The defaults of TRL's training arguments, where they are others than those of Transformers.
+# Defaults of TRL's training arguments that differ from those of Transformers.
 #
 # Source: trl v0.7.5 to v1.9.0, trl/trainer/*_config.py and trl/experimental/*/*_config.py of each tag;
-# since 0.29 the precision stands in trl/trainer/base_config.py.
+# since 0.29 the precision is set in trl/trainer/base_config.py.
 
-_RATES: Mapping[str, tuple[tuple[str, float], ...]] = {
+_LEARNING_RATES: Mapping[str, tuple[tuple[str, float], ...]] = {
     "A2POConfig": (),
     "AsyncGRPOConfig": (("1.0", 1e-6),),
     "BCOConfig": (("0.29", 5e-7),),
@@ -179,8 +181,8 @@ _RATES: Mapping[str, tuple[tuple[str, float], ...]] = {
     "SSDConfig": (),
     "TPOConfig": (("1.3", 5e-7),),
 }
-"""Training arguments of TRL, and `learning_rate` from each version on; before, it is that of Transformers."""
-_BASES = {
+"""TRL's classes, and their `learning_rate` since each version; before, it is that of Transformers."""
+_BASE_CLASSES = {
     "DPPOConfig": "GRPOConfig",
     "GFPOConfig": "GRPOConfig",
     "GKDConfig": "SFTConfig",
@@ -192,30 +194,34 @@ _BASES = {
     "ServerDistillationConfig": "DistillationConfig",
     "XPOConfig": "OnlineDPOConfig",
 }
-"""Classes that change none of these defaults, and the class that each is derived from."""
-_BF16 = "0.19"
-"""Since then `bf16` is on unless `fp16` is."""
+"""Classes that change none of these defaults, and their base classes."""
+_BF16_SINCE = "0.19"
+"""Version since which `bf16` is on unless `fp16` is."""
 
 
 def is_trl_config(name: str) -> bool:
     """Whether a class of TRL holds training arguments."""
-    return name in _RATES or name in _BASES
+    return name in _LEARNING_RATES or name in _BASE_CLASSES
 
 
 def trl_defaults(name: str, version: str | None) -> JsonObject:
-    """The defaults of a class that differ; `bf16` is on unless `fp16` is. `version` None: the newest."""
-    name = _BASES.get(name, name)
-    found: JsonObject = {}
-    for since, rate in _RATES[name]:
+    """Defaults of a class that differ from Transformers'. `version` None: the newest."""
+    name = _BASE_CLASSES.get(name, name)
+    defaults: JsonObject = {}
+    for since, rate in _LEARNING_RATES[name]:
         if _is_since(version, since):
-            found["learning_rate"] = rate
-    if _is_since(version, _BF16):
-        found["bf16"] = True
-    if name == "GRPOConfig" and version is not None and number(version)[:2] == number("0.14")[:2]:
-        # trl v0.14.0 trl/trainer/grpo_config.py; v0.15.0 took both back.
-        found |= {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 8}
-    return found
+            defaults["learning_rate"] = rate
+    if _is_since(version, _BF16_SINCE):
+        defaults["bf16"] = True
+    if (
+        name == "GRPOConfig"
+        and version is not None
+        and version_tuple(version)[:2] == version_tuple("0.14")[:2]
+    ):
+        # trl v0.14.0 trl/trainer/grpo_config.py; v0.15.0 removed both.
+        defaults |= {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 8}
+    return defaults
 
 
 def _is_since(version: str | None, since: str) -> bool:
-    return version is None or number(version) >= number(since)
+    return version is None or version_tuple(version) >= version_tuple(since)

@@ -8,16 +8,16 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 from dsconfig.consumers import ELASTIC, HUGGING_FACE
-from dsconfig.consumers.consumer import unfilled
-from dsconfig.consumers.consumer_versions import does, parted
+from dsconfig.consumers.consumer import keys_not_filled
+from dsconfig.consumers.consumer_versions import does, split_spec
 from dsconfig.core.diagnostic import Effect, EffectName, Fix
 from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple, at, copy_json
 from dsconfig.core.releases import EVERY_RELEASE, Interval, name, number
 from dsconfig.document import Document, Parser, Part, Problem, Span
 from dsconfig.document.tree import UNKNOWN
 from dsconfig.evaluation.key_walk import UNREADABLE, UnknownKey, Walk
-from dsconfig.job.detect_consumer import Given
-from dsconfig.job.run_facts import NOTHING, Known
+from dsconfig.job.detect_consumer import LaunchArguments
+from dsconfig.job.run_facts import NO_FACTS, RunFacts
 from dsconfig.model.keyinfo import ROOT, KeyView, SectionView, child_section, find, view
 
 if TYPE_CHECKING:
@@ -86,9 +86,9 @@ class Source(NamedTuple):
     world_size: int | None
     target: Interval | None = None
     """The first to the last release of the target; None: just the evaluated release."""
-    arguments: Given | None = None
+    arguments: LaunchArguments | None = None
     """The training arguments of the job that loads the config, where they are known."""
-    facts: Known = NOTHING
+    facts: RunFacts = NO_FACTS
     """Other facts about the run: model, hosts, parallelism."""
     root_kind: RootKind = "config"
     """The kind of root; of a launch file only the reference to its config is checked."""
@@ -105,7 +105,7 @@ class Context:
         self.document = source.document
         self.is_elastic = source.consumer == ELASTIC
         """Whether `dsconfig elastic run` loads it: without the `elasticity` block, with the planned batch."""
-        name, self.version = parted(source.consumer)
+        name, self.version = split_spec(source.consumer)
         """The version of the consumer; None: the newest."""
         self.consumer = "deepspeed" if self.is_elastic else name
         self.world_size = source.world_size
@@ -143,7 +143,7 @@ class Context:
             self.data = {key: value for key, value in self.data.items() if key not in _HANDED_OVER}
         self._keys: dict[str, KeyView | None] = {}
         self._facts: dict[Callable[[Context], object], object] = {}
-        self.walk = Walk(release, self.consumer, unfilled(source.consumer))
+        self.walk = Walk(release, self.consumer, keys_not_filled(source.consumer))
         self.walk.is_partial = bool(source.unknown)
         self.walk.values = self.walk.section(ROOT, self._without_overwritten(), (), ())
         self.walk.unknown += self._unknown_elasticity_keys()
@@ -430,7 +430,7 @@ class FilledConfig(NamedTuple):
 
 
 def fill_from_arguments(
-    data: JsonObject, consumer_name: str, world_size: int | None, given: Given, shared: int = 1
+    data: JsonObject, consumer_name: str, world_size: int | None, given: LaunchArguments, shared: int = 1
 ) -> FilledConfig | None:
     """Resolve a config from the arguments of its job; None if nothing is resolved or an argument is unusable.
 

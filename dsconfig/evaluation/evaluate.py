@@ -82,7 +82,7 @@ def _is_overwritten(context: Context, rule: Rule, finding: Finding) -> bool:
 
 def _block_outcome(context: Context, release: int) -> Outcome:
     """Evaluate the config that Accelerate builds from a launch file's block; findings keep their keys there."""
-    config = accelerate_launch_file.config(context.data, context.version)
+    config = accelerate_launch_file.plugin_config(context.data, context.version)
     if config is None:
         return Outcome((), EVERY_RELEASE, context)
     outcome = evaluate(
@@ -90,7 +90,7 @@ def _block_outcome(context: Context, release: int) -> Outcome:
     )
     findings = []
     for rule, finding in outcome.findings:
-        path_in_block = accelerate_launch_file.place(finding.path, context.data)
+        path_in_block = accelerate_launch_file.path_in_launch_file(finding.path, context.data)
         # The rules on launch files report keys that are absent from the block.
         if path_in_block is not None and _contains(config, finding.path):
             findings.append((rule, finding._replace(path=path_in_block, related=(), fix=None, span=None)))

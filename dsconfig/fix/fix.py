@@ -24,7 +24,7 @@ from dsconfig.document.edit import reparse
 from dsconfig.document.json_format import pretty_config
 from dsconfig.fix.verify import PlacedFix, combine_fixes, is_safe, is_textual, trial, trial_budget
 from dsconfig.launch.config_source import ConfigSource, is_text, read
-from dsconfig.launch.located_config import editable, locate, value_at
+from dsconfig.launch.located_config import editable_config, locate, value_at
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import KeyPath
@@ -310,13 +310,13 @@ class EmbeddedText(NamedTuple):
 
 def embedded_text(launch: Document, report: Report) -> EmbeddedText | None:
     """Return the config that the launch file embeds as a string; None without one."""
-    embedded = editable(launch) if report.is_embedded and not launch.is_data else None
-    if embedded is None or embedded.place is None:
+    embedded = editable_config(launch) if report.is_embedded and not launch.is_data else None
+    if embedded is None or embedded.embedding is None:
         return None
-    path = embedded.place.path
+    path = embedded.embedding.path
     if path is not None and not isinstance(value_at(launch.value(), path), str):
         return None
-    reader = embedded.reader._replace(given=report.training_arguments, known=report.reader.known)
+    reader = embedded.reader._replace(training_arguments=report.training_arguments, facts=report.reader.facts)
     reported_codes = {diagnostics.code for diagnostics in report}
 
     def checker(text: Document) -> Report:
@@ -325,7 +325,7 @@ def embedded_text(launch: Document, report: Report) -> EmbeddedText | None:
         diagnostics = (each if each.code in reported_codes else each._replace(fix=None) for each in inner)
         return inner.copy_with(diagnostics=tuple(diagnostics))
 
-    return EmbeddedText(reparse(embedded.document, embedded.document.text), embedded.place, checker)
+    return EmbeddedText(reparse(embedded.document, embedded.document.text), embedded.embedding, checker)
 
 
 # A config that several jobs load: only fixes that suit all of them are applied.

@@ -28,7 +28,7 @@ from dsconfig.fix.migration_plan import (
     handover,
     only_removes,
 )
-from dsconfig.launch.located_config import why_nowhere
+from dsconfig.launch.located_config import why_no_config
 
 if TYPE_CHECKING:
     from dsconfig.launch.located_config import Embedding
@@ -213,7 +213,7 @@ class Stop:
 def why_not_migratable(transition: Transition) -> Stop | None:
     """Return why the file cannot be migrated: the old release does not accept it, so its meaning is unknown."""
     report = transition.report(transition.document, transition.origin)
-    if problem := why_nowhere(transition.document):
+    if problem := why_no_config(transition.document):
         return Stop(f"it is a launch file: {problem}")
     config = report.children[0] if report.children else None
     if config is not None and not (config.document is not None and config.document.is_data):

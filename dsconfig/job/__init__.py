@@ -1,1 +1,1 @@
-"""What is known about a run beside its config: who reads it, with which arguments, model and settings."""
+"""Facts about a run beside its config: consumer, training arguments, model, hosts and settings."""

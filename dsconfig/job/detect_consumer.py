@@ -1,4 +1,4 @@
-"""Who reads a config, as far as its own content tells, and why that is believed."""
+"""Detection of a config's consumer from its content, and the evidence for it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from dsconfig.consumers.consumer_versions import parted
+from dsconfig.consumers.consumer_versions import split_spec
 from dsconfig.core.json_types import Json, JsonObject, NamedTuple
-from dsconfig.job.run_facts import NOTHING, Known, declared
+from dsconfig.job.run_facts import NO_FACTS, RunFacts, read_block
 
 Origin: TypeAlias = Literal[
     "argument",
@@ -23,83 +23,84 @@ Origin: TypeAlias = Literal[
     "latest",
     "default",
 ]
-"""Where a fact comes from, the strongest first; `file` is the config's own block `"$dsconfig"`."""
+"""Source of a fact, the strongest first; `file` is the config's own block `"$dsconfig"`."""
 
 
-class Written(NamedTuple):
-    """What a program writes into a config, by dotted key, unless something is there."""
+class ProgramWrite(NamedTuple):
+    """A write of a program into a config, by dotted key."""
 
     key: str
     value: Json
-    """None: it takes the key out."""
+    """None: the program removes the key."""
     unless: str = ""
+    """Dotted key that prevents the write if the config has it."""
     stage: int | None = None
-    """The ZeRO stage of the configs into which it is written; None: of any."""
+    """ZeRO stage that the config must have; None: any."""
 
 
 class Overwrite(NamedTuple):
-    """A key that a program writes, or takes out, and where: `train.py:12`."""
+    """A key that a program writes or removes, and the location of that code: `train.py:12`."""
 
     key: str
     place: str
     absent_only: bool
-    """Whether a value of the file stays: it is written where there is none, or "auto"."""
+    """Whether an existing value other than "auto" stays."""
 
 
-class Given(NamedTuple):
-    """Training arguments that a launch file gives, and the names of those that only a run shows."""
+class LaunchArguments(NamedTuple):
+    """Training arguments from a launch file, and the names of those that are unknown before the run."""
 
     arguments: Mapping[str, Json]
     unknown: frozenset[str] = frozenset()
     sets: Mapping[str, Json] = MappingProxyType({})
-    """What its program writes into a config that lacks it: keys of the root."""
-    writes: tuple[Written, ...] = ()
-    """What its program writes because of its own keys."""
-    update: int | None = None
-    """The samples of an update, which the accumulation steps are to make up, where they are not written."""
+    """Root keys that the program writes into a config that lacks them."""
+    writes: tuple[ProgramWrite, ...] = ()
+    """Writes into the config caused by keys of the launch file."""
+    samples_per_step: int | None = None
+    """Samples per optimizer step, from which the program calculates unset accumulation steps."""
     likely: Mapping[str, Json] = MappingProxyType({})
-    """What arguments that are not known are on most machines: it fills, and contradicts nothing."""
+    """Typical values of unknown arguments. They fill the config but never contradict it."""
 
-    at: Callable[[int], Given | None] | None = None
-    """What gives the arguments on so many ranks, where its script reckons with their number."""
+    at: Callable[[int], LaunchArguments | None] | None = None
+    """Function from a number of ranks to the arguments, if the script calculates them from it."""
     note: str = ""
-    """How that came out, in words."""
+    """Origin of the arguments, as a message."""
     has_flags: bool = False
-    """Whether the arguments are flags of a command, and not keys of the launch file."""
+    """Whether the arguments are flags of a command, not keys of the launch file."""
     spelled: Mapping[str, str] = MappingProxyType({})
-    """Arguments that the launch file calls otherwise: the Trainer's name first, its own second."""
+    """Argument names in the launch file, by the Trainer's names."""
 
-    def on(self, world_size: int | None) -> Given:
-        """The arguments on so many ranks."""
+    def on(self, world_size: int | None) -> LaunchArguments:
+        """The arguments on `world_size` ranks."""
         if self.at is not None and world_size is not None:
             return (self.at(world_size) or self._replace(at=None)).on(world_size)
         micro = self.arguments.get(_MICRO)
-        if self.update is None or world_size is None or not isinstance(micro, int) or micro < 1:
+        if self.samples_per_step is None or world_size is None or not isinstance(micro, int) or micro < 1:
             return self
-        steps = max(1, -(-self.update // (micro * world_size)))
+        steps = max(1, -(-self.samples_per_step // (micro * world_size)))
         return self._replace(arguments={**self.arguments, _STEPS: steps}, unknown=self.unknown - {_STEPS})
 
     def complete(self, config: JsonObject) -> frozenset[str]:
-        """Put into a config what its program does; returns the keys of the root that are new."""
+        """Apply the program's writes to a config; return the root keys that are new."""
         added = frozenset(self.sets.keys() - config.keys())
         config.update({key: self.sets[key] for key in added})
         zero = config.get(_ZERO)
         stage = zero.get("stage") if isinstance(zero, Mapping) else None
         for dotted, value, unless, at_stage in self.writes:
-            if (unless and _has(config, unless)) or at_stage not in (None, stage):
+            if (unless and _has_key(config, unless)) or at_stage not in (None, stage):
                 continue
             *sections, last = dotted.split(".")
-            here: Json = config
+            node: Json = config
             for section in sections:
-                here = here.setdefault(section, {}) if isinstance(here, dict) else None
-            if isinstance(here, dict) and value is None:
-                here.pop(last, None)
-            elif isinstance(here, dict):
-                here[last] = value
+                node = node.setdefault(section, {}) if isinstance(node, dict) else None
+            if isinstance(node, dict) and value is None:
+                node.pop(last, None)
+            elif isinstance(node, dict):
+                node[last] = value
         return added
 
 
-def _has(config: Json, dotted: str) -> bool:
+def _has_key(config: Json, dotted: str) -> bool:
     for part in dotted.split("."):
         if not isinstance(config, dict) or part not in config:
             return False
@@ -110,172 +111,177 @@ def _has(config: Json, dotted: str) -> bool:
 _MICRO, _STEPS = "per_device_train_batch_size", "gradient_accumulation_steps"
 
 
-OWN_FLAGS = ("--deepspeed_config", "--deepspeed-config")
-"""Flags whose file a program may hand to anybody."""
+DEEPSPEED_CONFIG_FLAGS = ("--deepspeed_config", "--deepspeed-config")
+"""Flags that DeepSpeed and many programs define; their file may have any consumer."""
 
 
-class ProgramReaders(NamedTuple):
-    """Those that may read the config, the likeliest first, and what shows it."""
+class PossibleConsumers(NamedTuple):
+    """Possible consumers of a config, the most likely first, and the evidence."""
 
     names: tuple[str, ...]
     why: str
-    """A clause: `` `TrainingArguments(deepspeed=...)` in train.py:9 ``; empty where nothing is known."""
-    by_content: bool = False
-    """Whether the values of the config tell better which of them reads it than the order of the names."""
+    """A clause: `` `TrainingArguments(deepspeed=...)` in train.py:9 ``; empty if nothing is known."""
+    is_content_decisive: bool = False
+    """Whether the config's values are better evidence than the order of the names."""
 
     def first(self, content: str) -> str:
-        """The one that is assumed. `content`: who would read the config, going by its values alone."""
-        return content if self.by_content and content in self.names else self.names[0]
+        """The consumer to assume. `content`: the consumer that the config's values suggest."""
+        return content if self.is_content_decisive and content in self.names else self.names[0]
 
     def others(self, content: str) -> tuple[str, ...]:
-        """Who else may read it."""
+        """The other possible consumers."""
         first = self.first(content)
         return tuple(name for name in self.names if name != first)
 
 
 class Reader(NamedTuple):
-    """Who reads a config, and why that is believed."""
+    """Consumer of a config, and the evidence for it."""
 
     name: str
     why: str
-    """A clause: `16 values are "auto"`."""
+    """Evidence as a clause: `16 values are "auto"`."""
     origin: Origin
     likely: bool = False
-    """The content fits this reader better than the others, and does not rule them out."""
-    given: Given | None = None
-    """The training arguments of the one job that is known to read the config."""
+    """Whether other consumers are possible, although less likely."""
+    training_arguments: LaunchArguments | None = None
+    """Training arguments of the job that reads the config, if exactly one is known."""
     processes: int | None = None
-    """The world size of that job, where it is known."""
+    """World size of that job, if known."""
     version: str | None = None
-    """Of the reader, where it does not do all that the newest one does."""
+    """Version of the consumer, if it differs from the newest in what it fills."""
     launch: str = ""
-    """The files that launch that job, in words."""
-    known: Known = NOTHING
-    """What else is known of the run: its model and its hosts."""
+    """Launch files of that job, as shown in messages."""
+    facts: RunFacts = NO_FACTS
+    """Other facts about the run: model, hosts and parallelism."""
     others: tuple[str, ...] = ()
-    """Who else may read it: what is an error for this reader alone is none that is known."""
+    """Other possible consumers; an error for this consumer alone is then not reported as one."""
 
-    def __hash__(self) -> int:  # arguments have none
+    def __hash__(self) -> int:  # training arguments contain mappings, which are not hashable
         return hash((self.name, self.why, self.origin))
 
-    def among(self, readers: ProgramReaders, content: str) -> Reader:
-        """The likeliest of several. `content`: who would read it, going by its values alone."""
+    def among(self, readers: PossibleConsumers, content: str) -> Reader:
+        """This consumer as the most likely of several. `content`: the consumer that the values suggest."""
         return self._replace(name=readers.first(content), others=readers.others(content), likely=True)
 
     @property
     def spec(self) -> str:
-        """The name, with the version where it matters: `transformers==4.45`."""
+        """Name, with the version if it matters: `transformers==4.45`."""
         return f"{self.name}=={self.version}" if self.version else self.name
 
     @property
-    def said(self) -> str | None:
-        """The name, where somebody said it; None where it follows from evidence."""
+    def explicit_spec(self) -> str | None:
+        """Name and version if the user specified them; None if they were detected."""
         return self.spec if self.origin in ("argument", "file", "settings") else None
 
     def __str__(self) -> str:
-        """`read by transformers: 16 values are "auto"`."""
-        model = f"; trains {self.known.model}" if self.known.model else ""
+        """The consumer in words: `read by transformers: 16 values are "auto"`."""
+        model = f"; trains {self.facts.model}" if self.facts.model else ""
         return f"{'probably ' * self.likely}read by {self.name}: {self.why}{model}"
 
 
-def given(name: str, why: str = "--consumer", origin: Origin = "argument") -> Reader:
-    """The reader that somebody named."""
-    consumer, version = parted(name)
+def named_consumer(name: str, why: str = "--consumer", origin: Origin = "argument") -> Reader:
+    """The consumer that the user named."""
+    consumer, version = split_spec(name)
     return Reader(consumer, why if version is None else f"{why}, version {version}", origin, version=version)
 
 
-def of_file(data: object) -> Reader | None:
-    """The reader that the file itself names in its block `"$dsconfig"`."""
-    name = declared(data).consumer
-    return None if name is None else given(name, 'set in its own `"$dsconfig"`', "file")
+def declared_consumer(data: object) -> Reader | None:
+    """The consumer that the file names in its block `"$dsconfig"`."""
+    name = read_block(data).consumer
+    return None if name is None else named_consumer(name, 'set in its own `"$dsconfig"`', "file")
 
 
 _ZERO = "zero_optimization"
 _BATCH = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+# In 493 configs whose caller is known, "auto" occurs here 97 times for the Trainer and never for Accelerate.
 _TRAINER_ONLY = ("optimizer.params.betas", "optimizer.params.eps")
+# In the same configs, "auto" occurs here 10 times, always for Accelerate.
 _GATHERING = f"{_ZERO}.stage3_gather_16bit_weights_on_model_save"
 
 
-def of_content(data: object) -> Reader:
-    """The reader that the values of a config fit best.
+def consumer_of_content(data: object) -> Reader:
+    """The consumer that the values of a config fit best.
 
-    The Trainer and Accelerate both fill "auto". The Trainer alone fills `betas` and `eps`, and it refuses a
-    number that is not its own argument's; Accelerate takes the file's. DeepSpeed itself passes over "auto" in
-    `zero_optimization`, and needs numbers in the batch.
+    The Trainer and Accelerate both fill "auto". Only the Trainer fills `betas` and `eps`, and it rejects a
+    number that differs from its own argument (transformers
+    integrations/deepspeed.py:HfTrainerDeepSpeedConfig.fill_match); Accelerate uses the file's number.
+    DeepSpeed ignores "auto" in `zero_optimization` but needs numbers in the batch.
     """
     if not isinstance(data, Mapping):
         return _DEEPSPEED
-    autos = list(_autos(data))
+    autos = list(_auto_keys(data))
     if autos:
-        filled = _filled()
+        # An "auto" that no consumer fills is a mistake, and no evidence.
+        filled = _filled_keys()
         autos = [path for path in autos if path in filled]
     if not autos:
         return _DEEPSPEED
-    known = next((path for path in _TRAINER_ONLY if path in autos), None)
-    if known is not None:
-        name = known.rpartition(".")[2]
+    trainer_key = next((path for path in _TRAINER_ONLY if path in autos), None)
+    if trainer_key is not None:
+        name = trainer_key.rpartition(".")[2]
         return Reader(
-            "transformers", f"{_count(autos)}, among them `{name}`, which it alone fills", "content"
+            "transformers", f"{_describe_count(autos)}, including `{name}`, which only it fills", "content"
         )
     if _GATHERING in autos:
-        why = f"{_count(autos)}, among them one for which the Trainer has no argument, in `{_ZERO}`"
+        why = f"{_describe_count(autos)}, including one in `{_ZERO}` for which the Trainer has no argument"
         return Reader("accelerate", why, "content", likely=True)
-    return _undecided(data, autos)
+    return _trainer_or_accelerate(data, autos)
 
 
-def _undecided(data: Mapping[str, Json], autos: list[str]) -> Reader:
-    """What is more likely where both of those that fill "auto" could read the file."""
-    if all(path.startswith(f"{_ZERO}.") for path in autos) and _written(data):
-        why = f'"auto" stands only in `{_ZERO}`, where DeepSpeed passes over it, and the batch is written out'
+def _trainer_or_accelerate(data: Mapping[str, Json], autos: list[str]) -> Reader:
+    """The more likely consumer of a config that both the Trainer and Accelerate could read."""
+    if all(path.startswith(f"{_ZERO}.") for path in autos) and _written_batch_keys(data):
+        why = f'"auto" is only in `{_ZERO}`, where DeepSpeed ignores it, and the batch has numbers'
         return Reader("deepspeed", why, "content", likely=True)
-    params = _params(data)
-    rates = "auto" in (params.get("lr"), params.get("weight_decay"))
-    if rates and ("betas" in params or "eps" in params or _gathers(data)):
-        return Reader("transformers", _count(autos), "content", likely=True)
-    batch = _written(data)
+    params = _optimizer_params(data)
+    has_auto_rates = "auto" in (params.get("lr"), params.get("weight_decay"))
+    if has_auto_rates and ("betas" in params or "eps" in params or _sets_gathering(data)):
+        return Reader("transformers", _describe_count(autos), "content", likely=True)
+    batch = _written_batch_keys(data)
     if batch and len(batch) < len(_BATCH):
-        why = f"{_count(autos)}, and `{batch[0]}` is not, which the Trainer would compare with its own"
+        why = f"{_describe_count(autos)}, but not `{batch[0]}`, which the Trainer would compare with its argument"
         return Reader("accelerate", why, "content", likely=True)
-    if rates:
-        why = f"{_count(autos)}, and the optimizer has neither `betas` nor `eps`, which the Trainer fills"
+    if has_auto_rates:
+        why = f"{_describe_count(autos)}, and the optimizer lacks `betas` and `eps`, which the Trainer fills"
         return Reader("accelerate", why, "content", likely=True)
-    return Reader("transformers", _count(autos), "content", likely=True)
+    return Reader("transformers", _describe_count(autos), "content", likely=True)
 
 
+# 258 of 273 configs without "auto" are read by DeepSpeed itself, 11 by the Trainer.
 _DEEPSPEED = Reader("deepspeed", 'no value is "auto"', "default", likely=True)
 
 
-def _filled() -> frozenset[str]:
-    """Every key that somebody fills."""
+def _filled_keys() -> frozenset[str]:
+    """Every key that some consumer fills."""
     from dsconfig.consumers.consumer import BY_NAME
 
     return frozenset(fill.key for consumer in BY_NAME.values() for fill in consumer.fills)
 
 
-def _autos(section: Mapping[str, Json], prefix: str = "") -> Iterator[str]:
+def _auto_keys(section: Mapping[str, Json], prefix: str = "") -> Iterator[str]:
     for key, value in section.items():
         if isinstance(value, Mapping):
-            yield from _autos(value, f"{prefix}{key}.")
+            yield from _auto_keys(value, f"{prefix}{key}.")
         elif isinstance(value, str) and value == "auto":
             yield f"{prefix}{key}"
 
 
-def _params(data: Mapping[str, Json]) -> Mapping[str, Json]:
+def _optimizer_params(data: Mapping[str, Json]) -> Mapping[str, Json]:
     optimizer = data.get("optimizer")
     params = optimizer.get("params") if isinstance(optimizer, Mapping) else None
     return params if isinstance(params, Mapping) else {}
 
 
-def _gathers(data: Mapping[str, Json]) -> bool:
-    """Whether saving is written out, as who writes for the Trainer must; Accelerate would fill it."""
+def _sets_gathering(data: Mapping[str, Json]) -> bool:
+    """Whether the config sets the gathering on save, as one for the Trainer must; Accelerate would fill it."""
     zero = data.get(_ZERO)
     return isinstance(zero, Mapping) and any("gather_16bit" in key for key in zero)
 
 
-def _written(data: Mapping[str, Json]) -> list[str]:
-    """The keys of the batch that are not left to anybody."""
+def _written_batch_keys(data: Mapping[str, Json]) -> list[str]:
+    """The batch keys with a value other than "auto"."""
     return [key for key in _BATCH if data.get(key, "auto") != "auto"]
 
 
-def _count(autos: list[str]) -> str:
+def _describe_count(autos: list[str]) -> str:
     return '1 value is "auto"' if len(autos) == 1 else f'{len(autos)} values are "auto"'

@@ -1,4 +1,4 @@
-"""`Job`: facts about the run of a config, the source of each, and which source wins."""
+"""`Job`: facts about the run of a config, the source of each, and the precedence of sources."""
 
 from __future__ import annotations
 
@@ -7,24 +7,22 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from dsconfig.core.batch_triplet import NONE
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.job.detect_consumer import Origin, Reader
-from dsconfig.job.run_facts import Known, Model
+from dsconfig.job.run_facts import Model, RunFacts
 
 if TYPE_CHECKING:
     from dsconfig.core.batch_triplet import Parallelism
     from dsconfig.core.releases import Target
-    from dsconfig.job.detect_consumer import Given
+    from dsconfig.job.detect_consumer import LaunchArguments
 
 
-# What is known about the run of a config: facts, each with the source that tells it.
-#
-# `dsconfig.job.job.merge` decides which source wins; `dsconfig.check.build_job` collects them.
+# `dsconfig.job.job.merge` decides which source wins; `dsconfig.check.build_job` collects the facts.
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
 class Fact(Generic[T_co]):
-    """A value, where it comes from, and a source in words: `--world-size`, `run.sh:12`."""
+    """A value with its source, also in words: `--world-size`, `run.sh:12`."""
 
     __slots__ = ("origin", "source", "value")
 
@@ -39,69 +37,69 @@ class Fact(Generic[T_co]):
             return NotImplemented
         return (self.value, self.origin, self.source) == (other.value, other.origin, other.source)
 
-    def __hash__(self) -> int:  # a mapping among the values has none
+    def __hash__(self) -> int:  # the value may contain a mapping, which is not hashable
         return hash((self.origin, self.source))
 
 
-class Consumer(NamedTuple):
-    """Who reads a config before DeepSpeed does."""
+class DetectedConsumer(NamedTuple):
+    """Program that reads a config and passes it to DeepSpeed."""
 
     name: str
     version: str | None = None
-    """The version, where it does not do all that the newest one does."""
+    """The version, if it differs from the newest in what it fills."""
     likely: bool = False
-    """Whether the content fits this consumer better than the others, and does not rule them out."""
+    """Whether other consumers are possible, although less likely."""
     others: tuple[str, ...] = ()
-    """Who else may read it: what is an error for this consumer alone is none that is known."""
+    """Other possible consumers; an error for this consumer alone is then not reported as one."""
 
 
 class Job(NamedTuple):
-    """What is known about the run of a config. None: nothing tells it, and nothing is made up for it."""
+    """Facts about the run of a config; None if no source has the fact, which is never guessed."""
 
     target: Fact[Target] | None = None
-    """The DeepSpeed releases that read the config."""
-    consumer: Fact[Consumer] | None = None
-    """Who reads the config before DeepSpeed does."""
+    """DeepSpeed releases to check the config for."""
+    consumer: Fact[DetectedConsumer] | None = None
+    """Program that reads the config and passes it to DeepSpeed."""
     world_size: Fact[int] | None = None
-    """Ranks, one a GPU."""
-    arguments: Fact[Given] | None = None
-    """The training arguments that the consumer is started with."""
+    """Number of ranks, one per GPU."""
+    arguments: Fact[LaunchArguments] | None = None
+    """Training arguments of the consumer."""
     model: Fact[Model] | None = None
     host_memory: Fact[int] | None = None
-    """Bytes that a host has."""
+    """CPU memory of a node, in bytes."""
     gpus_per_node: Fact[int] | None = None
-    """Ranks that share a host."""
+    """Ranks per node."""
     parallelism: Fact[Parallelism] | None = None
-    """Degrees of parallelism beside data parallelism."""
+    """Degrees of parallelism other than data parallelism."""
     launch: Fact[str] | None = None
-    """The launch file whose arguments count, where several start a job with the config."""
+    """The selected launch file, if several start a job with the config."""
     launched_by: Fact[str] | None = None
-    """The scripts and launch files that start the job with the config, in words."""
+    """Scripts and launch files that start a job with the config, as shown in messages."""
     program: Fact[str] | None = None
-    """The program of the launch file, which may do things to the model of its own accord."""
+    """Program of the launch file, which may change the model in code."""
     adapters: Fact[bool] | None = None
-    """Whether the job trains adapters, or parts of the model, and leaves the rest."""
+    """Whether the job trains adapters or parts of the model and freezes the rest."""
 
     @property
     def releases(self) -> Target:
-        """The releases of the target, which every job that is built has."""
+        """Releases of the target, which every job has after it is built."""
         assert self.target is not None
         return self.target.value
 
     @property
     def ranks(self) -> int | None:
-        """The world size; None where nothing tells it."""
+        """The world size; None if unknown."""
         return self.world_size.value if self.world_size else None
 
     @property
-    def given(self) -> Given | None:
-        """The training arguments; None where nothing tells them."""
+    def training_arguments(self) -> LaunchArguments | None:
+        """The training arguments; None if unknown."""
         return self.arguments.value if self.arguments else None
 
     @property
-    def known(self) -> Known:
-        """The model, the hosts and what else is known of the run beside config and arguments."""
-        return Known(
+    def facts(self) -> RunFacts:
+        """Model, hosts, program and parallelism."""
+        return RunFacts(
             self.model.value if self.model else None,
             self.host_memory.value if self.host_memory else None,
             self.gpus_per_node.value if self.gpus_per_node else None,
@@ -112,7 +110,7 @@ class Job(NamedTuple):
 
     @property
     def reader(self) -> Reader:
-        """Who reads the config, with what that is known by, as reports show it."""
+        """The consumer with its evidence, as reports show it."""
         assert self.consumer is not None
         consumer, size = self.consumer.value, self.world_size
         launched = size is not None and size.origin in ("launch file", "script")
@@ -121,28 +119,28 @@ class Job(NamedTuple):
             self.consumer.source,
             self.consumer.origin,
             consumer.likely,
-            self.given,
+            self.training_arguments,
             self.ranks if launched else None,
             consumer.version,
             self.launched_by.value if self.launched_by else "",
-            self.known,
+            self.facts,
             consumer.others,
         )
 
 
-NOTHING = Job()
+EMPTY_JOB = Job()
 
 
-def layer(known: Known, origin: Origin, source: str) -> Job:
-    """The facts of what one source tells of the model, the hosts and the parallelism."""
-    model = known.model
+def layer(facts: RunFacts, origin: Origin, source: str) -> Job:
+    """Turn the facts of one source about model, hosts and parallelism into a job."""
+    model = facts.model
     return Job(
         model=model and Fact(model, model.origin, model.why),
-        host_memory=_fact(known.host_memory, origin, source),
-        gpus_per_node=_fact(known.gpus_per_node, origin, source),
-        parallelism=Fact(known.parallelism, origin, source) if known.parallelism.degrees else None,
-        program=_fact(known.program, origin, source),
-        adapters=Fact(True, origin, source) if known.adapters else None,
+        host_memory=_fact(facts.host_memory, origin, source),
+        gpus_per_node=_fact(facts.gpus_per_node, origin, source),
+        parallelism=Fact(facts.parallelism, origin, source) if facts.parallelism.degrees else None,
+        program=_fact(facts.program, origin, source),
+        adapters=Fact(True, origin, source) if facts.adapters else None,
     )
 
 
@@ -150,34 +148,37 @@ def _fact(value: T | None, origin: Origin, source: str) -> Fact[T] | None:
     return Fact(value, origin, source) if value else None
 
 
-def of_reader(reader: Reader, origin: Origin = "script") -> Job:
-    """The facts of a reader that was found out: who it is, and the arguments and the world size of its job."""
+def job_of_reader(reader: Reader, origin: Origin = "script") -> Job:
+    """Turn a detected consumer, with the arguments and world size of its job, into a job."""
     launch = reader.launch
-    return layer(reader.known, origin, launch)._replace(
+    return layer(reader.facts, origin, launch)._replace(
         consumer=Fact(
-            Consumer(reader.name, reader.version, reader.likely, reader.others), reader.origin, reader.why
+            DetectedConsumer(reader.name, reader.version, reader.likely, reader.others),
+            reader.origin,
+            reader.why,
         ),
         world_size=None if reader.processes is None else Fact(reader.processes, origin, launch),
-        arguments=None if reader.given is None else Fact(reader.given, origin, launch),
+        arguments=None
+        if reader.training_arguments is None
+        else Fact(reader.training_arguments, origin, launch),
         launched_by=Fact(launch, origin, launch) if launch else None,
     )
 
 
-# Precedence: which source of a fact about the job wins, for every verb and function.
-#
-# A layer is what one source tells: the arguments of a command or function, the environment, the config's own block
-# `"$dsconfig"`, settings, a launch file, the repository. `merge` takes each fact of the strongest layer that has it.
+# Precedence of sources, for every command and function. A layer holds the facts of one source: arguments of
+# the command or function, the environment, the config's own block `"$dsconfig"`, settings, a launch file, the
+# repository.
 
 
 def merge(*layers: Job) -> Job:
-    """Each fact of the first layer that has it; the layers stand in the order of their strength.
+    """Take each fact from the first layer that has it; pass the strongest layer first.
 
-    Arguments come before the environment, that before the config's own block, settings, the launch file, the
-    repository and what the content of the config suggests.
+    The order is: arguments, environment, the config's own block, settings, launch file, repository, and
+    evidence in the config's content.
     """
-    facts = list[Any](NOTHING)
+    merged = list[Any](EMPTY_JOB)
     for each in layers:
         for index, fact in enumerate(each):
-            if facts[index] is None:
-                facts[index] = fact
-    return Job(*facts)
+            if merged[index] is None:
+                merged[index] = fact
+    return Job(*merged)

@@ -1,4 +1,4 @@
-"""The `config.json` of a model: where it is, and what stands in it."""
+"""Model description `config.json`: its location and content."""
 
 from __future__ import annotations
 
@@ -9,71 +9,73 @@ import re
 from dsconfig.core.file_access import contents, is_on_share, may_read
 from dsconfig.core.json_types import JsonObject
 
-CONFIG = "config.json"
+CONFIG_NAME = "config.json"
 _HUB_NAME = re.compile(r"\w[\w.-]{0,95}/\w[\w.-]{0,95}", re.ASCII)
-_LONGEST = 4096
-_LARGEST = 4 << 20
-"""Bytes of the longest that is read: those with names of 20,000 classes have 1 MiB."""
+_MAX_NAME = 4096
+_MAX_FILE = 4 << 20
+"""Size limit in bytes: configs with names of 20,000 classes have 1 MiB."""
 
 
-def beside(named: str, folder: str) -> str:
-    """The model as it is named from a folder, where it is there; else as it is."""
-    path = os.path.join(folder, named)
-    return path if path != named and config_at(path) is not None else named
+def resolve_beside(name: str, folder: str) -> str:
+    """Resolve a model relative to a directory; unchanged if it does not exist there."""
+    path = os.path.join(folder, name)
+    return path if path != name and find_config_json(path) is not None else name
 
 
-def is_barred(named: str, launch: str) -> bool:
-    """Whether a model that the file at `launch` names is there, and may not be read because of that."""
-    if "\0" in named or len(named) > _LONGEST:
+def is_outside_repository(name: str, launch: str) -> bool:
+    """Whether a model exists but is outside the repository of the file at `launch` that names it."""
+    if "\0" in name or len(name) > _MAX_NAME:
         return False
-    if may_read(named, launch) and may_read(os.path.join(named, CONFIG), launch):
+    if may_read(name, launch) and may_read(os.path.join(name, CONFIG_NAME), launch):
         return False
-    return is_on_share(named) or os.path.exists(named)
+    return is_on_share(name) or os.path.exists(name)
 
 
-def config_at(name: str) -> str | None:
-    """The `config.json` of a model: a file, in a folder, or in the hub's cache on this machine."""
-    if "\0" in name or len(name) > _LONGEST:
+def find_config_json(name: str) -> str | None:
+    """Path of a model's `config.json`: a file, in a directory, or in the Hugging Face cache."""
+    if "\0" in name or len(name) > _MAX_NAME:
         return None
     if os.path.isfile(name):
         return name
     if os.path.isdir(name):
-        return os.path.join(name, CONFIG)
-    return _cached(name) if _HUB_NAME.fullmatch(name) else None
+        return os.path.join(name, CONFIG_NAME)
+    return _cached_config(name) if _HUB_NAME.fullmatch(name) else None
 
 
-def _cached(name: str) -> str | None:
-    """Where `huggingface_hub` has put it (file_download.py, `try_to_load_from_cache`)."""
+def _cached_config(name: str) -> str | None:
+    """Path in the cache of `huggingface_hub` (file_download.py, `try_to_load_from_cache`)."""
     home = os.environ.get("HF_HOME") or os.path.join(os.path.expanduser("~"), ".cache", "huggingface")
     cache = os.environ.get("HF_HUB_CACHE") or os.path.join(home, "hub")
     folder = os.path.join(cache, "models--" + name.replace("/", "--"))
     try:
+        # `refs/main` contains the commit of the last download from the branch.
         with open(os.path.join(folder, "refs", "main"), encoding="ascii") as file:
             revision = file.read(64).strip()
     except (OSError, ValueError):
         return None
-    path = os.path.join(folder, "snapshots", revision, CONFIG)
+    path = os.path.join(folder, "snapshots", revision, CONFIG_NAME)
+    # A revision is a path component; a crafted file must not lead out of the cache.
     return path if revision.isalnum() and os.path.isfile(path) else None
 
 
-def read(path: str) -> JsonObject:
-    """What stands in it.
+def read_config_json(path: str) -> JsonObject:
+    """Read a model's `config.json`.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: it holds no JSON object; the text says why.
+        OSError: the file cannot be read.
+        ValueError: the file has no JSON object; the text says why.
     """
-    data = contents(path, _LARGEST)
-    if len(data) > _LARGEST:
-        raise ValueError(f"longer than {_LARGEST >> 20} MiB, the most that is read")
+    data = contents(path, _MAX_FILE)
+    if len(data) > _MAX_FILE:
+        raise ValueError(f"longer than {_MAX_FILE >> 20} MiB, the size limit")
     try:
         value = json.loads(data)
     except RecursionError:
         raise ValueError("nested too deeply") from None
     except UnicodeDecodeError:
         raise ValueError("not UTF-8 text") from None
-    except ValueError as error:  # no JSON, or a number of thousands of digits
-        raise ValueError(f"no valid JSON: {error}") from None
+    except ValueError as error:  # invalid JSON, or an integer beyond sys.get_int_max_str_digits
+        raise ValueError(f"not valid JSON: {error}") from None
     if not isinstance(value, dict):
-        raise ValueError("holds no JSON object")
+        raise ValueError("not a JSON object")
     return value

@@ -1,4 +1,4 @@
-"""Facts about a run beside its arguments: model and hosts, and the "$dsconfig" block of a config."""
+"""Facts about a run beside its arguments: model and hosts, and the `"$dsconfig"` block of a config."""
 
 from __future__ import annotations
 
@@ -6,65 +6,61 @@ import os
 from collections.abc import Mapping
 from typing import Literal
 
-from dsconfig.consumers.consumer_versions import EXPECTED as EXPECTED_CONSUMER
-from dsconfig.consumers.consumer_versions import is_known
+from dsconfig.consumers.consumer_versions import EXPECTED_CONSUMER, is_consumer_spec
 from dsconfig.core.batch_triplet import NONE, Parallelism
 from dsconfig.core.json_types import Json, NamedTuple
 
-# What somebody knows of the run beside its config and its arguments: the model and the hosts.
-#
-# The model is named by the path of its `config.json`, that of its folder, or a name of the hub; whoever
-# asks has the first word, then the config's own block `"$dsconfig"`, then settings, then the launch file of
-# its job.
+# The model is the path of its `config.json`, its directory, or a name on the Hugging Face Hub. Arguments of
+# the command win, then the config's own block `"$dsconfig"`, then settings, then the launch file.
 
 
 class Model(NamedTuple):
-    """The model as it is named: its `config.json` itself, or a path or a name, and who says so."""
+    """A model as named by the user or a file: a path, a name, or the content of its `config.json`."""
 
     named: str | Mapping[str, Json]
     why: str
-    """A clause: `which recipe.yaml names`."""
+    """Evidence as a clause: `which recipe.yaml names`."""
     origin: Literal["argument", "file", "settings", "launch file"]
-    """Where that is said, the strongest first."""
-    barred: bool = False
-    """Whether its file is outside of the repository of the file that names it, and is not read."""
+    """Source of the name, the strongest first."""
+    is_outside: bool = False
+    """Whether its file is outside the repository of the file that names it, and is not read."""
 
     @property
     def is_asked(self) -> bool:
-        """Whether somebody named it for this purpose, and is told where it cannot be read."""
+        """Whether the user named the model for dsconfig, and needs a message if it cannot be read."""
         return self.origin != "launch file"
 
     @property
     def shown(self) -> str:
-        """The model in words."""
+        """The model as shown in messages."""
         return self.named if isinstance(self.named, str) else "a model"
 
     def __str__(self) -> str:
-        """`models/llama/config.json, which recipe.yaml names`."""
+        """The model with its source: `models/llama/config.json, which recipe.yaml names`."""
         return f"{self.shown}, {self.why}"
 
-    def __hash__(self) -> int:  # a mapping has none
+    def __hash__(self) -> int:  # the content of a `config.json` is not hashable
         return hash((self.shown, self.why))
 
 
-class Known(NamedTuple):
-    """What is known; None where nothing is."""
+class RunFacts(NamedTuple):
+    """Facts about the run; None if unknown."""
 
     model: Model | None = None
     host_memory: int | None = None
-    """Bytes that a host has."""
+    """CPU memory of a node, in bytes."""
     gpus_per_node: int | None = None
-    """Ranks that share a host."""
+    """Ranks per node."""
     program: str | None = None
-    """The program of the launch file, which may do things to the model of its own accord."""
+    """Program of the launch file, which may change the model in code."""
     adapters: bool = False
-    """Whether the launch file says that it trains adapters, or parts of the model, and leaves the rest."""
+    """Whether the launch file trains adapters or parts of the model and freezes the rest."""
     parallelism: Parallelism = NONE
-    """The degrees of parallelism beside data parallelism, as the launch file has them."""
+    """Degrees of parallelism other than data parallelism, from the launch file."""
 
-    def over(self, weaker: Known) -> Known:
-        """This, and what else somebody says who has less to say."""
-        return Known(
+    def over(self, weaker: RunFacts) -> RunFacts:
+        """Complete these facts with those of a weaker source."""
+        return RunFacts(
             self.model or weaker.model,
             self.host_memory or weaker.host_memory,
             self.gpus_per_node or weaker.gpus_per_node,
@@ -74,44 +70,49 @@ class Known(NamedTuple):
         )
 
 
-NOTHING = Known()
+NO_FACTS = RunFacts()
 
 
-def of_file(data: Json, name: str) -> Known:
-    """What the config says in its block; a path counts from the folder of the config."""
-    said = declared(data).model
-    if said is None:
-        return NOTHING
+def facts_of_block(data: Json, name: str) -> RunFacts:
+    """Facts in the block of a config; a path is relative to the config's directory."""
+    model = read_block(data).model
+    if model is None:
+        return NO_FACTS
     folder = "" if name.startswith("<") else os.path.dirname(name)
-    return Known(named_in(name, said, folder, 'as its own `"$dsconfig"` says', "file"))
+    return RunFacts(find_named_model(name, model, folder, 'as its own `"$dsconfig"` block says', "file"))
 
 
-def named_in(launch: str, said: str, folder: str, why: str, origin: Literal["file", "settings"]) -> Model:
-    """The model that a file names, by a path that counts from a folder, or by a name."""
-    from dsconfig.job.model_files import beside, is_barred  # few files name one
+def find_named_model(
+    launch: str, name: str, folder: str, why: str, origin: Literal["file", "settings"]
+) -> Model:
+    """The model that a file names, by a path relative to a directory or by a name."""
+    from dsconfig.job.model_files import (  # imported here: few files name a model
+        is_outside_repository,
+        resolve_beside,
+    )
 
-    if any(is_barred(each, launch) for each in (os.path.join(folder, said), said)):
-        return Model(said, why, origin, barred=True)
-    return Model(beside(said, folder), why, origin)
+    if any(is_outside_repository(each, launch) for each in (os.path.join(folder, name), name)):
+        return Model(name, why, origin, is_outside=True)
+    return Model(resolve_beside(name, folder), why, origin)
 
 
-# What a config says of itself, in its block `"$dsconfig"`: its reader, release, world size and model.
+# The block `"$dsconfig"` of a config sets its consumer, release, world size and model.
 #
 # "$dsconfig": {"consumer": "transformers", "target": "0.16.9", "world-size": 8, "model":
 # "llama/config.json"}
 
-KEY = "$dsconfig"
-EXPECTED: Mapping[str, str] = {
+DSCONFIG_KEY = "$dsconfig"
+EXPECTED_VALUES: Mapping[str, str] = {
     "consumer": EXPECTED_CONSUMER,
     "target": "a release or a range of releases as a string",
     "world-size": "a whole number above 0",
     "model": "the path of its config.json or a name, as a string",
 }
-"""The keys of the block that say how the config is read, and what each takes."""
+"""Keys of the block that describe the run, and the value that each expects."""
 
 
-class Declared(NamedTuple):
-    """What the block says; None where it is silent, or not understood."""
+class DeclaredFacts(NamedTuple):
+    """Content of the block; None for a missing or invalid value."""
 
     consumer: str | None = None
     target: str | None = None
@@ -119,24 +120,26 @@ class Declared(NamedTuple):
     model: str | None = None
 
 
-def declared(data: object) -> Declared:
-    """What a config says of itself."""
-    block = data.get(KEY) if isinstance(data, Mapping) else None
+def read_block(data: object) -> DeclaredFacts:
+    """Read the block `"$dsconfig"` of a config."""
+    block = data.get(DSCONFIG_KEY) if isinstance(data, Mapping) else None
     if not isinstance(block, Mapping):
-        return Declared()
-    return Declared(*(block.get(key) if fits(key, block.get(key)) else None for key in EXPECTED))
+        return DeclaredFacts()
+    return DeclaredFacts(
+        *(block.get(key) if is_valid_setting(key, block.get(key)) else None for key in EXPECTED_VALUES)
+    )
 
 
-def has_block(data: object) -> bool:
-    """Whether a config says how its batch grows with its GPUs, as `dsconfig elastic run` needs."""
+def has_elasticity(data: object) -> bool:
+    """Whether a config has the `elasticity` block that `dsconfig elastic run` needs."""
     return isinstance(data, Mapping) and "elasticity" in data
 
 
-def fits(key: str, value: object) -> bool:
-    """Whether a value is of the form that the key takes."""
+def is_valid_setting(key: str, value: object) -> bool:
+    """Whether a value is valid for a key of the block."""
     match key:
         case "consumer":
-            return is_known(value)
+            return is_consumer_spec(value)
         case "target":
             return isinstance(value, str)
         case "model":

@@ -1,10 +1,10 @@
 """Settings: `dsconfig.toml`, or `[tool.dsconfig]` in `pyproject.toml`.
 
-For each config the nearest file counts, from its own directory upwards, the repository's root (where `.git`
-is) being the last looked at; where there is none, that of the working directory. In one directory
-`dsconfig.toml` goes before `pyproject.toml`; one of the latter without the table is passed over. Patterns are
-relative to the settings file's directory. `[[overrides]]` says something else for the `files` that it names.
-Settings that someone else may have put where they were found are passed over as well, which is said.
+The nearest file at or above a config's directory applies, up to the repository's root (the directory with
+`.git`); without one, that of the working directory. In one directory `dsconfig.toml` wins over
+`pyproject.toml`, which is skipped if it lacks the table. Patterns are relative to the settings file's
+directory. `[[overrides]]` changes settings for the `files` that it lists. Settings that another user could
+have planted are not used, and a message says so.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import stat
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from dsconfig.consumers.consumer_versions import EXPECTED, is_known
+from dsconfig.consumers.consumer_versions import EXPECTED_CONSUMER, is_consumer_spec
 from dsconfig.core.file_access import OUTSIDE, contents, is_own
 
 if TYPE_CHECKING:
@@ -24,20 +24,20 @@ FILE, PROJECT, OVERRIDES = "dsconfig.toml", "pyproject.toml", "overrides"
 _Setting: TypeAlias = "tuple[Callable[[object], object], str]"
 FAIL_ON = ("error", "warning", "info", "never")
 MIN_SEVERITY = FAIL_ON[:-1]
-_LARGEST = 1 << 20
-"""Bytes of the longest settings file that is read."""
-_MOST_DOTS = 500
-"""In one line: the TOML parser takes quadratic time for dotted keys."""
-_DEEPEST = 256
-"""Folders that are looked into, from a config's own upwards."""
+_MAX_FILE = 1 << 20
+"""Size limit of a settings file in bytes."""
+_MAX_DOTS = 500
+"""Most dots in one line: the TOML parser takes quadratic time for dotted keys."""
+_MAX_FOLDERS = 256
+"""Most directories searched upwards from a config."""
 
 
 class SettingsFileError(ValueError):
-    """Settings that cannot be understood; the message is one line and names the file and the key."""
+    """Invalid settings; the message is one line and names the file and the key."""
 
 
 class Settings(NamedTuple):
-    """What the settings file says; None where it is silent."""
+    """Content of a settings file; None for settings that it does not set."""
 
     path: str | None = None
     target: str | None = None
@@ -57,17 +57,17 @@ class Settings(NamedTuple):
     extend_exclude: tuple[str, ...] = ()
     per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
     overrides: tuple[Settings, ...] = ()
-    """What is said of some files only; of two that speak of one file, the later has the last word."""
+    """Settings for some files only; the last one that matches a file wins."""
     files: tuple[str, ...] = ()
-    """Of an override, the patterns of its files."""
-    passed_over: tuple[str, ...] = ()
-    """Settings that are not used, a line each with the reason."""
+    """Patterns of the files of an override."""
+    unused: tuple[str, ...] = ()
+    """Messages about settings that are not used, with the reason."""
     base: str | None = None
-    """The directory that patterns are relative to, where it is not the file's own."""
+    """Directory that patterns are relative to, if it is not the file's own."""
 
     @property
     def where(self) -> str:
-        """The settings file as shown to the user."""
+        """The settings file as shown in messages."""
         return os.path.relpath(self.path) if self.path else "no settings file"
 
     @property
@@ -76,61 +76,63 @@ class Settings(NamedTuple):
         return self.base or (os.path.dirname(self.path) if self.path else os.getcwd())
 
 
-def find(start: str | None = None) -> Settings:
-    """The settings for `start`, by default the working directory.
+def find_settings(start: str | None = None) -> Settings:
+    """Find the settings for `start`, by default the working directory.
 
     Raises:
-        SettingsFileError: the nearest settings file cannot be read or understood.
+        SettingsFileError: the nearest settings file cannot be read or parsed.
     """
     folder = os.path.abspath(start or os.curdir)
-    while not os.path.isdir(folder):  # that of a file which an editor has not saved yet
+    while not os.path.isdir(folder):  # an editor may have a file open whose directory does not exist yet
         folder = os.path.dirname(folder)
-    here = os.stat(folder)
-    passed_over: list[str] = []
-    for _ in range(_DEEPEST):
+    folder_stat = os.stat(folder)
+    unused: list[str] = []
+    for _ in range(_MAX_FOLDERS):
         for name in (FILE, PROJECT):
             path = os.path.join(folder, name)
             if not (os.path.lexists(path) if name == FILE else os.path.isfile(path)):
                 continue
-            reason = _doubt(path, here)
-            if reason is None and (table := _table(path)) is not None:
-                return _settings(path, table)._replace(passed_over=tuple(passed_over))
-            if reason and _concerns_us(path):
-                passed_over.append(f"the settings in {os.path.relpath(path)} are not used: {reason}")
+            reason = _why_untrusted(path, folder_stat)
+            if reason is None and (table := _read_table(path)) is not None:
+                return _build_settings(path, table)._replace(unused=tuple(unused))
+            if reason and _has_settings(path):
+                unused.append(f"the settings in {os.path.relpath(path)} are not used: {reason}")
         parent = os.path.dirname(folder)
+        # `.git` is a file in worktrees and submodules.
         if parent == folder or os.path.exists(os.path.join(folder, ".git")):
             break
         folder = parent
-    return Settings(passed_over=tuple(passed_over))
+    return Settings(unused=tuple(unused))
 
 
-def named(path: str) -> Settings:
-    """The settings of a file that the user names: its patterns are relative to the working directory.
+def read_settings(path: str) -> Settings:
+    """Read the settings file named by the user; its patterns are relative to the working directory.
 
     Raises:
-        SettingsFileError: it cannot be read or understood, or is a pyproject.toml without our table.
+        SettingsFileError: the file cannot be read or parsed, or is a pyproject.toml without the table.
     """
     path = os.path.abspath(path)
-    table = _parsed(path, _text_of(path), own=os.path.basename(path) != PROJECT)
+    table = _parse_table(path, _read_text(path), is_own_file=os.path.basename(path) != PROJECT)
     if table is None:
         raise SettingsFileError(f"{os.path.relpath(path)}: has no table `tool.dsconfig`")
-    return _settings(path, table)._replace(base=os.getcwd())
+    return _build_settings(path, table)._replace(base=os.getcwd())
 
 
-def _doubt(path: str, here: os.stat_result) -> str | None:
-    """Why a settings file may be someone else's doing.
+def _why_untrusted(path: str, folder_stat: os.stat_result) -> str | None:
+    """Why a settings file may have been planted by another user; None if it is trusted.
 
-    Whom the config's directory belongs to could as well change the config. So could anyone who may write
-    there, as where a file system knows no rights.
+    The owner of the config's directory could change the config as well, and so could everyone if that
+    directory is world-writable, as on file systems without permissions.
     """
     if not is_own(path):
         return f"they are a link to a file that {OUTSIDE}"
+    # Windows has no numeric user ids.
     if not hasattr(os, "geteuid"):
         return None
-    folder, trusted = os.stat(os.path.dirname(path)), {0, os.geteuid(), here.st_uid}
+    folder, trusted = os.stat(os.path.dirname(path)), {0, os.geteuid(), folder_stat.st_uid}
     if folder.st_uid not in trusted:
         return f"their folder belongs to another user (id {folder.st_uid})"
-    if _is_open(folder) and not _is_open(here):
+    if _is_world_writable(folder) and not _is_world_writable(folder_stat):
         return "anyone may write to their folder"
     owner = os.lstat(path).st_uid
     if folder.st_mode & stat.S_IWOTH and owner not in trusted:
@@ -138,43 +140,45 @@ def _doubt(path: str, here: os.stat_result) -> str | None:
     return None
 
 
-def _is_open(folder: os.stat_result) -> bool:
-    """Whether anyone may replace any file in a folder."""
+def _is_world_writable(folder: os.stat_result) -> bool:
+    """Whether everyone may replace files in a directory."""
+    # The sticky bit, as on /tmp, keeps users from replacing each other's files.
     return bool(folder.st_mode & stat.S_IWOTH) and not folder.st_mode & stat.S_ISVTX
 
 
-def _concerns_us(path: str) -> bool:
-    """Whether a file that is not used would have been."""
+def _has_settings(path: str) -> bool:
+    """Whether an untrusted file has settings for dsconfig, so that a message about it is useful."""
     try:
-        return os.path.basename(path) == FILE or not is_own(path) or _mentions_us(_text_of(path))
+        return os.path.basename(path) == FILE or not is_own(path) or _may_have_table(_read_text(path))
     except SettingsFileError:
         return False
 
 
-def _table(path: str) -> JsonObject | None:
-    text = _text_of(path)
-    own = os.path.basename(path) == FILE
-    if not own and not _mentions_us(text):
+def _read_table(path: str) -> JsonObject | None:
+    text = _read_text(path)
+    is_own_file = os.path.basename(path) == FILE
+    if not is_own_file and not _may_have_table(text):
         return None
-    return _parsed(path, text, own=own)
+    return _parse_table(path, text, is_own_file=is_own_file)
 
 
-def _text_of(path: str) -> str:
+def _read_text(path: str) -> str:
     where = os.path.relpath(path)
     try:
-        data = contents(path, _LARGEST)
+        data = contents(path, _MAX_FILE)
         text = data.decode("utf-8-sig")
     except OSError as error:
         raise SettingsFileError(f"{where}: {(error.strerror or str(error)).lower()}") from None
     except UnicodeDecodeError:
         raise SettingsFileError(f"{where}: not UTF-8 text") from None
-    if len(data) > _LARGEST:
-        raise SettingsFileError(f"{where}: longer than {_LARGEST // 2**20} MiB, the most that is read")
+    if len(data) > _MAX_FILE:
+        raise SettingsFileError(f"{where}: longer than {_MAX_FILE // 2**20} MiB, the size limit")
     return text
 
 
-def _mentions_us(text: str) -> bool:
-    """Whether a pyproject.toml can have our table at all: loading the TOML parser to find out costs 14 ms."""
+def _may_have_table(text: str) -> bool:
+    """Whether a pyproject.toml may have the table. Importing the TOML parser to see takes 14 ms."""
+    # A quick search rules out nearly every pyproject.toml.
     if "dsconfig" not in text:
         return False
     import re
@@ -183,21 +187,22 @@ def _mentions_us(text: str) -> bool:
     return re.search(header, text, re.MULTILINE) is not None
 
 
-def _parsed(path: str, text: str, *, own: bool) -> JsonObject | None:
+def _parse_table(path: str, text: str, *, is_own_file: bool) -> JsonObject | None:
     import sys
     from importlib import import_module
 
-    if any(line.count(".") > _MOST_DOTS for line in text.splitlines()):
-        raise SettingsFileError(f"{os.path.relpath(path)}: more than {_MOST_DOTS} dots in one line")
+    if any(line.count(".") > _MAX_DOTS for line in text.splitlines()):
+        raise SettingsFileError(f"{os.path.relpath(path)}: more than {_MAX_DOTS} dots in one line")
+    # The standard library has a TOML parser since Python 3.11.
     tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     data: JsonObject
     try:
         data = tomllib.loads(text)
     except RecursionError:
         raise SettingsFileError(f"{os.path.relpath(path)}: nested too deeply") from None
-    except ValueError as error:  # of bad TOML, or of thousands of digits
-        raise SettingsFileError(f"{os.path.relpath(path)}: no valid TOML: {error}") from None
-    if own:
+    except ValueError as error:  # invalid TOML, or an integer beyond sys.get_int_max_str_digits
+        raise SettingsFileError(f"{os.path.relpath(path)}: invalid TOML: {error}") from None
+    if is_own_file:
         return data
     tool = data.get("tool", {})
     table = tool.get("dsconfig") if isinstance(tool, dict) else None
@@ -206,43 +211,45 @@ def _parsed(path: str, text: str, *, own: bool) -> JsonObject | None:
     raise SettingsFileError(f"{os.path.relpath(path)}: `tool.dsconfig` must be a table")
 
 
-def _settings(path: str, table: JsonObject) -> Settings:
-    where = f"{os.path.relpath(path)}: {'tool.dsconfig.' if os.path.basename(path) == PROJECT else ''}"
-    own = {key: value for key, value in table.items() if key != OVERRIDES}
+def _build_settings(path: str, table: JsonObject) -> Settings:
+    prefix = f"{os.path.relpath(path)}: {'tool.dsconfig.' if os.path.basename(path) == PROJECT else ''}"
+    values = {key: value for key, value in table.items() if key != OVERRIDES}
     tables = table.get(OVERRIDES, [])
     if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
-        raise SettingsFileError(f"{where}{OVERRIDES}: expected a list of tables, got {_shown(tables)}")
+        raise SettingsFileError(f"{prefix}{OVERRIDES}: expected a list of tables, got {_shorten(tables)}")
     overrides = tuple(
-        _override(path, each, f"{where}{OVERRIDES}[{index}]") for index, each in enumerate(tables)
+        _override(path, each, f"{prefix}{OVERRIDES}[{index}]") for index, each in enumerate(tables)
     )
-    return Settings(path, **_values(own, where, KEYS), overrides=overrides)
+    return Settings(path, **_parse_values(values, prefix, KEYS), overrides=overrides)
 
 
-def _override(path: str, table: JsonObject, where: str) -> Settings:
+def _override(path: str, table: JsonObject, prefix: str) -> Settings:
     if "files" not in table:
-        raise SettingsFileError(f"{where}: `files` is missing, the patterns of those that it is for")
-    return Settings(path, **_values(table, f"{where}.", {"files": _PATTERNS, **KEYS}))
+        raise SettingsFileError(
+            f"{prefix}: `files` is missing; it lists the patterns of the files to override"
+        )
+    return Settings(path, **_parse_values(table, f"{prefix}.", {"files": _PATTERNS, **KEYS}))
 
 
-def _values(table: JsonObject, where: str, keys: Mapping[str, _Setting]) -> JsonObject:
+def _parse_values(table: JsonObject, prefix: str, keys: Mapping[str, _Setting]) -> JsonObject:
     values: JsonObject = {}
     for key, value in table.items():
         if key not in keys:
             from dsconfig.core.wording import closest
 
-            known = (*keys, *([OVERRIDES] if keys is KEYS else []))
-            close = closest(key.replace("_", "-"), known)
-            hint = f"did you mean `{close[0]}`?" if close else f"expected one of {', '.join(known)}"
-            raise SettingsFileError(f"{where}{key[:200]}: unknown setting, {hint}")
-        read, expected = keys[key]
+            known_keys = (*keys, *([OVERRIDES] if keys is KEYS else []))
+            matches = closest(key.replace("_", "-"), known_keys)
+            hint = f"did you mean `{matches[0]}`?" if matches else f"expected one of {', '.join(known_keys)}"
+            raise SettingsFileError(f"{prefix}{key[:200]}: unknown setting, {hint}")
+        parse, expected = keys[key]
         try:
-            values[key.replace("-", "_")] = read(value)
+            values[key.replace("-", "_")] = parse(value)
         except ValueError:
-            raise SettingsFileError(f"{where}{key}: expected {expected}, got {_shown(value)}") from None
+            raise SettingsFileError(f"{prefix}{key}: expected {expected}, got {_shorten(value)}") from None
     return values
 
 
-def _shown(value: object) -> str:
+def _shorten(value: object) -> str:
     import json
 
     try:
@@ -252,13 +259,13 @@ def _shown(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _text(value: object) -> str:
+def _string(value: object) -> str:
     if not isinstance(value, str):
         raise ValueError
     return value
 
 
-def _name(value: object) -> str:
+def _nonempty_string(value: object) -> str:
     if not isinstance(value, str) or not value:
         raise ValueError
     return value
@@ -267,10 +274,10 @@ def _name(value: object) -> str:
 def _memory(value: object) -> int:
     from dsconfig.core.gpu_memory import parse_bytes
 
-    return parse_bytes(_text(value))
+    return parse_bytes(_string(value))
 
 
-def _size(value: object) -> int:
+def _positive_integer(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 10**9:
         raise ValueError
     return value
@@ -286,32 +293,32 @@ def _one_of(words: tuple[str, ...]) -> Callable[[object], str]:
 
 
 def _consumer(value: object) -> str:
-    if not is_known(value):
+    if not is_consumer_spec(value):
         raise ValueError
     return str(value)
 
 
-def _texts(value: object) -> tuple[str, ...]:
+def _strings(value: object) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise ValueError
-    return tuple(_text(item) for item in value)
+    return tuple(_string(item) for item in value)
 
 
 def _by_pattern(value: object) -> tuple[tuple[str, tuple[str, ...]], ...]:
     if not isinstance(value, dict):
         raise ValueError
-    return tuple((pattern, _texts(rules)) for pattern, rules in value.items())
+    return tuple((pattern, _strings(rules)) for pattern, rules in value.items())
 
 
-_RULES = (_texts, "a list of rules")
-_PATTERNS = (_texts, "a list of patterns")
+_RULES = (_strings, "a list of rules")
+_PATTERNS = (_strings, "a list of patterns")
 KEYS: dict[str, _Setting] = {
-    "target": (_text, "a release or a range of releases as a string"),
-    "world-size": (_size, "a whole number above 0"),
-    "consumer": (_consumer, EXPECTED),
-    "model": (_name, "the path of its config.json or a name, as a string"),
+    "target": (_string, "a release or a range of releases as a string"),
+    "world-size": (_positive_integer, "a whole number above 0"),
+    "consumer": (_consumer, EXPECTED_CONSUMER),
+    "model": (_nonempty_string, "the path of its config.json or a name, as a string"),
     "host-memory": (_memory, "an amount of memory such as 512GiB, as a string"),
-    "gpus-per-node": (_size, "a whole number above 0"),
+    "gpus-per-node": (_positive_integer, "a whole number above 0"),
     "select": _RULES,
     "ignore": _RULES,
     "extend-select": _RULES,
@@ -323,4 +330,4 @@ KEYS: dict[str, _Setting] = {
     "extend-exclude": _PATTERNS,
     "per-file-ignores": (_by_pattern, "a table of lists of rules by pattern"),
 }
-"""Every setting, how it is read, and what it takes."""
+"""Every setting with its parser and the value it expects."""

@@ -1,4 +1,4 @@
-"""Command of a job: its config and arguments, with variables solved where the script computes them."""
+"""Command of a job: its config, arguments and number of processes, with shell variables expanded."""
 
 from __future__ import annotations
 
@@ -9,111 +9,122 @@ from functools import lru_cache
 from itertools import islice, takewhile
 
 from dsconfig.core.json_types import Json, NamedTuple
-from dsconfig.job.detect_consumer import Given
-from dsconfig.launch.format_table import FORMATS, Format, is_of
-from dsconfig.launch.launched_job import Processes, open_of, processes, solved, text_of
-from dsconfig.launch.model_argument import TARGETS
-from dsconfig.launch.repository import FOLDER, Budget, SpentError, is_name
+from dsconfig.job.detect_consumer import LaunchArguments
+from dsconfig.launch.format_table import FORMATS, Format, matches_format
+from dsconfig.launch.launched_job import (
+    Processes,
+    count_processes,
+    decode_config,
+    open_variables,
+    solve_for_ranks,
+)
+from dsconfig.launch.model_argument import LORA_TARGET_KEYS
+from dsconfig.launch.repository import FOLDER_STEPS, Budget, SpentError, is_preset_name
 from dsconfig.launch.shell_interpreter import Shell, ShellCommand
-from dsconfig.launch.training_arguments import given
+from dsconfig.launch.training_arguments import read_arguments
 
-# The command of a job, in a shell script or a manifest: which config it names, with which arguments.
-#
 # The programs that start jobs, and their flags, are rows of `dsconfig.launch.format_table`.
-
-READERS = {
+CONFIG_FLAGS = {
     "deepspeed_config_file": "accelerate",
     "deepspeed_config": "deepspeed",
     "deepspeed": "transformers",
     "config_file": "accelerate",
 }
-"""Flags that name a config, or Accelerate's launch file, and who reads it then."""
+"""Flags that name a config or an Accelerate launch file, by precedence, and the consumer that each implies.
+"""
 _SUFFIXES = (".json", ".yaml", ".yml", ".conf", ".hjson", ".jsonc")
 _PROGRAMS = [each for each in FORMATS if each.programs]
 _BEFORE_ARGUMENTS = 40
-"""Among so many words a command says which program it runs."""
+"""Number of leading words searched for the program that a command starts."""
 
 
 class Command(NamedTuple):
-    """A command that runs DeepSpeed with a config."""
+    """A command that runs DeepSpeed."""
 
     path: str
-    """The config as it is written: a path or a preset's name; empty where the program makes it itself."""
+    """The config as the command names it: a path or a preset's name; empty if the program builds its own."""
     flag: str
-    reader: str
+    consumer: str
     format: Format | None
-    """The program, where it is one of those that have a row."""
+    """The program's row in the table; None if the table has no row for it."""
     arguments: dict[str, Json]
-    """Its flags, without their dashes (None: known to the job's shell alone); `ENV`: its variables; `SCRIPT`:
-    the name of the script, module or verb that it runs, where that is clear.
+    """Flags without their dashes; None if the value is unknown before the run.
+
+    Two more keys: `ENV` holds the variables, `SCRIPT` the name of the script, module or subcommand.
     """
     world_size: int | None
     offset: int
-    """Where it begins in the text."""
+    """Start of the command in the text."""
     folder: str
-    """Where the script has gone before."""
-    is_whole: bool = False
-    """Whether all of its flags are known."""
-    open: tuple[str, ...] = ()
-    """What of the job's own shell decides how many processes there are, nodes first."""
-    varies: frozenset[str] = frozenset()
-    """Its flags that depend on one of these too."""
+    """Directory that earlier `cd` commands have entered."""
+    has_known_flags: bool = False
+    """Whether every flag is known: no word outside flag values contains an unexpanded variable."""
+    open_variables: tuple[str, ...] = ()
+    """Unset shell variables that decide the number of processes, those of the nodes first."""
+    varying_flags: frozenset[str] = frozenset()
+    """Flags whose values depend on one of `open_variables`."""
     processes: Processes = Processes(None)
-    """How many processes it starts, and what leaves that to the run."""
+    """Number of processes the command starts, and the expressions that leave it open."""
     program_file: str = ""
-    """The Python program that it starts, as it is written."""
+    """Path of the Python program it starts, as written."""
 
 
 def commands_in(shell: Shell) -> Iterator[Command]:
-    """Each command of a shell text that runs DeepSpeed with a config."""
+    """Yield each command of a shell text that runs DeepSpeed with a config."""
     for each in shell.commands():
-        if found := _command(each):
-            yield found
+        if command := _command(each):
+            yield command
 
 
 def _command(shell: ShellCommand) -> Command | None:
     words = shell.words
-    given = _flags(words)
-    if (path := _of_elastic(words)) is not None:
-        ranks = processes(given, shell).ranks
-        return Command(path, "elastic run", "elastic", None, given, ranks, shell.offset, shell.folder)
-    program = _program(words, given) if given else None
-    flag = next((flag for flag in READERS if _names(flag, given, words, program)), "")
-    if not flag and not (program is not None and program.makes) and not _plugin(words, given):
+    flags = _flags(words)
+    if (path := _elastic_config(words)) is not None:
+        ranks = count_processes(flags, shell).ranks
+        return Command(path, "elastic run", "elastic", None, flags, ranks, shell.offset, shell.folder)
+    program = _program_format(words, flags) if flags else None
+    config_flag = next(
+        (config_flag for config_flag in CONFIG_FLAGS if _names_config(config_flag, flags, words, program)), ""
+    )
+    if (
+        not config_flag
+        and not (program is not None and program.builds)
+        and not _builds_plugin_config(words, flags)
+    ):
         return None
-    reader = READERS.get(flag, "accelerate")
-    if program is not None and flag in ("deepspeed", ""):
-        reader = program.reader
-    opened, started = open_of(shell), processes(given, shell)
-    depending = _depending(shell, opened)
-    unknown = [name for name, value in given.items() if isinstance(value, str) and "$" in value]
+    consumer = CONFIG_FLAGS.get(config_flag, "accelerate")
+    if program is not None and config_flag in ("deepspeed", ""):
+        consumer = program.reader
+    open_names, counts = open_variables(shell), count_processes(flags, shell)
+    dependent = _dependent_words(shell, open_names)
+    unexpanded = [name for name, value in flags.items() if isinstance(value, str) and "$" in value]
     return Command(
-        str(given[flag]) if flag else "",
-        _spelled(flag, words) if flag else words[0],
-        reader,
+        str(flags[config_flag]) if config_flag else "",
+        _flag_as_written(config_flag, words) if config_flag else words[0],
+        consumer,
         program,
-        {**given, **dict.fromkeys(unknown), "ENV": dict(shell.variables), "SCRIPT": _script(words)},
-        started.ranks,
+        {**flags, **dict.fromkeys(unexpanded), "ENV": dict(shell.variables), "SCRIPT": _script_name(words)},
+        counts.ranks,
         shell.offset,
         shell.folder,
         not any("$" in word for last, word in zip(("", *words), words, strict=False) if last[:2] != "--"),
-        opened,
+        open_names,
         frozenset(
-            name for name, value in given.items() if name and isinstance(value, str) and value in depending
+            name for name, value in flags.items() if name and isinstance(value, str) and value in dependent
         ),
-        started,
+        counts,
         _program_file(words),
     )
 
 
-def _spelled(flag: str, words: tuple[str, ...]) -> str:
-    """A flag as the command writes it: `--deepspeed-config` is none of DeepSpeed."""
-    own = f"--{flag.replace('_', '-')}"
-    return own if any(word.partition("=")[0] == own for word in words) else f"--{flag}"
+def _flag_as_written(flag: str, words: tuple[str, ...]) -> str:
+    """The flag as the command spells it; DeepSpeed itself has no `--deepspeed-config`."""
+    spelling = f"--{flag.replace('_', '-')}"
+    return spelling if any(word.partition("=")[0] == spelling for word in words) else f"--{flag}"
 
 
 def _program_file(words: tuple[str, ...]) -> str:
-    """The Python program that a command starts: a path, or that of the module behind `-m`."""
+    """Path of the Python program that a command starts; `-m package.module` becomes `package/module.py`."""
     for word, following in zip(words[:_BEFORE_ARGUMENTS], (*words[1:], ""), strict=False):
         if word.endswith(".py"):
             return word
@@ -123,16 +134,20 @@ def _program_file(words: tuple[str, ...]) -> str:
 
 
 _LAUNCHERS = ("torch", "accelerate", "deepspeed")
-"""Packages whose modules start another program."""
+"""Packages whose modules start another program: `torch.distributed.run`, `accelerate.commands.launch`."""
 
 
-def _depending(shell: ShellCommand, opened: tuple[str, ...]) -> frozenset[str]:
-    """The words that depend on what is open, and what stands behind the `=` of each."""
-    words = [word for word, read in shell.open.items() if not read.isdisjoint(opened)] if opened else []
+def _dependent_words(shell: ShellCommand, variables: tuple[str, ...]) -> frozenset[str]:
+    """Words that depend on the `opened` variables, and the values of words such as `--flag=value`."""
+    words = (
+        [word for word, origins in shell.dependencies.items() if not origins.isdisjoint(variables)]
+        if variables
+        else []
+    )
     return frozenset((*words, *(word.partition("=")[2] for word in words if "=" in word)))
 
 
-def _of_elastic(words: tuple[str, ...]) -> str | None:
+def _elastic_config(words: tuple[str, ...]) -> str | None:
     """The config of `dsconfig elastic run`; None for any other command."""
     for at, word in enumerate(words[:-3]):
         if word.endswith("dsconfig") and words[at + 1 : at + 3] == ("elastic", "run"):
@@ -140,8 +155,8 @@ def _of_elastic(words: tuple[str, ...]) -> str | None:
     return None
 
 
-def _script(words: tuple[str, ...]) -> str | None:
-    """The name of what a command runs: `dpo` of `scripts/dpo.py`, `-m trl.scripts.dpo` and `trl dpo`."""
+def _script_name(words: tuple[str, ...]) -> str | None:
+    """Name of the script or module that a command runs: `dpo` for `scripts/dpo.py` and `-m trl.scripts.dpo`."""
     for word, before in zip(words, ("", *words), strict=False):
         if word.endswith(".py"):
             return word.rpartition("/")[2].removesuffix(".py")
@@ -150,100 +165,113 @@ def _script(words: tuple[str, ...]) -> str | None:
     return None
 
 
-def _program(words: tuple[str, ...], given: Mapping[str, Json]) -> Format | None:
-    """The program that a command runs, where the table has a row for it."""
+def _program_format(words: tuple[str, ...], flags: Mapping[str, Json]) -> Format | None:
+    """The table row of the program that a command runs, if there is one."""
     first = [word for word in words[:_BEFORE_ARGUMENTS] if not word.startswith("-")]
     for each in _PROGRAMS:
-        patterns = each.programs + (each.scripts if each.scripts and is_of(each, given) else ())
+        patterns = each.programs + (each.scripts if each.scripts and matches_format(each, flags) else ())
         if any(fnmatchcase(word, pattern) for word in first for pattern in patterns):
             return each
     return None
 
 
 def _flags(words: tuple[str, ...]) -> dict[str, Json]:
-    """The long flags of a command: text, or true where nothing follows."""
-    given: dict[str, Json] = {}
+    """The long flags of a command: text, or True if no value follows."""
+    flags: dict[str, Json] = {}
     for at, (word, following) in enumerate(zip(words, [*words[1:], "--"], strict=False)):
         if word.startswith("--") and len(word) > 2:
             name, equals, value = word[2:].partition("=")
-            alone = following.startswith("-") and not following[1:2].isdigit()
-            given[name.replace("-", "_")] = value if equals else True if alone else following
-            if name in TARGETS and not equals and not alone:
+            # Argparse takes a negative number such as `-1` as a value, not as a flag.
+            is_switch = following.startswith("-") and not following[1:2].isdigit()
+            # HfArgumentParser accepts both spellings of a flag: transformers hf_argparser.py:_parse_dataclass_field.
+            flags[name.replace("-", "_")] = value if equals else True if is_switch else following
+            if name in LORA_TARGET_KEYS and not equals and not is_switch:
+                # Several words may follow these flags: `--lora_target q_proj v_proj`.
                 following_words = islice(words, at + 1, None)
-                given[name] = list(takewhile(lambda each: not each.startswith("-"), following_words))
-    return given
+                flags[name] = list(takewhile(lambda each: not each.startswith("-"), following_words))
+    return flags
 
 
-def _names(flag: str, given: Mapping[str, Json], words: tuple[str, ...], program: Format | None) -> bool:
-    """Whether a flag names the config."""
-    value = given.get(flag)
+def _names_config(
+    flag: str, flags: Mapping[str, Json], words: tuple[str, ...], program: Format | None
+) -> bool:
+    """Whether the value of `flag` names the config of this command."""
+    value = flags.get(flag)
     if not isinstance(value, str) or not value:
         return False
+    # `--config_file` is Accelerate's only behind `accelerate launch`; many programs have a flag of this name.
     if flag == "config_file":
         return "launch" in words and any(word.endswith("accelerate") for word in words)
-    if flag == "deepspeed" and program is not None and program.preset and is_name(value):
+    if flag == "deepspeed" and program is not None and program.preset and is_preset_name(value):
         return True
-    return flag == "deepspeed_config" or value.endswith(_SUFFIXES) or "$" in value or bool(text_of(value))
+    return (
+        # DeepSpeed opens any path, whatever its suffix: runtime/config.py:DeepSpeedConfig.__init__.
+        flag == "deepspeed_config" or value.endswith(_SUFFIXES) or "$" in value or bool(decode_config(value))
+    )
 
 
-def _plugin(words: tuple[str, ...], given: Mapping[str, Json]) -> bool:
-    """Whether `accelerate launch` makes the config of its flags."""
-    return "use_deepspeed" in given and "launch" in words
+def _builds_plugin_config(words: tuple[str, ...], flags: Mapping[str, Json]) -> bool:
+    """Whether `accelerate launch --use_deepspeed` builds the config from its own flags."""
+    return "use_deepspeed" in flags and "launch" in words
 
 
-# The arguments of a command whose script reckons them from what its job's shell holds.
+# Arguments of a command whose script calculates them from the number of ranks.
 
 
-class Script(NamedTuple):
-    """A text of commands, where it stands, and the variables that it is given."""
+class ScriptSource(NamedTuple):
+    """A shell text, its path, and the variables set before it starts."""
 
     text: str
     path: str
     variables: tuple[tuple[str, str], ...]
 
 
-def script_of(shell: Shell) -> Script:
-    """What a shell reads."""
-    return Script(shell.text, shell.path, tuple(shell.told.items()))
+def script_source(shell: Shell) -> ScriptSource:
+    """The text, path and variables of a shell, as a hashable value."""
+    return ScriptSource(shell.text, shell.path, tuple(shell.environment.items()))
 
 
 @dataclass(frozen=True)
-class AtRanks:
-    """What gives the arguments of a command on so many ranks.
+class ArgumentsAtRanks:
+    """Callable that returns the arguments of a command for a number of ranks.
 
-    With `--nnodes=$N --nproc_per_node=8` sixteen ranks are two nodes, whatever the script reckons from `$N`.
+    With `--nnodes=$N --nproc_per_node=8`, 16 ranks mean N=2; the script is evaluated again with that value.
     """
 
-    script: Script
+    script: ScriptSource
     command: Command
     format: Format
 
     def __repr__(self) -> str:
         return f"AtRanks({self.script.path!r}, {self.command.offset})"
 
-    def __call__(self, ranks: int) -> Given | None:
-        """The arguments; None where no value of the variables makes it so many ranks."""
-        found = _solved(self.script, self.command.offset, self.command.open, ranks)
-        if found is None:
+    def __call__(self, ranks: int) -> LaunchArguments | None:
+        """The arguments on `ranks` ranks; None if no value of the open variables gives that number."""
+        solution = _solve_for_ranks(self.script, self.command.offset, self.command.open_variables, ranks)
+        if solution is None:
             return None
-        command, values = found
-        said = " and ".join(f"`{name}` is {value}" for name, value in values.items() if name.isidentifier())
-        note = f"on {ranks} ranks {said} in the job's shell" if said else ""
-        return given(self.format._replace(within=""), command.arguments)._replace(note=note)
+        command, values = solution
+        assignments = " and ".join(
+            f"`{name}` is {value}" for name, value in values.items() if name.isidentifier()
+        )
+        note = f"on {ranks} ranks {assignments} in the job's shell" if assignments else ""
+        return read_arguments(self.format._replace(arguments_key=""), command.arguments)._replace(note=note)
 
 
 @lru_cache(maxsize=64)
-def _solved(
-    script: Script, offset: int, names: tuple[str, ...], ranks: int
+def _solve_for_ranks(
+    script: ScriptSource, offset: int, names: tuple[str, ...], ranks: int
 ) -> tuple[Command, dict[str, str]] | None:
-    budget = Budget(FOLDER)
+    budget = Budget(FOLDER_STEPS)
     try:
-        return solved(lambda values: _read(script, offset, values, budget), names, ranks)
+        return solve_for_ranks(lambda values: _command_at(script, offset, values, budget), names, ranks)
     except SpentError:
         return None
 
 
-def _read(script: Script, offset: int, values: Mapping[str, str], budget: Budget) -> Command | None:
-    """The command that begins there, with such values in the job's shell."""
-    found = commands_in(Shell(script.text, script.path, {**dict(script.variables), **values}, budget))
-    return next((command for command in found if command.offset == offset), None)
+def _command_at(
+    script: ScriptSource, offset: int, values: Mapping[str, str], budget: Budget
+) -> Command | None:
+    """The command at `offset`, with `values` as variables of the job's shell."""
+    commands = commands_in(Shell(script.text, script.path, {**dict(script.variables), **values}, budget))
+    return next((command for command in commands if command.offset == offset), None)

@@ -13,207 +13,220 @@ from dsconfig.consumers.accelerate_launch_file import LINK, is_launch_file
 from dsconfig.core.file_access import contents, may_read, repository_root
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.document import Document, read_bytes
-from dsconfig.job.detect_consumer import OWN_FLAGS, Origin, ProgramReaders, Reader
+from dsconfig.job.detect_consumer import DEEPSPEED_CONFIG_FLAGS, Origin, PossibleConsumers, Reader
 from dsconfig.launch.format_table import SCRIPTS, format_of
-from dsconfig.launch.repository import FOLDER, Budget, SpentError, edition, search, texts, tick
+from dsconfig.launch.repository import FOLDER_STEPS, Budget, SpentError, cache_key, search, texts, tick
 
-# Who reads a config, as the scripts and launch files of its repository say that name it.
-#
-# Nobody knows the working directory of a job, so a name is held against the end of the config's path: what
-# a script writes as `configs/z3.json` is any file `z3.json` in a folder `configs`, the nearest first.
+# A script can run from any directory, so a path in it is compared with the end of the config's path:
+# `configs/z3.json` in a script matches any file `z3.json` in a directory `configs`. The nearest reference
+# wins.
 
-_LEADS = r"[\s\\=,(\"']*(?:[rf](?=[\"'])|str\()?[\"']?(?:\$\{(?P<unset>\w+):-)?[\"']?(?:\./)*"
-"""What may stand between a flag or key and the path that it names, or that stands for an unset variable."""
-_WORDS = r"(?:(?!\.(?:json|py)\b)(?:[^\n;&|\\]|\\(?!\n)|\\\n|\n\s*(?:- |[\"'])))*"
-"""What may stand between `elastic run` and its config, in a shell, or in a list of JSON or YAML.
-
-No two alternatives begin alike: `re` would try every way to divide the words among them.
+_BEFORE_PATH = r"[\s\\=,(\"']*(?:[rf](?=[\"'])|str\()?[\"']?(?:\$\{(?P<unset>\w+):-)?[\"']?(?:\./)*"
+"""Text allowed between a flag or key and its path; `unset` is the variable of a default such as
+`${CONFIG:-z3.json}`.
 """
-_ELASTIC = rf"\bdsconfig\W+elastic\W+run\b{_WORDS}"
+_ELASTIC_ARGUMENTS = r"(?:(?!\.(?:json|py)\b)(?:[^\n;&|\\]|\\(?!\n)|\\\n|\n\s*(?:- |[\"'])))*"
+"""Words allowed between `elastic run` and its config, in a shell command or in a list of JSON or YAML.
+
+No two alternatives start with the same text: otherwise `re` would backtrack through every split of the words.
+"""
+_ELASTIC = rf"\bdsconfig\W+elastic\W+run\b{_ELASTIC_ARGUMENTS}"
 _RENDEZVOUS = r"\brdzv[-_]conf\b(?:(?!\brdzv[-_]conf\b)[^\n])*[ =,\"']ds_config=[\"']?"
 _VALUE = r"(?P<words>[\w.]*)\$?\{?(?P<value>[\w.]*)"
-"""The variable that stands where a path could."""
-_KEYS = (
+"""A variable in the position of a path."""
+_FLAGS_AND_KEYS = (
     (_ELASTIC, "elastic", "`dsconfig elastic run`"),
     (rf"(?:{_RENDEZVOUS}|\bDSCONFIG_RDZV_DS_CONFIG=[\"']?)", "elastic", "`--rdzv-conf ds_config=`"),
-    (rf"deepspeed_config_file[\"']?(?:\s*:)?{_LEADS}", "accelerate", "`deepspeed_config_file`"),
-    (rf"--deepspeed_config\b{_LEADS}", "deepspeed", "`--deepspeed_config`"),
-    (rf"--deepspeed-config\b{_LEADS}", "deepspeed", "`--deepspeed-config`"),
-    (rf"--(?:training_args\.)?deepspeed\b{_LEADS}", "transformers", "`--deepspeed`"),
-    (rf"\bhf_ds_config\b{_LEADS}", "accelerate", "`DeepSpeedPlugin`"),
-    (rf"DeepSpeedStrategy\([^()]*?\bconfig{_LEADS}", "lightning", "`DeepSpeedStrategy`"),
-    (rf"\bdeepspeed[\"']?\s*[=,(]{_LEADS}", "transformers", "`deepspeed=`"),
+    (rf"deepspeed_config_file[\"']?(?:\s*:)?{_BEFORE_PATH}", "accelerate", "`deepspeed_config_file`"),
+    (rf"--deepspeed_config\b{_BEFORE_PATH}", "deepspeed", "`--deepspeed_config`"),
+    (rf"--deepspeed-config\b{_BEFORE_PATH}", "deepspeed", "`--deepspeed-config`"),
+    (rf"--(?:training_args\.)?deepspeed\b{_BEFORE_PATH}", "transformers", "`--deepspeed`"),
+    (rf"\bhf_ds_config\b{_BEFORE_PATH}", "accelerate", "`DeepSpeedPlugin`"),
+    (rf"DeepSpeedStrategy\([^()]*?\bconfig{_BEFORE_PATH}", "lightning", "`DeepSpeedStrategy`"),
+    (rf"\bdeepspeed[\"']?\s*[=,(]{_BEFORE_PATH}", "transformers", "`deepspeed=`"),
 )
-"""What stands before a path, or the variable that holds it, and who reads the file then.
+"""Text before a path or its variable, the consumer it implies, and its name in messages.
 
-`re` compiles these where there is a text to search: beside most configs there is none. Each takes steps in
-proportion to what it is held against, or to its square where that is the `_BEFORE` characters before a path.
+`re` compiles a pattern only when there is a text to search; most configs have none around them. The time of
+each pattern is linear in the text, or quadratic in the `_BEFORE` characters before a path.
 """
 _YAML_KEY = (
     r"(?m)(?:^[ \t]*|[{,]\s*)[\"']?deepspeed[\"']?[ \t]*:[ \t]*[\"']?(?:\./)*",
     "transformers",
     "`deepspeed:`",
 )
-"""The key of a YAML file, of which a variable's value is no path."""
-_VARIABLE = rf"\b([A-Za-z_]\w*)(?:: *\w+)? *[:=]{_LEADS}$"
+"""Key of a YAML file. Its value is always the path itself, not a variable."""
+_VARIABLE = rf"\b([A-Za-z_]\w*)(?:: *\w+)? *[:=]{_BEFORE_PATH}$"
 _PYTHON = (
     (r"\bDeepSpeedStrategy\b", "lightning", "`DeepSpeedStrategy`"),
     (r"\bdeepspeed\.(?:initialize|init_inference)\b", "deepspeed", "`deepspeed.initialize`"),
     (r"\b(?:HfArgumentParser|\w*TrainingArguments)\b", "transformers", "`TrainingArguments`"),
     (r"\b(?:DeepSpeedPlugin|Accelerator)\(", "accelerate", "`Accelerator`"),
 )
-"""What a program does that names the file, the nearest to DeepSpeed first."""
-_BEFORE = 1000
-"""Characters before a path in which it is said what reads it: a manifest has a line for each word."""
+"""Calls that show the consumer of a file that the program names, those closest to DeepSpeed first."""
+_CONTEXT = 1000
+"""Characters searched before a path for its flag or key: a manifest has one word per line."""
 _OWN_LOOP = r"\bdeepspeed\.initialize\b"
 _TRAINER = r"TrainingArguments|HfArgumentParser|Trainer\("
-_OPENED, _TRAINED = r"\bopen\((?:\w+\.)+deepspeed\b", r"TrainingArguments|Trainer\("
-"""A program that opens the file of its own argument `deepspeed`; what may read the file after all."""
-_SMALL = 50
-"""Texts that speak of DeepSpeed: a repository with more holds several projects."""
+_OPENS_CONFIG, _USES_TRAINER = r"\bopen\((?:\w+\.)+deepspeed\b", r"TrainingArguments|Trainer\("
+"""A program that opens the file of its own argument `deepspeed`, and signs that a Trainer reads the file
+anyway.
+"""
+_MAX_TEXTS = 50
+"""Largest number of texts that mention DeepSpeed: a larger repository holds several projects."""
 LAUNCHES = (".sh", ".bash", ".slurm", ".sbatch", ".yaml", ".yml", ".json")
-"""Ends of the names of what gives a job its arguments."""
-_OWN_FLAGS = tuple(f"`{flag}`" for flag in OWN_FLAGS)
-_FLAGS = ("`--deepspeed`", *_OWN_FLAGS)
+"""File name suffixes of scripts and launch files that can give arguments to a job."""
+_DEEPSPEED_FLAGS = tuple(f"`{flag}`" for flag in DEEPSPEED_CONFIG_FLAGS)
+_COMMAND_FLAGS = ("`--deepspeed`", *_DEEPSPEED_FLAGS)
 _PATH = r"[\w./-]+"
 _PROGRAM = r"[\w./-]+\.py\b"
 _LAUNCHERS = ("torch", "accelerate", "deepspeed")
-"""How the modules begin that start a program, and are none."""
+"""Prefixes of modules that start another program."""
 _COMMAND_LENGTH = 2000
-"""Characters before a flag among which its program is."""
+"""Characters before a flag that are searched for the program of the command."""
 
 
-_HANDED_ON = rb"\bconfig(?:_params)?\s*=\s*(?:\w+\.)+deepspeed\b"
+_PASSES_CONFIG = rb"\bconfig(?:_params)?\s*=\s*(?:\w+\.)+deepspeed\b"
 
 
-def own_loop(launch: str) -> str | None:
-    """The program beside a launch file that hands its argument `deepspeed` on to DeepSpeed; None: no program.
+def find_training_loop(launch: str) -> str | None:
+    """Find a program beside a launch file that passes its argument `deepspeed` to `deepspeed.initialize`.
 
-    It has the arguments of a Trainer, which would compare them with the config, and no Trainer.
+    Such a program reuses `TrainingArguments` for its own training loop. Without a Trainer nothing compares
+    the arguments with the config, so no mismatch is reported. None: there is no such program.
     """
     if launch.startswith("<") or not launch:
         return None
     folder = os.path.dirname(os.path.abspath(launch))
     top = repository_root(folder)
-    home = folder if top in (None, folder) else os.path.dirname(folder)
+    base = folder if top in (None, folder) else os.path.dirname(folder)
     for path, data in texts(top or folder, os.path.abspath(launch), deep=top is not None):
-        near = path.startswith(os.path.join(home, ""))
-        calls = near and path.endswith(".py") and b"deepspeed.initialize" in data
-        if calls and re.search(_HANDED_ON, data):
+        is_near = path.startswith(os.path.join(base, ""))
+        calls = is_near and path.endswith(".py") and b"deepspeed.initialize" in data
+        if calls and re.search(_PASSES_CONFIG, data):
             return path
     return None
 
 
-class Mention(NamedTuple):
-    """A place that names the config: how sure it is, how near, who reads it then, and where it stands."""
+class Reference(NamedTuple):
+    """A reference to the config in another file."""
 
     rank: int
-    """3: a flag or key; 2: a program; 1: the same in a text for people; 0: a program that names no file."""
-    near: int
+    """Strength: 3 flag or key, 2 program, 1 documentation, 0 program that names no file."""
+    shared: int
+    """Length of the directory path that the file shares with the config."""
     reader: str
     why: str
     script: str
-    written: str = ""
-    """The config as it is written there."""
-    readers: ProgramReaders | None = None
-    """Those that may read it, where its program leaves a doubt."""
+    path_as_written: str = ""
+    """The config's path as written there."""
+    candidates: PossibleConsumers | None = None
+    """Possible consumers, if the program does not show which one reads the file."""
 
 
-def reader_of(name: str, content: Reader) -> Reader | None:
-    """The reader of the config at a path, as its repository says; None where nothing there says so.
+def find_consumer(name: str, content: Reader) -> Reader | None:
+    """The consumer of the config at a path, according to its repository; None if nothing there shows it.
 
-    Where nothing names it and its `content` leaves doubt, programs of a small repository decide that all read
-    configs in one way which the content alone does not show. None, too, where `references_take_too_much` holds.
+    If no file names the config and its `content` fits several consumers, the programs of a small repository
+    decide, provided that all of them use the same consumer. Also None if `references_exceed_budget`.
     """
     if name.startswith("<") or not name:
         return None
-    path, top, deep = _whereabouts(name)
-    if _known(path, top, deep, edition(path)) is None:
+    path, top, deep = _repository_of(name)
+    if _references(path, top, deep, cache_key(path)) is None:
         return None
-    best = _best(path, top, deep, edition(path))
+    reference = _strongest_reference(path, top, deep, cache_key(path))
     if (
-        best is not None
-        and best.reader == "accelerate"
-        and (trainer := _trainer(best.script, top, deep=deep))
+        reference is not None
+        and reference.reader == "accelerate"
+        and (trainer := _find_trainer(reference.script, top, deep=deep))
     ):
-        best = best._replace(reader="transformers", why=f"{best.why}, beside the Trainer of {trainer}")
-    if best is None and content.likely:
-        best = _of_programs(path, top, content.name, deep=deep)
-    if best is None:
+        reference = reference._replace(
+            reader="transformers", why=f"{reference.why}, beside the Trainer of {trainer}"
+        )
+    if reference is None and content.likely:
+        reference = _program_consumer(path, top, content.name, deep=deep)
+    if reference is None:
         return None
-    launch = best.why.endswith((".yaml", ".yml", ".json"))
-    origin: Origin = "launch file" if launch else "script"
-    found = Reader(best.reader, best.why, origin, likely=best.rank == 0)
-    return found if best.readers is None else found.among(best.readers, content.name)
+    in_launch_file = reference.why.endswith((".yaml", ".yml", ".json"))
+    origin: Origin = "launch file" if in_launch_file else "script"
+    reader = Reader(reference.reader, reference.why, origin, likely=reference.rank == 0)
+    return reader if reference.candidates is None else reader.among(reference.candidates, content.name)
 
 
 @lru_cache(maxsize=8)
-def _best(path: str, top: str, deep: bool, at: tuple[int, ...]) -> Mention | None:
-    """The place that counts most, found once: each of many commands may ask who reads the same config."""
-    return _strongest(_known(path, top, deep, at) or (), path)
+def _strongest_reference(path: str, top: str, deep: bool, at: tuple[int, ...]) -> Reference | None:
+    """The strongest reference. Cached because every command of a script asks about the same config."""
+    return _strongest(_references(path, top, deep, at) or (), path)
 
 
-def _strongest(mentions: tuple[Mention, ...], path: str) -> Mention | None:
-    """The place that counts most; None where there is none.
+def _strongest(mentions: tuple[Reference, ...], path: str) -> Reference | None:
+    """The strongest reference; None without any.
 
-    A launch file of Accelerate says nothing of a job that another script starts, however near it stands: it
-    counts where no command names the config itself.
+    An Accelerate launch file says nothing about a job that another script starts. It is used only if no
+    command names the config itself.
     """
     if any(
-        each.rank == 3 and each.script.endswith(SCRIPTS) and _names_itself(each, path) for each in mentions
+        each.rank == 3 and each.script.endswith(SCRIPTS) and _resolves_to(each, path) for each in mentions
     ):
         mentions = tuple(
             each for each in mentions if each.script.endswith(SCRIPTS) or not each.why.startswith(f"`{LINK}`")
         )
-    return max(mentions, key=_weight, default=None)
+    return max(mentions, key=_strength, default=None)
 
 
-def _names_itself(mention: Mention, path: str) -> bool:
-    """Whether the words of a script lead to the very config, and not to one of the same name."""
-    found = search(mention.written, mention.script).path
-    return found is not None and os.path.realpath(found) == os.path.realpath(path)
+def _resolves_to(mention: Reference, path: str) -> bool:
+    """Whether the path in a script resolves to this very config, not to another file of the same name."""
+    resolved = search(mention.path_as_written, mention.script).path
+    return resolved is not None and os.path.realpath(resolved) == os.path.realpath(path)
 
 
-def _weight(found: Mention) -> tuple[int, int, bool]:
-    """How much a place counts: a Trainer that names the same file as a launch file of Accelerate reads it."""
-    return found.rank, found.near, found.reader == "transformers"
+def _strength(reference: Reference) -> tuple[int, int, bool]:
+    """Sort key of a reference; at equal strength a Trainer wins over an Accelerate launch file.
 
-
-def _trainer(launch: str, top: str, *, deep: bool) -> str | None:
-    """The program beside a launch file of Accelerate that has a Trainer, which fills what a loop does not.
-
-    Source: transformers trainer.py, propagate_args_to_deepspeed. None where any has a loop of its own.
+    The Trainer re-reads the config that Accelerate's plugin has loaded and fills it from its own arguments
+    (transformers integrations/deepspeed.py:propagate_args_to_deepspeed).
     """
-    home = os.path.join(os.path.dirname(launch), "")
-    found = None
+    return reference.rank, reference.shared, reference.reader == "transformers"
+
+
+def _find_trainer(launch: str, top: str, *, deep: bool) -> str | None:
+    """Find a program with a Trainer beside an Accelerate launch file; None if one has its own loop.
+
+    Source: transformers integrations/deepspeed.py, propagate_args_to_deepspeed.
+    """
+    base = os.path.join(os.path.dirname(launch), "")
+    trainer = None
     for path, data in () if launch.endswith(SCRIPTS) else texts(top, launch, deep=deep):
-        if path.startswith(home) and path.endswith(".py"):
+        if path.startswith(base) and path.endswith(".py"):
             if b"Accelerator(" in data:
                 return None
             if b"TrainingArguments(" in data:
-                found = found or os.path.relpath(path, top)
-    return found
+                trainer = trainer or os.path.relpath(path, top)
+    return trainer
 
 
 def launchers_of(name: str) -> tuple[str, ...]:
-    """The paths of the scripts and launch files whose flags or keys name the config at a path.
+    """Paths of the scripts and launch files whose flags or keys name the config at a path.
 
-    None of them where `references_take_too_much` says that it cannot be found out.
+    Empty if `references_exceed_budget`.
     """
-    path, top, deep = _whereabouts(name)
-    found = {each.script: None for each in _known(path, top, deep, edition(path)) or () if each.rank == 3}
-    return tuple(script for script in found if script.endswith(LAUNCHES))
+    path, top, deep = _repository_of(name)
+    scripts = {
+        each.script: None for each in _references(path, top, deep, cache_key(path)) or () if each.rank == 3
+    }
+    return tuple(script for script in scripts if script.endswith(LAUNCHES))
 
 
-def references_take_too_much(name: str) -> bool:
-    """Whether the texts around the config at a path name it so often that it is not known who reads it."""
-    path, top, deep = _whereabouts(name)
-    return _known(path, top, deep, edition(path)) is None
+def references_exceed_budget(name: str) -> bool:
+    """Whether the files around the config at a path mention it too often to examine every place."""
+    path, top, deep = _repository_of(name)
+    return _references(path, top, deep, cache_key(path)) is None
 
 
-def commands_with(launch: str) -> tuple[str, ...]:
-    """The paths of the scripts that may hand a launch file of Accelerate to `accelerate launch`."""
-    path, top, deep = _whereabouts(launch)
+def accelerate_scripts(launch: str) -> tuple[str, ...]:
+    """Paths of the scripts that may pass an Accelerate launch file to `accelerate launch`."""
+    path, top, deep = _repository_of(launch)
     base = os.path.basename(path).encode()
     return tuple(
         script
@@ -222,30 +235,32 @@ def commands_with(launch: str) -> tuple[str, ...]:
     )
 
 
-def passed_to(name: str, *, surely: bool) -> str | None:
-    """Who is handed the path of the config; None: nobody known.
+def consumer_of_path(name: str, *, flags_only: bool) -> str | None:
+    """The consumer that is given the path of the config; None if unknown.
 
-    `surely`: a flag or key names it; a program that does may open it.
+    `flags_only`: count only flags and keys. A program that names the path may open the file itself.
     """
-    path, top, deep = _whereabouts(name)
-    return _passed_to(path, top, deep, edition(path), surely=surely)
+    path, top, deep = _repository_of(name)
+    return _consumer_of_path(path, top, deep, cache_key(path), flags_only=flags_only)
 
 
 @lru_cache(maxsize=8)
-def _passed_to(path: str, top: str, deep: bool, at: tuple[int, ...], *, surely: bool) -> str | None:
-    known = (each for each in _known(path, top, deep, at) or () if each.rank > 1 + surely)
-    best = max(known, key=_weight, default=None)
-    return None if best is None else best.reader
+def _consumer_of_path(
+    path: str, top: str, deep: bool, at: tuple[int, ...], *, flags_only: bool
+) -> str | None:
+    references = (each for each in _references(path, top, deep, at) or () if each.rank > 1 + flags_only)
+    strongest = max(references, key=_strength, default=None)
+    return None if strongest is None else strongest.reader
 
 
 def program_texts(name: str) -> Iterator[bytes]:
-    """The programs around a config that speak of DeepSpeed."""
-    path, top, deep = _whereabouts(name)
+    """Yield the programs around a config that mention DeepSpeed."""
+    path, top, deep = _repository_of(name)
     return (data for script, data in texts(top, path, deep=deep) if script.endswith((".py", ".ipynb")))
 
 
-def _whereabouts(name: str) -> tuple[str, str, bool]:
-    """The whole path of a config, the root of its repository, and whether it has one."""
+def _repository_of(name: str) -> tuple[str, str, bool]:
+    """The absolute path of a config, the root of its repository (else its directory), and whether it has one."""
     path = os.path.abspath(name)
     folder = os.path.dirname(path)
     top = repository_root(folder)
@@ -253,156 +268,161 @@ def _whereabouts(name: str) -> tuple[str, str, bool]:
 
 
 @lru_cache(maxsize=8)
-def _known(path: str, top: str, deep: bool, _: tuple[int, ...]) -> tuple[Mention, ...] | None:
-    """Whatever names the config; None where that takes too much work to find."""
-    known = _named(texts(top, path, deep=deep), os.path.basename(path), top, tick())
-    return None if known is None else tuple(_of_path(known, path, top))
+def _references(path: str, top: str, deep: bool, _: tuple[int, ...]) -> tuple[Reference, ...] | None:
+    """All references to the config; None if they exceed the budget."""
+    references = _path_references(texts(top, path, deep=deep), os.path.basename(path), top, tick())
+    return None if references is None else tuple(_match_path(references, path, top))
 
 
-def _of_path(known: tuple[_Named, ...], path: str, top: str) -> Iterator[Mention]:
-    """The places that name the config at a path, of those that name one with its last part."""
-    for each in known:
-        if each.script == path or not may_be(each.written, path) or _leads_elsewhere(each, path):
+def _match_path(references: tuple[_PathReference, ...], path: str, top: str) -> Iterator[Reference]:
+    """Yield the references that match the full path, from those that match the file name."""
+    for each in references:
+        if each.script == path or not may_name(each.path_as_written, path) or _names_other_file(each, path):
             continue
-        near, readers = len(os.path.commonpath([path, each.script])), each.readers
+        shared, readers = len(os.path.commonpath([path, each.script])), each.readers
         rank = 1 if each.script.endswith((".md", ".ipynb")) else each.rank
-        told = f"{each.why} in {os.path.relpath(each.script, top)}"
-        told = f"{told}, {readers.why}" if readers.why else told
-        several = readers if len(readers.names) > 1 else None
-        yield Mention(rank, near, readers.names[0], told, each.script, each.written, several)
+        why = f"{each.why} in {os.path.relpath(each.script, top)}"
+        why = f"{why}, {readers.why}" if readers.why else why
+        candidates = readers if len(readers.names) > 1 else None
+        yield Reference(rank, shared, readers.names[0], why, each.script, each.path_as_written, candidates)
 
 
-class _Named(NamedTuple):
-    """A place that names a config with some last part: as it is written, and as a `Mention` has it."""
+class _PathReference(NamedTuple):
+    """A path with the file name of the config, before it is matched against a full path."""
 
     script: str
-    written: str
+    path_as_written: str
     rank: int
-    readers: ProgramReaders
+    readers: PossibleConsumers
     why: str
 
 
 @lru_cache(maxsize=8)
-def _named(known: tuple[tuple[str, bytes], ...], base: str, top: str, _: int) -> tuple[_Named, ...] | None:
-    """The places in texts that name a config with this last part, once for all such configs of a repository.
+def _path_references(
+    files: tuple[tuple[str, bytes], ...], base: str, top: str, _: int
+) -> tuple[_PathReference, ...] | None:
+    """Search texts for paths with this file name, once for all configs of that name in a repository.
 
-    None where they take more work than may be spent on a folder.
+    None if the search exceeds the budget of a directory.
     """
     try:
-        return tuple(_search(known, base, top))
+        return tuple(_search_texts(files, base, top))
     except SpentError:
         return None
 
 
-def _search(known: tuple[tuple[str, bytes], ...], base: str, top: str) -> Iterator[_Named]:
-    budget = Budget(FOLDER)
-    for script, data in known:
+def _search_texts(files: tuple[tuple[str, bytes], ...], base: str, top: str) -> Iterator[_PathReference]:
+    budget = Budget(FOLDER_STEPS)
+    for script, data in files:
         if base.encode() not in data:
             continue
+        # Latin-1 never fails, and paths are compared as ASCII; JSON escapes the quotes of a command.
         text = data.decode("latin-1").replace('\\"', '"')
-        used = _Used(text, budget)
-        for at, end in islice(_places(text, base), _MOST):
-            start, line = _start(text, at)
-            if _is_remark(line):
+        variables = _PathVariables(text, budget)
+        for at, end in islice(_find_paths(text, base), _MAX_REFERENCES):
+            start, line = _path_start(text, at)
+            if _is_comment(line):
                 continue
-            budget.spend(_SEARCH)
-            if (found := _at(text, start, script, top, used)) is not None:
-                if found[2] == f"`{LINK}`" and not _is_deepspeed(script, text):
+            budget.spend(_REFERENCE_COST)
+            if (classified := _classify(text, start, script, top, variables)) is not None:
+                if classified[2] == f"`{LINK}`" and not _uses_deepspeed(script, text):
                     continue
-                yield _Named(script, text[start:end], *found)
+                yield _PathReference(script, text[start:end], *classified)
 
 
-def _is_deepspeed(launch: str, text: str) -> bool:
-    """Whether a launch file of Accelerate hands the config that it names to DeepSpeed.
+def _uses_deepspeed(launch: str, text: str) -> bool:
+    """Whether an Accelerate launch file passes the config that it names to DeepSpeed.
 
-    `accelerate launch` passes the block `deepspeed_config` of its file on for `distributed_type: DEEPSPEED`
-    alone; a file for FSDP may keep one. Source: accelerate commands/launch.py, _validate_launch_command.
+    `accelerate launch` uses the block `deepspeed_config` only with `distributed_type: DEEPSPEED`; a file for
+    FSDP may contain an unused block. Source: accelerate commands/launch.py, _validate_launch_command.
     """
     kinds = re.findall(_DISTRIBUTED, text) if launch.endswith(_LAUNCH_FILES) else []
     return not kinds or "DEEPSPEED" in kinds
 
 
-def _leads_elsewhere(named: _Named, path: str) -> bool:
-    """Whether a launch file of Accelerate names another config than that at a path."""
-    if named.why != f"`{LINK}`" or not named.script.endswith(_LAUNCH_FILES):
+def _names_other_file(reference: _PathReference, path: str) -> bool:
+    """Whether an Accelerate launch file resolves its path to a file other than the config at `path`."""
+    if reference.why != f"`{LINK}`" or not reference.script.endswith(_LAUNCH_FILES):
         return False
-    found = search(named.written, named.script).path
-    return found is not None and os.path.realpath(found) != os.path.realpath(path)
+    resolved = search(reference.path_as_written, reference.script).path
+    return resolved is not None and os.path.realpath(resolved) != os.path.realpath(path)
 
 
 _LAUNCH_FILES = (".yaml", ".yml", ".json")
 
 
 _DISTRIBUTED = r"\bdistributed_type[\"']?\s*:\s*[\"']?(\w+)"
-_MOST = 200
-"""So many places of one text tell who reads the file; nobody names it more often."""
-_SEARCH = 1000
-"""Steps that one of them counts as."""
-_LETTERS = r"[^\s\"'=`(),;:\[\]{}<>|]*"
-"""Of a path. It is searched backwards from the name: a word may be the data of a picture in a notebook."""
+_MAX_REFERENCES = 200
+"""Most occurrences of a file name that are examined in one text."""
+_REFERENCE_COST = 1000
+"""Budget steps charged for each of them."""
+_PATH_CHARACTERS = r"[^\s\"'=`(),;:\[\]{}<>|]*"
+"""Characters of a path, matched backwards from the file name: a notebook may contain an image as one huge
+word.
+"""
 
 
-def _places(text: str, base: str) -> Iterator[tuple[int, int]]:
-    """Where paths with this last part begin and end."""
-    letters, at = re.compile(_LETTERS), text.find(base)
+def _find_paths(text: str, base: str) -> Iterator[tuple[int, int]]:
+    """Yield the start and end of each path with this file name."""
+    letters, at = re.compile(_PATH_CHARACTERS), text.find(base)
     while at >= 0:
         end = at + len(base)
         if not re.match(r"[\w.-]", text[end : end + 1]):
-            before = letters.match(text[max(0, at - _BEFORE) : at][::-1])
+            before = letters.match(text[max(0, at - _CONTEXT) : at][::-1])
             yield at - (before.end() if before else 0), end
         at = text.find(base, end)
 
 
-def _start(text: str, at: int) -> tuple[int, str]:
-    """Where a path begins of which the last word stands here, and the line before it: it may have spaces."""
-    first = max(0, at - _BEFORE)
+def _path_start(text: str, at: int) -> tuple[int, str]:
+    """Start of a path in quotes, which may contain spaces, and the text of its line before `at`."""
+    first = max(0, at - _CONTEXT)
     line = text[max(first, text.rfind("\n", first, at) + 1) : at]
-    if (quoted := re.search(_SPACED, line)) is not None:
-        at -= len(line) - quoted.start(1)
+    if (match := re.search(_QUOTED_PATH, line)) is not None:
+        at -= len(line) - match.start(1)
     return at, line
 
 
-_SPACED = r"[\"']((?:/|\./|~/)(?:(?! -)[^\"'\n])*)$"
+_QUOTED_PATH = r"[\"']((?:/|\./|~/)(?:(?! -)[^\"'\n])*)$"
 
 
-def _is_remark(line: str) -> bool:
-    """Whether a comment speaks of a flag, and of no command that has it."""
+def _is_comment(line: str) -> bool:
+    """Whether the line is a comment that mentions a flag without a command."""
     return line.lstrip().startswith("#") and "--" in line and not re.search(_COMMAND, line)
 
 
 _COMMAND = r"\.py\b|(?<!-)\b(?:deepspeed|torchrun|accelerate|python3?)\s"
 
 
-def may_be(written: str, path: str) -> bool:
-    """Whether a name that a script writes can be that of the config."""
-    parts = [part for part in written.lstrip("-").split("/") if part not in ("", ".", "..")]
-    own = path.split(os.sep)
-    if parts[-1] != own[-1]:
+def may_name(reference: str, path: str) -> bool:
+    """Whether a path in a script can be that of the config: its known parts match."""
+    parts = [part for part in reference.lstrip("-").split("/") if part not in ("", ".", "..")]
+    path_parts = path.split(os.sep)
+    if parts[-1] != path_parts[-1]:
         return False
-    for part, real in zip(reversed(parts[:-1]), reversed(own[:-1]), strict=False):
-        if part != real:
-            return "$" in written or written.startswith("/")
+    for part, path_part in zip(reversed(parts[:-1]), reversed(path_parts[:-1]), strict=False):
+        if part != path_part:
+            return "$" in reference or reference.startswith("/")
     return True
 
 
-class _Used:
-    """The variables of a text that stand where a config's path could, each with who reads the config then."""
+class _PathVariables:
+    """The variables of a text that are used where a config's path is expected."""
 
     def __init__(self, text: str, budget: Budget) -> None:
         self._text, self._budget = text, budget
-        self._found: dict[str, tuple[int, str, str]] | None = None
+        self._uses: dict[str, tuple[int, str, str]] | None = None
 
     def find(self, name: str) -> tuple[int, str, str] | None:
-        """Where a variable is used so for the first time, the reader, and why."""
-        if self._found is None:
+        """First use of a variable as a config path: its offset, the consumer and the reason."""
+        if self._uses is None:
             self._budget.spend(len(self._text) // 2)
-            self._found = {}
-            for at, found, reader, why in self._all():
-                self._found.setdefault(found, (at, reader, why))
-        return self._found.get(name)
+            self._uses = {}
+            for at, variable, reader, why in self._find_uses():
+                self._uses.setdefault(variable, (at, reader, why))
+        return self._uses.get(name)
 
-    def _all(self) -> Iterator[tuple[int, str, str, str]]:
-        for pattern, reader, why in _KEYS:
+    def _find_uses(self) -> Iterator[tuple[int, str, str, str]]:
+        for pattern, reader, why in _FLAGS_AND_KEYS:
             if pattern == _ELASTIC:
                 for match in re.finditer(pattern, self._text):
                     _, _, _, *words = re.findall(r"\w+", match[0])
@@ -413,55 +433,57 @@ class _Used:
                     yield match.start(), word, reader, why
 
 
-def _at(text: str, start: int, script: str, top: str, used: _Used) -> tuple[int, ProgramReaders, str] | None:
-    """Who reads the config that is named there: rank, readers, reason."""
-    before = text[max(0, start - _BEFORE) : start]
-    for pattern, reader, why in (*_KEYS, _YAML_KEY):
+def _classify(
+    text: str, start: int, script: str, top: str, variables: _PathVariables
+) -> tuple[int, PossibleConsumers, str] | None:
+    """Classify the reference at an offset: its strength, the possible consumers, and the reason."""
+    before = text[max(0, start - _CONTEXT) : start]
+    for pattern, reader, why in (*_FLAGS_AND_KEYS, _YAML_KEY):
         if match := re.search(rf"{pattern}$", before):
             at = start - len(before) + match.start()
-            return 3, _of_program(text, at, script, top, why) or _sure(reader), why
-    if (match := re.search(_VARIABLE, before)) and (found := used.find(match[1])):
-        at, reader, why = found
-        return 3, _of_program(text, at, script, top, why) or _sure(reader), why
+            return 3, _consumers_of_command(text, at, script, top, why) or _only(reader), why
+    if (match := re.search(_VARIABLE, before)) and (use := variables.find(match[1])):
+        at, reader, why = use
+        return 3, _consumers_of_command(text, at, script, top, why) or _only(reader), why
     if script.endswith((".py", ".ipynb")):
         for pattern, reader, why in _PYTHON:
             if re.search(pattern, text):
-                return 2, _sure(reader), why
+                return 2, _only(reader), why
     return None
 
 
-_BARE = r"--deepspeed(?=[\s\\\"',]*(?:\s-|[\"']-|$))(?![\w=-])"
+_BARE_FLAG = r"--deepspeed(?=[\s\\\"',]*(?:\s-|[\"']-|$))(?![\w=-])"
 """`--deepspeed` without a value."""
 
 
-def _sure(reader: str) -> ProgramReaders:
-    return ProgramReaders((reader,), "")
+def _only(reader: str) -> PossibleConsumers:
+    return PossibleConsumers((reader,), "")
 
 
-def _of_program(text: str, at: int, script: str, top: str, why: str) -> ProgramReaders | None:
-    """Who reads the file of a command's flag, where its program is found, or decides alone."""
-    program = _program(text[max(0, at - _COMMAND_LENGTH) : at]) if why in _FLAGS else ""
-    if why in _OWN_FLAGS:
-        from dsconfig.launch.program_config import readers_of_command  # reads syntax trees
+def _consumers_of_command(text: str, at: int, script: str, top: str, why: str) -> PossibleConsumers | None:
+    """The consumer of a flag's file, according to the program that the command starts."""
+    program = _program_of_command(text[max(0, at - _COMMAND_LENGTH) : at]) if why in _COMMAND_FLAGS else ""
+    if why in _DEEPSPEED_FLAGS:
+        from dsconfig.launch.program_config import consumers_of_command  # reads syntax trees
 
-        behind = text[at : at + _BEFORE]
-        end = re.search(r"(?<!\\)\n", behind)
-        command = text[max(0, at - _BEFORE) : at] + behind[: end.start() if end else _BEFORE]
-        bare = re.search(_BARE, command) is not None
-        return readers_of_command(program, script, why.strip("`"), bare=bare)
+        after = text[at : at + _CONTEXT]
+        end = re.search(r"(?<!\\)\n", after)
+        command = text[max(0, at - _CONTEXT) : at] + after[: end.start() if end else _CONTEXT]
+        is_bare = re.search(_BARE_FLAG, command) is not None
+        return consumers_of_command(program, script, why.strip("`"), is_bare=is_bare)
     if not program:
         return None
     folder = script
     while folder != top and len(folder) > len(top):
         folder = os.path.dirname(folder)
         path = os.path.join(folder, program)
-        if may_read(path, script) and (read := _loop(path, tick())) is not None:
-            return _sure(read) if read else None
+        if may_read(path, script) and (consumer := _loop_consumer(path, tick())) is not None:
+            return _only(consumer) if consumer else None
     return None
 
 
-def _program(command: str) -> str:
-    """The program that the words before a flag start, a path or a module; empty where there is none."""
+def _program_of_command(command: str) -> str:
+    """The program that a command starts, as a path or module; empty if there is none."""
     words = re.findall(_PATH, command)
     for last, word in zip(reversed(["", *words[:-1]]), reversed(words), strict=True):
         if last == "-m" and not word.startswith(_LAUNCHERS):
@@ -472,59 +494,61 @@ def _program(command: str) -> str:
 
 
 @lru_cache(maxsize=16)
-def _loop(path: str, _: int) -> str | None:
-    """Who reads a program's config; empty where it leaves doubt, None where there is no such program."""
+def _loop_consumer(path: str, _: int) -> str | None:
+    """The consumer in a program's training loop; empty if unclear, None if the program cannot be read."""
     try:
         program = contents(path).decode("latin-1")
     except OSError:
         return None
-    if re.search(_OPENED, program) and not re.search(_TRAINED, program):
+    if re.search(_OPENS_CONFIG, program) and not re.search(_USES_TRAINER, program):
         return "deepspeed"
     loop, trainer = bool(re.search(_OWN_LOOP, program)), bool(re.search(_TRAINER, program))
     return "" if loop == trainer else "deepspeed" if loop else "transformers"
 
 
-def _of_programs(path: str, top: str, content: str, *, deep: bool) -> Mention | None:
-    """Who reads configs in this repository, where all of its programs that say so agree."""
-    found: dict[tuple[str, str], str] = {}
-    known = texts(top, path, deep=deep)
-    for script, data in known if len(known) <= _SMALL else ():
+def _program_consumer(path: str, top: str, content: str, *, deep: bool) -> Reference | None:
+    """The consumer that all programs of this repository use, as a weak reference."""
+    consumers: dict[tuple[str, str], str] = {}
+    files = texts(top, path, deep=deep)
+    for script, data in files if len(files) <= _MAX_TEXTS else ():
         if script.endswith(".py"):
             text = data.decode("latin-1")
-            found |= {(reader, why): script for pattern, reader, why in _PYTHON if re.search(pattern, text)}
-    if len({reader for reader, _ in found}) != 1:
+            consumers |= {
+                (reader, why): script for pattern, reader, why in _PYTHON if re.search(pattern, text)
+            }
+    if len({reader for reader, _ in consumers}) != 1:
         return None
-    ((reader, why), script), *_ = found.items()
+    ((reader, why), script), *_ = consumers.items()
     if reader != "lightning" and (reader != "deepspeed" or content == "deepspeed"):
         return None
-    return Mention(0, 0, reader, f"{why} in {os.path.relpath(script, top)}", script)
+    return Reference(0, 0, reader, f"{why} in {os.path.relpath(script, top)}", script)
 
 
-# The text of a config whose path its job hands over: parsed as the job does, whatever the file is called.
+# Documents of a config whose path a job passes on: parsed as the job parses them, whatever the suffix.
 #
-# DeepSpeed opens a path as Hjson (runtime/config.py, `DeepSpeedConfig.__init__`); Accelerate, and with it
-# the Trainer, with `json.load` (accelerate utils/deepspeed.py, `HfDeepSpeedConfig.__init__`), as Lightning
-# does (strategies/deepspeed.py, `_load_config`). Nobody reads YAML there; a program may, which passes on a
-# dict.
+# DeepSpeed parses the file as Hjson (runtime/config.py, `DeepSpeedConfig.__init__`). Accelerate and the
+# Trainer use `json.load` (accelerate utils/deepspeed.py, `HfDeepSpeedConfig.__init__`), and so does Lightning
+# (strategies/deepspeed.py, `_load_config`). None of them reads YAML, but a program can load YAML itself and
+# pass on a dict.
 
 _SECTIONS = ("zero_optimization", "fp16", "bf16", "optimizer", "scheduler")
-"""Sections that every release opens: it raises where Hjson makes a string of the lines below such a key."""
+"""Sections that every release opens: Hjson turns the indented lines below such a YAML key into one string."""
 _LOADS_YAML = re.compile(rb"\b(?:(?:import|from) yaml|[Oo]mega[Cc]onf|ruamel|hydra|(?:load|read)_yaml)\b")
 
 
 def read_config(path: str) -> Document:
-    """The config at a path; where the repository says that a job passes that path, as the job reads it.
+    """Read the config at a path, with the parser of the consumer that is given this path.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     data = contents(path)
     if path.lower().endswith(".py") and (several := read_python(data, path)):
         return several[0]
     document = read_bytes(data, path, "yaml" if _is_yaml(path) else "json")
-    if not _is_yaml(path) or _is_launch(document):
+    if not _is_yaml(path) or _is_launch_document(document):
         return document
-    reader = passed_to(path, surely=not _is_json(data))
+    reader = consumer_of_path(path, flags_only=not _is_json(data))
     return document if reader is None else read_passed(data, path, reader)
 
 
@@ -546,29 +570,29 @@ def read_python(data: bytes, path: str) -> list[Document]:
     return documents_in(data, path)
 
 
-def read_passed(data: bytes, path: str, reader: str, *, surely: bool = False) -> Document:
-    """The text of a file whose path is passed to this reader.
+def read_passed(data: bytes, path: str, reader: str, *, is_direct: bool = False) -> Document:
+    """Read a file whose path is passed to this consumer.
 
-    `surely`: no program stands between, which may load the file itself.
+    `is_direct`: no program in between could load the file itself.
     """
     document = read_bytes(data, path, "json")
     if not _is_yaml(path) or _is_json(data):
         return document
     yaml = read_bytes(data, path, "yaml")
-    if _is_launch(yaml) or reader == ELASTIC:
+    if _is_launch_document(yaml) or reader == ELASTIC:
         return yaml
     value = document.value()
-    strings = isinstance(value, dict) and any(isinstance(value.get(key), str) for key in _SECTIONS)
-    if document.is_readable("hjson" if reader == "deepspeed" else "json") and not strings:
+    has_strings = isinstance(value, dict) and any(isinstance(value.get(key), str) for key in _SECTIONS)
+    if document.is_readable("hjson" if reader == "deepspeed" else "json") and not has_strings:
         return document
     if not isinstance(yaml.value(), dict):
         return yaml
-    # A program that loads YAML itself passes on a dict, of which nothing is wrong.
-    own = not surely and any(map(_LOADS_YAML.search, program_texts(path)))
-    return yaml if own else yaml.passed_as_json()
+    # A program that loads YAML itself passes on a dict, which every consumer accepts.
+    loads_yaml = not is_direct and any(map(_LOADS_YAML.search, program_texts(path)))
+    return yaml if loads_yaml else yaml.passed_as_json()
 
 
-def _is_launch(document: Document) -> bool:
+def _is_launch_document(document: Document) -> bool:
     value = document.value()
     return is_launch_file(value) or format_of(value) is not None
 

@@ -1,4 +1,4 @@
-"""What `check` takes: the path of a config, its text or bytes, URL-safe base64, a dict or a `Config`."""
+"""Input of `check`: the path of a config, its text or bytes, URL-safe base64, a dict or a `Config`."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
 
     class Built(Protocol):
-        """A config that was built, such as `dsconfig.Config`."""
+        """A config object with `to_dict`, such as `dsconfig.Config`."""
 
         def to_dict(self) -> JsonObject:
-            """What was set."""
+            """The keys and values that were set."""
 
 
 ConfigSource: TypeAlias = "str | bytes | os.PathLike[str] | Mapping[str, Json] | Built"
@@ -29,14 +29,14 @@ _BASE64 = r"[A-Za-z0-9_-]{8,}={0,2}"
 
 
 def read(source: ConfigSource) -> Document:
-    """The document behind a source.
+    """Read a source as a document.
 
-    A string with a bracket, quote, line end or colon in it, and no file of that name, is text. URL-safe
-    base64 that decodes to an object is what launchers pass on. Any other string is a path.
+    A string with a bracket, quote, line end or colon that is not an existing path is text. URL-safe base64
+    that decodes to an object is a config as launchers encode it. Any other string is a path.
 
     Raises:
         OSError: the path cannot be read.
-        TypeError: this is nothing of all that.
+        TypeError: the source is of another type.
     """
     if isinstance(source, Mapping):
         return document.read_mapping(source)
@@ -54,15 +54,19 @@ def read(source: ConfigSource) -> Document:
 
 
 def is_text(source: str) -> bool:
-    """Whether a string is a config's text rather than the path of a file."""
+    """Whether a string is the text of a config rather than a path."""
     if not source or "\0" in source:
         return True
+    # A file may have a colon or a brace in its name, so an existing path wins.
     looks = any(char in source for char in '{}[]\n\r"') or ": " in source
     return looks and not os.path.exists(source)
 
 
 def _is_base64(source: str) -> bool:
-    """Whether a string is a config in URL-safe base64, and not the name of a file."""
+    """Whether a string is a URL-safe base64 config and not an existing path.
+
+    DeepSpeed accepts this form where it expects a path: runtime/config.py:DeepSpeedConfig.__init__.
+    """
     if not re.fullmatch(_BASE64, source) or os.path.exists(source):
         return False
     return "{" in document.read_base64(source).text

@@ -1,4 +1,8 @@
-"""Configs that Lightning and GPT-NeoX build from their own arguments and YAML files."""
+"""Configs that Lightning and GPT-NeoX build from their own arguments and YAML files.
+
+Both build a config only where the user names none. Checking the built config shows problems the user can fix
+by changing those arguments.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from types import MappingProxyType
 
 from dsconfig.core.json_types import Json, JsonObject
 
-# The config that Lightning's strategy makes of its own arguments, where it is given none.
+# Lightning: DeepSpeedStrategy builds a config from its own arguments if it gets none.
 #
 # Source: lightning 2.6 pytorch/strategies/deepspeed.py, DeepSpeedStrategy._create_default_config and
 # register_strategies.
@@ -24,7 +28,9 @@ _STRATEGIES: Mapping[str, Mapping[str, Json]] = MappingProxyType({
         "offload_params_device": "nvme", "offload_optimizer_device": "nvme",
     },
 })  # fmt: skip
-"""The arguments that a strategy's name stands for."""
+"""Arguments of each registered strategy name."""
+# The defaults are Lightning's, not DeepSpeed's: `allgather_bucket_size` is 2e8 instead of 5e8, and
+# `overlap_comm` is on for every stage.
 _OFFLOAD: Mapping[str, tuple[str, Json]] = MappingProxyType(
     {
         "device": ("offload_optimizer_device", "cpu"),
@@ -43,7 +49,7 @@ _OFFLOAD_PARAM: Mapping[str, tuple[str, Json]] = MappingProxyType(
         "pin_memory": ("pin_memory", False),
     }
 )
-_ZERO: Mapping[str, Json] = MappingProxyType({
+_LIGHTNING_ZERO: Mapping[str, Json] = MappingProxyType({
     "stage": 2, "contiguous_gradients": True, "overlap_comm": True, "allgather_partitions": True,
     "reduce_scatter": True, "allgather_bucket_size": 200_000_000, "reduce_bucket_size": 200_000_000,
     "sub_group_size": 1_000_000_000_000,
@@ -63,8 +69,8 @@ _AIO: Mapping[str, Json] = MappingProxyType(
 )
 
 
-def config(data: Mapping[str, Json]) -> JsonObject | None:
-    """The config of a launch file that names none; None where its strategy is not DeepSpeed's."""
+def lightning_config(data: Mapping[str, Json]) -> JsonObject | None:
+    """The config that a Lightning launch file leads to if it names none; None for any other strategy."""
     trainer = data.get("trainer")
     strategy = trainer.get("strategy") if isinstance(trainer, Mapping) else None
     if isinstance(strategy, str):
@@ -73,24 +79,24 @@ def config(data: Mapping[str, Json]) -> JsonObject | None:
         args = (strategy.get("init_args") or {}) if isinstance(strategy, Mapping) else None
     if not isinstance(args, Mapping):
         return None
-    made: JsonObject = {
+    config: JsonObject = {
         "activation_checkpointing": {key: args.get(key, False) for key in _ACTIVATIONS},
         "aio": {key: args.get(key, default) for key, default in _AIO.items()},
     }
     if args.get("zero_optimization", True):
-        zero = {key: args.get(key, default) for key, default in _ZERO.items()}
+        zero = {key: args.get(key, default) for key, default in _LIGHTNING_ZERO.items()}
         if args.get("offload_optimizer", False):
             zero["offload_optimizer"] = {key: args.get(*name) for key, name in _OFFLOAD.items()}
         if args.get("offload_parameters", False):
             zero["offload_param"] = {key: args.get(*name) for key, name in _OFFLOAD_PARAM.items()}
         untested = args.get("zero_allow_untested_optimizer", True)
-        made |= {"zero_allow_untested_optimizer": untested, "zero_optimization": zero}
+        config |= {"zero_allow_untested_optimizer": untested, "zero_optimization": zero}
     micro = args.get("logging_batch_size_per_gpu", "auto")
-    return made if micro == "auto" else made | {"train_micro_batch_size_per_gpu": micro}
+    return config if micro == "auto" else config | {"train_micro_batch_size_per_gpu": micro}
 
 
-def additions(data: Mapping[str, Json]) -> JsonObject:
-    """What the strategy writes into every config that lacks it, from the Trainer's own arguments.
+def lightning_additions(data: Mapping[str, Json]) -> JsonObject:
+    """Keys that the strategy writes into every config that lacks them, from the Trainer's own arguments.
 
     Source: DeepSpeedStrategy._format_batch_size_and_grad_accum_config; fabric/strategies/deepspeed.py,
     _format_precision_config.
@@ -98,21 +104,23 @@ def additions(data: Mapping[str, Json]) -> JsonObject:
     trainer = data.get("trainer")
     args: Mapping[str, Json] = trainer if isinstance(trainer, Mapping) else {}
     strategy = args.get("strategy")
-    own = strategy.get("init_args") if isinstance(strategy, Mapping) else None
-    scale: Mapping[str, Json] = own if isinstance(own, Mapping) else {}
-    made: JsonObject = {
+    init_args = strategy.get("init_args") if isinstance(strategy, Mapping) else None
+    scale: Mapping[str, Json] = init_args if isinstance(init_args, Mapping) else {}
+    added: JsonObject = {
         "gradient_accumulation_steps": args.get("accumulate_grad_batches") or 1,
         "gradient_clipping": args.get("gradient_clip_val") or 0.0,
     }
     precision = str(args.get("precision"))
     if precision in ("16", "16-mixed", "16-true"):
-        made["fp16"] = {"enabled": True} | {key: scale.get(key, default) for key, default in _SCALE.items()}
+        added["fp16"] = {"enabled": True} | {
+            key: scale.get(key, default) for key, default in _LOSS_SCALE.items()
+        }
     elif precision in ("bf16", "bf16-mixed", "bf16-true"):
-        made["bf16"] = {"enabled": True}
-    return made
+        added["bf16"] = {"enabled": True}
+    return added
 
 
-_SCALE: Mapping[str, Json] = MappingProxyType(
+_LOSS_SCALE: Mapping[str, Json] = MappingProxyType(
     {
         "loss_scale": 0,
         "initial_scale_power": 16,
@@ -123,12 +131,13 @@ _SCALE: Mapping[str, Json] = MappingProxyType(
 )
 
 
-# The config that GPT-NeoX makes of its own YAML file, whose keys are DeepSpeed's and Megatron's together.
+# GPT-NeoX: the config is built from the launch file itself, whose keys are DeepSpeed's and Megatron's
+# together.
 #
 # Source: gpt-neox megatron/neox_arguments/arguments.py, NeoXArgs.deepspeed_config and calculate_derived;
 # deepspeed_args.py, NeoXArgsDeepspeedConfig.
 
-_DEFAULTS: Mapping[str, Json] = MappingProxyType({
+_NEOX_DEFAULTS: Mapping[str, Json] = MappingProxyType({
     "train_batch_size": None, "train_micro_batch_size_per_gpu": None, "gradient_accumulation_steps": 1,
     "optimizer": None, "scheduler": None, "fp32_allreduce": False, "prescale_gradients": False,
     "gradient_predivide_factor": 1.0, "sparse_gradients": False, "fp16": None, "bf16": None, "amp": None,
@@ -138,57 +147,61 @@ _DEFAULTS: Mapping[str, Json] = MappingProxyType({
     "data_efficiency": None, "tensorboard": None, "wandb": None, "csv_monitor": None, "elasticity": None,
     "comms_logger": None, "compression_training": None, "checkpoint": None, "data_types": None,
 })  # fmt: skip
-"""The fields of `NeoXArgsDeepspeedConfig`. A value that is its field's default is not handed on."""
-_ZERO_OF_NEOX: Mapping[str, Json] = MappingProxyType({
+"""Fields of `NeoXArgsDeepspeedConfig` with their defaults. NeoX does not pass on a value equal to its
+default.
+"""
+_NEOX_ZERO: Mapping[str, Json] = MappingProxyType({
     "stage": 0, "allgather_partitions": True, "reduce_scatter": True, "allgather_bucket_size": 500_000_000,
     "overlap_comm": False, "reduce_bucket_size": 500_000_000, "contiguous_gradients": False,
 })  # fmt: skip
-_BATCH = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+_BATCH_KEYS = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 
 
 def neox_config(data: Mapping[str, Json]) -> JsonObject | None:
-    """The config of a job; None where there is none, see `why_none`."""
-    if why_none(data):
+    """The config of a GPT-NeoX job; None if there is none, see `why_no_config`."""
+    if why_no_config(data):
         return None
-    written = _plain(data)
-    made = {key: written.get(key, default) for key, default in _DEFAULTS.items()}
-    made |= dict(zip(_BATCH, _batch(made, _data_parallel_size(written)), strict=True))
-    if _kind(made["optimizer"]) in _OWN_OPTIMIZERS:
-        made["optimizer"] = None
-    precision = written.get("precision")
-    extra = written.get("deepspeed_extra_args")
+    settings = _with_underscores(data)
+    config = {key: settings.get(key, default) for key, default in _NEOX_DEFAULTS.items()}
+    config |= dict(zip(_BATCH_KEYS, _batch_triplet(config, _data_parallel_size(settings)), strict=True))
+    if _optimizer_type(config["optimizer"]) in _OWN_OPTIMIZERS:
+        # NeoX reads `precision` and writes the block itself; bf16 goes into `deepspeed_extra_args`
+        # (calculate_derived).
+        config["optimizer"] = None
+    precision = settings.get("precision")
+    extra = settings.get("deepspeed_extra_args")
     extra = dict(extra) if isinstance(extra, Mapping) else {}
     if precision == "fp16":
-        own = made["fp16"] if isinstance(made["fp16"], dict) and made["fp16"] else {"type": "fp16"}
-        made["fp16"] = {**own, "enabled": True}
-    elif precision == "bfloat16" and not made["bf16"]:
+        fp16 = config["fp16"] if isinstance(config["fp16"], dict) and config["fp16"] else {"type": "fp16"}
+        config["fp16"] = {**fp16, "enabled": True}
+    elif precision == "bfloat16" and not config["bf16"]:
         extra["bf16"] = {"enabled": True}
-    if made["zero_optimization"] is None:
-        made["zero_optimization"] = dict(_ZERO_OF_NEOX)
-    return {key: value for key, value in made.items() if value != _DEFAULTS[key]} | extra
+    if config["zero_optimization"] is None:
+        config["zero_optimization"] = dict(_NEOX_ZERO)
+    return {key: value for key, value in config.items() if value != _NEOX_DEFAULTS[key]} | extra
 
 
-def why_none(data: Mapping[str, Json]) -> str:
-    """Why no run has a config of this file alone, as the end of a clause; empty where one has."""
-    written = _plain(data)
-    if all(written.get(key) is None for key in _BATCH[:2]):
-        return "without a batch, as one of several that are put together"
-    zero = written.get("zero_optimization")
+def why_no_config(data: Mapping[str, Json]) -> str:
+    """Why this file alone gives no config, as the end of a clause; empty if it gives one."""
+    settings = _with_underscores(data)
+    if all(settings.get(key) is None for key in _BATCH_KEYS[:2]):
+        return "without a batch size, so it is one of several files that are merged"
+    zero = settings.get("zero_optimization")
     stage = zero.get("stage") if isinstance(zero, Mapping) else None
-    return "for DeepSpeed's autotuner" if written.get("autotuning") and isinstance(stage, list) else ""
+    return "for DeepSpeed's autotuner" if settings.get("autotuning") and isinstance(stage, list) else ""
 
 
 def world_size(data: Mapping[str, Json]) -> int | None:
-    """All ranks; None where the file does not say how many."""
-    ranks = _plain(data).get("global_num_gpus")
+    """Number of ranks; None if the file does not set it."""
+    ranks = _with_underscores(data).get("global_num_gpus")
     return ranks if type(ranks) is int and ranks > 0 else None
 
 
-def _data_parallel_size(written: Mapping[str, Json]) -> int | None:
-    """The ranks that share the batch: all, by the parallel sizes; None where they are not known."""
-    ranks = world_size(written)
+def _data_parallel_size(settings: Mapping[str, Json]) -> int | None:
+    """Data-parallel size: the ranks divided by the pipeline and model parallel sizes; None if unknown."""
+    ranks = world_size(settings)
     for key in ("pipe_parallel_size", "model_parallel_size"):
-        size = written.get(key, 1)
+        size = settings.get(key, 1)
         if ranks is None or type(size) is not int or ranks % max(1, size):
             return None
         ranks //= max(1, size)
@@ -196,24 +209,24 @@ def _data_parallel_size(written: Mapping[str, Json]) -> int | None:
 
 
 _OWN_OPTIMIZERS = frozenset(("cpu_adam", "cpu_torch_adam", "sm3", "madgrad_wd"))
-"""Those that NeoX builds itself, and whose names say nothing to DeepSpeed: training.py, get_optimizer."""
+"""Optimizers that NeoX builds itself, unknown to DeepSpeed: megatron/training.py:get_optimizer."""
 
 
-def _kind(optimizer: Json) -> str:
+def _optimizer_type(optimizer: Json) -> str:
     kind = optimizer.get("type") if isinstance(optimizer, Mapping) else None
     return kind.lower() if isinstance(kind, str) else ""
 
 
-def _plain(data: Mapping[str, Json]) -> JsonObject:
-    """Its keys are written with `-` or `_`."""
+def _with_underscores(data: Mapping[str, Json]) -> JsonObject:
+    """The file with underscores in its keys; NeoX accepts hyphens too."""
     return {str(key).replace("-", "_"): value for key, value in data.items()}
 
 
-def _batch(made: Mapping[str, Json], ranks: int | None) -> tuple[Json, Json, Json]:
-    """The batch as it is handed on. The accumulation steps are 1 where they are not written."""
-    train, micro, steps = (made[key] for key in _BATCH)
-    whole = all(each is None or (type(each) is int and each > 0) for each in (train, micro, steps))
-    if ranks is None or not whole or steps is None:
+def _batch_triplet(config: Mapping[str, Json], ranks: int | None) -> tuple[Json, Json, Json]:
+    """The batch triplet that NeoX passes on; accumulation steps default to 1."""
+    train, micro, steps = (config[key] for key in _BATCH_KEYS)
+    is_valid = all(each is None or (type(each) is int and each > 0) for each in (train, micro, steps))
+    if ranks is None or not is_valid or steps is None:
         return train, micro, steps
     if train is None and micro is not None:
         train = micro * steps * ranks

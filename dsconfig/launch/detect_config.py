@@ -1,4 +1,4 @@
-"""Detection of DeepSpeed configs by their content, and of files of other kinds."""
+"""Detection of DeepSpeed configs by their content, and descriptions of files that are something else."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from dsconfig.consumers.accelerate_launch_file import is_launch_file
 from dsconfig.core.json_types import at
 from dsconfig.document.file_names import SUFFIXES
-from dsconfig.launch.find_jobs import job_of, takes_too_much
+from dsconfig.launch.find_jobs import exceeds_budget, job_of
 from dsconfig.launch.format_table import SCRIPTS, Format, format_of
 from dsconfig.model.keyinfo import ROOT, all_keys, section_keys
 
@@ -20,12 +20,10 @@ if TYPE_CHECKING:
     from dsconfig.document import Document
 
 
-# What is a DeepSpeed config, by its content: one definition, for directories, hooks and files named by
-# hand.
+# One definition for directories, hooks and files named on the command line.
 #
-# A file's name settles nothing. Its root must have keys that only a DeepSpeed config has, or several that
-# are typical of one, and most of its keys must be DeepSpeed's: a launch script's own settings share a few
-# of them.
+# The file name decides nothing. The root must have a key that only DeepSpeed configs have, or several typical
+# keys, and most keys must be DeepSpeed's: the settings of a training script share a few of them.
 
 UNMISTAKABLE = frozenset((
     "zero_optimization",
@@ -55,212 +53,229 @@ TYPICAL = frozenset((
     "elasticity",
     "autotuning",
 ))  # fmt: skip
-"""Keys that other programs use too: three of them make a DeepSpeed config."""
-_MADE = 3
-_TELLING = tuple(key.encode() for key in UNMISTAKABLE)
-_HINTS = tuple(key.encode() for key in sorted(TYPICAL, key=len, reverse=True))
-_HALF = re.compile(rb"""\b(?:fp16|bf16|bfloat16)["']?\s*:\s*\{?\s*["']?enabled\b""")
-"""Training in half precision as DeepSpeed alone writes it: others have a boolean of that name."""
-_REMARKS = ("_", "/", "#", "$", "comment", "note", "description")
-"""How keys begin that are written for people."""
+"""Keys that other programs use too; `_LEAST_TYPICAL` of them make a DeepSpeed config."""
+_LEAST_TYPICAL = 3
+_UNMISTAKABLE_BYTES = tuple(key.encode() for key in UNMISTAKABLE)
+_TYPICAL_BYTES = tuple(key.encode() for key in sorted(TYPICAL, key=len, reverse=True))
+_HALF_PRECISION = re.compile(rb"""\b(?:fp16|bf16|bfloat16)["']?\s*:\s*\{?\s*["']?enabled\b""")
+"""Half precision as a block with `enabled`, which only DeepSpeed has; other programs use a boolean."""
+_COMMENT_PREFIXES = ("_", "/", "#", "$", "comment", "note", "description")
+"""Prefixes of keys that hold comments."""
 
 
 Kind: TypeAlias = Literal["config", "launch file", "job", "script"]
-"""What a document is: a config, a launch file of Accelerate or of another program, or a shell script."""
+"""Kind of a document: a config, a launch file of Accelerate (`launch file`) or another program (`job`), or a
+script.
+"""
 
 
 def kind_of(document: Document) -> Kind:
-    """What a document is, by its name and its content."""
+    """The kind of a document, by its name and content."""
     if document.name.endswith(SCRIPTS):
         return "script"
     data = document.value()
     return "job" if format_of(data) is not None else "launch file" if is_launch_file(data) else "config"
 
 
-def may_hold(data: bytes) -> bool:
-    """Whether a text names the keys without which no config is one; looked at before anything is parsed."""
-    if any(word in data for word in _TELLING):
+def may_contain_config(data: bytes) -> bool:
+    """Whether a text contains enough keys of a config. Checked before parsing, which is far slower."""
+    if any(word in data for word in _UNMISTAKABLE_BYTES):
         return True
-    found = 0
-    for word in _HINTS:
-        found += word in data
-        if found == _MADE:
+    count = 0
+    for word in _TYPICAL_BYTES:
+        count += word in data
+        if count == _LEAST_TYPICAL:
             return True
-    return found > 1 and _HALF.search(data) is not None
+    return count > 1 and _HALF_PRECISION.search(data) is not None
 
 
-def may_be_named(data: bytes) -> bool:
-    """Whether a text names any key of a config: one that a launch file leads to need not look like one."""
-    return any(word in data for word in (*_TELLING, *_HINTS))
+def mentions_config_key(data: bytes) -> bool:
+    """Whether a text contains any key of a config: a config named by a launch file need not look like one."""
+    return any(word in data for word in (*_UNMISTAKABLE_BYTES, *_TYPICAL_BYTES))
 
 
-def may_lead(data: bytes) -> bool:
-    """Whether a text has a word without which no launch file leads to a config."""
-    return any(word in data for word in _LEADING)
+def mentions_deepspeed(data: bytes) -> bool:
+    """Whether a text contains a word that every launch file with a DeepSpeed config has."""
+    return any(word in data for word in _DEEPSPEED_WORDS)
 
 
-_LEADING = (b"deepspeed", b"DeepSpeed", b"accelerate_config")
+_DEEPSPEED_WORDS = (b"deepspeed", b"DeepSpeed", b"accelerate_config")
 
 
 def is_config(keys: Collection[str]) -> bool:
-    """Whether an object with these keys at its root is a DeepSpeed config, whatever the file is called."""
-    return _are_telling(keys) and not mostly_foreign(keys)
+    """Whether an object with these root keys is a DeepSpeed config, whatever the file name."""
+    return _are_config_keys(keys) and not is_mostly_unknown(keys)
 
 
-def _are_telling(keys: Collection[str], least: int = _MADE) -> bool:
-    """Whether one of the keys is DeepSpeed's alone, or at least so many are typical."""
+def _are_config_keys(keys: Collection[str], least: int = _LEAST_TYPICAL) -> bool:
+    """Whether one key is unmistakable, or at least `least` keys are typical."""
     return not UNMISTAKABLE.isdisjoint(keys) or len(TYPICAL.intersection(keys)) >= least
 
 
-def means_config(document: Document) -> bool:
-    """Whether a text that its parser rejects was meant as a config, which is worth a diagnostic."""
+def is_broken_config(document: Document) -> bool:
+    """Whether a text that cannot be parsed was meant as a config and deserves a diagnostic."""
     if not is_broken(document):
         return False
-    keys = raw_keys(document.text)
-    half = _HALF.search(document.text.encode(errors="replace"))
-    if not _are_telling(keys, _MADE - 1 if half else _MADE):
+    keys = scan_keys(document.text)
+    has_half_precision = _HALF_PRECISION.search(document.text.encode(errors="replace"))
+    if not _are_config_keys(keys, _LEAST_TYPICAL - 1 if has_half_precision else _LEAST_TYPICAL):
         return False
     data = document.value()
     if not isinstance(data, dict) or not data:
-        own = without_remarks(keys)
-        return not _outweigh(len(strangers(own)), len(own))
-    return format_of(data) is None and not mostly_foreign(own_keys(data))
+        root_keys = without_comments(keys)
+        return not _is_majority(len(unknown_keys(root_keys)), len(root_keys))
+    return format_of(data) is None and not is_mostly_unknown(without_section_keys(data))
 
 
-def holds_config(data: Mapping[str, Json]) -> bool:
-    """Whether an object is worth a look unasked: a config, or a launch file that names or holds one.
+def contains_config(data: Mapping[str, Json]) -> bool:
+    """Whether a file found in a directory is a config, or a launch file that names or contains one.
 
-    GPT-NeoX's own files have the keys of a config, and many others: whoever wants them checked names them.
+    GPT-NeoX files have the keys of a config among many others. They are checked only if named on the command
+    line.
     """
-    return is_config(data.keys()) if format_of(data) is None else leads_to_config(data)
+    return is_config(data.keys()) if format_of(data) is None else names_config(data)
 
 
-def leads_to_config(data: Mapping[str, Json]) -> bool:
-    """Whether an object is a launch file that names, or holds, a DeepSpeed config."""
-    launch = format_of(data)
-    if launch is None or not launch.commands:
-        return launch is not None and any(at(data, key) for key in launch.config)
-    return any(word in str(at(data, key)) for key in launch.commands for word in _IN_COMMANDS)
+def names_config(data: Mapping[str, Json]) -> bool:
+    """Whether an object is a launch file that names or contains a DeepSpeed config."""
+    launch_format = format_of(data)
+    if launch_format is None or not launch_format.commands:
+        return launch_format is not None and any(at(data, key) for key in launch_format.config)
+    return any(word in str(at(data, key)) for key in launch_format.commands for word in _COMMAND_WORDS)
 
 
-_IN_COMMANDS = ("--deepspeed", "dsconfig elastic run", "'dsconfig', 'elastic', 'run'")
+_COMMAND_WORDS = ("--deepspeed", "dsconfig elastic run", "'dsconfig', 'elastic', 'run'")
 
 
-_TOO_MUCH = "take too much work to read, so that none was read"
+_TOO_MUCH = "exceed the limit for reading a script, so none of them was read"
 
 
-def _why_none(launch: Format, data: Mapping[str, Json]) -> str:
-    """Why there is no config, as the end of a clause."""
-    if launch.makes == "neox":
+def _why_no_config(launch_format: Format, data: Mapping[str, Json]) -> str:
+    """Why a launch file has no config, as the end of a clause."""
+    if launch_format.builds == "neox":
         from dsconfig.launch import config_synthesis
 
-        return config_synthesis.why_none(data)
-    where = " or ".join(f"`{key}`" for key in launch.config or launch.commands or (launch.made_of,))
-    return f"that names none by {where}"
+        return config_synthesis.why_no_config(data)
+    config_keys = " or ".join(
+        f"`{key}`" for key in launch_format.config or launch_format.commands or (launch_format.built_from,)
+    )
+    return f"that names no config by {config_keys}"
 
 
-def foreign(document: Document) -> str | None:
-    """Why a file that someone named is not a DeepSpeed config; None where it is one, or means to be.
+def why_not_config(document: Document) -> str | None:
+    """Why a file named by the user is not a DeepSpeed config; None if it is one, or a broken one.
 
-    What cannot be read, or is empty, is a config gone wrong, and judged.
+    Unreadable and empty files count as broken configs and get a diagnostic.
     """
     if document.name.endswith(SCRIPTS):
-        return _foreign_script(document)
-    if (kind := foreign_kind(document)) is not None:
+        return _why_no_config_in_script(document)
+    if (kind := describe_other_file(document)) is not None:
         return kind
     data = document.value()
     if document.name.startswith("<") or document.is_data or not isinstance(data, dict):
         return None
     keys = [key for key in data if isinstance(key, str)]
-    count = len(_of_no_release(keys))
-    if (launch := format_of(data)) is not None:
-        told = f"whose commands {_TOO_MUCH}" if takes_too_much(document) else _why_none(launch, data)
-        return None if job_of(document) else f"a launch file of {launch.name} {told}"
+    count = len(_unknown_root_keys(keys))
+    if (launch_format := format_of(data)) is not None:
+        reason = (
+            f"whose commands {_TOO_MUCH}" if exceeds_budget(document) else _why_no_config(launch_format, data)
+        )
+        return None if job_of(document) else f"a launch file of {launch_format.name} {reason}"
     if not count or "$dsconfig" in data or is_launch_file(data):
         return None
-    if not is_broken(document) and (kind := of_keys(data)) is not None:
+    if not is_broken(document) and (kind := describe_other_object(data)) is not None:
         return kind
-    if not mostly_foreign(keys) or means_config(document):
+    if not is_mostly_unknown(keys) or is_broken_config(document):
         return None
     if count == 1:
-        return f"its only key, `{_of_no_release(keys)[0]}`, is not DeepSpeed's" if len(keys) == 1 else None
-    whole = "none of" if count == len(keys) else f"{count} of"
-    return f"{whole} its {len(keys)} keys {'is' if count == len(keys) else 'are not'} DeepSpeed's"
+        return (
+            f"its only key, `{_unknown_root_keys(keys)[0]}`, is not DeepSpeed's" if len(keys) == 1 else None
+        )
+    quantifier = "none of" if count == len(keys) else f"{count} of"
+    return f"{quantifier} its {len(keys)} keys {'is' if count == len(keys) else 'are not'} DeepSpeed's"
 
 
-def _foreign_script(script: Document) -> str | None:
+def _why_no_config_in_script(script: Document) -> str | None:
     if any(problem.kind == "too-large" for problem in script.problems):
         return "a shell script that is too large to be read"
-    told = _TOO_MUCH if takes_too_much(script) else "name none: pass the config itself"
-    return None if job_of(script) else f"a shell script whose commands {told}"
+    reason = _TOO_MUCH if exceeds_budget(script) else "name no config: pass the config itself"
+    return None if job_of(script) else f"a shell script whose commands {reason}"
 
 
-def why_unlike(document: Document) -> str | None:
-    """Why nothing of a file that another one names is shown, in words; None where it is like a config.
+def why_not_checked(document: Document) -> str | None:
+    """Why a file named by a launch file is not checked; None if it resembles a config.
 
-    A repository may name whatever it likes, such as the `.env` beside it that nobody committed.
+    Nothing of its content is shown: a launch file of a foreign repository could name any private file, such
+    as a `.env`.
     """
-    if (kind := foreign_kind(document)) is not None:
-        return f"{document.name} is not checked: not a DeepSpeed config, but {kind}"
+    if (kind := describe_other_file(document)) is not None:
+        return f"{document.name} is not checked: it is not a DeepSpeed config, but {kind}"
     data = document.value()
     if not document.text.strip() or (isinstance(data, dict) and not data):
         return None
     keys = [key for key in data if isinstance(key, str)] if isinstance(data, dict) else []
-    own = "$dsconfig" in keys or is_launch_file(data) or format_of(data) is not None
-    if own or (without_remarks(keys) and not mostly_foreign(keys)) or means_config(document):
+    is_recognized = "$dsconfig" in keys or is_launch_file(data) or format_of(data) is not None
+    if (
+        is_recognized
+        or (without_comments(keys) and not is_mostly_unknown(keys))
+        or is_broken_config(document)
+    ):
         return None
-    return f"{document.name} is not like a DeepSpeed config, and not checked: name it itself to see why"
+    advice = "pass it directly to see why"
+    return f"{document.name} does not look like a DeepSpeed config and is not checked: {advice}"
 
 
 def may_be_config(document: Document) -> bool:
-    """Whether a document can be a config at all, whosever its keys are: an object, and no launch file."""
+    """Whether a document can be a config, whatever its keys: an object that is not a launch file."""
     data = document.value()
     return not document.name.endswith(SCRIPTS) and isinstance(data, dict) and format_of(data) is None
 
 
-def without_remarks(keys: Collection[str]) -> list[str]:
-    """The keys that are not written for people only."""
-    return [key for key in keys if not key.lower().startswith(_REMARKS)]
+def without_comments(keys: Collection[str]) -> list[str]:
+    """The keys that are not comments."""
+    return [key for key in keys if not key.lower().startswith(_COMMENT_PREFIXES)]
 
 
-def mostly_foreign(keys: Collection[str]) -> bool:
-    """Whether most keys of a root are nobody's, misspelt ones not counted."""
-    own = without_remarks(keys)
-    strangers = _of_no_release(own)
-    if not _outweigh(len(strangers), len(own)):
+def is_mostly_unknown(keys: Collection[str]) -> bool:
+    """Whether most root keys are unknown to every release, not counting typos of known keys."""
+    own_keys = without_comments(keys)
+    unknown = _unknown_root_keys(own_keys)
+    if not _is_majority(len(unknown), len(own_keys)):
         return False
     from difflib import get_close_matches
 
-    sample = strangers[:_SAMPLE]
-    near = sum(1 for key in sample if get_close_matches(key.lower(), _roots(), 1, 0.8))
-    return _outweigh(len(strangers) - near * len(strangers) // len(sample), len(own))
+    sample = unknown[:_SAMPLE]
+    typos = sum(1 for key in sample if get_close_matches(key.lower(), _root_keys(), 1, 0.8))
+    return _is_majority(len(unknown) - typos * len(unknown) // len(sample), len(own_keys))
 
 
 _SAMPLE = 100
-"""Keys that speak for the rest of them: to look for what is like one takes a millisecond."""
+"""Unknown keys that are compared with known ones; the rest is extrapolated, since one comparison takes 1 ms.
+"""
 
 
-def _outweigh(strangers: int, keys: int) -> bool:
-    """Three of five: a program may keep a few settings of its own in its config."""
-    return strangers * 5 > keys * 3
+def _is_majority(unknown: int, keys: int) -> bool:
+    """Whether more than three of five keys are unknown: a program may add a few settings of its own."""
+    return unknown * 5 > keys * 3
 
 
-def _of_no_release(keys: Iterable[str]) -> list[str]:
-    """Keys that no release knows at the root; remarks and what consumers add left out."""
-    return [key for key in keys if key not in _roots() and not key.lower().startswith(_REMARKS)]
+def _unknown_root_keys(keys: Iterable[str]) -> list[str]:
+    """Keys that no release has at the root, without comments and keys that consumers add."""
+    return [key for key in keys if key not in _root_keys() and not key.lower().startswith(_COMMENT_PREFIXES)]
 
 
 @cache
-def _roots() -> frozenset[str]:
-    """Every key of the root, in any release and spelling, and those that Accelerate alone reads."""
+def _root_keys() -> frozenset[str]:
+    """Every root key of any release, with aliases, and the root key that only Accelerate reads."""
     infos = section_keys(ROOT)
+    # `msamp` is read by Accelerate's plugin alone: utils/dataclasses.py:DeepSpeedPlugin.
     return frozenset({*infos, "msamp", *(alias for info in infos.values() for alias, _ in info.aliases)})
 
 
-# Files that are no DeepSpeed config at all, named for what they are, with what to pass instead.
+# Descriptions of files that cannot be DeepSpeed configs, with what to pass instead.
 #
-# DeepSpeed and Hjson would read nearly any text, and what is recovered of a Python file looks like a config
-# where a dict stands in it. Such a file is never judged, and never edited.
+# DeepSpeed's parser, Hjson, accepts nearly any text, and a dict in a Python file would be recovered as a
+# config. Such a file is never checked and never edited.
 
 _DICT = "pass the JSON file that it names, or write its config dict to one with `json.dump`"
 _CONFIG = "pass the JSON file that DeepSpeed reads"
@@ -285,27 +300,27 @@ _STATEMENT = re.compile(
     r"^(?:import [\w.]+|from [\w.]+ import |(?:async )?def \w+\(|class \w+[(:]|if __name__ ==)", re.MULTILINE
 )
 _ASSIGNMENT = re.compile(r"^[A-Za-z_]\w* *(?::[^=\n{]+)?= *(?:dict\(|[\[{\"'])", re.MULTILINE)
-"""A dict in a Python file; with a JSON suffix it is a config somebody pasted."""
+"""A literal assignment in Python; with a JSON suffix it is a config pasted from Python."""
 _HOST = re.compile(r"\S+[ \t]+slots=\d+[ \t]*(?:#.*)?")
-"""A host in a hostfile: launcher/runner.py:_parse_hostfile."""
+"""A line of a hostfile: deepspeed/launcher/runner.py:_parse_hostfile."""
 _SHELLS = re.compile(r"#!.*\b(?:ba|z|k|da|c|tc|fi)?sh\b")
 
 
-def foreign_kind(document: Document) -> str | None:
-    """What a file is that is no config, and what to pass instead; None for what may be a config.
+def describe_other_file(document: Document) -> str | None:
+    """A description of a file that is not a config, and what to pass instead; None if it may be a config.
 
-    A text that reads as an object with keys of DeepSpeed is a config under any name: DeepSpeed opens it.
+    A text that parses as an object with DeepSpeed keys is a config under any name: DeepSpeed opens it.
     """
     if document.is_data or document.format == "python":
         return None
-    value, named = document.value(), _BY_SUFFIX.get(os.path.splitext(document.name.lower())[1])
+    value, by_suffix = document.value(), _BY_SUFFIX.get(os.path.splitext(document.name.lower())[1])
     if isinstance(value, dict) and not is_broken(document):
-        return None if section_keys(ROOT).keys() & value.keys() else named
-    return named or (_by_text(document) if document.text.strip() else None)
+        return None if section_keys(ROOT).keys() & value.keys() else by_suffix
+    return by_suffix or (_describe_text(document) if document.text.strip() else None)
 
 
-def _by_text(document: Document) -> str | None:
-    """What a text is whose name does not say it."""
+def _describe_text(document: Document) -> str | None:
+    """The description of a text whose suffix does not identify it."""
     text = document.text.lstrip("\ufeff")
     first = text.partition("\n")[0]
     if first.startswith("#!"):
@@ -315,12 +330,12 @@ def _by_text(document: Document) -> str | None:
     lines = [line.strip() for line in text.splitlines()]
     hosts = [line for line in lines if line and not line.startswith("#")]
     if hosts and all(map(_HOST.fullmatch, hosts)):
-        return f"a hostfile of the `deepspeed` launcher: {_CONFIG}, and the number of GPUs by --world-size"
+        return f"a hostfile of the `deepspeed` launcher: {_CONFIG}, and the number of GPUs as --world-size"
     if document.name.startswith("<") or document.name.lower().endswith(SUFFIXES) or "\0" in text:
         return None
     if _ASSIGNMENT.search(text):
         return _PYTHON
-    return None if re.match(r"\s*[{\[]", text) else f"a text that holds no JSON object: {_CONFIG}"
+    return None if re.match(r"\s*[{\[]", text) else f"a text without a JSON object: {_CONFIG}"
 
 
 _INFERENCE = frozenset((
@@ -332,17 +347,17 @@ _INFERENCE = frozenset((
     "min_out_tokens", "min_tokens", "transposed_mode", "mp_size", "mpu", "ep_size", "ep_group",
     "expert_group", "ep_mp_group", "expert_mp_group", "moe_experts", "moe_type",
 ))  # fmt: skip
-"""Fields of `DeepSpeedInferenceConfig` with their aliases: inference/config.py, 0.14.5 to 0.19.8."""
-_ANYBODYS = frozenset((
+"""Fields of `DeepSpeedInferenceConfig` and their aliases: deepspeed/inference/config.py, 0.14.5 to 0.19.8."""
+_AMBIGUOUS = frozenset((
     "dtype", "zero", "moe", "quant", "config", "args", "checkpoint", "tensor_parallel", "tp", "tm",
     "base_dir", "max_tokens", "min_tokens",
 ))  # fmt: skip
-"""Fields with names that say nothing alone: other programs, and training configs, have them, too."""
-_TOLD = 2
+"""Ambiguous fields, which training configs and other programs use too."""
+_LEAST_INFERENCE = 2
 
 
-def of_keys(data: Mapping[str, object]) -> str | None:
-    """What an object is that another program reads, by its keys, and what to pass instead."""
+def describe_other_object(data: Mapping[str, object]) -> str | None:
+    """A description of an object that another program reads, by its keys, and what to pass instead."""
     training = section_keys(ROOT).keys()
     if _is_inference(data):
         return (
@@ -350,57 +365,57 @@ def of_keys(data: Mapping[str, object]) -> str | None:
             "pass the config of a training run"
         )
     if "model_type" in data and {"architectures", "hidden_size"} & data.keys() and training.isdisjoint(data):
-        return "the `config.json` of a model: pass it with --model, beside the config of the training run"
+        return "the `config.json` of a model: pass it with --model, and the config of the training run"
     return None
 
 
 def _is_inference(data: Mapping[str, object]) -> bool:
-    """Whether an object is a config for inference: no key in it is one of training alone."""
+    """Whether an object is an inference config: no key is for training only."""
     training = section_keys(ROOT).keys()
     fields = _INFERENCE.intersection(data)
     others = data.keys() - fields
     if not training.isdisjoint(others) or len(fields) < len(others):
         return False
-    told = len(fields - training) >= _TOLD or {"tensor_parallel", "dtype"} <= fields
-    return told or bool(fields - _ANYBODYS)
+    is_clear = len(fields - training) >= _LEAST_INFERENCE or {"tensor_parallel", "dtype"} <= fields
+    return is_clear or bool(fields - _AMBIGUOUS)
 
 
-# The keys of a text that its parser rejects, which say whether it was meant as a DeepSpeed config.
+# Keys of a text that cannot be parsed, to decide whether it was meant as a DeepSpeed config.
 #
-# The object that is recovered from such a text is not enough: with a brace missing, the keys of a section
-# stand at the root, a quote that is never closed swallows a key, and of some texts nothing is recovered.
+# The recovered object is not enough: after a missing brace the keys of a section appear at the root, an
+# unclosed quote swallows a key, and from some texts nothing can be recovered.
 
 _KEY = re.compile(r"""(?<![\w.\\/$-])([A-Za-z_]\w*)["'\u201c\u201d]?[ \t]*[:={\[]""")
-"""A key before its colon, or before the bracket of its value where the colon was forgotten."""
-_MOST = 1000
-"""Keys of a text that are looked at."""
+"""A key followed by its colon, or by the bracket of its value if the colon is missing."""
+_MAX_KEYS = 1000
+"""Most keys read from one text."""
 
 
 def is_broken(document: Document) -> bool:
-    """Whether the parser finds no object; Hjson reads some broken texts as a single string."""
+    """Whether the parser finds no object; Hjson parses some broken texts as a single string."""
     return not document.is_readable() or isinstance(document.value(), str)
 
 
-def raw_keys(text: str) -> list[str]:
-    """The keys of a text at any level, each once, in their order."""
-    found: dict[str, None] = {}
+def scan_keys(text: str) -> list[str]:
+    """The distinct keys of a text at any level, in order."""
+    distinct: dict[str, None] = {}
     for match in _KEY.finditer(text):
-        found[match[1]] = None
-        if len(found) == _MOST:
+        distinct[match[1]] = None
+        if len(distinct) == _MAX_KEYS:
             break
-    return list(found)
+    return list(distinct)
 
 
-def own_keys(keys: Collection[str]) -> list[str]:
-    """The keys of a recovered root without those that may have slipped there out of a section."""
-    return [key for key in keys if key not in _of_sections()]
+def without_section_keys(keys: Collection[str]) -> list[str]:
+    """Root keys of a recovered object, without those that may belong to a section with a missing brace."""
+    return [key for key in keys if key not in _section_keys()]
 
 
-def strangers(keys: Collection[str]) -> list[str]:
-    """The keys that no section of any release has."""
+def unknown_keys(keys: Collection[str]) -> list[str]:
+    """Keys that no section of any release has."""
     return [key for key in keys if key not in all_keys()]
 
 
 @cache
-def _of_sections() -> frozenset[str]:
+def _section_keys() -> frozenset[str]:
     return all_keys() - section_keys(ROOT).keys()

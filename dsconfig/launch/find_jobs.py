@@ -9,282 +9,327 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from dsconfig.consumers import HUGGING_FACE
-from dsconfig.consumers.accelerate_launch_file import is_launch_file, processes
+from dsconfig.consumers.accelerate_launch_file import is_launch_file, num_processes
 from dsconfig.consumers.consumer import consumer_of
 from dsconfig.core.batch_triplet import NONE, Parallelism
 from dsconfig.core.file_access import contents
 from dsconfig.core.json_types import Json, JsonObject, at
 from dsconfig.document import Document, read_bytes, read_dict, read_file
-from dsconfig.job.detect_consumer import Given, Reader
-from dsconfig.job.run_facts import Known
-from dsconfig.launch.config_references import commands_with, launchers_of, references_take_too_much
+from dsconfig.job.detect_consumer import LaunchArguments, Reader
+from dsconfig.job.run_facts import RunFacts
+from dsconfig.launch.config_references import accelerate_scripts, launchers_of, references_exceed_budget
 from dsconfig.launch.format_table import SCRIPT, SCRIPTS, Format, format_of
-from dsconfig.launch.repository import FOLDER, Budget, SpentError
+from dsconfig.launch.repository import FOLDER_STEPS, Budget, SpentError
 
 if TYPE_CHECKING:
-    from dsconfig.launch.launched_job import Job
+    from dsconfig.launch.launched_job import LaunchedJob
 
 
-# From a launch file to its job: every format's way to the config.
+# From a launch file of any format to its jobs.
 
 
-def jobs_of(launch: Document, wanted: str | None = None, within: Budget | None = None) -> Iterator[Job]:
-    """Every job of a launch file, of which a script may have several.
+def jobs_of(
+    launch: Document, config_path: str | None = None, budget: Budget | None = None
+) -> Iterator[LaunchedJob]:
+    """Yield every job of a launch file; a script may have several.
 
-    `wanted`: the real path of a config; jobs of a script that read another one are left out. `within`: the
-    budget of all launch files that are read together.
+    `config_path`: real path of a config; a script's jobs with other configs are skipped. `budget`: shared budget
+    of all launch files that are read together.
 
     Raises:
         OSError: a config cannot be read.
-        SpentError: a budget is given, and this is not read within it.
+        SpentError: a budget is given and this file exceeds it.
     """
     if not launch.name.endswith(SCRIPTS):
-        if within is not None:
-            within.spend(len(launch.text))
-            if takes_too_much(launch):
+        if budget is not None:
+            budget.spend(len(launch.text))
+            if exceeds_budget(launch):
                 raise SpentError
         job = job_of(launch)
         yield from [job] if job else []
         return
     from dsconfig.launch.script_jobs import jobs_of_commands
 
-    yield from jobs_of_commands(SCRIPT, launch, None, wanted, within)
+    yield from jobs_of_commands(SCRIPT, launch, None, config_path, budget)
 
 
-def takes_too_much(launch: Document) -> bool:
-    """Whether the commands of a launch file take more to read than may be spent, so that none is known."""
+def exceeds_budget(launch: Document) -> bool:
+    """Whether reading the commands of a launch file exceeds the budget, so that none is known."""
     data = None if launch.name.endswith(SCRIPTS) else launch.value()
-    found = SCRIPT if data is None else format_of(data)
-    if found is None or not (data is None or (found.commands and isinstance(data, dict))):
+    launch_format = SCRIPT if data is None else format_of(data)
+    if launch_format is None or not (data is None or (launch_format.commands and isinstance(data, dict))):
         return False
-    from dsconfig.launch.script_jobs import takes_too_much
+    from dsconfig.launch.script_jobs import exceeds_budget
 
-    return takes_too_much(found, launch, data)
+    return exceeds_budget(launch_format, launch, data)
 
 
-def job_of(launch: Document) -> Job | None:
-    """The job of a launch file; None for any other document, and where it uses no DeepSpeed.
+def job_of(launch: Document) -> LaunchedJob | None:
+    """The job of a launch file; None for any other document, and if it does not use DeepSpeed.
 
     Raises:
         OSError: the config cannot be read.
     """
     if launch.name.endswith(SCRIPTS):
-        from dsconfig.launch.script_jobs import of_commands
+        from dsconfig.launch.script_jobs import job_of_commands
 
-        return of_commands(SCRIPT, launch, None)
+        return job_of_commands(SCRIPT, launch, None)
     data = launch.value()
-    found = format_of(data)
-    if found is None or not isinstance(data, dict):
+    launch_format = format_of(data)
+    if launch_format is None or not isinstance(data, dict):
         return None
-    if found.commands:
-        from dsconfig.launch.script_jobs import of_commands
+    if launch_format.commands:
+        from dsconfig.launch.script_jobs import job_of_commands
 
-        job = of_commands(found, launch, data)
-        return job and job._replace(world_size=_world(found, data) or job.world_size)
-    return _of_keys(found, launch, data)
+        job = job_of_commands(launch_format, launch, data)
+        return job and job._replace(world_size=_world_size(launch_format, data) or job.world_size)
+    return _job_of_keys(launch_format, launch, data)
 
 
-def _of_keys(found: Format, launch: Document, data: JsonObject) -> Job | None:
-    """The job of a launch file that names its config, or holds it, under a key of its own."""
-    # Most configs are no launch file, and pay for none of these.
+def _job_of_keys(launch_format: Format, launch: Document, data: JsonObject) -> LaunchedJob | None:
+    """The job of a launch file that names or contains its config under a key."""
+    # Imported here because most documents are not launch files and should not load these modules.
     from dsconfig.consumers.accelerate_launch_file import BLOCK
     from dsconfig.launch.config_references import read_passed
-    from dsconfig.launch.launched_job import Job, text_of
-    from dsconfig.launch.repository import installed, search
-    from dsconfig.launch.training_arguments import constant, exponents, human
+    from dsconfig.launch.launched_job import LaunchedJob, decode_config
+    from dsconfig.launch.repository import installed_preset, search
+    from dsconfig.launch.training_arguments import constant_value, parse_exponents, parse_human_numbers
 
-    key = next((key for key in found.config if at(data, key)), None)
+    key = next((key for key in launch_format.config if at(data, key)), None)
     if key is None:
-        return _of_makers(found, launch, data)
-    value, place = at(data, key), tuple(key.split("."))
-    if constant(value) is not value:
-        value, place = constant(value), (*place, "val")
-    told = None if _own_loop(found, launch) else _given(found, launch, data)
-    job = Job(found, launch, key, key, None, None, told, _world(found, data))
-    if isinstance(value, dict) and found.makes == "plugin":
-        made: JsonObject = {"distributed_type": "DEEPSPEED", BLOCK: value}
-        return job._replace(document=read_dict(made, f"{launch.name}: {key}"))
+        return _job_of_built_config(launch_format, launch, data)
+    value, path = at(data, key), tuple(key.split("."))
+    # Determined writes a constant hyperparameter as `{type: const, val: ...}`.
+    if constant_value(value) is not value:
+        value, path = constant_value(value), (*path, "val")
+    arguments = (
+        None
+        if _has_training_loop(launch_format, launch)
+        else _training_arguments(launch_format, launch, data)
+    )
+    job = LaunchedJob(
+        launch_format, launch, key, key, None, None, arguments, _world_size(launch_format, data)
+    )
+    if isinstance(value, dict) and launch_format.builds == "plugin":
+        accelerate_config: JsonObject = {"distributed_type": "DEEPSPEED", BLOCK: value}
+        return job._replace(document=read_dict(accelerate_config, f"{launch.name}: {key}"))
     if isinstance(value, dict):
-        part = read_dict(value, launch.name) if launch.is_data else launch.subdocument(place)
-        if found.numbers != "yaml" and part is not None:
-            part = part.with_value(human(value) if found.numbers == "human" else exponents(value))
-        return job._replace(document=_overwritten(part, found, data), inline=place)
+        part = read_dict(value, launch.name) if launch.is_data else launch.subdocument(path)
+        if launch_format.number_format != "yaml" and part is not None:
+            part = part.with_value(
+                parse_human_numbers(value)
+                if launch_format.number_format == "human"
+                else parse_exponents(value)
+            )
+        return job._replace(document=_with_overrides(part, launch_format, data), embedded_path=path)
     if not isinstance(value, str):
         return None
-    job = job._replace(written=value)
-    if text := text_of(value):
+    job = job._replace(reference=value)
+    if text := decode_config(value):
         config = read_bytes(text.data, launch.name)
-        return job._replace(document=config, written=key, inline=place, encoded=text.encoded)
-    if preset := installed(found.preset, value):
-        return job._replace(document=read_passed(contents(preset), preset, found.reader))
-    where = search(value, launch.name)
-    document = None if where.path is None else read_passed(contents(where.path), where.path, found.reader)
-    return job._replace(document=_overwritten(document, found, data), place=where)
+        return job._replace(document=config, reference=key, embedded_path=path, encoding=text.encoding)
+    # ms-swift tries preset names before paths: arguments/sft_args.py:_init_deepspeed.
+    if preset := installed_preset(launch_format.preset, value):
+        return job._replace(document=read_passed(contents(preset), preset, launch_format.reader))
+    lookup = search(value, launch.name)
+    document = (
+        None if lookup.path is None else read_passed(contents(lookup.path), lookup.path, launch_format.reader)
+    )
+    return job._replace(document=_with_overrides(document, launch_format, data), lookup=lookup)
 
 
-def _given(found: Format, launch: Document, data: JsonObject) -> Given:
-    """The training arguments of a launch file."""
-    from dsconfig.launch.training_arguments import given
+def _training_arguments(launch_format: Format, launch: Document, data: JsonObject) -> LaunchArguments:
+    """Read the training arguments of a launch file."""
+    from dsconfig.launch.training_arguments import read_arguments
 
-    if found.name != "Transformers":
-        return given(found, data)
-    from dsconfig.launch.program_arguments import given_by_program
+    if launch_format.name != "Transformers":
+        return read_arguments(launch_format, data)
+    from dsconfig.launch.program_arguments import read_arguments_with_program
 
-    return given_by_program(found, data, launch.name)
+    return read_arguments_with_program(launch_format, data, launch.name)
 
 
-def _overwritten(config: Document | None, found: Format, data: Mapping[str, Json]) -> Document | None:
-    """The config with what the launch file puts over it."""
-    over = at(data, found.overwrites) if found.overwrites else None
-    if config is None or not isinstance(over, Mapping):
+def _with_overrides(
+    config: Document | None, launch_format: Format, data: Mapping[str, Json]
+) -> Document | None:
+    """Merge the launch file's overrides into the config."""
+    overrides = at(data, launch_format.overwrites) if launch_format.overwrites else None
+    if config is None or not isinstance(overrides, Mapping):
         return config
-    return config.with_value(_merged(config.value(), over))
+    return config.with_value(_merged(config.value(), overrides))
 
 
-def _merged(value: Json, over: Mapping[str, Json]) -> Json:
+def _merged(value: Json, overrides: Mapping[str, Json]) -> Json:
     if not isinstance(value, dict):
-        return dict(over)
-    inner = {key: _merged(value.get(key), each) for key, each in over.items() if isinstance(each, dict)}
-    return {**value, **over, **inner}
+        return dict(overrides)
+    nested = {key: _merged(value.get(key), each) for key, each in overrides.items() if isinstance(each, dict)}
+    return {**value, **overrides, **nested}
 
 
-def _own_loop(found: Format, launch: Document) -> bool:
-    """Whether a program with the Trainer's arguments hands the config to DeepSpeed without a Trainer."""
-    if found.name != "Transformers":
+def _has_training_loop(launch_format: Format, launch: Document) -> bool:
+    """Whether a program takes the Trainer's arguments but passes the config to DeepSpeed without a Trainer."""
+    if launch_format.name != "Transformers":
         return False
-    from dsconfig.launch.config_references import own_loop
+    from dsconfig.launch.config_references import find_training_loop
 
-    return own_loop(launch.name) is not None
+    return find_training_loop(launch.name) is not None
 
 
-def _of_makers(found: Format, launch: Document, data: Mapping[str, Json]) -> Job | None:
-    """The job of a launch file from whose own keys a program makes the config; None where it makes none."""
+def _job_of_built_config(
+    launch_format: Format, launch: Document, data: Mapping[str, Json]
+) -> LaunchedJob | None:
+    """The job of a launch file whose program builds the config from its keys; None if it builds none."""
     from dsconfig.launch import config_synthesis
-    from dsconfig.launch.launched_job import Job
-    from dsconfig.launch.training_arguments import given
+    from dsconfig.launch.launched_job import LaunchedJob
+    from dsconfig.launch.training_arguments import read_arguments
 
-    if found.makes == "neox":
-        made: JsonObject | None = config_synthesis.neox_config(data)
+    if launch_format.builds == "neox":
+        config: JsonObject | None = config_synthesis.neox_config(data)
         world = config_synthesis.world_size(data)
-    elif found.makes == "lightning":
-        made, world = config_synthesis.config(data), _world(found, data)
+    elif launch_format.builds == "lightning":
+        config, world = config_synthesis.lightning_config(data), _world_size(launch_format, data)
     else:
         return None
-    if made is None:
+    if config is None:
         return None
-    document = read_dict(made, launch.name)
-    return Job(found, launch, found.made_of, found.made_of, document, None, given(found, data), world)
+    document = read_dict(config, launch.name)
+    return LaunchedJob(
+        launch_format,
+        launch,
+        launch_format.built_from,
+        launch_format.built_from,
+        document,
+        None,
+        read_arguments(launch_format, data),
+        world,
+    )
 
 
-def _world(found: Format, data: Mapping[str, Json]) -> int | None:
+def _world_size(launch_format: Format, data: Mapping[str, Json]) -> int | None:
+    """World size of a launch file: the product of the format's keys; None if a needed key is missing."""
     from math import prod
 
-    needed = (*found.world[:1], *found.needs)
-    if not needed or any(at(data, key) is None for key in needed):
+    required = (*launch_format.world_size_keys[:1], *launch_format.required_keys)
+    if not required or any(at(data, key) is None for key in required):
         return None
-    sizes = [_count(at(data, key)) for key in found.world if at(data, key) is not None]
+    # Lightning's `devices` may be "auto" or -1, which stand for all GPUs of the node, and are unknown here.
+    sizes = [_count(at(data, key)) for key in launch_format.world_size_keys if at(data, key) is not None]
     return prod(size for size in sizes if size) if all(sizes) else None
 
 
 def _count(value: Json) -> int | None:
-    """A number of ranks or nodes, which an environment has as text; None where only the run shows it."""
-    if isinstance(value, str) and value.isdecimal() and len(value) < _MOST_DIGITS:
+    """A positive count, perhaps as text in an environment variable; None if unknown before the run."""
+    if isinstance(value, str) and value.isdecimal() and len(value) < _MAX_DIGITS:
         value = int(value)
     return value if type(value) is int and value > 0 else None
 
 
-_MOST_DIGITS = 10
+_MAX_DIGITS = 10
 
 
-# The arguments of the job that reads a config, where the config alone is asked about.
+# Arguments of the jobs that read a config, when the user checks the config alone.
 
 
 def with_version(reader: Reader, name: str) -> Reader:
-    """The reader in the version that is required or installed, where that is not as the newest is."""
+    """The consumer with its pinned or installed version, if that fills differently from the newest."""
     if reader.version is not None or reader.name not in HUGGING_FACE:
         return reader
     from dsconfig.consumers.consumer_versions import is_newest
     from dsconfig.launch.requirements import version_of
 
-    found = version_of(reader.name, name)
-    if found is None or is_newest(reader.name, found[0]):
+    pinned = version_of(reader.name, name)
+    if pinned is None or is_newest(reader.name, pinned[0]):
         return reader
-    version, source = found
+    version, source = pinned
     return reader._replace(version=version, why=f"{reader.why}, version {version} {source}")
 
 
 def with_arguments(reader: Reader, name: str, launch: str | None = None) -> Reader:
-    """The reader with the arguments and the world size that the launch files of the config at a path give.
+    """The consumer with the arguments and world size from the launch files that name the config.
 
-    Where several launch files name it, what they agree in is known; arguments in which they differ are not,
-    which is said with their values. Where one of them takes too much work to read, nothing is known.
+    Several launch files: values they agree in are used; an argument that differs is unknown, and the reason
+    lists its values. If one of them exceeds the reading budget, no arguments are used.
 
     Args:
-        reader: who reads the config.
-        name: the path of the config.
-        launch: the launch file that counts alone; None: all that name the config.
+        reader: consumer of the config.
+        name: path of the config.
+        launch: the only launch file to use; None: all that name the config.
     """
     if name.startswith("<") or not name:
         return reader
-    if references_take_too_much(name):
-        why = f"{reader.why}; the files around it take too much work to read, and no arguments are used"
+    if references_exceed_budget(name):
+        why = f"{reader.why}; the files around it exceed the reading limit, so no arguments are used"
         return reader._replace(why=why)
-    jobs = _by_script(name, reader.name, launch)
+    jobs = _jobs_by_file(name, reader.name, launch)
     if launch is not None and not jobs:
-        return reader._replace(why=f"{reader.why}; {os.path.relpath(launch)} does not name it")
-    if reader.name == "accelerate" and reader.said is None and (trained := _by_trainer(name, jobs)):
-        reader, jobs = reader._replace(name="transformers", why=f"{reader.why}, for a Trainer"), trained
+        return reader._replace(why=f"{reader.why}; {os.path.relpath(launch)} does not name this config")
+    # The Trainer fills the dict of Accelerate's plugin again, from its own arguments: transformers
+    # integrations/deepspeed.py:propagate_args_to_deepspeed.
+    if (
+        reader.name == "accelerate"
+        and reader.explicit_spec is None
+        and (trainer_jobs := _trainer_jobs(name, jobs))
+    ):
+        reader, jobs = reader._replace(name="transformers", why=f"{reader.why}, for a Trainer"), trainer_jobs
     if not jobs:
         return reader
-    if reader.said is None and not any(jobs.values()):
-        jobs = _without_arguments(_by_script(name, None, launch))
-    if unread := [script for script, found in jobs.items() if found is None]:
-        verb = "takes" if len(unread) == 1 else "take"
-        why = f"{reader.why}; {_named(unread)} {verb} too much work to read, and no arguments are used"
+    if reader.explicit_spec is None and not any(jobs.values()):
+        jobs = _without_arguments(_jobs_by_file(name, None, launch))
+    if unread_files := [script for script, file_jobs in jobs.items() if file_jobs is None]:
+        verb = "exceeds" if len(unread_files) == 1 else "exceed"
+        why = f"{reader.why}; {_join_paths(unread_files)} {verb} the reading limit, so no arguments are used"
         return reader._replace(why=why)
-    known = _all(jobs)
-    reader = _with_model(reader, known)
-    agreed = _agreed(known, reader.name) if all(jobs.values()) else None
+    flat_jobs = _flatten(jobs)
+    reader = _with_common_facts(reader, flat_jobs)
+    agreed = _common_arguments(flat_jobs, reader.name) if all(jobs.values()) else None
     if agreed is None:
-        return reader._replace(why=f"{reader.why}{_disagreement(list(jobs))}") if known else reader
-    given, ranks, differing = agreed
-    if not (given and given.arguments) and ranks is None and not differing:
+        return (
+            reader._replace(why=f"{reader.why}{_describe_disagreement(list(jobs))}") if flat_jobs else reader
+        )
+    common, ranks, differing = agreed
+    if not (common and common.arguments) and ranks is None and not differing:
         return reader
-    size = f" ({ranks} process{'es' * (ranks > 1)})" if ranks else ""
-    told = f"{_named(list(jobs))}{size}"
-    differs = _difference(list(jobs), differing) if differing else ""
-    why = f"{reader.why}, with the arguments of {told}{differs}"
-    return reader._replace(why=why, given=given, processes=ranks, launch=told)
+    world_size = f" ({ranks} process{'es' * (ranks > 1)})" if ranks else ""
+    launch_label = f"{_join_paths(list(jobs))}{world_size}"
+    difference = _describe_difference(list(jobs), differing) if differing else ""
+    why = f"{reader.why}, with the arguments of {launch_label}{difference}"
+    return reader._replace(why=why, training_arguments=common, processes=ranks, launch=launch_label)
 
 
-def _agreed(jobs: list[Job], reader: str) -> tuple[Given | None, int | None, dict[str, list[Json]]] | None:
-    """What jobs agree in: arguments, processes, and the values in which they differ; None: in nothing.
+def _common_arguments(
+    jobs: list[LaunchedJob], reader: str
+) -> tuple[LaunchArguments | None, int | None, dict[str, list[Json]]] | None:
+    """Arguments, world size and differing values of several jobs; None if they agree in nothing.
 
-    An argument that one of them leaves out has its default there, which the consumer alone knows: it differs.
+    An argument that one job leaves out has the consumer's default there, so it counts as differing.
     """
-    first, *others = [job.given for job in jobs]
+    first, *others = [job.training_arguments for job in jobs]
     sizes = list(dict.fromkeys(job.world_size for job in jobs))
     ranks = sizes[0] if len(sizes) == 1 else None
-    differing: dict[str, list[Json]] = {} if len(sizes) == 1 else {_PROCESSES: list(sizes)}
+    differing: dict[str, list[Json]] = {} if len(sizes) == 1 else {_WORLD_SIZE_LABEL: list(sizes)}
     if first is None or None in others:
-        return (None, ranks, differing) if not any(job.given for job in jobs) else None
-    same = _same([each.given for each in jobs if each.given is not None], reader)
+        return (None, ranks, differing) if not any(job.training_arguments for job in jobs) else None
+    same = _same_arguments(
+        [each.training_arguments for each in jobs if each.training_arguments is not None], reader
+    )
     return None if same is None else (same[0], ranks, {**differing, **same[1]})
 
 
-def _same(givens: list[Given], reader: str) -> tuple[Given, dict[str, list[Json]]] | None:
-    """The arguments in which all agree, and the values of the others; None: their programs write different things."""
-    first, differing = givens[0], dict[str, list[Json]]()
-    if len({repr(each) for each in givens}) == 1:
+def _same_arguments(
+    all_arguments: list[LaunchArguments], reader: str
+) -> tuple[LaunchArguments, dict[str, list[Json]]] | None:
+    """Common arguments and the values of the others; None if the programs write different keys."""
+    first, differing = all_arguments[0], dict[str, list[Json]]()
+    if len({repr(each) for each in all_arguments}) == 1:
         return first, differing
-    if len({repr((each.sets, each.writes, each.update)) for each in givens}) > 1:
+    if len({repr((each.sets, each.writes, each.samples_per_step)) for each in all_arguments}) > 1:
         return None
-    unknown = frozenset[str]().union(*(each.unknown for each in givens))
-    same: dict[str, Json] = {}
-    for name in dict.fromkeys(name for each in givens for name in each.arguments):
-        values = [each.arguments.get(name) for each in givens]
+    unknown = frozenset[str]().union(*(each.unknown for each in all_arguments))
+    common: dict[str, Json] = {}
+    for name in dict.fromkeys(name for each in all_arguments for name in each.arguments):
+        values = [each.arguments.get(name) for each in all_arguments]
         if all(value == values[0] for value in values):
-            same[name] = values[0]
+            common[name] = values[0]
         else:
             unknown |= {name}
             if name in consumer_of(reader).arguments:
@@ -292,91 +337,100 @@ def _same(givens: list[Given], reader: str) -> tuple[Given, dict[str, list[Json]
     likely = {
         name: value
         for name, value in first.likely.items()
-        if all(each.likely.get(name) == value for each in givens)
+        if all(each.likely.get(name) == value for each in all_arguments)
     }
     agreed = first._replace(
-        arguments=same,
+        arguments=common,
         unknown=unknown,
         likely=likely,
-        at=partial(_same_at, givens, reader) if any(each.at for each in givens) else None,
+        at=partial(_same_arguments_at, all_arguments, reader)
+        if any(each.at for each in all_arguments)
+        else None,
         note="",
-        has_flags=all(each.has_flags for each in givens),
+        has_flags=all(each.has_flags for each in all_arguments),
         spelled={
-            word: own
-            for word, own in first.spelled.items()
-            if all(each.spelled.get(word) == own for each in givens)
+            word: spelling
+            for word, spelling in first.spelled.items()
+            if all(each.spelled.get(word) == spelling for each in all_arguments)
         },
     )
     return agreed, differing
 
 
-def _same_at(givens: list[Given], reader: str, ranks: int) -> Given | None:
-    """In which arguments all agree on so many ranks, where the script of one reckons with their number."""
-    same = _same([each.on(ranks) for each in givens], reader)
-    return None if same is None else same[0]
+def _same_arguments_at(
+    all_arguments: list[LaunchArguments], reader: str, ranks: int
+) -> LaunchArguments | None:
+    """The arguments in which all agree on `ranks` ranks, if a script derives them from the number of ranks."""
+    common = _same_arguments([each.on(ranks) for each in all_arguments], reader)
+    return None if common is None else common[0]
 
 
-_PROCESSES = "the number of processes"
+_WORLD_SIZE_LABEL = "the number of processes"
 
 
-def _difference(scripts: list[str], differing: Mapping[str, list[Json]]) -> str:
-    """In what launch files differ, with the values."""
-    told = []
-    for name, values in islice(differing.items(), _MOST_NAMED):
-        shown = ", ".join("not given" if value is None else str(value)[:_LONGEST] for value in values)
-        told.append(f"{name if name == _PROCESSES else f'`{name}`'} ({shown})")
-    more = len(differing) - len(told)
-    names = f"{', '.join(told)} and {more} more" if more > 0 else " and ".join(told)
-    who = f"commands of {_named(scripts)}" if len(scripts) == 1 else _named(scripts)
-    choose = "" if len(scripts) == 1 else "; --launch FILE takes those of one"
-    return f"; {who} differ in {names}, which is taken for unknown{choose}"
+def _describe_difference(scripts: list[str], differing: Mapping[str, list[Json]]) -> str:
+    """Describe the arguments in which launch files differ, with their values."""
+    parts = []
+    for name, values in islice(differing.items(), _MAX_NAMED):
+        shown_values = ", ".join(
+            "not set" if value is None else str(value)[:_MAX_VALUE_LENGTH] for value in values
+        )
+        parts.append(f"{name if name == _WORLD_SIZE_LABEL else f'`{name}`'} ({shown_values})")
+    more = len(differing) - len(parts)
+    names = f"{', '.join(parts)} and {more} more" if more > 0 else " and ".join(parts)
+    subject = f"commands of {_join_paths(scripts)}" if len(scripts) == 1 else _join_paths(scripts)
+    advice = "" if len(scripts) == 1 else "; choose one with --launch FILE"
+    return f"; {subject} differ in {names}, so it counts as unknown{advice}"
 
 
-_MOST_NAMED, _LONGEST = 3, 40
+_MAX_NAMED, _MAX_VALUE_LENGTH = 3, 40
 
 
-def _with_model(reader: Reader, jobs: list[Job]) -> Reader:
-    """The reader with the model that all these jobs train; where they train several, none of them counts."""
-    found = [job.known for job in jobs]
-    if len({each.model and each.model.shown for each in found}) > 1:
-        return reader._replace(why=f"{reader.why}; it is read for several models, and none is taken")
-    programs = {each.program for each in found}
+def _with_common_facts(reader: Reader, jobs: list[LaunchedJob]) -> Reader:
+    """The consumer with the model that all these jobs train; without a model if they train different ones."""
+    job_facts = [job.facts for job in jobs]
+    # Memory estimates for the wrong model would mislead more than none.
+    if len({each.model and each.model.shown for each in job_facts}) > 1:
+        return reader._replace(why=f"{reader.why}; its jobs train different models, so none is used")
+    programs = {each.program for each in job_facts}
     program = programs.pop() if len(programs) == 1 else None
-    adapters = any(each.adapters for each in found)
-    model = found[0].model if found else None
-    known = Known(model, program=program, adapters=adapters, parallelism=_shared_by(found))
-    return reader._replace(known=reader.known.over(known))
+    adapters = any(each.adapters for each in job_facts)
+    model = job_facts[0].model if job_facts else None
+    facts = RunFacts(model, program=program, adapters=adapters, parallelism=_common_parallelism(job_facts))
+    return reader._replace(facts=reader.facts.over(facts))
 
 
-def _shared_by(found: list[Known]) -> Parallelism:
-    """The parallelism of all these jobs; where they differ in what divides the batch, it is not known."""
-    batches = {tuple((each.kind, each.size) for each in one.parallelism.degrees) for one in found}
+def _common_parallelism(job_facts: list[RunFacts]) -> Parallelism:
+    """The parallelism of all jobs; unknown sizes if they differ in what divides the batch."""
+    batches = {tuple((each.kind, each.size) for each in example.parallelism.degrees) for example in job_facts}
     if len(batches) < 2:
-        return found[0].parallelism if found else NONE
-    one = next(known.parallelism for known in found if known.parallelism.degrees)
-    return Parallelism(tuple(each._replace(size=None) for each in one.degrees))
+        return job_facts[0].parallelism if job_facts else NONE
+    example = next(facts.parallelism for facts in job_facts if facts.parallelism.degrees)
+    return Parallelism(tuple(each._replace(size=None) for each in example.degrees))
 
 
-def jobs_behind(reader: Reader, name: str) -> list[Job]:
-    """The jobs whose arguments the reader of the config at a path has."""
+def jobs_with_arguments(reader: Reader, name: str) -> list[LaunchedJob]:
+    """The jobs that gave the consumer of this config its arguments."""
     if not reader.launch:
         return []
-    return _all(_by_script(name, reader.name)) or _all(_without_arguments(_by_script(name, None)))
+    return _flatten(_jobs_by_file(name, reader.name)) or _flatten(
+        _without_arguments(_jobs_by_file(name, None))
+    )
 
 
-def _all(jobs: Mapping[str, list[Job] | None]) -> list[Job]:
-    return [job for found in jobs.values() for job in found or ()]
+def _flatten(jobs: Mapping[str, list[LaunchedJob] | None]) -> list[LaunchedJob]:
+    return [job for file_jobs in jobs.values() for job in file_jobs or ()]
 
 
-def jobs_naming(name: str) -> list[Job]:
-    """Every job that names the config at a path, whoever reads it there."""
+def jobs_naming(name: str) -> list[LaunchedJob]:
+    """Every job that names the config at a path, whatever its consumer."""
     if name.startswith("<") or not name:
         return []
-    return _all(_by_script(name, None))
+    return _flatten(_jobs_by_file(name, None))
 
 
 def is_autotuned(name: str) -> bool:
-    """Whether every command known to start a job with the config at a path starts DeepSpeed's autotuner.
+    """Whether every known job with this config runs DeepSpeed's autotuner, which replaces keys of the config.
 
     Source: deepspeed launcher/runner.py, `--autotuning` (`tune` or `run`).
     """
@@ -384,72 +438,83 @@ def is_autotuned(name: str) -> bool:
     return bool(jobs) and all((job.arguments or {}).get("autotuning") in ("tune", "run") for job in jobs)
 
 
-def _by_script(name: str, reader: str | None, launch: str | None = None) -> dict[str, list[Job] | None]:
-    budget = Budget(FOLDER)
-    found: dict[str, list[Job] | None] = {}
+def _jobs_by_file(
+    name: str, reader: str | None, launch: str | None = None
+) -> dict[str, list[LaunchedJob] | None]:
+    """Jobs by launch file for a config and consumer (None: any); None as value: the file exceeds the budget."""
+    budget = Budget(FOLDER_STEPS)
+    jobs_by_file: dict[str, list[LaunchedJob] | None] = {}
+    # One budget for all files: a repository may have hundreds of scripts that name the same config.
     for script in launchers_of(name):
         if launch is not None and os.path.realpath(script) != os.path.realpath(launch):
             continue
-        jobs = _jobs(script, name, reader, budget)
-        commands = () if jobs or jobs is None or script.endswith(SCRIPTS) else commands_with(script)
-        named = {command: _jobs(command, script, reader, budget) for command in commands}
-        named = {command: jobs for command, jobs in named.items() if jobs != []}
-        found |= named or {script: jobs}
-    return found
+        jobs = _jobs_reading(script, name, reader, budget)
+        # An Accelerate launch file has no arguments; the scripts that pass it to `accelerate launch` have.
+        commands = () if jobs or jobs is None or script.endswith(SCRIPTS) else accelerate_scripts(script)
+        jobs_by_command = {command: _jobs_reading(command, script, reader, budget) for command in commands}
+        jobs_by_command = {command: jobs for command, jobs in jobs_by_command.items() if jobs != []}
+        jobs_by_file |= jobs_by_command or {script: jobs}
+    return jobs_by_file
 
 
-def _without_arguments(jobs: Mapping[str, list[Job] | None]) -> dict[str, list[Job] | None]:
-    """The jobs for what they tell beside the arguments, which another program than the reader takes."""
-    return {script: found and [job._replace(given=None) for job in found] for script, found in jobs.items()}
+def _without_arguments(jobs: Mapping[str, list[LaunchedJob] | None]) -> dict[str, list[LaunchedJob] | None]:
+    """The jobs without their arguments, which belong to another consumer; model and parallelism still apply."""
+    return {
+        script: file_jobs and [job._replace(training_arguments=None) for job in file_jobs]
+        for script, file_jobs in jobs.items()
+    }
 
 
-def _by_trainer(name: str, jobs: Mapping[str, list[Job] | None]) -> dict[str, list[Job] | None]:
-    """The jobs by which a Trainer reads a config that Accelerate is handed; empty where any is another's."""
+def _trainer_jobs(
+    name: str, jobs: Mapping[str, list[LaunchedJob] | None]
+) -> dict[str, list[LaunchedJob] | None]:
+    """The jobs in which a Trainer reads a config of Accelerate; empty if any has another consumer."""
     if any(jobs.values()):
         return {}
-    trained = _by_script(name, "transformers")
-    return trained if all(trained.values()) else {}
+    trainer_jobs = _jobs_by_file(name, "transformers")
+    return trainer_jobs if all(trainer_jobs.values()) else {}
 
 
-def _jobs(script: str, name: str, reader: str | None, budget: Budget) -> list[Job] | None:
-    """The jobs of a launch file by which this reader (None: any) reads the config at a path.
+def _jobs_reading(script: str, name: str, reader: str | None, budget: Budget) -> list[LaunchedJob] | None:
+    """The jobs of a launch file in which this consumer (None: any) reads the config at a path.
 
-    None: the launch file was not read.
+    None: the launch file exceeds the reading budget.
     """
     path = os.path.realpath(name)
     try:
-        found = list(jobs_of(read_file(script), path, budget))
+        jobs = list(jobs_of(read_file(script), path, budget))
     except OSError:
         return []
     except SpentError:
         return None
     return [
-        job if job.world_size is not None else job._replace(world_size=_processes(job))
-        for job in found
+        job if job.world_size is not None else job._replace(world_size=_accelerate_processes(job))
+        for job in jobs
         if reader in (None, job.format.reader)
-        and job.inline is None
-        and job.place is not None
-        and job.place.path is not None
-        and os.path.realpath(job.place.path) == path
+        and job.embedded_path is None
+        and job.lookup is not None
+        and job.lookup.path is not None
+        and os.path.realpath(job.lookup.path) == path
     ]
 
 
-def _processes(job: Job) -> int | None:
-    """The world size of the launch file of Accelerate that a command names."""
+def _accelerate_processes(job: LaunchedJob) -> int | None:
+    """World size set by the Accelerate launch file that a command names."""
     data = job.document.value() if job.document else None
-    return processes(data) if is_launch_file(data) and not job.processes.open else None
+    return num_processes(data) if is_launch_file(data) and not job.processes.open_expressions else None
 
 
-def _disagreement(scripts: list[str]) -> str:
-    if len(scripts) == 1:
-        return f"; {_named(scripts)} names it with different arguments, and none are used"
-    return f"; {_named(scripts)} name it with different arguments, and none are used"
+def _describe_disagreement(scripts: list[str]) -> str:
+    """Say that the jobs share no arguments; used if their programs write different keys."""
+    verb = "names" if len(scripts) == 1 else "name"
+    return f"; {_join_paths(scripts)} {verb} it with different arguments, so none are used"
 
 
-_FEW = 2
+_MAX_PATHS = 2
 
 
-def _named(scripts: list[str]) -> str:
+def _join_paths(scripts: list[str]) -> str:
+    """The first few paths, relative to the current directory, and the number of the others."""
     paths = sorted(os.path.relpath(script) for script in scripts)
-    more = len(paths) - _FEW
-    return f"{', '.join(paths[:_FEW])} and {more} more" if more > 0 else " and ".join(paths)
+    more = len(paths) - _MAX_PATHS
+    return f"{', '.join(paths[:_MAX_PATHS])} and {more} more" if more > 0 else " and ".join(paths)

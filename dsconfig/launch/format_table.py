@@ -1,4 +1,4 @@
-"""Table of launch file formats: how each is recognized, where its config is, and what fills it."""
+"""Launch file formats: how each is recognized, where its config is, and which arguments fill it."""
 
 from __future__ import annotations
 
@@ -8,83 +8,86 @@ from typing import Literal
 
 from dsconfig.core.json_types import Json, NamedTuple, at
 
-# What a row of the table of launch files says.
-
+# Columns of the table.
 _NONE: Mapping[str, Json] = MappingProxyType({})
 
 
-class Write(NamedTuple):
-    """A key of the launch file because of which its program writes into the config."""
+class WriteRule(NamedTuple):
+    """A key of the launch file that makes its program write into the config."""
 
     key: str
     place: str
-    """Where in the config, dotted."""
+    """Dotted path in the config."""
     value: Json = None
-    """What is written, if not the key's own value."""
+    """Value that is written; None: the key's own value."""
     unless: str = ""
-    """What keeps the config as it is where it is there, dotted."""
-    above: int | None = None
-    """Only a larger number has it written; None: any value has."""
+    """Dotted path that prevents the write if the config has it."""
+    minimum: int | None = None
+    """Write only if the number is larger; None: for any value."""
     only: str = ""
-    """Only this word has it written."""
+    """Write only if the value is, or contains, this word."""
     stage: int | None = None
-    """Only into a config with this ZeRO stage."""
+    """Write only into a config with this ZeRO stage."""
 
 
 class Format(NamedTuple):
-    """One format. Signs are dotted keys; `key=a|b` has one of these values, `key~word` this word in it."""
+    """One format.
+
+    A sign is a dotted key; `key=a|b` requires one of these values, `key~word` a value with this word.
+    """
 
     name: str
     reader: str
     signs: tuple[tuple[str, ...], ...]
-    """A file is of the format where all keys of one of these are in it."""
+    """Alternatives; a file has the format if it has all keys of one of them."""
     config: tuple[str, ...]
-    """Where the config is: its path, a preset's name, or the config itself. The first written counts."""
+    """Keys that hold the config: its path, a preset's name, or the config itself. The first that is set wins.
+    """
     source: str
     preset: str = ""
-    """The path of a preset within the installed packages, `{}` for its name."""
+    """Path of a preset in the installed packages, with `{}` for its name."""
     arguments: Mapping[str, str] = MappingProxyType({})
-    """Training arguments that have another name here: this name first, the Trainer's second."""
+    """Training arguments with another name in this format: this name first, the Trainer's second."""
     defaults: Mapping[str, Json] = _NONE
-    """Training arguments that are others than the Trainer's where they are not written; None: not known."""
-    world: tuple[str, ...] = ()
-    """Keys whose numbers multiply to the world size."""
-    needs: tuple[str, ...] = ()
-    """Those of these without which it is not known: others count as 1 where they are absent."""
-    within: str = ""
-    """The object that holds the training arguments, where it is not the root."""
+    """Defaults that differ from the Trainer's; None: unknown before the run."""
+    world_size_keys: tuple[str, ...] = ()
+    """Keys whose product is the world size."""
+    required_keys: tuple[str, ...] = ()
+    """Keys that must be set for `world` to be known; other missing keys count as 1."""
+    arguments_key: str = ""
+    """Dotted key of the object with the training arguments; empty: the root."""
     commands: tuple[str, ...] = ()
-    """Where shell commands stand that name the config, for a format that does not itself."""
+    """Keys with shell commands that name the config."""
     environment: tuple[str, ...] = ()
-    """Where it writes variables for these commands."""
+    """Keys with environment variables for these commands."""
     variables: Mapping[str, str] = MappingProxyType({})
-    """Variables that its program sets for them, and the keys that say to what: the first that is there."""
-    writes: tuple[Write, ...] = ()
-    """What is written into the config because of keys here."""
-    update: int | None = None
-    """The samples of an update, where the accumulation steps are made to come to them."""
+    """Environment variables the program sets for the commands, and the keys with their values, by precedence.
+    """
+    writes: tuple[WriteRule, ...] = ()
+    """Writes into the config caused by keys of the launch file."""
+    samples_per_step: int | None = None
+    """Samples per optimizer step; the program chooses the accumulation steps that reach it."""
     programs: tuple[str, ...] = ()
-    """Words of a command that run this program, as patterns of file names."""
+    """Patterns of words that run this program in a command."""
     scripts: tuple[str, ...] = ()
-    """Names that scripts of other programs have too: its own is known by the signs among the flags."""
+    """Patterns of script names that other programs use too; the flags must match `signs` as well."""
     sets: tuple[tuple[str, str, int], ...] = ()
-    """What its program writes into a config without a batch: the key, the launch file's own, its default."""
-    replaces: bool = False
-    """Whether it writes that into every config, in place of the batch that stands there."""
+    """Keys the program writes into a config without a batch: config key, launch file key, default."""
+    replaces_batch: bool = False
+    """Whether it writes `sets` into every config and replaces the batch there."""
     overwrites: str = ""
-    """Where it writes what goes over the config, section by section."""
-    numbers: Literal["yaml", "omegaconf", "human"] = "yaml"
-    """How a config in the launch file may write numbers: OmegaConf reads `1e-5`, people `500m` and `2^20`."""
-    makes: str = ""
-    """What makes the config of the launch file's own keys, where no config is named: a module of `made`."""
-    made_of: str = ""
-    """The key that has it made."""
+    """Key with a mapping that is merged over the config."""
+    number_format: Literal["yaml", "omegaconf", "human"] = "yaml"
+    """How numbers in an embedded config are parsed: OmegaConf reads `1e-5`; `human` adds `500m` and `2^20`.
+    """
+    builds: str = ""
+    """Which function builds the config if none is named; see `config_synthesis` and `script_jobs`."""
+    built_from: str = ""
+    """Key that stands for a built config in messages."""
 
 
-# The formats of launch files, a row each: how it is recognised, where its config is, what fills it.
-#
-# Accelerate's own file has rules of its own, and stands in `dsconfig.consumers.accelerate_launch_file`.
-
+# One row per format. Accelerate's own launch file has a module of its own:
+# `dsconfig.consumers.accelerate_launch_file`.
 _GATHER = "zero_optimization.gather_16bit_weights_on_model_save"
 _STAGES = "stage=pt|sft|rm|ppo|dpo|kto"
 FORMATS: tuple[Format, ...] = (
@@ -94,7 +97,7 @@ FORMATS: tuple[Format, ...] = (
         signs=((_STAGES, "model_name_or_path"), (_STAGES, "finetuning_type"), (_STAGES, "dataset")),
         config=("deepspeed",),
         source="LLaMA-Factory hparams/parser.py:read_args",
-        numbers="omegaconf",
+        number_format="omegaconf",
         programs=("llamafactory-cli", "llamafactory", "*train_bash.py"),
         scripts=("*train.py",),  # src/train.py, which came after src/train_bash.py
     ),
@@ -122,9 +125,9 @@ FORMATS: tuple[Format, ...] = (
             "warmup_steps": None,
         },
         writes=(
-            Write("tensor_parallel_size", "tensor_parallel.autotp_size", None, "tensor_parallel", 1),
-            Write("tensor_parallel_size", _GATHER, True, _GATHER, 1),
-            Write("deepcompile", "compile.deepcompile", True, "compile", 0),
+            WriteRule("tensor_parallel_size", "tensor_parallel.autotp_size", None, "tensor_parallel", 1),
+            WriteRule("tensor_parallel_size", _GATHER, True, _GATHER, 1),
+            WriteRule("deepcompile", "compile.deepcompile", True, "compile", 0),
         ),
     ),
     Format(
@@ -136,7 +139,7 @@ FORMATS: tuple[Format, ...] = (
         preset="trl/accelerate_configs/{}.yaml",
         programs=("trl",),
         defaults={"bf16": None, "learning_rate": None},
-        world=("num_processes",),
+        world_size_keys=("num_processes",),
     ),
     Format(
         "ms-swift",
@@ -146,17 +149,18 @@ FORMATS: tuple[Format, ...] = (
         source="ms-swift arguments/sft_args.py:_init_deepspeed",
         preset="swift/config/{}.json",
         writes=(
-            Write("zero_hpz_partition_size", "zero_optimization.zero_hpz_partition_size"),
-            Write("deepspeed_autotp_size", "tensor_parallel.autotp_size"),
-            Write("deepspeed_autotp_size", _GATHER, True),
+            WriteRule("zero_hpz_partition_size", "zero_optimization.zero_hpz_partition_size"),
+            WriteRule("deepspeed_autotp_size", "tensor_parallel.autotp_size"),
+            WriteRule("deepspeed_autotp_size", _GATHER, True),
             # trainers/utils.py:prepare_deepspeed_elastic_config
-            Write("callbacks", "checkpoint.load_universal", True, only="deepspeed_elastic"),
+            WriteRule("callbacks", "checkpoint.load_universal", True, only="deepspeed_elastic"),
             # rlhf_trainers/arguments.py:GRPOConfig.__post_init__
-            Write("rlhf_type", "zero_optimization.stage3_prefetch_bucket_size", 0, only="grpo", stage=3),
+            WriteRule("rlhf_type", "zero_optimization.stage3_prefetch_bucket_size", 0, only="grpo", stage=3),
         ),
-        update=16,
+        # trainers/arguments.py: ceil(16 / micro batch / world size) accumulation steps if none are given.
+        samples_per_step=16,
         programs=("swift", "*swift/cli/*.py", "swift.cli.*"),
-        world=("ENV.NPROC_PER_NODE", "ENV.NNODES"),
+        world_size_keys=("ENV.NPROC_PER_NODE", "ENV.NNODES"),
         defaults={
             "per_device_train_batch_size": 1,
             "gradient_accumulation_steps": None,
@@ -173,8 +177,8 @@ FORMATS: tuple[Format, ...] = (
         signs=(("hyperparameters.training_args.deepspeed", "entrypoint"),),
         config=("hyperparameters.training_args.deepspeed",),
         source="determined examples/hf_trainer_api",
-        world=("resources.slots_per_trial",),
-        within="hyperparameters.training_args",
+        world_size_keys=("resources.slots_per_trial",),
+        arguments_key="hyperparameters.training_args",
     ),
     Format(
         "Determined",
@@ -182,8 +186,8 @@ FORMATS: tuple[Format, ...] = (
         signs=(("hyperparameters.deepspeed_config", "entrypoint~--deepspeed "),),
         config=("hyperparameters.deepspeed_config",),
         source="determined examples/hf_trainer_api/hf_language_modeling/deepspeed.yaml",
-        world=("resources.slots_per_trial",),
-        within="hyperparameters.training_args",
+        world_size_keys=("resources.slots_per_trial",),
+        arguments_key="hyperparameters.training_args",
     ),
     Format(
         "Determined",
@@ -194,7 +198,7 @@ FORMATS: tuple[Format, ...] = (
         ),
         config=("hyperparameters.deepspeed_config",),
         source="determined pytorch/deepspeed/_deepspeed_context.py:overwrite_deepspeed_config",
-        world=("resources.slots_per_trial",),
+        world_size_keys=("resources.slots_per_trial",),
         overwrites="hyperparameters.overwrite_deepspeed_args",
     ),
     Format(
@@ -207,25 +211,26 @@ FORMATS: tuple[Format, ...] = (
             ("train_micro_batch_size_per_gpu", "micro_batch_size", 1),
             ("gradient_accumulation_steps", "gradient_accumulation_steps", 1),
         ),
-        replaces=True,
-        numbers="human",
+        replaces_batch=True,
+        number_format="human",
     ),
     Format(
         "Lightning",
         "lightning",
         signs=(("trainer.strategy.class_path~DeepSpeedStrategy",), ("trainer.strategy~deepspeed",)),
+        # Without the key, the variable PL_DEEPSPEED_CONFIG_PATH may name a config (DEEPSPEED_ENV_VAR).
         config=("trainer.strategy.init_args.config",),
         source="lightning pytorch/strategies/deepspeed.py:DeepSpeedStrategy._load_config",
-        world=("trainer.devices", "trainer.num_nodes"),
-        makes="lightning",
-        made_of="trainer.strategy",
+        world_size_keys=("trainer.devices", "trainer.num_nodes"),
+        builds="lightning",
+        built_from="trainer.strategy",
     ),
     Format(
         "Ludwig",
         "accelerate",
         signs=(("strategy.type=accelerate|deepspeed", "strategy.deepspeed_config"),),
         config=("strategy.deepspeed_config",),
-        makes="plugin",  # a mapping there is the arguments of Accelerate's plugin
+        builds="plugin",  # a mapping there is the arguments of Accelerate's plugin
         source="ludwig distributed/accelerate.py",
     ),
     Format(
@@ -242,8 +247,8 @@ FORMATS: tuple[Format, ...] = (
         signs=(("pipe_parallel_size", "num_layers"), ("pipe-parallel-size", "num-layers")),
         config=(),
         source="gpt-neox megatron/neox_arguments/arguments.py:NeoXArgs.deepspeed_config",
-        makes="neox",
-        made_of="train_micro_batch_size_per_gpu",
+        builds="neox",
+        built_from="train_micro_batch_size_per_gpu",
     ),
     Format(
         "SkyPilot",
@@ -266,7 +271,7 @@ FORMATS: tuple[Format, ...] = (
         source="azureml-examples cli/jobs/deepspeed/deepspeed-training/job.yml",
         commands=("command",),
         environment=("environment_variables",),
-        world=("distribution.process_count_per_instance", "resources.instance_count"),
+        world_size_keys=("distribution.process_count_per_instance", "resources.instance_count"),
     ),
     Format(
         "Kubernetes",
@@ -281,8 +286,8 @@ FORMATS: tuple[Format, ...] = (
             "WORLD_SIZE": "spec.pytorchReplicaSpecs",
             "PET_NPROC_PER_NODE": "spec.nprocPerNode|spec.trainer.numProcPerNode",
         },
-        world=("spec.trainer.numProcPerNode", "spec.trainer.numNodes"),
-        needs=("spec.trainer.numNodes",),  # else the runtime's `mlPolicy` says how many
+        world_size_keys=("spec.trainer.numProcPerNode", "spec.trainer.numNodes"),
+        required_keys=("spec.trainer.numNodes",),  # else the runtime's `mlPolicy` says how many
     ),
     Format(
         "Ray",
@@ -304,7 +309,7 @@ FORMATS: tuple[Format, ...] = (
         config=(),
         source="OpenRLHF utils/deepspeed/deepspeed_utils.py:get_train_ds_config",
         programs=("openrlhf.cli.train_*",),
-        makes="openrlhf",
+        builds="openrlhf",
     ),
     Format(
         "xtuner",
@@ -335,35 +340,35 @@ FORMATS: tuple[Format, ...] = (
         source="transformers hf_argparser.py:HfArgumentParser.parse_dict",
     ),
 )
-"""The more special first: the last takes whatever hands training arguments to the Trainer."""
+"""Special formats first: the last row matches any file with training arguments for the Trainer."""
 SCRIPTS = (".sh", ".bash", ".slurm", ".sbatch")
-"""Ends of the names of shell scripts."""
+"""File name suffixes of shell scripts."""
 SCRIPT = Format("the shell", "transformers", (), (), "bash", commands=("",))
-"""A shell script, which its name shows and no key."""
+"""Shell scripts, which are recognized by their file name alone."""
 
 
 def _key(sign: str) -> str:
-    """The key at the root that a sign asks for."""
+    """Root key of a sign."""
     return sign.replace("=", ".").replace("~", ".").partition(".")[0]
 
 
 _KEYS = frozenset([_key(signs[0]) for each in FORMATS for signs in each.signs])
-"""Without one of these at its root, as most configs are, no file is of any format."""
+"""Root keys of all signs, for a quick exit: most configs have none of them."""
 
 
 def format_of(data: object) -> Format | None:
-    """The format of a launch file; None for anything else."""
+    """The format of a launch file; None for any other value."""
     if not isinstance(data, Mapping) or _KEYS.isdisjoint(data):
         return None
-    return next((each for each in FORMATS if is_of(each, data)), None)
+    return next((each for each in FORMATS if matches_format(each, data)), None)
 
 
-def is_of(found: Format, data: Mapping[str, Json]) -> bool:
-    """Whether keys, or the flags of a command, show that they are of this format."""
-    return any(all(_has(data, sign) for sign in signs) for signs in found.signs)
+def matches_format(launch_format: Format, data: Mapping[str, Json]) -> bool:
+    """Whether the keys of a file, or the flags of a command, match the signs of a format."""
+    return any(all(_matches_sign(data, sign) for sign in signs) for signs in launch_format.signs)
 
 
-def _has(data: Mapping[str, Json], sign: str) -> bool:
+def _matches_sign(data: Mapping[str, Json], sign: str) -> bool:
     key, equals, values = sign.partition("=")
     if equals:
         return at(data, key) in values.split("|")

@@ -14,48 +14,58 @@ from dsconfig.consumers.consumer import BY_NAME, PLUGIN_DEFAULTS
 from dsconfig.core.file_access import contents, is_own, repository_root
 from dsconfig.core.json_types import Json, JsonObject, NamedTuple
 from dsconfig.document import read_file
-from dsconfig.job.detect_consumer import Given
+from dsconfig.job.detect_consumer import LaunchArguments
 from dsconfig.launch.format_table import Format
-from dsconfig.launch.python_source import Module, called, calls, constant, keyword, last_name, modules
+from dsconfig.launch.python_source import (
+    Module,
+    called_name,
+    calls,
+    constant,
+    keyword,
+    last_name,
+    program_modules,
+)
 from dsconfig.launch.repository import search, tick
 from dsconfig.launch.requirements import version_of
-from dsconfig.launch.training_arguments import given, plain
+from dsconfig.launch.training_arguments import parse_value, read_arguments
 
-# The training arguments of a Python program: the class that holds them, its defaults, and what code gives.
-#
-# A program may derive a class of its own from `TrainingArguments`, or use one of TRL, with other defaults,
-# and it may make the arguments itself, of constants and of flags that are its own.
+# A program may derive its own class from `TrainingArguments` or use one of TRL, both with other defaults. It
+# may also build the arguments in code, from constants and from its own flags.
 
-NAMES = BY_NAME["transformers"].defaults.keys() - PLUGIN_DEFAULTS.keys()
-"""The training arguments that fill a config."""
-_STOCK = frozenset(("TrainingArguments", "Seq2SeqTrainingArguments"))
+FILLING_ARGUMENTS = BY_NAME["transformers"].defaults.keys() - PLUGIN_DEFAULTS.keys()
+"""Training arguments that fill a config."""
+_TRANSFORMERS_CLASSES = frozenset(("TrainingArguments", "Seq2SeqTrainingArguments"))
 _PARSERS = frozenset(("HfArgumentParser", "TrlParser", "H4ArgumentParser"))
-_DEEPEST = 8
-"""Classes that are derived from each other."""
+_MAX_DEPTH = 8
+"""Longest chain of base classes that is followed."""
 
 
 class ProgramArguments(NamedTuple):
-    """What a program has for training arguments that a command does not give."""
+    """Training arguments that a program has beyond those in its command."""
 
     defaults: Mapping[str, Json]
-    """By the Trainer's names, where they differ from those of `TrainingArguments`; None: a run shows it."""
+    """Defaults by the Trainer's names, if they differ from `TrainingArguments`; None: unknown before the run.
+    """
     changed: frozenset[str]
-    """Arguments that the program changes, whatever it is given."""
+    """Arguments that the program overwrites, whatever the command gives."""
     is_code: bool
-    """Whether the program makes the arguments itself: flags of the same names are its own."""
+    """Whether the program builds the arguments in code; flags with the same names are then the program's own.
+    """
     has_loop: bool
-    """Whether it has a loop of its own too, which Accelerate alone fills a config for."""
+    """Whether it also has a loop of its own, for which only Accelerate fills the config."""
     why: str
     """A clause: `` train.py:9 parses its arguments into `GRPOConfig` of TRL ``."""
 
     @property
     def note(self) -> str:
-        """What is to be said of them; empty where they are those of Transformers."""
-        return f"{self.why}: what is not given is as it has it" if self.defaults or self.changed else ""
+        """Message about the origin of the defaults; empty if they are those of Transformers."""
+        if not self.defaults and not self.changed:
+            return ""
+        return f"{self.why}, which supplies the arguments that the command leaves out"
 
 
-class _Class(NamedTuple):
-    """A class of training arguments."""
+class _ArgumentsClass(NamedTuple):
+    """A class of training arguments and its defaults."""
 
     name: str
     defaults: Mapping[str, Json]
@@ -63,177 +73,207 @@ class _Class(NamedTuple):
     is_stock: bool = False
 
 
-_Resolved: TypeAlias = "_Class | Literal['open'] | None"
-"""`open`: a class of a package that is not read; None: no training arguments."""
-_OPEN = _Class("", dict.fromkeys(NAMES))
+_Resolved: TypeAlias = "_ArgumentsClass | Literal['open'] | None"
+"""Result of a name lookup; `open`: a class of a package that is not read; None: not training arguments."""
+_UNREAD_CLASS = _ArgumentsClass("", dict.fromkeys(FILLING_ARGUMENTS))
 
 
 def arguments_of(
     program: str, launch: str, flags: Mapping[str, Json], version: str | None
 ) -> ProgramArguments | None:
-    """The training arguments of a program; None where it does not show that it has any.
+    """The training arguments of a program; None if it shows none.
 
     Args:
-        program: its path.
-        launch: the file that leads to it, which decides what may be read.
-        flags: those of its command, by name; None: the run shows the value.
+        program: path of the program.
+        launch: file that starts the program; it decides which files may be read.
+        flags: flags of its command by name; None as value: unknown before the run.
         version: of TRL; None: the newest.
     """
     try:
-        source = _Source(modules(program, launch), version)
-        return source.parsed(flags) or source.made(flags)
-    except RecursionError:  # deeper than anybody writes
+        source = _ProgramSource(program_modules(program, launch), version)
+        return source.from_parser(flags) or source.from_code(flags)
+    except RecursionError:  # nesting deeper than the interpreter's stack
         return None
 
 
 def arguments_in(
     program: str, launch: str, flags: Mapping[str, Json], varied: frozenset[str] = frozenset()
 ) -> ProgramArguments | None:
-    """The training arguments of a program under the flags of a command, and of the file that they name.
+    """The training arguments of a program with a command's flags and the YAML file of `--config`.
 
-    `varied`: flags that differ from run to run.
+    `varied`: flags whose values depend on the run.
     """
-    known = {name: None if name in varied else plain(value) for name, value in flags.items()}
-    required = version_of("trl", program)
-    found = arguments_of(program, launch, known, required and required[0])
-    recipe = flags.get("config")
-    if found is None or found.is_code or not isinstance(recipe, str) or not recipe.endswith(_RECIPES):
-        return found
-    # trl scripts/utils.py, TrlParser.parse_args_and_config: the file's values are defaults of the flags.
-    path = search(recipe, launch).path
+    flag_values = {name: None if name in varied else parse_value(value) for name, value in flags.items()}
+    trl_version = version_of("trl", program)
+    arguments = arguments_of(program, launch, flag_values, trl_version and trl_version[0])
+    config_path = flags.get("config")
+    if (
+        arguments is None
+        or arguments.is_code
+        or not isinstance(config_path, str)
+        or not config_path.endswith(_YAML_SUFFIXES)
+    ):
+        return arguments
+    # trl scripts/utils.py, TrlParser.parse_args_and_config: values of the file become defaults of the flags.
+    path = search(config_path, launch).path
     data = read_file(path).value() if path else None
     if not isinstance(data, dict):
-        return found._replace(defaults=dict.fromkeys(NAMES))
-    written = {name: plain(value) for name, value in data.items() if name in NAMES}
-    return found._replace(defaults=_with_precision({**found.defaults, **written}, {**written, **known}))
+        return arguments._replace(defaults=dict.fromkeys(FILLING_ARGUMENTS))
+    file_values = {name: parse_value(value) for name, value in data.items() if name in FILLING_ARGUMENTS}
+    return arguments._replace(
+        defaults=_with_precision({**arguments.defaults, **file_values}, {**file_values, **flag_values})
+    )
 
 
-def together(found: list[ProgramArguments]) -> ProgramArguments:
-    """The training arguments of one of several programs: where they do not agree, they are not known."""
-    changed = frozenset().union(*(each.changed for each in found))
-    return found[0]._replace(defaults=_agreed([each.defaults for each in found]), changed=changed)
+def common_arguments(arguments: list[ProgramArguments]) -> ProgramArguments:
+    """Combine the arguments of programs of which one will run; an argument in which they differ is unknown."""
+    changed = frozenset().union(*(each.changed for each in arguments))
+    return arguments[0]._replace(
+        defaults=_common_values([each.defaults for each in arguments]), changed=changed
+    )
 
 
-_RECIPES = (".yaml", ".yml", ".json")
+_YAML_SUFFIXES = (".yaml", ".yml", ".json")
 
 
-class _Source:
-    def __init__(self, program: tuple[Module, ...], version: str | None) -> None:
-        self.modules, self.version = program, version
+class _ProgramSource:
+    """The parsed modules of a program, with the classes and imports in them."""
+
+    def __init__(self, parsed_modules: tuple[Module, ...], version: str | None) -> None:
+        self.modules, self.version = parsed_modules, version
         self.classes = {
             node.name: (module, node)
-            for module in reversed(program)
+            for module in reversed(parsed_modules)
             for node in module.body
             if isinstance(node, ast.ClassDef)
         }
-        self.imported = {module.path: dict(_imports(module)) for module in program}
-        self.assigned = frozenset(_assigned(program))
-        self.has_loop = any(called(call) == "Accelerator" for _, call in calls(program))
+        self.imported = {module.path: dict(_imports(module)) for module in parsed_modules}
+        self.assigned = frozenset(_assigned_arguments(parsed_modules))
+        self.has_loop = any(called_name(call) == "Accelerator" for _, call in calls(parsed_modules))
 
-    # A parser of classes
+    # A parser of dataclasses
     # ----------------------------------------------------------------------------------------------
 
-    def parsed(self, flags: Mapping[str, Json]) -> ProgramArguments | None:
-        """The arguments that a parser fills from flags; None where there is no parser for them."""
-        found: list[tuple[str, _Class]] = []
+    def from_parser(self, flags: Mapping[str, Json]) -> ProgramArguments | None:
+        """The arguments that a parser such as `HfArgumentParser` fills from flags; None without one."""
+        classes: list[tuple[str, _ArgumentsClass]] = []
         for module, call in calls(self.modules):
-            if called(call) in _PARSERS:
+            if called_name(call) in _PARSERS:
                 types = call.args[0] if call.args else keyword(call, "dataclass_types")
-                known = self._of_parser(types, module)
-                found += [(module.place(call), each) for each in known]
-        if not found:
+                parser_classes = self._parser_classes(types, module)
+                classes += [(module.location(call), each) for each in parser_classes]
+        if not classes:
             return None
-        place, first = found[0]
-        defaults = _agreed([each.defaults for _, each in found])
-        changed = frozenset().union(*(each.changed for _, each in found)) | self.assigned
-        own = first.name and f"`{first.name}`{' of TRL' if training_args.is_trl_config(first.name) else ''}"
-        why = f"{place} parses its arguments into {own or 'a class that is not read'}"
-        precise = _with_precision(defaults, flags)
-        return ProgramArguments(precise, changed, is_code=False, has_loop=self.has_loop, why=why)
+        location, first = classes[0]
+        defaults = _common_values([each.defaults for _, each in classes])
+        changed = frozenset().union(*(each.changed for _, each in classes)) | self.assigned
+        class_label = (
+            first.name and f"`{first.name}`{' of TRL' if training_args.is_trl_config(first.name) else ''}"
+        )
+        why = f"{location} parses its arguments into {class_label or 'a class that dsconfig cannot read'}"
+        with_precision = _with_precision(defaults, flags)
+        return ProgramArguments(with_precision, changed, is_code=False, has_loop=self.has_loop, why=why)
 
-    def _of_parser(self, types: ast.expr | None, module: Module) -> list[_Class]:
+    def _parser_classes(self, types: ast.expr | None, module: Module) -> list[_ArgumentsClass]:
         if isinstance(types, ast.Name) and types.id not in self.classes:
-            values = list(_values_of(module, types.id))
+            values = list(_assigned_values(module, types.id))
             types = values[0] if len(values) == 1 else types
         nodes = types.elts if isinstance(types, ast.Tuple | ast.List) else [types] if types else []
         resolved = [self._resolve(node, module) for node in nodes]
-        found = [each for each in resolved if isinstance(each, _Class)]
-        return found or ([_OPEN] if "open" in resolved else [])
+        classes = [each for each in resolved if isinstance(each, _ArgumentsClass)]
+        return classes or ([_UNREAD_CLASS] if "open" in resolved else [])
 
-    # Arguments that the program makes
+    # Arguments built in code
     # ----------------------------------------------------------------------------------------------
 
-    def made(self, flags: Mapping[str, Json]) -> ProgramArguments | None:
-        """The arguments that the program makes in code; None where it makes none."""
-        found: list[tuple[str, _Class, ast.Call]] = []
+    def from_code(self, flags: Mapping[str, Json]) -> ProgramArguments | None:
+        """The arguments that the program builds in code; None if it builds none."""
+        built: list[tuple[str, _ArgumentsClass, ast.Call]] = []
         for module, call in calls(self.modules):
-            known = self._resolve(call.func, module)
-            if isinstance(known, _Class):
-                found.append((module.place(call), known, call))
-        found = [each for each in found if keyword(each[2], "deepspeed") is not None] or found
-        if not found:
+            built_class = self._resolve(call.func, module)
+            if isinstance(built_class, _ArgumentsClass):
+                built.append((module.location(call), built_class, call))
+        built = [each for each in built if keyword(each[2], "deepspeed") is not None] or built
+        if not built:
             return None
-        declared = _declared(self.modules)
-        defaults = _agreed([self._values(known, call, flags, declared) for _, known, call in found])
-        changed = frozenset().union(*(known.changed for _, known, _ in found)) | self.assigned
-        why = f"{found[0][0]} makes the arguments of the Trainer"
+        flag_defaults = _flag_defaults(self.modules)
+        defaults = _common_values(
+            [self._call_values(built_class, call, flags, flag_defaults) for _, built_class, call in built]
+        )
+        changed = frozenset().union(*(built_class.changed for _, built_class, _ in built)) | self.assigned
+        why = f"{built[0][0]} builds the Trainer's arguments in code"
         return ProgramArguments(defaults, changed, is_code=True, has_loop=self.has_loop, why=why)
 
-    def _values(
-        self, known: _Class, call: ast.Call, flags: Mapping[str, Json], declared: Mapping[str, Json]
+    def _call_values(
+        self,
+        built_class: _ArgumentsClass,
+        call: ast.Call,
+        flags: Mapping[str, Json],
+        flag_defaults: Mapping[str, Json],
     ) -> JsonObject:
-        values: JsonObject = dict(known.defaults)
+        values: JsonObject = dict(built_class.defaults)
         if any(each.arg is None for each in call.keywords):
-            values.update(dict.fromkeys(NAMES))
-        given = {each.arg: _value(each.value, flags, declared) for each in call.keywords if each.arg in NAMES}
-        own = {name: value for name, value in given.items() if name is not None}
-        if "bf16" not in own:
-            return {**_with_precision(values, own), **own}
-        return {**values, **own}
+            values.update(dict.fromkeys(FILLING_ARGUMENTS))
+        explicit = {
+            each.arg: _argument_value(each.value, flags, flag_defaults)
+            for each in call.keywords
+            if each.arg in FILLING_ARGUMENTS
+        }
+        known_values = {name: value for name, value in explicit.items() if name is not None}
+        if "bf16" not in known_values:
+            return {**_with_precision(values, known_values), **known_values}
+        return {**values, **known_values}
 
     # Classes
     # ----------------------------------------------------------------------------------------------
 
-    def _resolve(self, node: ast.expr, module: Module, depth: int = 0, but: str = "") -> _Resolved:
-        """The class that an expression names. `but`: the class that is being defined there."""
+    def _resolve(self, node: ast.expr, module: Module, depth: int = 0, defined_class: str = "") -> _Resolved:
+        """Resolve an expression to a class.
+
+        `defined_class`: the class being defined, whose base may have the same name.
+        """
         name, package = last_name(node), ""
-        if not name or depth > _DEEPEST:
-            return "open" if depth > _DEEPEST else None
+        if not name or depth > _MAX_DEPTH:
+            return "open" if depth > _MAX_DEPTH else None
         if isinstance(node, ast.Attribute):
             package = last_name(node.value)
             package, _ = self.imported[module.path].get(package, (package, ""))
-        elif name in self.imported[module.path] and not _defines(module, name, but):
+        elif name in self.imported[module.path] and not _defines_class(module, name, defined_class):
             package, name = self.imported[module.path][name]
-        if package.partition(".")[0] not in ("transformers", "trl") and name in self.classes and name != but:
-            home, defined = self.classes[name]
-            return self._local(home, defined, depth)
-        if name in _STOCK:
-            return _Class(name, {}, is_stock=True)
+        if (
+            package.partition(".")[0] not in ("transformers", "trl")
+            and name in self.classes
+            and name != defined_class
+        ):
+            class_module, defined = self.classes[name]
+            return self._resolve_local(class_module, defined, depth)
+        if name in _TRANSFORMERS_CLASSES:
+            return _ArgumentsClass(name, {}, is_stock=True)
         if training_args.is_trl_config(name):
-            return _Class(name, training_args.trl_defaults(name, self.version))
-        own = package.partition(".")[0] in ("transformers", "trl")
-        return None if own or "TrainingArg" not in name else "open"
+            return _ArgumentsClass(name, training_args.trl_defaults(name, self.version))
+        is_library = package.partition(".")[0] in ("transformers", "trl")
+        return None if is_library or "TrainingArg" not in name else "open"
 
-    def _local(self, module: Module, node: ast.ClassDef, depth: int) -> _Resolved:
+    def _resolve_local(self, module: Module, node: ast.ClassDef, depth: int) -> _Resolved:
         bases = [self._resolve(base, module, depth + 1, node.name) for base in node.bases]
-        base = next((each for each in bases if isinstance(each, _Class)), None)
+        base = next((each for each in bases if isinstance(each, _ArgumentsClass)), None)
         if base is None:
             return "open" if "open" in bases else None
         defaults, changed = dict(base.defaults), set(base.changed)
         for entry in node.body:
-            if isinstance(entry, ast.AnnAssign) and last_name(entry.target) in NAMES:
-                defaults[last_name(entry.target)] = _default(entry.value)
+            if isinstance(entry, ast.AnnAssign) and last_name(entry.target) in FILLING_ARGUMENTS:
+                defaults[last_name(entry.target)] = _field_default(entry.value)
             elif isinstance(entry, ast.Assign):
                 for target in entry.targets:
-                    if last_name(target) in NAMES:
-                        defaults[last_name(target)] = _default(entry.value)
+                    if last_name(target) in FILLING_ARGUMENTS:
+                        defaults[last_name(target)] = _field_default(entry.value)
             elif isinstance(entry, ast.FunctionDef):
                 changed.update(_set_on_self(entry))
-        return _Class(node.name, defaults, frozenset(changed))
+        return _ArgumentsClass(node.name, defaults, frozenset(changed))
 
 
 def _imports(module: Module) -> Iterator[tuple[str, tuple[str, str]]]:
-    """The names that a module imports: from which package, and as what they are known there."""
+    """Yield the imported names of a module, each with its package and its name there."""
     for node in module.nodes:
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
@@ -243,28 +283,28 @@ def _imports(module: Module) -> Iterator[tuple[str, tuple[str, str]]]:
                 yield alias.asname or alias.name, (alias.name, "")
 
 
-def _defines(module: Module, name: str, but: str) -> bool:
-    if name == but:
+def _defines_class(module: Module, name: str, defined_class: str) -> bool:
+    if name == defined_class:
         return False
     return any(isinstance(node, ast.ClassDef) and node.name == name for node in module.body)
 
 
-def _assigned(program: tuple[Module, ...]) -> Iterator[str]:
-    """The arguments that a program assigns after they are made: `training_args.learning_rate = ...`."""
+def _assigned_arguments(program: tuple[Module, ...]) -> Iterator[str]:
+    """Yield the arguments that a program assigns after parsing: `training_args.learning_rate = ...`."""
     for module in program:
         for node in module.nodes:
             targets = node.targets if isinstance(node, ast.Assign) else []
             if isinstance(node, ast.AugAssign | ast.AnnAssign):
                 targets = [node.target]
             for target in targets:
-                if isinstance(target, ast.Attribute) and target.attr in NAMES:
+                if isinstance(target, ast.Attribute) and target.attr in FILLING_ARGUMENTS:
                     holder = last_name(target.value)
                     if "arg" in holder or "config" in holder or "cfg" in holder:
                         yield target.attr
 
 
-def _values_of(module: Module, name: str) -> Iterator[ast.expr]:
-    """What a variable is assigned, anywhere in a module."""
+def _assigned_values(module: Module, name: str) -> Iterator[ast.expr]:
+    """Yield the values assigned to a variable anywhere in a module."""
     for node in module.nodes:
         if isinstance(node, ast.Assign) and any(last_name(target) == name for target in node.targets):
             yield node.value
@@ -277,50 +317,56 @@ def _set_on_self(method: ast.FunctionDef) -> Iterator[str]:
             if (
                 isinstance(target, ast.Attribute)
                 and last_name(target.value) == "self"
-                and target.attr in NAMES
+                and target.attr in FILLING_ARGUMENTS
             ):
                 yield target.attr
 
 
-def _default(value: ast.expr | None) -> Json:
-    """The default of a field: a constant, or that of `field(default=...)`; None of anything else."""
-    if isinstance(value, ast.Call) and called(value) == "field":
+def _field_default(value: ast.expr | None) -> Json:
+    """Default of a dataclass field: a constant or `field(default=...)`; None for any other expression."""
+    if isinstance(value, ast.Call) and called_name(value) == "field":
         value = keyword(value, "default")
     return constant(value)
 
 
-def _agreed(found: list[Mapping[str, Json]]) -> JsonObject:
-    """What all of these say alike; the rest is not known."""
-    names = dict.fromkeys(name for each in found for name in each)
+def _common_values(mappings: list[Mapping[str, Json]]) -> JsonObject:
+    """Keep the values that all mappings share; other keys become None (unknown)."""
+    names = dict.fromkeys(name for each in mappings for name in each)
     values: JsonObject = {}
     for name in names:
-        first = found[0].get(name, _ABSENT)
-        same = all(name in each and each[name] == first for each in found)
-        values[name] = first if same else None
+        first = mappings[0].get(name, _ABSENT)
+        is_common = all(name in each and each[name] == first for each in mappings)
+        values[name] = first if is_common else None
     return values
 
 
 _ABSENT = object()
 
 
-def _with_precision(defaults: Mapping[str, Json], given: Mapping[str, Json]) -> JsonObject:
-    """The defaults with the `bf16` of TRL, which is on unless `fp16` is."""
+def _with_precision(defaults: Mapping[str, Json], explicit: Mapping[str, Json]) -> JsonObject:
+    """Add TRL's default of `bf16`: on, unless `fp16` is.
+
+    Source: trl trainer/base_config.py:_BaseConfig.__post_init__.
+    """
     values = dict(defaults)
-    if values.get("bf16") is True and "fp16" in (*given, *values):
-        fp16 = given["fp16"] if "fp16" in given else values["fp16"]
-        fp16 = _WORDS.get(str(fp16).lower(), fp16)
+    if values.get("bf16") is True and "fp16" in (*explicit, *values):
+        fp16 = explicit["fp16"] if "fp16" in explicit else values["fp16"]
+        fp16 = _BOOLEANS.get(str(fp16).lower(), fp16)
         values["bf16"] = not fp16 if isinstance(fp16, bool) else None
     return values
 
 
-_WORDS = {"true": True, "false": False}
+_BOOLEANS = {"true": True, "false": False}
 
 
-def _declared(program: tuple[Module, ...]) -> JsonObject:
-    """The defaults of a program's own flags, by name: of argparse, and of the parameters of functions."""
-    found: JsonObject = {}
+def _flag_defaults(program: tuple[Module, ...]) -> JsonObject:
+    """Defaults of a program's own flags by name, from argparse calls and from parameters of functions.
+
+    Fire, Typer and click build flags from function parameters.
+    """
+    defaults: JsonObject = {}
     for _, call in calls(program):
-        if called(call) in ("add_argument", "add_parser_argument"):
+        if called_name(call) in ("add_argument", "add_parser_argument"):
             words = [each for arg in call.args if isinstance(each := constant(arg), str)]
             name = keyword(call, "dest")
             long = next((word for word in words if word.startswith("--")), "")
@@ -329,86 +375,91 @@ def _declared(program: tuple[Module, ...]) -> JsonObject:
             default = {"store_true": False, "store_false": True}.get(str(action))
             value = keyword(call, "default")
             if isinstance(dest, str) and dest:
-                _declare(found, dest, default if value is None else constant(value))
+                _add_default(defaults, dest, default if value is None else constant(value))
     for module in program:
         for node in module.nodes:
             if isinstance(node, ast.FunctionDef):
                 arguments = [*node.args.posonlyargs, *node.args.args]
                 with_default = arguments[len(arguments) - len(node.args.defaults) :]
                 for argument, value in zip(with_default, node.args.defaults, strict=True):
-                    _declare(found, argument.arg, constant(value))
-    return found
+                    _add_default(defaults, argument.arg, constant(value))
+    return defaults
 
 
-def _declare(found: JsonObject, name: str, value: Json) -> None:
-    found[name] = None if name in found and found[name] != value else value
+def _add_default(defaults: JsonObject, name: str, value: Json) -> None:
+    defaults[name] = None if name in defaults and defaults[name] != value else value
 
 
-def _value(node: ast.expr, flags: Mapping[str, Json], declared: Mapping[str, Json]) -> Json:
-    """The value of an argument: a constant, or that of a flag; None where only a run shows it."""
-    known = constant(node)
-    if known is not None:
-        return known
+def _argument_value(node: ast.expr, flags: Mapping[str, Json], flag_defaults: Mapping[str, Json]) -> Json:
+    """Value of an argument: a constant or a flag's value; None: unknown before the run."""
+    literal = constant(node)
+    if literal is not None:
+        return literal
     name = last_name(node)
     if name and name in flags:
         return flags[name]
-    return declared.get(name) if name else None
+    return flag_defaults.get(name) if name else None
 
 
-# The program that is given a launch file with training arguments: `train.py recipe.yaml`.
+# Program that reads a launch file with training arguments: `train.py recipe.yaml`.
 
-_LARGEST, _MOST, _MOST_FOLDERS = 64 * 1024, 100, 6
+_MAX_BYTES, _MAX_FILES, _MAX_FOLDERS = 64 * 1024, 100, 6
 _PARSES = re.compile(rb"\b(?:Hf|H4|Trl)\w*Parser\b")
 
 
-def given_by_program(found: Format, data: Mapping[str, Json], launch: str) -> Given:
-    """What a launch file gives, and its program where the launch file gives nothing."""
-    known = None if launch.startswith("<") else _of_programs(os.path.abspath(launch), tick())
-    if known is None:
-        return given(found, data)
-    defaults = {**known.defaults, **dict.fromkeys(known.changed)}
-    written = {name: value for name, value in data.items() if name not in known.changed}
-    if "fp16" in written and "bf16" not in written and defaults.get("bf16") is True:
-        defaults["bf16"] = not written["fp16"]  # TRL: on unless `fp16` is
-    return given(found._replace(defaults=defaults), written)._replace(note=known.note)
+def read_arguments_with_program(
+    launch_format: Format, data: Mapping[str, Json], launch: str
+) -> LaunchArguments:
+    """Read the arguments of a launch file, with the defaults of the program that reads it."""
+    arguments = None if launch.startswith("<") else _arguments_of_programs(os.path.abspath(launch), tick())
+    if arguments is None:
+        return read_arguments(launch_format, data)
+    defaults = {**arguments.defaults, **dict.fromkeys(arguments.changed)}
+    own_arguments = {name: value for name, value in data.items() if name not in arguments.changed}
+    if "fp16" in own_arguments and "bf16" not in own_arguments and defaults.get("bf16") is True:
+        defaults["bf16"] = not own_arguments["fp16"]  # TRL: on unless `fp16` is, see `_with_precision`
+    return read_arguments(launch_format._replace(defaults=defaults), own_arguments)._replace(
+        note=arguments.note
+    )
 
 
 @lru_cache(maxsize=64)
-def _of_programs(launch: str, _: int) -> ProgramArguments | None:
-    """The training arguments of the programs that may be given the launch file; None: there is none."""
-    texts = list(_texts(launch))
+def _arguments_of_programs(launch: str, _: int) -> ProgramArguments | None:
+    """The training arguments of the programs that may read the launch file; None if there are none."""
+    texts = list(_nearby_files(launch))
     base = re.escape(os.path.basename(launch).encode())
-    # With limits, so that a text of names alone takes no longer than others.
+    # Bounded repeats, so that a text full of names takes no more than linear time.
     command = re.compile(rb"(?<![\w./-])([\w./-]{1,300}\.py)\b(?:[^\n;&|]|\\\n){0,1000}?[\s/=\"']%b\b" % base)
-    named = {
+    named_programs = {
         place.path
         for path, data in texts
         for match in command.finditer(data)
         if (place := search(match[1].decode(), path)).path is not None
     }
-    parsing = {path for path, data in texts if path.endswith(".py") and _PARSES.search(data)}
-    found = [
-        known
-        for program in sorted(path for path in named or parsing if path is not None)
-        if (known := arguments_in(program, launch, {})) is not None and not known.is_code
+    parsing_programs = {path for path, data in texts if path.endswith(".py") and _PARSES.search(data)}
+    arguments = [
+        program_arguments
+        for program in sorted(path for path in named_programs or parsing_programs if path is not None)
+        if (program_arguments := arguments_in(program, launch, {})) is not None
+        and not program_arguments.is_code
     ]
-    return together(found) if found else None
+    return common_arguments(arguments) if arguments else None
 
 
-def _texts(launch: str) -> Iterator[tuple[str, bytes]]:
-    """The scripts and programs in the folder of a launch file, and in those above it in its repository."""
+def _nearby_files(launch: str) -> Iterator[tuple[str, bytes]]:
+    """Yield the scripts and programs in the launch file's directory and its parents within the repository."""
     folder = os.path.dirname(launch)
     top = repository_root(folder)
-    for _ in range(_MOST_FOLDERS):
+    for _ in range(_MAX_FOLDERS):
         try:
             names = sorted(os.listdir(folder))
         except OSError:
             names = []
         names = [name for name in names if name.endswith((".py", ".sh", ".md")) or name == "Makefile"]
-        for path in (os.path.join(folder, name) for name in names[:_MOST]):
+        for path in (os.path.join(folder, name) for name in names[:_MAX_FILES]):
             if is_own(path):
                 try:
-                    yield path, contents(path, _LARGEST)
+                    yield path, contents(path, _MAX_BYTES)
                 except OSError:
                     continue
         if top is None or folder in (top, os.path.dirname(folder)):

@@ -1,4 +1,4 @@
-"""Configs that a Python program loads: the argument that names one, and the keys it writes into it."""
+"""Configs that a Python program loads: the argument that names one, and the keys the program writes into it."""
 
 from __future__ import annotations
 
@@ -10,166 +10,180 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.job.detect_consumer import ProgramReaders
-from dsconfig.launch.python_source import Module, called, calls, keyword, last_name, modules
+from dsconfig.job.detect_consumer import PossibleConsumers
+from dsconfig.launch.python_source import Module, called_name, calls, keyword, last_name, program_modules
 from dsconfig.launch.repository import search, tick
 
-# Who reads the config that a command hands to a Python program in an argument of its own.
+# Consumer of a config that a command passes to a Python program.
 #
-# `--deepspeed_config` is an argument of DeepSpeed itself; a program may call its own so, or nearly so, and hand
-# the path to the Trainer, to Accelerate's plugin or to Lightning. Only the program shows that.
+# `--deepspeed_config` is an argument of DeepSpeed itself (deepspeed/__init__.py:_add_core_arguments). A
+# program may define its own argument of this or a similar name and pass the path to the Trainer, to
+# Accelerate's plugin or to Lightning. Only the program's source shows that.
 
-ALL = ("deepspeed", "transformers", "accelerate")
-"""Those that read a config which a program names by a flag, where nothing shows which of them does."""
-_TAKES = {
+_ANY_CONSUMER = ("deepspeed", "transformers", "accelerate")
+"""Possible consumers of a config that a flag names, if the program does not show which one it is."""
+_CONFIG_CALLS = {
     "initialize": "deepspeed",
     "init_inference": "deepspeed",
     "DeepSpeedPlugin": "accelerate",
     "DeepSpeedStrategy": "lightning",
 }
-_SIGNS = {
+_FRAMEWORK_CALLS = {
     "HfArgumentParser": "transformers",
     "Trainer": "transformers",
     "Accelerator": "accelerate",
     "add_config_arguments": "deepspeed",
 }
-"""What a program calls that says who reads the config, though not with which argument."""
+"""Calls that show which framework trains, but not which argument holds the config."""
 
 
-_UNKNOWN = ProgramReaders(ALL, "")
+_UNKNOWN_CONSUMERS = PossibleConsumers(_ANY_CONSUMER, "")
 
 
-def readers_of_command(
-    program: str, launch: str, flag: str, folder: str = "", *, bare: bool
-) -> ProgramReaders:
-    """Those that may read the file of a flag in a command.
+def consumers_of_command(
+    program: str, launch: str, flag: str, folder: str = "", *, is_bare: bool
+) -> PossibleConsumers:
+    """Possible consumers of the file that a command's flag names.
 
     Args:
-        program: the program as the command names it: `src/train.py`, or a module; empty where it names none.
-        launch: the file in which the command stands.
-        flag: `--deepspeed_config`, or a program's own spelling of that.
-        folder: where its script has gone before.
-        bare: whether the command has `--deepspeed` without a value, which makes both DeepSpeed's own.
+        program: the program as written in the command: `src/train.py`, or a module; empty if there is none.
+        launch: the file that contains the command.
+        flag: `--deepspeed_config`, or a program's own spelling of it.
+        folder: directory that the script has entered with `cd`.
+        is_bare: whether the command has `--deepspeed` without a value; then both flags are DeepSpeed's own.
     """
     name = program if program.endswith(".py") or not program else f"{program.replace('.', '/')}.py"
     path = search(name, launch, folder).path if name else None
-    found = readers_of(path, launch, "deepspeed_config") if path else _UNKNOWN
-    if found.why:
-        return found._replace(why="") if found.names == ("deepspeed",) else found  # as the flag says
-    if bare:
-        return ProgramReaders(("deepspeed",), "")
-    shown = f"{os.path.relpath(path)} does not show who reads it" if path else "whose program is not there"
-    # DeepSpeed has the argument with an underscore: deepspeed/__init__.py:_add_core_arguments.
-    return ProgramReaders(ALL, shown, by_content="-config" in flag)
+    consumers = consumers_of_flag(path, launch, "deepspeed_config") if path else _UNKNOWN_CONSUMERS
+    if consumers.why:
+        return consumers._replace(why="") if consumers.names == ("deepspeed",) else consumers
+    if is_bare:
+        return PossibleConsumers(("deepspeed",), "")
+    reason = f"{os.path.relpath(path)} does not show its consumer" if path else "whose program was not found"
+    # DeepSpeed defines the argument with an underscore only: deepspeed/__init__.py:_add_core_arguments.
+    return PossibleConsumers(_ANY_CONSUMER, reason, is_content_decisive="-config" in flag)
 
 
-def readers_of(program: str, launch: str, flag: str) -> ProgramReaders:
-    """Those that may read the file of a flag (`deepspeed_config`) of a program.
+def consumers_of_flag(program: str, launch: str, flag: str) -> PossibleConsumers:
+    """Possible consumers of the file of a program's flag, such as `deepspeed_config`.
 
-    `launch`: the file that leads to the program, which decides what may be read.
+    `launch`: file that starts the program; it decides which files may be read.
     """
-    return _readers_of(os.path.abspath(program), launch, flag, tick())
+    return _consumers_of_flag(os.path.abspath(program), launch, flag, tick())
 
 
 @lru_cache(maxsize=64)
-def _readers_of(program: str, launch: str, flag: str, _: int) -> ProgramReaders:
+def _consumers_of_flag(program: str, launch: str, flag: str, _: int) -> PossibleConsumers:
     try:
-        found = list(_found(modules(program, launch), flag))
-    except RecursionError:  # deeper than anybody writes
-        return _UNKNOWN
+        evidence = list(_find_evidence(program_modules(program, launch), flag))
+    except RecursionError:  # nesting deeper than the interpreter's stack
+        return _UNKNOWN_CONSUMERS
     for weight in (2, 1, 0):
-        same = [each for each in found if each.weight == weight]
-        if same:
-            first = {each.reader: each.why for each in reversed(same)}
-            names = tuple(dict.fromkeys(each.reader for each in same))
-            return ProgramReaders(names, " and ".join(first[name] for name in names), by_content=True)
-    return _UNKNOWN
+        strongest = [each for each in evidence if each.weight == weight]
+        if strongest:
+            reasons = {each.reader: each.why for each in reversed(strongest)}
+            names = tuple(dict.fromkeys(each.reader for each in strongest))
+            return PossibleConsumers(
+                names, " and ".join(reasons[name] for name in names), is_content_decisive=True
+            )
+    return _UNKNOWN_CONSUMERS
 
 
-class _Sign(NamedTuple):
-    """One place of a program that says who reads the config."""
+class _Evidence(NamedTuple):
+    """Evidence for a consumer at one location of a program."""
 
     weight: int
-    """2: it takes the value of the flag; 1: it takes some config; 0: it trains with somebody."""
+    """Strength: 2 if the call receives the flag's value, 1 if it receives some config, 0 if it only shows a
+    framework.
+    """
     reader: str
     why: str
 
 
-def _found(program: tuple[Module, ...], flag: str) -> Iterator[_Sign]:
-    names = _holders(program, flag)  # `HfDeepSpeedConfig` partitions a model for whoever trains it
+def _find_evidence(program: tuple[Module, ...], flag: str) -> Iterator[_Evidence]:
+    names = _value_names(program, flag)
     for module, call in calls(program):
-        name = called(call)
+        # `HfDeepSpeedConfig` is no evidence: it prepares partitioned loading for any consumer that trains the
+        # model.
+        name = called_name(call)
         where = f"in {os.path.relpath(module.path)}:{call.lineno}"
-        values = handed(call)
-        reader = _TAKES.get(name) or ("transformers" if keyword(call, "deepspeed") is not None else None)
-        if name in _TAKES and not values and _is_initialize(call):
-            # `deepspeed.initialize(args=args, ...)` reads `args.deepspeed_config`.
-            yield _Sign(2 if flag == "deepspeed_config" else 1, "deepspeed", f"`deepspeed.{name}` {where}")
+        values = config_arguments(call)
+        reader = _CONFIG_CALLS.get(name) or (
+            "transformers" if keyword(call, "deepspeed") is not None else None
+        )
+        if name in _CONFIG_CALLS and not values and _is_initialize(call):
+            # `deepspeed.initialize(args=args, ...)` reads `args.deepspeed_config`:
+            # deepspeed/__init__.py:initialize.
+            yield _Evidence(
+                2 if flag == "deepspeed_config" else 1, "deepspeed", f"`deepspeed.{name}` {where}"
+            )
         elif values and reader is not None:
             argument = keyword_name(call, values[0])
-            takes = any(_mentions(value, names) for value in values)
-            yield _Sign(2 if takes else 1, reader, f"`{name}({argument}...)` {where}")
-        elif sign := _sign(name):
-            yield _Sign(0, sign, f"`{name}` {where}")
+            receives_flag = any(_uses_name(value, names) for value in values)
+            yield _Evidence(2 if receives_flag else 1, reader, f"`{name}({argument}...)` {where}")
+        elif framework := _framework_of(name):
+            yield _Evidence(0, framework, f"`{name}` {where}")
     for module in program:
         for node in module.nodes:
-            if isinstance(node, ast.Assign) and any(_is_attribute(each) for each in node.targets):
-                takes = _mentions(node.value, names)
+            if isinstance(node, ast.Assign) and any(_is_deepspeed_argument(each) for each in node.targets):
+                receives_flag = _uses_name(node.value, names)
                 where = f"in {os.path.relpath(module.path)}:{node.lineno}"
-                yield _Sign(2 if takes else 1, "transformers", f"`{ast.unparse(node.targets[0])} =` {where}")
+                yield _Evidence(
+                    2 if receives_flag else 1, "transformers", f"`{ast.unparse(node.targets[0])} =` {where}"
+                )
 
 
 def _is_initialize(call: ast.Call) -> bool:
     base = call.func.value if isinstance(call.func, ast.Attribute) else None
-    return called(call) in ("initialize", "init_inference") and last_name(base) in ("deepspeed", "ds")
+    return called_name(call) in ("initialize", "init_inference") and last_name(base) in ("deepspeed", "ds")
 
 
-def _sign(name: str) -> str | None:
-    if name in _SIGNS:
-        return _SIGNS[name]
+def _framework_of(name: str) -> str | None:
+    if name in _FRAMEWORK_CALLS:
+        return _FRAMEWORK_CALLS[name]
     return "transformers" if name.endswith(("TrainingArguments", "Trainer")) else None
 
 
-def _is_attribute(target: ast.expr) -> bool:
-    """Whether the config is assigned to an argument of the Trainer: `training_args.deepspeed`."""
+def _is_deepspeed_argument(target: ast.expr) -> bool:
+    """Whether the target is an argument of the Trainer that holds the config: `training_args.deepspeed`."""
     if not isinstance(target, ast.Attribute) or target.attr != "deepspeed":
         return False
     return "arg" in last_name(target.value)
 
 
 def keyword_name(call: ast.Call, value: ast.expr) -> str:
-    """The name by which a call takes a value, as it is written there: `deepspeed=`."""
+    """The keyword of a call's argument as shown in messages: `deepspeed=`."""
     return next((f"{each.arg}=" for each in call.keywords if each.value is value and each.arg), "")
 
 
-def _holders(program: tuple[Module, ...], flag: str) -> frozenset[str]:
-    """The names of what holds the value of the flag: its own, and what it is assigned or passed to."""
+def _value_names(program: tuple[Module, ...], flag: str) -> frozenset[str]:
+    """Names that hold the value of the flag: the flag itself, and variables and arguments it is passed to."""
     names = {flag}
-    for _ in range(_HOPS):
+    for _ in range(_MAX_HOPS):
         before = len(names)
         for module in program:
             for node in module.nodes:
-                if isinstance(node, ast.Assign) and _mentions(node.value, names):
+                if isinstance(node, ast.Assign) and _uses_name(node.value, names):
                     names.update(last_name(target) for target in node.targets)
                 elif isinstance(node, ast.With):
                     for item in node.items:
-                        if item.optional_vars is not None and _mentions(item.context_expr, names):
+                        if item.optional_vars is not None and _uses_name(item.context_expr, names):
                             names.add(last_name(item.optional_vars))
                 elif isinstance(node, ast.Call):
-                    taken = (each.arg for each in node.keywords if _mentions(each.value, names))
-                    names.update(each for each in taken if each and each != "deepspeed")
+                    keywords = (each.arg for each in node.keywords if _uses_name(each.value, names))
+                    names.update(each for each in keywords if each and each != "deepspeed")
         names.discard("")
         if len(names) == before:
             break
     return frozenset(names)
 
 
-_HOPS = 3
-"""From variable to variable that a value is followed."""
+_MAX_HOPS = 3
+"""Assignments through which a value is followed."""
 
 
-def _mentions(node: ast.expr, names: frozenset[str] | set[str]) -> bool:
-    """Whether an expression uses one of these names, or the text of one as a key."""
+def _uses_name(node: ast.expr, names: frozenset[str] | set[str]) -> bool:
+    """Whether an expression uses one of these names, or one of them as a string key."""
     for each in ast.walk(node):
         if isinstance(each, ast.Name | ast.Attribute) and last_name(each) in names:
             return True
@@ -178,18 +192,18 @@ def _mentions(node: ast.expr, names: frozenset[str] | set[str]) -> bool:
     return False
 
 
-# The keys that one Python module writes into a config which it has loaded, as its syntax tree shows.
+# Keys that a module writes into a config it has loaded, found in its syntax tree.
 
 _Path: TypeAlias = "tuple[str, ...]"
 ANY_KEY = "*"
-"""The last part of a path where a program writes keys that only the run shows."""
+"""Last part of a path whose keys are known only at run time."""
 _LOADS = re.compile(
     r"load|read|parse|open|merge|(?:get|make|build|create|prepare)_\w*(?:config|cfg|ds)|deepcopy|copy"
 )
-_CONFIGS = re.compile(r"(?:\w*_)?(?:config|cfg|conf)(?:_\w+)?|(?:ds|deepspeed)(?:_\w+)?|hf_ds_config")
-_OWN_KEYS = frozenset(("train_micro_batch_size_per_gpu", "gradient_accumulation_steps"))
-"""Keys of the root that nothing but a config of DeepSpeed has."""
-_HANDED = {
+_CONFIG_NAMES = re.compile(r"(?:\w*_)?(?:config|cfg|conf)(?:_\w+)?|(?:ds|deepspeed)(?:_\w+)?|hf_ds_config")
+_DEEPSPEED_KEYS = frozenset(("train_micro_batch_size_per_gpu", "gradient_accumulation_steps"))
+"""Root keys that only DeepSpeed configs have."""
+_CONFIG_PARAMETERS = {
     "initialize": ("config", "config_params"),
     "init_inference": ("config",),
     "DeepSpeedPlugin": ("hf_ds_config",),
@@ -198,63 +212,74 @@ _HANDED = {
     "HfTrainerDeepSpeedConfig": ("config_file_or_dict",),
     "DeepSpeedConfig": ("config",),
 }
-"""What takes a config, and in which arguments; the Trainer's arguments take it as `deepspeed`."""
+"""Calls that take a config, and the arguments they take it in; the Trainer's arguments take it as
+`deepspeed`.
+"""
 
 
-class Write(NamedTuple):
-    """A key that a program writes or takes out."""
+class KeyWrite(NamedTuple):
+    """A key that a program writes or removes."""
 
     path: _Path
     line: int
     absent_only: bool = False
-    """Whether it leaves a value that the file has: `setdefault`, or behind a test for "auto"."""
+    """Whether an existing value stays: `setdefault`, or an assignment guarded by a test for absence or
+    "auto".
+    """
 
 
-def hands_over(module: Module) -> bool:
-    """Whether a module hands a config to DeepSpeed, or to who does so for it, or asks for its plugin."""
+def passes_config(module: Module) -> bool:
+    """Whether a module passes a config to DeepSpeed or a wrapper, or uses Accelerate's `deepspeed_plugin`."""
     return any(
-        is_handing(node)
+        is_config_call(node)
         if isinstance(node, ast.Call)
         else isinstance(node, ast.Attribute) and node.attr == "deepspeed_plugin"
         for node in module.nodes
     )
 
 
-def is_handing(call: ast.Call) -> bool:
-    """Whether a call hands a config to DeepSpeed, or to who does so for it."""
-    name = called(call)
-    return (name in _HANDED and (name != "initialize" or _is_deepspeed(call))) or bool(handed(call))
+def is_config_call(call: ast.Call) -> bool:
+    """Whether a call passes a config to DeepSpeed or a wrapper."""
+    name = called_name(call)
+    return (name in _CONFIG_PARAMETERS and (name != "initialize" or _is_deepspeed_initialize(call))) or bool(
+        config_arguments(call)
+    )
 
 
-def handed(call: ast.Call) -> list[ast.expr]:
-    """The arguments of a call that are a config, or its path."""
-    name = called(call)
-    if name in _HANDED and (name != "initialize" or _is_deepspeed(call)):
-        found = keyword(call, *_HANDED[name])
-        return [found] if found is not None else call.args[:1] if name.endswith("Config") else []
-    found = keyword(call, "deepspeed")
-    plain = isinstance(found, ast.Constant) and not isinstance(found.value, str)
-    return [found] if found is not None and not plain else []
+def config_arguments(call: ast.Call) -> list[ast.expr]:
+    """The arguments of a call that are a config or its path."""
+    name = called_name(call)
+    if name in _CONFIG_PARAMETERS and (name != "initialize" or _is_deepspeed_initialize(call)):
+        argument = keyword(call, *_CONFIG_PARAMETERS[name])
+        return [argument] if argument is not None else call.args[:1] if name.endswith("Config") else []
+    argument = keyword(call, "deepspeed")
+    is_switch = isinstance(argument, ast.Constant) and not isinstance(argument.value, str)
+    return [argument] if argument is not None and not is_switch else []
 
 
-def _is_deepspeed(call: ast.Call) -> bool:
-    """Whether `initialize` is that of DeepSpeed, which takes a model."""
+def _is_deepspeed_initialize(call: ast.Call) -> bool:
+    """Whether `initialize` is DeepSpeed's: Hydra and apex have functions of this name, too."""
     base = call.func.value if isinstance(call.func, ast.Attribute) else None
     return last_name(base) in ("deepspeed", "ds") or keyword(call, "config", "config_params") is not None
 
 
-def writes_in(module: Module) -> Iterator[Write]:
-    """Every key that a module writes into what may be a config it was given."""
+def writes_in(module: Module) -> Iterator[KeyWrite]:
+    """Yield the keys that a module writes into variables that may hold a loaded config."""
     literals = {name for name, value in _assigned(module.body) if _is_literal(value)}
-    names = {last_name(each) for node in module.nodes if isinstance(node, ast.Call) for each in handed(node)}
+    names = {
+        last_name(each)
+        for node in module.nodes
+        if isinstance(node, ast.Call)
+        for each in config_arguments(node)
+    }
     for node in module.nodes:
         if isinstance(node, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef):
             yield from _Scope(node, literals, names - {""}).writes()
 
 
 def _assigned(body: list[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
-    """Names that are assigned in a scope, functions and classes in it left out, with their values."""
-    for node in _own(body):
+    """Yield the names assigned in a scope, without nested functions, with their values."""
+    for node in _scope_nodes(body):
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 if isinstance(target, ast.Name | ast.Attribute):
@@ -266,29 +291,29 @@ def _assigned(body: list[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
             yield node.target.id, node.value
 
 
-def _own(body: list[ast.stmt]) -> Iterator[ast.AST]:
-    """The nodes of a scope in the order of its text, those of functions in it left out."""
-    waiting: list[ast.AST] = list(reversed(body))
-    while waiting:
-        node = waiting.pop()
+def _scope_nodes(body: list[ast.stmt]) -> Iterator[ast.AST]:
+    """Yield the nodes of a scope in text order, without the bodies of nested functions."""
+    stack: list[ast.AST] = list(reversed(body))
+    while stack:
+        node = stack.pop()
         yield node
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            waiting.extend(reversed(list(ast.iter_child_nodes(node))))
+            stack.extend(reversed(list(ast.iter_child_nodes(node))))
 
 
 def _is_literal(value: ast.expr) -> bool:
-    """Whether an object is made from nothing here, and is no config of a file."""
+    """Whether an object is created empty or from literals, so that it is not a loaded config."""
     if isinstance(value, ast.Dict):
         return None not in value.keys
     return (
         isinstance(value, ast.Call)
-        and called(value) in ("dict", "defaultdict", "OrderedDict")
+        and called_name(value) in ("dict", "defaultdict", "OrderedDict")
         and not (value.args or any(each.arg is None for each in value.keywords))
     )
 
 
 class _Scope:
-    """A function, or the text of a module outside of its functions."""
+    """A function, or the top level of a module."""
 
     def __init__(
         self,
@@ -298,18 +323,22 @@ class _Scope:
     ) -> None:
         self.body, self.names = scope.body, names
         arguments = () if isinstance(scope, ast.Module) else (*scope.args.posonlyargs, *scope.args.args)
-        given = {each.arg for each in arguments}
+        parameters = {each.arg for each in arguments}
         values = list(_assigned(scope.body))
-        self.loaded = {name for name, value in values if isinstance(value, ast.Call) and _loads(value)}
-        own = {name for name, _ in values}
-        made = {name for name in own if all(_is_literal(value) for known, value in values if known == name)}
-        self.made = made | (literals - given - own)
+        self.loaded = {name for name, value in values if isinstance(value, ast.Call) and _loads_config(value)}
+        local_names = {name for name, _ in values}
+        created = {
+            name
+            for name in local_names
+            if all(_is_literal(value) for other, value in values if other == name)
+        }
+        self.created = created | (literals - parameters - local_names)
         self.aliases: dict[str, tuple[str, _Path]] = {}
 
-    def writes(self) -> Iterator[Write]:
+    def writes(self) -> Iterator[KeyWrite]:
         yield from self._block(self.body, frozenset())
 
-    def _block(self, body: list[ast.stmt], guarded: frozenset[str]) -> Iterator[Write]:
+    def _block(self, body: list[ast.stmt], guarded: frozenset[str]) -> Iterator[KeyWrite]:
         for node in body:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
@@ -318,22 +347,24 @@ class _Scope:
             if not any(isinstance(each, list) for each in inner):
                 yield from self._statement(node, guarded)
                 continue
-            tested = _tested(node.test) if isinstance(node, ast.If) else frozenset()
+            tested = _keys_tested_absent(node.test) if isinstance(node, ast.If) else frozenset()
             for index, each in enumerate([*inner, *cases]):
                 yield from self._block(each or [], guarded | (tested if index == 0 else frozenset()))
 
-    def _statement(self, node: ast.stmt, guarded: frozenset[str]) -> Iterator[Write]:
-        for found in self._of(node):
-            absent = found.absent_only or bool(found.path and found.path[-1] in guarded)
-            yield found._replace(absent_only=absent)
+    def _statement(self, node: ast.stmt, guarded: frozenset[str]) -> Iterator[KeyWrite]:
+        for write in self._writes_of(node):
+            absent_only = write.absent_only or bool(write.path and write.path[-1] in guarded)
+            yield write._replace(absent_only=absent_only)
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-            place = self._place(node.value)
-            if place is not None and not (place[0] == node.targets[0].id and not place[1]):
-                self.aliases[node.targets[0].id] = place
+            variable_path = self._variable_path(node.value)
+            if variable_path is not None and not (
+                variable_path[0] == node.targets[0].id and not variable_path[1]
+            ):
+                self.aliases[node.targets[0].id] = variable_path
             else:
                 self.aliases.pop(node.targets[0].id, None)
 
-    def _of(self, node: ast.stmt) -> Iterator[Write]:
+    def _writes_of(self, node: ast.stmt) -> Iterator[KeyWrite]:
         targets: list[ast.expr] = []
         if isinstance(node, ast.Assign):
             targets = [
@@ -346,125 +377,125 @@ class _Scope:
         elif isinstance(node, ast.Delete):
             targets = node.targets
         if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.BitOr):
-            yield from self._merged(node.target, [node.value], node)
+            yield from self._merge_writes(node.target, [node.value], node)
         for target in targets:
             if isinstance(target, ast.Subscript):
-                yield from self._at(target.value, _key(target), node.lineno)
+                yield from self._write_at(target.value, _subscript_key(target), node.lineno)
         for each in ast.walk(node):
             if isinstance(each, ast.Call):
-                yield from self._of_call(each)
+                yield from self._call_writes(each)
             elif isinstance(each, ast.Dict) and None in each.keys:
-                yield from self._spread(each)
+                yield from self._spread_writes(each)
             elif isinstance(each, ast.BinOp) and isinstance(each.right, ast.Dict):
-                yield from self._merged(each.left, [each.right], each)
+                yield from self._merge_writes(each.left, [each.right], each)
 
-    def _of_call(self, call: ast.Call) -> Iterator[Write]:
-        if called(call) == "dict" and call.args and call.keywords:
-            yield from self._merged(call.args[0], [], call, call.keywords)
+    def _call_writes(self, call: ast.Call) -> Iterator[KeyWrite]:
+        if called_name(call) == "dict" and call.args and call.keywords:
+            yield from self._merge_writes(call.args[0], [], call, call.keywords)
         if not isinstance(call.func, ast.Attribute):
             return
         base = call.func.value
         if call.func.attr == "update":
-            yield from self._merged(base, call.args, call, call.keywords)
+            yield from self._merge_writes(base, call.args, call, call.keywords)
         elif call.func.attr in ("setdefault", "pop") and call.args:
-            for found in self._at(base, _text(call.args[0]), call.lineno):
-                opens = len(call.args) == 1 or isinstance(call.args[1], ast.Dict)  # a section to write into
-                if call.func.attr == "pop" or not opens:
-                    yield found._replace(absent_only=call.func.attr == "setdefault")
+            for write in self._write_at(base, _string_key(call.args[0]), call.lineno):
+                opens_section = len(call.args) == 1 or isinstance(call.args[1], ast.Dict)  # opens a section
+                if call.func.attr == "pop" or not opens_section:
+                    yield write._replace(absent_only=call.func.attr == "setdefault")
 
-    def _spread(self, node: ast.Dict) -> Iterator[Write]:
-        """`{**config, "key": value}`."""
+    def _spread_writes(self, node: ast.Dict) -> Iterator[KeyWrite]:
+        """Writes of a dict display such as `{**config, "key": value}`."""
         bases = [value for key, value in zip(node.keys, node.values, strict=True) if key is None]
         for base in bases:
             keys = [key for key in node.keys if key is not None]
             for key in keys:
-                yield from self._at(base, _text(key), node.lineno)
+                yield from self._write_at(base, _string_key(key), node.lineno)
 
-    def _merged(
+    def _merge_writes(
         self, base: ast.expr, others: list[ast.expr], node: ast.AST, keywords: list[ast.keyword] | None = None
-    ) -> Iterator[Write]:
+    ) -> Iterator[KeyWrite]:
         line = getattr(node, "lineno", 1)
         for other in others:
             if isinstance(other, ast.Dict) and None not in other.keys:
-                for path in _paths(other):
-                    yield from self._at(base, path, line)
+                for path in _literal_keys(other):
+                    yield from self._write_at(base, path, line)
             else:
-                yield from self._at(base, None, line)
+                yield from self._write_at(base, None, line)
         for each in keywords or ():
-            yield from self._at(base, None if each.arg is None else (each.arg,), line)
+            yield from self._write_at(base, None if each.arg is None else (each.arg,), line)
 
-    def _at(self, base: ast.expr, key: _Path | None, line: int) -> Iterator[Write]:
-        """The write of a key (None: any) into what an expression is, where that may be a config."""
-        place = self._place(base)
-        if place is None:
+    def _write_at(self, base: ast.expr, key: _Path | None, line: int) -> Iterator[KeyWrite]:
+        """Yield the write of a key (None: unknown) into an expression, if that may be a config."""
+        variable_path = self._variable_path(base)
+        if variable_path is None:
             return
-        variable, path = place
-        whole = (*path, *((ANY_KEY,) if key is None else key))
-        may_be = self._may_be_config(variable, sure=key is None) or (key and whole[0] in _OWN_KEYS)
-        if may_be and variable not in self.made:
-            yield Write(whole, line)
+        variable, path = variable_path
+        full_path = (*path, *((ANY_KEY,) if key is None else key))
+        may_be = self._may_be_config(variable, sure=key is None) or (key and full_path[0] in _DEEPSPEED_KEYS)
+        if may_be and variable not in self.created:
+            yield KeyWrite(full_path, line)
 
     def _may_be_config(self, variable: str, *, sure: bool) -> bool:
         last = variable.rpartition(".")[2]
         if last in self.names or (variable in self.loaded and not sure):
             return True
-        return _CONFIGS.fullmatch(last) is not None and (not sure or variable in self.loaded)
+        return _CONFIG_NAMES.fullmatch(last) is not None and (not sure or variable in self.loaded)
 
-    def _place(self, node: ast.expr) -> tuple[str, _Path] | None:
-        """The variable in which a value stands, and the keys that lead there; None: that is not known."""
+    def _variable_path(self, node: ast.expr) -> tuple[str, _Path] | None:
+        """The variable of an expression and the keys that follow it; None if it is not a plain lookup."""
         if isinstance(node, ast.Name):
             return self.aliases.get(node.id, (node.id, ()))
         if isinstance(node, ast.Attribute):
             return ast.unparse(node), ()
         key: _Path | None = None
         if isinstance(node, ast.Subscript):
-            base, key = node.value, _key(node)
-        elif _is_look_up(node) and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            base, key = node.func.value, _text(node.args[0])
+            base, key = node.value, _subscript_key(node)
+        elif _is_lookup(node) and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            base, key = node.func.value, _string_key(node.args[0])
         if key is None:
             return None
-        place = self._place(base)
-        return None if place is None else (place[0], (*place[1], *key))
+        variable_path = self._variable_path(base)
+        return None if variable_path is None else (variable_path[0], (*variable_path[1], *key))
 
 
-def _is_look_up(node: ast.expr) -> bool:
-    """Whether this is `config.get("key")`, or the like."""
-    return isinstance(node, ast.Call) and called(node) in ("get", "setdefault") and bool(node.args)
+def _is_lookup(node: ast.expr) -> bool:
+    """Whether this is a lookup such as `config.get("key")`."""
+    return isinstance(node, ast.Call) and called_name(node) in ("get", "setdefault") and bool(node.args)
 
 
-def _loads(call: ast.Call) -> bool:
-    return _LOADS.search(called(call)) is not None
+def _loads_config(call: ast.Call) -> bool:
+    return _LOADS.search(called_name(call)) is not None
 
 
-def _key(node: ast.Subscript) -> _Path | None:
-    return _text(node.slice)
+def _subscript_key(node: ast.Subscript) -> _Path | None:
+    return _string_key(node.slice)
 
 
-def _text(node: ast.expr | None) -> _Path | None:
+def _string_key(node: ast.expr | None) -> _Path | None:
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return (node.value,)
     return None
 
 
-def _paths(node: ast.Dict) -> Iterator[_Path | None]:
-    """The keys of a literal, those of objects in it among them."""
+def _literal_keys(node: ast.Dict) -> Iterator[_Path | None]:
+    """Yield the keys of a dict literal at its top level."""
     for key in node.keys:
-        yield _text(key)
+        yield _string_key(key)
 
 
-def _tested(test: ast.expr) -> frozenset[str]:
-    """Keys that a condition finds absent, or "auto"."""
-    found: set[str] = set()
+def _keys_tested_absent(test: ast.expr) -> frozenset[str]:
+    """Keys that a condition tests to be absent, None or "auto"."""
+    keys: set[str] = set()
     for node in ast.walk(test):
         if not isinstance(node, ast.Compare) or len(node.ops) != 1:
             continue
         left, operator, right = node.left, node.ops[0], node.comparators[0]
-        if isinstance(operator, ast.NotIn) and (key := _text(left)):
-            found.update(key)
-        empty = isinstance(right, ast.Constant) and right.value in ("auto", None)
-        if isinstance(operator, ast.Eq | ast.Is) and empty:
-            key = _key(left) if isinstance(left, ast.Subscript) else None
-            if isinstance(left, ast.Call) and called(left) == "get" and left.args:
-                key = _text(left.args[0])
-            found.update(key or ())
-    return frozenset(found)
+        if isinstance(operator, ast.NotIn) and (key := _string_key(left)):
+            keys.update(key)
+        is_unset = isinstance(right, ast.Constant) and right.value in ("auto", None)
+        if isinstance(operator, ast.Eq | ast.Is) and is_unset:
+            key = _subscript_key(left) if isinstance(left, ast.Subscript) else None
+            if isinstance(left, ast.Call) and called_name(left) == "get" and left.args:
+                key = _string_key(left.args[0])
+            keys.update(key or ())
+    return frozenset(keys)

@@ -12,33 +12,34 @@ from dsconfig.core.file_access import contents, is_file, may_read, repository_ro
 from dsconfig.core.json_types import Json, NamedTuple
 from dsconfig.launch.repository import tick
 
-_LARGEST, _LARGEST_PROGRAM = 256 * 1024, 512 * 1024
-"""Bytes of one file, and of all that are read of a program."""
-_MOST_MODULES, _MOST_FOLDERS = 16, 8
-"""Modules of its own that a program is read with, and folders above it from which their names may count."""
+_MAX_FILE, _MAX_PROGRAM = 256 * 1024, 512 * 1024
+"""Size limits in bytes: of one file, and of all files read for a program."""
+_MAX_MODULES, _MAX_FOLDERS = 16, 8
+"""Limits of the imports that are followed: modules per program, and parent directories searched for a module.
+"""
 
 
 class Module(NamedTuple):
-    """One file of a program."""
+    """A parsed file."""
 
     path: str
     nodes: tuple[ast.AST, ...]
-    """All that stands in it, the module itself first; a walk of the tree costs more than every question."""
+    """All syntax nodes, the module first. Walking the tree is the expensive step, so it happens once."""
 
     @property
     def body(self) -> list[ast.stmt]:
-        """The statements of the module itself."""
+        """The top-level statements."""
         first = self.nodes[0]
         return first.body if isinstance(first, ast.Module) else []
 
-    def place(self, node: ast.AST) -> str:
-        """`train.py:12`."""
+    def location(self, node: ast.AST) -> str:
+        """Location of a node as shown in messages: `train.py:12`."""
         return f"{os.path.relpath(self.path)}:{getattr(node, 'lineno', 1)}"
 
 
-def parse(path: str, data: bytes) -> Module | None:
-    """A file as a module; None of what is no Python 3, or more than anybody writes."""
-    nodes = _parse(data) if len(data) <= _LARGEST else ()
+def parse_module(path: str, data: bytes) -> Module | None:
+    """Parse a file; None if it is not valid Python 3 or too large."""
+    nodes = _parse(data) if len(data) <= _MAX_FILE else ()
     return Module(path, nodes) if nodes else None
 
 
@@ -46,66 +47,68 @@ def parse(path: str, data: bytes) -> Module | None:
 def _parse(data: bytes) -> tuple[ast.AST, ...]:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of an invalid escape, say
+            warnings.simplefilter("ignore")  # for example invalid escapes, which are the user's
             return tuple(ast.walk(ast.parse(data)))
+    # Deeply nested source exhausts the stack of CPython's parser.
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
 
 
-def modules(path: str, launch: str) -> tuple[Module, ...]:
-    """A program, and the modules of its repository that it imports, the nearest first.
+def program_modules(path: str, launch: str) -> tuple[Module, ...]:
+    """Parse a program and the modules of its repository that it imports, in import order.
 
-    `launch`: the file that leads to the program, which decides what may be read. Empty where the program
-    cannot be parsed.
+    `launch`: file that starts the program; it decides which files may be read. Empty if the program cannot be
+    parsed.
     """
     return _modules(os.path.abspath(path), launch, tick())
 
 
 @lru_cache(maxsize=16)
 def _modules(path: str, launch: str, _: int) -> tuple[Module, ...]:
-    found: dict[str, Module] = {}
-    waiting, size = [path], 0
-    for here in waiting:
-        if here in found or len(found) == _MOST_MODULES or not may_read(here, launch):
+    parsed: dict[str, Module] = {}
+    queue, size = [path], 0
+    for current in queue:
+        if current in parsed or len(parsed) == _MAX_MODULES or not may_read(current, launch):
             continue
         try:
-            data = contents(here, _LARGEST)
+            data = contents(current, _MAX_FILE)
         except OSError:
             continue
         size += len(data)
-        module = parse(here, data) if size <= _LARGEST_PROGRAM else None
+        module = parse_module(current, data) if size <= _MAX_PROGRAM else None
         if module is None:
-            if here == path:
+            if current == path:
                 return ()
             continue
-        found[here] = module
-        if len(waiting) < _MOST_MODULES * 4:
-            waiting += _imported(module)
-    return tuple(found.values())
+        parsed[current] = module
+        if len(queue) < _MAX_MODULES * 4:
+            queue += _imported_files(module)
+    return tuple(parsed.values())
 
 
-def _imported(module: Module) -> Iterator[str]:
-    """The files of the repository that a module imports."""
+def _imported_files(module: Module) -> Iterator[str]:
+    """Yield the files of the repository that a module imports."""
     folder = os.path.dirname(module.path)
     for node in module.nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
-                yield from _files(alias.name, folder)
+                yield from _module_file(alias.name, folder)
         elif isinstance(node, ast.ImportFrom):
             base = folder
-            for _ in range(min(node.level, _MOST_FOLDERS) - 1):
+            for _ in range(min(node.level, _MAX_FOLDERS) - 1):
                 base = os.path.dirname(base)
             names = [node.module or "", *(f"{node.module or ''}.{alias.name}" for alias in node.names)]
             for name in names:
-                yield from _files(name.strip("."), base, above=not node.level)
+                yield from _module_file(name.strip("."), base, above=not node.level)
 
 
-def _files(name: str, folder: str, *, above: bool = True) -> Iterator[str]:
-    """The file of a module whose name counts from a folder, or from one above it in its repository."""
+def _module_file(name: str, folder: str, *, above: bool = True) -> Iterator[str]:
+    """Yield the file of a module, relative to a directory or to its parents within the repository."""
     parts, top = name.split("."), repository_root(folder)
     if not all(parts):
         return
-    for _ in range(_MOST_FOLDERS):
+    # The directory of a script or the repository root is usually on `sys.path`, so parents are tried as well.
+    for _ in range(_MAX_FOLDERS):
         base = os.path.join(folder, *parts)
         for file in (f"{base}.py", os.path.join(base, "__init__.py")):
             if is_file(file):
@@ -116,25 +119,25 @@ def _files(name: str, folder: str, *, above: bool = True) -> Iterator[str]:
         folder = os.path.dirname(folder)
 
 
-def called(call: ast.Call) -> str:
-    """The last name of what is called: `initialize` of `deepspeed.initialize(...)`."""
+def called_name(call: ast.Call) -> str:
+    """Last name of the called function: `initialize` of `deepspeed.initialize(...)`."""
     return last_name(call.func)
 
 
 def last_name(node: ast.AST | None) -> str:
-    """The last name of `a.b.c`; empty of anything else."""
+    """Last name of `a.b.c`; empty for any other node."""
     if isinstance(node, ast.Attribute):
         return node.attr
     return node.id if isinstance(node, ast.Name) else ""
 
 
 def keyword(call: ast.Call, *names: str) -> ast.expr | None:
-    """The value of the first of these keyword arguments that a call has."""
+    """Value of the first of these keyword arguments that a call has."""
     return next((each.value for each in call.keywords if each.arg in names), None)
 
 
 def constant(node: ast.expr | None) -> Json:
-    """The value of a literal number, text or bool; None of anything else."""
+    """Value of a number, string or bool literal; None for any other node."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         number = constant(node.operand)
         return -number if isinstance(number, int | float) and not isinstance(number, bool) else None
@@ -144,7 +147,7 @@ def constant(node: ast.expr | None) -> Json:
 
 
 def calls(modules: tuple[Module, ...]) -> Iterator[tuple[Module, ast.Call]]:
-    """Every call in these modules."""
+    """Yield every call in these modules."""
     for module in modules:
         for node in module.nodes:
             if isinstance(node, ast.Call):

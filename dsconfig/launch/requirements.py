@@ -12,16 +12,14 @@ from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.releases import allows, installed_version
 from dsconfig.launch.repository import tick
 
-# The versions of a program that the repository around a file asks for: requirements, lock files, images.
-#
-# Nothing is executed and nothing is resolved: a requirement is what a file literally says.
+# Nothing is executed or resolved: a requirement is a literal line of a file.
 
-_LARGEST = 4 << 20
-"""Lock files of large projects have 2 MiB; a longer file is not read."""
-_MOST_FILES = 20
-_LONGEST_LINE = 4096
-"""A longer line is no list that a person wrote, and searching it would cost the square of its length."""
-_LOCKS = frozenset(("uv.lock", "poetry.lock", "pdm.lock"))
+_MAX_LOCK_FILE = 4 << 20
+"""Lock files of large projects have 2 MiB; a longer file is skipped."""
+_MAX_FILES = 20
+_MAX_LINE = 4096
+"""Longer lines are generated, and searching them takes quadratic time."""
+_LOCK_FILES = frozenset(("uv.lock", "poetry.lock", "pdm.lock"))
 _FILES = re.compile(
     r"[\w.-]*requirements[\w.-]*\.(?:txt|in)|constraints[\w.-]*\.txt|pyproject\.toml|setup\.(?:py|cfg)"
     r"|environment[\w.-]*\.ya?ml|conda[\w.-]*\.ya?ml|(?:[\w.-]+\.)?Dockerfile[\w.-]*|Containerfile"
@@ -31,61 +29,61 @@ _CLAUSE = rf"{_OPERATOR}\s*v?[0-9][\w.*+!]*"
 
 
 class Requirement(NamedTuple):
-    """What a repository asks for of one program."""
+    """Requirement of a repository for one program."""
 
     specifier: str
     """A version specifier as pip reads it (PEP 440): `==0.14.5`, `>=0.14,<0.16`."""
     source: str
-    """The file and line that say so: `requirements.txt:3`."""
+    """File and line: `requirements.txt:3`."""
 
     @property
     def exact(self) -> str | None:
-        """The one version that is allowed; None where several are."""
-        found = re.fullmatch(r"===?\s*v?([0-9][\w.+!]*)", self.specifier)
-        return found[1] if found else None
+        """The only version that is allowed; None if several are."""
+        match = re.fullmatch(r"===?\s*v?([0-9][\w.+!]*)", self.specifier)
+        return match[1] if match else None
 
     @property
     def text(self) -> str:
-        """The requirement with its source, for people: `0.14.5 (requirements.txt:3)`."""
+        """The requirement with its source, as shown in messages: `0.14.5 (requirements.txt:3)`."""
         return f"{self.exact or self.specifier} ({self.source})"
 
 
 class Requirements(NamedTuple):
-    """What the files of the nearest folder that names the program say, and whether they agree."""
+    """Requirements in the files of one directory."""
 
-    found: tuple[Requirement, ...]
+    requirements: tuple[Requirement, ...]
 
     @property
     def agreed(self) -> Requirement | None:
-        """The requirement where all files allow the same; None where they contradict each other."""
-        specifiers = {each.specifier: each for each in self.found}
+        """The requirement that satisfies all files; None if they contradict each other."""
+        specifiers = {each.specifier: each for each in self.requirements}
         if len(specifiers) == 1:
-            return self.found[0]
-        exact = {each.exact: each for each in self.found if each.exact}
+            return self.requirements[0]
+        exact = {each.exact: each for each in self.requirements if each.exact}
         versions = [version for version in exact if version is not None and self._allow(version)]
         return exact[versions[0]] if len(exact) == 1 and versions else None
 
     def _allow(self, version: str) -> bool:
-        return all(allows(each.specifier, version) for each in self.found)
+        return all(allows(each.specifier, version) for each in self.requirements)
 
 
 def requirements_of(package: str, name: str) -> Requirements | None:
-    """Find what the repository of the file at a path asks for of a program.
+    """Find the requirement for a program in the repository of the file at a path.
 
-    The nearest folder that says anything counts; within it a lock file, since that is what is installed.
-    A requirement without a version says nothing.
+    The nearest directory with a requirement wins, and in it a lock file, because that is what gets installed.
+    A requirement without a version is ignored.
 
     Args:
-        package: the name of the distribution: `deepspeed`.
-        name: the path of the config; text without a path (`<stdin>`) has no repository.
+        package: name of the distribution: `deepspeed`.
+        name: path of the config; text without a path (`<stdin>`) has no repository.
     """
     if name.startswith("<") or not name:
         return None
     folder = os.path.dirname(os.path.abspath(name))
     top = repository_root(folder)
     while True:
-        if found := _in_folder(folder, package, tick()):
-            return Requirements(found)
+        if requirements := _in_folder(folder, package, tick()):
+            return Requirements(requirements)
         if top is None or folder in (top, os.path.dirname(folder)):
             return None
         folder = os.path.dirname(folder)
@@ -97,12 +95,12 @@ def _in_folder(folder: str, package: str, _: int) -> tuple[Requirement, ...]:
         names = os.listdir(folder)
     except OSError:
         return ()
-    locks = sorted(_LOCKS.intersection(names))
+    locks = sorted(_LOCK_FILES.intersection(names))
     others = sorted(filter(_FILES.fullmatch, names), key=lambda each: (len(each), each))
-    for group in (locks, others[:_MOST_FILES]):
-        found = [each for entry in group for each in _in_file(os.path.join(folder, entry), package)]
-        if found:
-            return tuple(found)
+    for group in (locks, others[:_MAX_FILES]):
+        requirements = [each for entry in group for each in _in_file(os.path.join(folder, entry), package)]
+        if requirements:
+            return tuple(requirements)
     return ()
 
 
@@ -110,27 +108,28 @@ def _in_file(path: str, package: str) -> list[Requirement]:
     if not is_own(path):
         return []
     try:
-        data = contents(path, _LARGEST)
+        data = contents(path, _MAX_LOCK_FILE)
     except OSError:
         return []
     if package.encode() not in data.lower():
         return []
     text, name = data.decode("utf-8", "replace"), os.path.basename(path)
-    if name in _LOCKS:
-        found = _locked(text, package)
+    if name in _LOCK_FILES:
+        versions = _lock_file_versions(text, package)
     elif name == "pyproject.toml":
-        found = _project(text, package)
+        versions = _pyproject_requirements(text, package)
     else:
-        found = _lines(text, package, conda=name.endswith((".yml", ".yaml")))
-    shown = os.path.relpath(path)
+        versions = _line_requirements(text, package, conda=name.endswith((".yml", ".yaml")))
+    display_path = os.path.relpath(path)
     distinct = {
-        specifier: Requirement(specifier, f"{shown}:{line}") for line, specifier in reversed(list(found))
+        specifier: Requirement(specifier, f"{display_path}:{line}")
+        for line, specifier in reversed(list(versions))
     }
     return list(reversed(distinct.values()))
 
 
-def _locked(text: str, package: str) -> Iterator[tuple[int, str]]:
-    """The version of `[[package]]` in a lock file; uv, Poetry and PDM write it right behind the name."""
+def _lock_file_versions(text: str, package: str) -> Iterator[tuple[int, str]]:
+    """Yield the version of `[[package]]` in a lock file; uv, Poetry and PDM write it directly after the name."""
     pattern = rf'(?m)^name = "{re.escape(package)}"\r?\nversion = "([^"\n]+)"'
     line = last = 0
     for match in re.finditer(pattern, text):
@@ -139,8 +138,8 @@ def _locked(text: str, package: str) -> Iterator[tuple[int, str]]:
         yield line + 2, f"=={match[1]}"
 
 
-def _requirement(package: str) -> re.Pattern[str]:
-    """A requirement of the package in a line: its name, extras, and at least one version clause."""
+def _requirement_pattern(package: str) -> re.Pattern[str]:
+    """Pattern of a requirement in a line: name, extras, and at least one version clause."""
     name = re.escape(package)
     extras = r"(?:\[[\w,\s.-]*\])?"
     return re.compile(
@@ -148,48 +147,50 @@ def _requirement(package: str) -> re.Pattern[str]:
     )
 
 
-def _lines(text: str, package: str, *, conda: bool = False) -> Iterator[tuple[int, str]]:
-    """Requirements in lines: requirements files, `setup.cfg`, strings of `setup.py`, `pip install`."""
-    pattern = _requirement(package)
-    source = re.compile(rf"(?<![\w./-]){re.escape(package)}\s*@\s*git\+(\S+)", re.IGNORECASE)
-    one = re.compile(rf"^\s*-\s*[\"']?(?:[\w-]+::)?{re.escape(package)}\s*=\s*(\d[\w.*]*)")  # conda's own
+def _line_requirements(text: str, package: str, *, conda: bool = False) -> Iterator[tuple[int, str]]:
+    """Yield the requirements in lines: requirements files, `setup.cfg`, strings of `setup.py`, `pip install`."""
+    pattern = _requirement_pattern(package)
+    git_pattern = re.compile(rf"(?<![\w./-]){re.escape(package)}\s*@\s*git\+(\S+)", re.IGNORECASE)
+    conda_pin = rf"^\s*-\s*[\"']?(?:[\w-]+::)?{re.escape(package)}\s*=\s*(\d[\w.*]*)"  # one `=`
+    conda_pattern = re.compile(conda_pin)
     for number, line in enumerate(text.splitlines(), 1):
-        if package not in line.lower() or line.lstrip().startswith("#") or len(line) > _LONGEST_LINE:
+        if package not in line.lower() or line.lstrip().startswith("#") or len(line) > _MAX_LINE:
             continue
         code = line.partition(" #")[0]
         for match in pattern.finditer(code):
-            yield number, _clean(match[1])
-        for match in source.finditer(code):
+            yield number, _normalize(match[1])
+        for match in git_pattern.finditer(code):
             if tag := re.search(r"@v?(\d+\.\d+\.\d+)\b", match[1]):
                 yield number, f"=={tag[1]}"
-        if conda and (pinned := one.match(code)):
-            # `name=1.2` of conda is any 1.2.x; three numbers are one release of DeepSpeed.
+        if conda and (pinned := conda_pattern.match(code)):
+            # conda's `name=1.2` means any 1.2.x; a version with three numbers is exactly one release of
+            # DeepSpeed.
             version = pinned[1].removesuffix(".*").removesuffix("*")
             yield number, f"=={version}" if version.count(".") >= 2 else f"=={version}.*"
 
 
-def _project(text: str, package: str) -> Iterator[tuple[int, str]]:
-    """Requirements in `pyproject.toml`: PEP 621, dependency groups (PEP 735), Poetry."""
-    yield from _lines(text, package)
+def _pyproject_requirements(text: str, package: str) -> Iterator[tuple[int, str]]:
+    """Yield the requirements in `pyproject.toml`: PEP 621, dependency groups (PEP 735), Poetry."""
+    yield from _line_requirements(text, package)
     key = re.compile(rf"^\s*[\"']?{re.escape(package)}[\"']?\s*=\s*(.+)$", re.IGNORECASE)
     version = re.compile(r"[\"']([^\"']+)[\"']")
     for number, line in enumerate(text.splitlines(), 1):
-        if len(line) > _LONGEST_LINE or not (match := key.match(line.partition(" #")[0])):
+        if len(line) > _MAX_LINE or not (match := key.match(line.partition(" #")[0])):
             continue
         value = match[1].strip()
         if value.startswith("{"):  # Poetry: `deepspeed = { version = "^0.14", optional = true }`
-            inner = re.search(r"\bversion\s*=\s*([\"'][^\"']+[\"'])", value)
-            value = inner[1] if inner else ""
-        if found := version.match(value):
-            specifier = _of_poetry(found[1])
+            version_match = re.search(r"\bversion\s*=\s*([\"'][^\"']+[\"'])", value)
+            value = version_match[1] if version_match else ""
+        if constraint := version.match(value):
+            specifier = _convert_poetry(constraint[1])
             if specifier:
                 yield number, specifier
 
 
-def _of_poetry(text: str) -> str:
-    """A constraint of Poetry as a version specifier; empty where it allows everything or is not understood.
+def _convert_poetry(text: str) -> str:
+    """Convert a Poetry constraint into a version specifier; empty if it is unlimited or unclear.
 
-    A caret keeps the first number that is not zero, a tilde the minor version, a bare version is exact.
+    A caret keeps the first number that is not zero, a tilde the minor version; a bare version is exact.
     Source: Poetry's documentation, "Dependency specification".
     """
     clauses = [_poetry_clause(part.strip()) for part in text.split(",")]
@@ -199,53 +200,54 @@ def _of_poetry(text: str) -> str:
 def _poetry_clause(text: str) -> str:
     match = re.fullmatch(r"(\^|~|)v?(\d+(?:\.\d+)*(?:\.\*)?)", text)
     if match is None:
-        return _clean(text) if re.fullmatch(_CLAUSE, text) else ""
+        return _normalize(text) if re.fullmatch(_CLAUSE, text) else ""
     sign, version = match.groups()
     if not sign:
         return f"=={version}"
     numbers = [int(part) for part in version.split(".") if part != "*"]
     if sign == "^":
-        kept = next((at for at, each in enumerate(numbers) if each), len(numbers) - 1)
+        last_fixed = next((at for at, each in enumerate(numbers) if each), len(numbers) - 1)
     else:
-        kept = min(1, len(numbers) - 1)
-    upper = [*numbers[:kept], numbers[kept] + 1]
+        last_fixed = min(1, len(numbers) - 1)
+    upper = [*numbers[:last_fixed], numbers[last_fixed] + 1]
     return f">={version},<{'.'.join(map(str, upper))}"
 
 
-def _clean(specifier: str) -> str:
-    """The specifier without spaces, and without the `v` that some write before a version."""
+def _normalize(specifier: str) -> str:
+    """The specifier without spaces and without a `v` before its versions."""
     return re.sub(r"(?<=[=<>~])v(?=\d)", "", re.sub(r"\s+", "", specifier))
 
 
-# Which version of a consumer a repository requires, or the machine has.
+# Version of a consumer that a repository pins, or that is installed.
 
 _PINNING_FILES = (
     r"(?:[\w.-]*requirements[\w.-]*\.txt|constraints[\w.-]*\.txt|pyproject\.toml|setup\.(?:py|cfg)"
     r"|environment[\w.-]*\.ya?ml)"
 )
-_LARGEST_PINNING_FILE, _MOST = 256 * 1024, 20
+_MAX_PINNING_FILE, _MAX_PINNING_FILES = 256 * 1024, 20
 
 
 def version_of(consumer: str, name: str) -> tuple[str, str] | None:
-    """The version with which the config at a path is read, and what says so; None: nothing does.
+    """The version of a consumer for the config at a path, and its source; None if unknown.
 
-    What the files of its repository pin counts, the nearest folder first; else what is installed.
+    A pin in the nearest directory of the repository wins over the installed version.
     """
     if name and not name.startswith("<"):
         folder = os.path.dirname(os.path.abspath(name))
         top = repository_root(folder)
         while True:
-            if (found := _pinned(folder, consumer, tick())) is not None:
-                return found
+            if (pinned := _pinned_version(folder, consumer, tick())) is not None:
+                return pinned
             if top is None or folder in (top, os.path.dirname(folder)):
                 break
             folder = os.path.dirname(folder)
-    version = _installed(consumer)
+    version = _installed_version(consumer)
     return None if version is None else (version, "as installed")
 
 
 @lru_cache(maxsize=64)
-def _pinned(folder: str, consumer: str, _: int) -> tuple[str, str] | None:
+def _pinned_version(folder: str, consumer: str, _: int) -> tuple[str, str] | None:
+    # `<=` counts as a pin, because pip installs the newest version that it allows.
     pin = re.compile(rf"(?m)^[^#\n]*?\b{consumer}(?:\[[\w,\s-]*\])?\s*(?:==|~=|<=)\s*(\d+(?:\.\d+){{0,2}})")
     try:
         names = sorted(
@@ -254,17 +256,17 @@ def _pinned(folder: str, consumer: str, _: int) -> tuple[str, str] | None:
         )
     except OSError:
         return None
-    for each in names[:_MOST]:
+    for each in names[:_MAX_PINNING_FILES]:
         path = os.path.join(folder, each)
         if not is_own(path):
             continue
         try:
-            text = contents(path, _LARGEST_PINNING_FILE).decode("latin-1")
+            text = contents(path, _MAX_PINNING_FILE).decode("latin-1")
         except OSError:
             continue
-        if found := pin.search(text):
-            return found[1], f"of {os.path.relpath(path)}"
+        if match := pin.search(text):
+            return match[1], f"of {os.path.relpath(path)}"
     return None
 
 
-_installed = lru_cache(maxsize=4)(installed_version)
+_installed_version = lru_cache(maxsize=4)(installed_version)

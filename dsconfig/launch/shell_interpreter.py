@@ -9,80 +9,80 @@ from itertools import dropwhile
 from types import MappingProxyType
 
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.launch.repository import Budget, SpentError, of_text
-from dsconfig.launch.shell_lexer import LONGEST, Quoting
+from dsconfig.launch.repository import Budget, SpentError, text_budget
+from dsconfig.launch.shell_lexer import MAX_LENGTH, Lexer
 
-# Shell text as commands: words, variables and arrays are worked out by reading, and nothing is ever run.
-#
-# What only the job's shell knows stays as it is written, `$NAME`: nobody guesses it here.
+# Variables and arrays are evaluated while reading. An unknown variable stays as written, `$NAME`; it is never
+# guessed.
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.DOTALL)
 _DECLARE = frozenset(("export", "local", "declare", "readonly", "typeset"))
-_SAYS = frozenset(
+_TEXT_COMMANDS = frozenset(
     ("echo", "printf", "cat", "sed", "grep", "awk", "test", "[", "[[", "rm", "mkdir", "ls", "pip")
 )
-"""Commands whose words are text, whatever they look like."""
-_LEADS = frozenset((
+"""Commands whose words are plain text, even if they look like a launcher command."""
+_PREFIX_WORDS = frozenset((
     "if", "then", "elif", "else", "do", "while", "until", "!", "{", "}", "time", "exec", "nohup", "sudo",
     "eval", "env", "command",
 ))  # fmt: skip
-"""Words before the command that say nothing of it."""
-OF_JOBS = (
+"""Keywords and wrappers before a command; they do not change what it runs."""
+_LAUNCHER_VARIABLES = (
     *("NPROC_PER_NODE", "NNODES", "CUDA_VISIBLE_DEVICES", "PET_NPROC_PER_NODE", "PET_NNODES"),
     *("SLURM_NTASKS", "SLURM_NTASKS_PER_NODE", "SLURM_NNODES"),
 )
 """Variables that launchers read."""
-_DEFAULT = re.compile(r"\$\{(\w+):?=(.*)\}", re.DOTALL)
-"""What assigns in passing: `: ${NNODES:=2}`."""
-_OUTPUT = re.compile(r"\w+=\"?\$\((.*)\)\"?", re.DOTALL)
-"""An assignment of what a command prints."""
-_OF_CALLER = re.compile(r"\$(?:\{?\d|OPTARG|\{OPTARG)")
-"""What only the script's caller knows: its arguments."""
-_SUBSTITUTE = re.compile(r"s([/|#,])((?:(?!\1).)+)\1(.*)\1g?", re.DOTALL)
-_EDITS = 100
-_DEEP = 3
-"""Texts within texts that are read: `srun bash -c "…"`."""
+_DEFAULT_ASSIGNMENT = re.compile(r"\$\{(\w+):?=(.*)\}", re.DOTALL)
+"""Default assignment: `: ${NNODES:=2}`."""
+_OUTPUT_ASSIGNMENT = re.compile(r"\w+=\"?\$\((.*)\)\"?", re.DOTALL)
+"""Assignment of a command's output."""
+_CALLER_VALUE = re.compile(r"\$(?:\{?\d|OPTARG|\{OPTARG)")
+"""Values set by the script's caller: positional arguments and options."""
+_SED_SUBSTITUTION = re.compile(r"s([/|#,])((?:(?!\1).)+)\1(.*)\1g?", re.DOTALL)
+_MAX_EDITS = 100
+_MAX_DEPTH = 3
+"""Deepest nesting of texts that are read: `srun bash -c "…"`."""
 
 
 class ShellCommand(NamedTuple):
-    """One command, as its shell would run it."""
+    """One command with its words expanded."""
 
     words: tuple[str, ...]
     offset: int
-    """Where it begins in the text."""
+    """Start of the command in the text."""
     folder: str
-    """Where `cd` has led to, seen from where the script was started."""
+    """Directory that `cd` has entered, relative to the script's start."""
     variables: Mapping[str, str]
-    """Those of `OF_JOBS` that are assigned right before it, or were earlier in the script."""
-    open: Mapping[str, frozenset[str]]
-    """By word, and by name of `variables`: what of the job's own shell it depends on."""
+    """Variables in `LAUNCHER_VARIABLES` that are set for the command or were set earlier in the script."""
+    dependencies: Mapping[str, frozenset[str]]
+    """Unset variables of the job's shell that a word or variable depends on."""
 
 
-class Edited(NamedTuple):
-    """A file that `sed` makes of another."""
+class SedOutput(NamedTuple):
+    """A file that `sed` creates from another one."""
 
     template: str
     edits: tuple[tuple[str, str], ...]
-    """Texts, and what takes their places."""
+    """Pairs of a text and its replacement."""
 
-    def text(self, template: str, longest: int) -> str:
-        """What it makes of the template's text.
+    def text(self, template: str, max_length: int) -> str:
+        """Apply the edits to the template's text.
 
         Raises:
-            SpentError: that has more characters than `longest`; seven edits can make a gigabyte of one.
+            SpentError: the result has more than `max_length` characters; seven edits can turn one character into
+            1 GB.
         """
         for old, new in self.edits:
-            if len(template) + template.count(old) * (len(new) - len(old)) > longest:
+            if len(template) + template.count(old) * (len(new) - len(old)) > max_length:
                 raise SpentError
             template = template.replace(old, new)
         return template
 
 
 class Shell:
-    """Reads a script from its begin to its end.
+    """Reader of a script from start to end.
 
-    `path`: where it stands. `variables`: those of the job's own shell that are known. `budget`: what reading
-    it may take.
+    `path`: location of the script. `variables`: known variables of the job's shell. `budget`: limit of the
+    steps.
     """
 
     def __init__(
@@ -92,125 +92,131 @@ class Shell:
         variables: Mapping[str, str] = MappingProxyType({}),
         budget: Budget | None = None,
     ) -> None:
-        self.text, self.path, self.told, self.folder = text, path, variables, ""
-        own = {"0": path, "BASH_SOURCE": path} if path else {}
-        known = {name: value for name, value in variables.items() if len(value) <= LONGEST}
-        told = {**own, **asked_for(text), **known}
-        self.variables: dict[str, tuple[str, ...]] = {name: (value,) for name, value in told.items()}
-        self.origins: dict[str, frozenset[str]] = dict.fromkeys(own, frozenset())
-        """What of the job's own shell each variable of the script depends on."""
-        self._around: frozenset[str] = frozenset()
-        """What the text itself depends on, where it is a word of another."""
+        self.text, self.path, self.environment, self.folder = text, path, variables, ""
+        path_variables = {"0": path, "BASH_SOURCE": path} if path else {}
+        short_variables = {name: value for name, value in variables.items() if len(value) <= MAX_LENGTH}
+        initial = {**path_variables, **slurm_variables(text), **short_variables}
+        self.variables: dict[str, tuple[str, ...]] = {name: (value,) for name, value in initial.items()}
+        self.origins: dict[str, frozenset[str]] = dict.fromkeys(path_variables, frozenset())
+        """Unset variables of the job's shell that each variable of the script depends on."""
+        self._dependencies: frozenset[str] = frozenset()
+        """Unset variables that the text itself depends on, if it is a word of another command."""
         self.documents: dict[str, str] = {}
-        """The here-documents that the script writes into files, by the path as it writes it."""
-        self.edited: dict[str, Edited] = {}
-        """The files that `sed` writes, by the path as the script writes it."""
-        self._editing: Edited | None = None
-        self._reading = ""
-        """The variable into which `read` puts the here-document that follows."""
-        self.budget = of_text(len(text)) if budget is None else budget
-        self._quoting = Quoting(text, budget=self.budget)
+        """Here-documents written to files, by the path as written."""
+        self.sed_outputs: dict[str, SedOutput] = {}
+        """Files written by `sed`, by the path as written."""
+        self._sed_output: SedOutput | None = None
+        self._read_variable = ""
+        """Variable of a `read` command that receives the next here-document."""
+        self.budget = text_budget(len(text)) if budget is None else budget
+        self._lexer = Lexer(text, budget=self.budget)
 
-    def commands(self, deep: int = 0) -> Iterator[ShellCommand]:
-        """Each simple command, in the order of the text.
+    def commands(self, depth: int = 0) -> Iterator[ShellCommand]:
+        """Yield each simple command in text order.
 
         Raises:
-            SpentError: reading them takes more than the budget allows.
+            SpentError: reading them exceeds the budget.
         """
-        for offset, raw, target, body in self._quoting.simple_commands():
+        for offset, raw, target, body in self._lexer.simple_commands():
             if body is not None:
-                name = "".join(self._quoting.expanded(target, self.variables)) if target else ""
+                name = "".join(self._lexer.expand(target, self.variables)) if target else ""
                 self.documents[name] = body
-                if self._reading and not name:
-                    text = self._quoting.in_quotes(body, self.variables)
-                    self._set(self._reading, (text,), self._read())
+                if self._read_variable and not name:
+                    text = self._lexer.expand_quoted(body, self.variables)
+                    self._set(self._read_variable, (text,), self._last_origins())
             if raw:
-                yield from self._command(offset, raw, target, deep)
+                yield from self._command(offset, raw, target, depth)
 
-    def _command(self, offset: int, raw: list[str], target: str, deep: int) -> Iterator[ShellCommand]:
-        raw = list(dropwhile(_LEADS.__contains__, raw))
+    def _command(self, offset: int, raw: list[str], target: str, depth: int) -> Iterator[ShellCommand]:
+        raw = list(dropwhile(_PREFIX_WORDS.__contains__, raw))
         if not raw:
             return
+        # A loop is read once, with its first value: the others differ in what they train, rarely in how.
         if raw[0] == "for" and raw[2:3] == ["in"] and raw[3:]:
             self.variables[raw[1]] = tuple(self._expanded([raw[3]])[:1])
-            self.origins[raw[1]] = self._read()
+            self.origins[raw[1]] = self._last_origins()
             return
         declares = raw[0] in _DECLARE
         count = next((at for at, word in enumerate(raw) if not _assigns(word, declares=declares)), len(raw))
         for word in raw[:count]:
             self._assign(word)
-            if inside := _OUTPUT.fullmatch(word):
-                yield from self._within(inside[1], offset, deep)
+            if output := _OUTPUT_ASSIGNMENT.fullmatch(word):
+                yield from self._nested_commands(output[1], offset, depth)
         raw = raw[count:]
         if raw[:1] == [":"]:
             self._default(raw)
-        words, opened = self._words(raw)
-        self._reading = words[-1] if words and words[0] == "read" else ""
+        words, dependencies = self._words(raw)
+        self._read_variable = words[-1] if words and words[0] == "read" else ""
         if words and words[0] == "sed":
-            self._edit(words, "".join(self._quoting.expanded(target, self.variables)))
-        if not words or words[0] in _SAYS:
+            self._edit(words, "".join(self._lexer.expand(target, self.variables)))
+        if not words or words[0] in _TEXT_COMMANDS:
             return
         if words[0] in ("cd", "pushd") and len(words) > 1:
-            self.folder = _join(self.folder, words[1])
+            self.folder = _enter_folder(self.folder, words[1])
             return
-        known = {name: self.variables[name][0] for name in OF_JOBS if self.variables.get(name)}
-        opened |= {name: self.origins.get(name, frozenset((name,))) for name in known}
-        yield ShellCommand(words, offset, self.folder, known, opened)
+        launcher_variables = {
+            name: self.variables[name][0] for name in _LAUNCHER_VARIABLES if self.variables.get(name)
+        }
+        dependencies |= {name: self.origins.get(name, frozenset((name,))) for name in launcher_variables}
+        yield ShellCommand(words, offset, self.folder, launcher_variables, dependencies)
         for word in words:
-            yield from self._within(word, offset, deep, opened.get(word, frozenset()))
+            yield from self._nested_commands(word, offset, depth, dependencies.get(word, frozenset()))
 
     def _words(self, raw: Iterable[str]) -> tuple[tuple[str, ...], dict[str, frozenset[str]]]:
-        """The words of a command, and what of the job's own shell those depend on that do."""
+        """Expand the words of a command; also return the unset variables that each word depends on."""
         words: list[str] = []
-        opened: dict[str, frozenset[str]] = {}
+        dependencies: dict[str, frozenset[str]] = {}
         for each in raw:
-            found = self._expanded([each])
-            words += found
-            if read := self._read():
-                self.budget.spend(len(found) * len(read))
-                opened |= {word: opened.get(word, frozenset()) | read for word in found}
-        return tuple(words), opened
+            expanded = self._expanded([each])
+            words += expanded
+            if origins := self._last_origins():
+                self.budget.spend(len(expanded) * len(origins))
+                dependencies |= {word: dependencies.get(word, frozenset()) | origins for word in expanded}
+        return tuple(words), dependencies
 
     def _expanded(self, raw: Iterable[str], *, split: bool = True) -> list[str]:
-        self._quoting.read.clear()
-        return [each for word in raw for each in self._quoting.expanded(word, self.variables, split=split)]
+        self._lexer.used.clear()
+        return [each for word in raw for each in self._lexer.expand(word, self.variables, split=split)]
 
-    def _read(self) -> frozenset[str]:
-        """What of the job's own shell was asked for by the last expansion."""
-        origins = [self.origins.get(name, (name,)) for name in self._quoting.read]
+    def _last_origins(self) -> frozenset[str]:
+        """Unset variables of the job's shell that the last expansion used."""
+        origins = [self.origins.get(name, (name,)) for name in self._lexer.used]
         if not origins:
-            return self._around
-        self.budget.spend(len(self._around) + sum(map(len, origins)))
-        return self._around.union(*origins)
+            return self._dependencies
+        self.budget.spend(len(self._dependencies) + sum(map(len, origins)))
+        return self._dependencies.union(*origins)
 
-    def _within(
-        self, text: str, offset: int, deep: int, around: frozenset[str] = frozenset()
+    def _nested_commands(
+        self, text: str, offset: int, depth: int, dependencies: frozenset[str] = frozenset()
     ) -> Iterator[ShellCommand]:
-        """The commands of a text within a command, as `bash -c "…"` and `id=$(…)` have it."""
-        if deep < _DEEP and "--" in text and any(char.isspace() for char in text):
+        """Yield the commands of a text inside a command, such as `bash -c "…"` and `id=$(…)`."""
+        # Only text with flags can contain a launcher command; skipping the rest saves most of the budget.
+        if depth < _MAX_DEPTH and "--" in text and any(char.isspace() for char in text):
             self.budget.spend(len(self.variables))
             inner = Shell(text, budget=self.budget)
             inner.variables, inner.origins = dict(self.variables), dict(self.origins)
-            inner.folder, inner._around = self.folder, around | self._around
-            for each in inner.commands(deep + 1):
+            inner.folder, inner._dependencies = self.folder, dependencies | self._dependencies
+            for each in inner.commands(depth + 1):
                 yield each._replace(offset=offset)
 
     def _edit(self, words: tuple[str, ...], target: str) -> None:
-        """One of the commands that make a config of a template: `sed "s/A/1/" t.json > ds.json`."""
-        edits = tuple((each[2], each[3]) for each in map(_SUBSTITUTE.fullmatch, words) if each)
-        named = [word for word in words[1:] if not word.startswith("-") and not _SUBSTITUTE.fullmatch(word)]
-        before = self._editing
-        self._editing = None
-        if named:
-            self._editing = Edited(named[-1], edits)
-        elif before is not None and len(before.edits) < _EDITS:
-            self._editing = Edited(before.template, before.edits + edits)
-        if target and self._editing is not None:
-            self.edited[target] = self._editing
+        """Record a `sed` command that creates a config from a template: `sed "s/A/1/" t.json > ds.json`."""
+        edits = tuple((each[2], each[3]) for each in map(_SED_SUBSTITUTION.fullmatch, words) if each)
+        files = [
+            word for word in words[1:] if not word.startswith("-") and not _SED_SUBSTITUTION.fullmatch(word)
+        ]
+        previous = self._sed_output
+        self._sed_output = None
+        if files:
+            self._sed_output = SedOutput(files[-1], edits)
+        elif previous is not None and len(previous.edits) < _MAX_EDITS:
+            self._sed_output = SedOutput(previous.template, previous.edits + edits)
+        if target and self._sed_output is not None:
+            self.sed_outputs[target] = self._sed_output
 
     def _default(self, raw: list[str]) -> None:
-        """What is assigned in passing, where nothing else is."""
-        for match in (_DEFAULT.fullmatch(word.strip('"')) for word in raw):
+        """Apply the default assignments of a `:` command to unset variables."""
+        for match in (_DEFAULT_ASSIGNMENT.fullmatch(word.strip('"')) for word in raw):
             if match and not any(self.variables.get(match[1], ())):
                 self._assign(f"{match[1]}={match[2]}")
                 self.origins[match[1]] = self.origins.get(match[1], frozenset()) | {match[1]}
@@ -220,25 +226,26 @@ class Shell:
         match = _ASSIGNMENT.fullmatch(word)
         if match is None:
             return
-        name, more, value = match.groups()
-        before = self.origins.get(name, frozenset()) if more else frozenset()
+        name, appends, value = match.groups()
+        previous_origins = self.origins.get(name, frozenset()) if appends else frozenset()
         if value.startswith("("):
+            # The elements of an array may be on several lines.
             listing = value[1:-1].replace("\n", " \\\n")
-            parts = Quoting(listing, budget=self.budget).simple_commands()
-            listed = tuple(self._expanded(part for _, raw, *_ in parts for part in raw))
-            found = variables.get(name, ()) + listed if more else listed
+            parts = Lexer(listing, budget=self.budget).simple_commands()
+            elements = tuple(self._expanded(part for _, raw, *_ in parts for part in raw))
+            values = variables.get(name, ()) + elements if appends else elements
         else:
             text = " ".join(self._expanded([value], split=False))
-            old = variables.get(name, ("",)) or ("",)
-            if name in variables and _OF_CALLER.search(text) and "$" not in old[-1]:
-                return  # what an option of the script changes is what it is without it
-            found = (*old[:-1], old[-1] + text) if more else (text,)
-        self._set(name, found, before | self._read())
+            old_values = variables.get(name, ("",)) or ("",)
+            if name in variables and _CALLER_VALUE.search(text) and "$" not in old_values[-1]:
+                return  # an option of the script: without it, the earlier value stays
+            values = (*old_values[:-1], old_values[-1] + text) if appends else (text,)
+        self._set(name, values, previous_origins | self._last_origins())
 
-    def _set(self, name: str, found: tuple[str, ...], origins: frozenset[str]) -> None:
-        self.budget.spend(len(found))
-        if sum(map(len, found)) + len(found) <= LONGEST:
-            self.variables[name] = found
+    def _set(self, name: str, values: tuple[str, ...], origins: frozenset[str]) -> None:
+        self.budget.spend(len(values))
+        if sum(map(len, values)) + len(values) <= MAX_LENGTH:
+            self.variables[name] = values
             self.origins[name] = origins
 
 
@@ -246,17 +253,17 @@ def _assigns(word: str, *, declares: bool) -> bool:
     return _ASSIGNMENT.fullmatch(word) is not None or (declares and (word in _DECLARE or word[:1] == "-"))
 
 
-def _join(folder: str, step: str) -> str:
-    """The folder after another `cd`; empty where it is not known."""
+def _enter_folder(folder: str, step: str) -> str:
+    """Directory after a `cd`; empty if unknown."""
     if step.startswith("/") or "$" in step or step in ("-", "~"):
         return "" if "$" in step or step in ("-", "~") else step
     return f"{folder}/{step}" if folder else step
 
 
-# What the head of a script asks Slurm for, as the variables that its job gets.
+# `#SBATCH` options of a script, as the variables that Slurm sets in the job.
 
-_LINE = re.compile(r"^#SBATCH[ \t]+([^\n#]*)", re.MULTILINE)
-_FLAGS = {
+_SBATCH_LINE = re.compile(r"^#SBATCH[ \t]+([^\n#]*)", re.MULTILINE)
+_SLURM_VARIABLES = {
     "nodes": "SLURM_NNODES",
     "N": "SLURM_NNODES",
     "ntasks": "SLURM_NTASKS",
@@ -266,45 +273,46 @@ _FLAGS = {
     "gpus-per-node": "SLURM_GPUS_PER_NODE",
     "gres": "SLURM_GPUS_ON_NODE",
 }
-_COUNT = re.compile(r"(?:gpu:)?(?:[A-Za-z][\w.-]*:)?(\d{1,6})")
-"""`2`, `a100:4`, `gpu:8`, `gpu:a100:4`."""
+_SLURM_COUNT = re.compile(r"(?:gpu:)?(?:[A-Za-z][\w.-]*:)?(\d{1,6})")
+"""A count in an option: `2`, `a100:4`, `gpu:8`, `gpu:a100:4`."""
 
 
-def asked_for(text: str) -> dict[str, str]:
-    """The variables that Slurm sets in the job of a script.
+def slurm_variables(text: str) -> dict[str, str]:
+    """Variables that Slurm sets in the job of a script, from its `#SBATCH` lines.
 
     Source: Slurm's sbatch, INPUT and OUTPUT ENVIRONMENT VARIABLES.
     """
     if "#SBATCH" not in text:
         return {}
-    found: dict[str, str] = {}
-    for line in _LINE.findall(text):
-        for flag, value in _flags(line):
-            if (name := _FLAGS.get(flag)) and (count := _COUNT.fullmatch(value)):
-                found[name] = count[1]
-    nodes = found.get("SLURM_NNODES")
+    variables: dict[str, str] = {}
+    for line in _SBATCH_LINE.findall(text):
+        for flag, value in _sbatch_flags(line):
+            if (name := _SLURM_VARIABLES.get(flag)) and (count := _SLURM_COUNT.fullmatch(value)):
+                variables[name] = count[1]
+    nodes = variables.get("SLURM_NNODES")
     if nodes is not None:
-        found["SLURM_JOB_NUM_NODES"] = nodes
-    tasks = found.get("SLURM_NTASKS_PER_NODE")
-    if tasks is not None and "SLURM_NTASKS" not in found:
-        found["SLURM_NTASKS"] = str(int(nodes or 1) * int(tasks))
-    gpus = found.get("SLURM_GPUS_PER_NODE")
+        variables["SLURM_JOB_NUM_NODES"] = nodes
+    tasks = variables.get("SLURM_NTASKS_PER_NODE")
+    if tasks is not None and "SLURM_NTASKS" not in variables:
+        # Slurm starts this many tasks if only --ntasks-per-node is given.
+        variables["SLURM_NTASKS"] = str(int(nodes or 1) * int(tasks))
+    gpus = variables.get("SLURM_GPUS_PER_NODE")
     if gpus is not None:
-        found.setdefault("SLURM_GPUS_ON_NODE", gpus)
-    return found
+        variables.setdefault("SLURM_GPUS_ON_NODE", gpus)
+    return variables
 
 
-def _flags(line: str) -> list[tuple[str, str]]:
-    """The flags of a line, each with what follows it."""
+def _sbatch_flags(line: str) -> list[tuple[str, str]]:
+    """Flags of a line with their values."""
     try:
         words = shlex.split(line)
     except ValueError:
         return []
-    found = []
+    flags = []
     for word, following in zip(words, [*words[1:], ""], strict=True):
         name, equals, value = word.lstrip("-").partition("=")
         if word.startswith("--"):
-            found.append((name, value if equals else following))
+            flags.append((name, value if equals else following))
         elif word.startswith("-"):
-            found.append((word[1:2], word[2:].lstrip("=") or following))
-    return found
+            flags.append((word[1:2], word[2:].lstrip("=") or following))
+    return flags

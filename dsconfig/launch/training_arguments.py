@@ -14,86 +14,102 @@ from dsconfig.core.batch_triplet import KEYS, Degree, Parallelism
 from dsconfig.core.file_access import contents
 from dsconfig.core.json_types import Json, JsonObject, NamedTuple, at
 from dsconfig.document import Document
-from dsconfig.job.detect_consumer import Given, Written
-from dsconfig.launch.format_table import Format, Write
+from dsconfig.job.detect_consumer import LaunchArguments, ProgramWrite
+from dsconfig.launch.format_table import Format, WriteRule
 from dsconfig.launch.repository import search
 
 if TYPE_CHECKING:
     from typing import TypeGuard
 
 
-# The training arguments that a launch file gives, by the Trainer's names and as it takes them.
+# Training arguments of a launch file, by the Trainer's names.
 
 
-def given(found: Format, data: Mapping[str, Json]) -> Given:
-    """What a launch file gives to the reader of its config."""
-    written = _arguments(found, data)
-    likely = derive(found.name, written, data)
-    unknown = frozenset(name for name, value in written.items() if value is None)
-    known = {name: value for name, value in written.items() if value is not None}
-    writes = tuple(each for write in found.writes if (each := _written(data, write)) is not None)
-    update = found.update if _STEPS in unknown else None
-    sets = _sets(found, data)
-    if found.replaces and sets:
-        writes += tuple(Written(key, sets.get(key)) for key in KEYS)
+def read_arguments(launch_format: Format, data: Mapping[str, Json]) -> LaunchArguments:
+    """Read the arguments that a launch file gives to the consumer of its config."""
+    values = _read_values(launch_format, data)
+    likely = derive(launch_format.name, values, data)
+    unknown = frozenset(name for name, value in values.items() if value is None)
+    known_values = {name: value for name, value in values.items() if value is not None}
+    writes = tuple(each for write in launch_format.writes if (each := _write_of(data, write)) is not None)
+    update = launch_format.samples_per_step if _ACCUMULATION in unknown else None
+    sets = _batch_of_program(launch_format, data)
+    if launch_format.replaces_batch and sets:
+        writes += tuple(ProgramWrite(key, sets.get(key)) for key in KEYS)
         sets = {}
-    spelled = {name: own for own, name in found.arguments.items()}
-    return Given(
-        known, unknown, sets, writes, update, likely, has_flags=bool(found.commands), spelled=spelled
+    spelled = {name: own_name for own_name, name in launch_format.arguments.items()}
+    return LaunchArguments(
+        known_values,
+        unknown,
+        sets,
+        writes,
+        update,
+        likely,
+        has_flags=bool(launch_format.commands),
+        spelled=spelled,
     )
 
 
-def _sets(found: Format, data: Mapping[str, Json]) -> JsonObject:
-    if found.makes != "lightning":
-        config = next((at(data, key) for key in found.config if at(data, key)), None)
-        alone = isinstance(config, Mapping) and (found.replaces or not any(key in config for key in KEYS))
-        return {key: _whole(at(data, own), default) for key, own, default in found.sets} if alone else {}
+def _batch_of_program(launch_format: Format, data: Mapping[str, Json]) -> JsonObject:
+    """Keys of a batch that the program writes into a config without one."""
+    if launch_format.builds != "lightning":
+        config = next((at(data, key) for key in launch_format.config if at(data, key)), None)
+        applies = isinstance(config, Mapping) and (
+            launch_format.replaces_batch or not any(key in config for key in KEYS)
+        )
+        return (
+            {key: _positive_or(at(data, own_key), default) for key, own_key, default in launch_format.sets}
+            if applies
+            else {}
+        )
     from dsconfig.launch import config_synthesis
 
-    return config_synthesis.additions(data)
+    return config_synthesis.lightning_additions(data)
 
 
-def _whole(value: Json, default: int) -> int:
+def _positive_or(value: Json, default: int) -> int:
     return value if type(value) is int and value > 0 else default
 
 
-_STEPS = "gradient_accumulation_steps"
+_ACCUMULATION = "gradient_accumulation_steps"
 
 
-def _written(data: Mapping[str, Json], write: Write) -> Written | None:
-    """What is written into the config because of a key; None where that is not there, or off."""
-    value = plain(data.get(write.key))
-    if value is None or (write.above is not None and not (_is_number(value) and value > write.above)):
+def _write_of(data: Mapping[str, Json], write: WriteRule) -> ProgramWrite | None:
+    """The write into the config caused by a key; None if the key is absent or its value does not trigger it."""
+    value = parse_value(data.get(write.key))
+    if value is None or (write.minimum is not None and not (_is_number(value) and value > write.minimum)):
         return None
     if write.only and write.only not in (value if isinstance(value, list) else [value]):
         return None
-    return Written(write.place, value if write.value is None else write.value, write.unless, write.stage)
+    return ProgramWrite(write.place, value if write.value is None else write.value, write.unless, write.stage)
 
 
 def _is_number(value: Json) -> TypeGuard[int | float]:
     return isinstance(value, int | float)
 
 
-def _arguments(found: Format, data: Mapping[str, Json]) -> JsonObject:
-    """The arguments by the Trainer's names; None where only a run shows the value."""
-    holder = at(data, found.within) if found.within else data
-    written: JsonObject = dict(found.defaults)
-    known = BY_NAME["transformers"].defaults
-    for key, value in holder.items() if isinstance(holder, Mapping) else ():
-        name = found.arguments.get(key, key)
-        if name in known and (value is not None or found.commands):
-            # What is searched for differs from run to run.
-            written[name] = None if isinstance(constant(value), dict | list) else plain(constant(value))
-    return written
+def _read_values(launch_format: Format, data: Mapping[str, Json]) -> JsonObject:
+    """The arguments by the Trainer's names; None as value: unknown before the run."""
+    arguments = at(data, launch_format.arguments_key) if launch_format.arguments_key else data
+    values: JsonObject = dict(launch_format.defaults)
+    known_names = BY_NAME["transformers"].defaults
+    for key, value in arguments.items() if isinstance(arguments, Mapping) else ():
+        name = launch_format.arguments.get(key, key)
+        if name in known_names and (value is not None or launch_format.commands):
+            # Determined's hyperparameter search gives a mapping or list, whose value differs from run to run.
+            values[name] = (
+                None if isinstance(constant_value(value), dict | list) else parse_value(constant_value(value))
+            )
+    return values
 
 
-def constant(value: Json) -> Json:
-    """A hyperparameter of Determined that is the same in every run, as its value."""
+def constant_value(value: Json) -> Json:
+    """Value of a constant hyperparameter of Determined, `{type: const, val: ...}`."""
     return value["val"] if isinstance(value, dict) and {"type", "val"} <= value.keys() else value
 
 
-def plain(value: Json) -> Json:
-    """The value as argparse and OmegaConf take it: `1e-5` is a number, which YAML reads as a text."""
+def parse_value(value: Json) -> Json:
+    """Value as argparse and OmegaConf parse it: `1e-5` is a number, but a string in YAML 1.1."""
     if not isinstance(value, str):
         return value
     try:
@@ -108,132 +124,134 @@ def plain(value: Json) -> Json:
         return {"true": True, "false": False}.get(value.lower(), value)
 
 
-def exponents(value: Json) -> Json:
-    """A value with the numbers in it that OmegaConf reads where YAML 1.1 reads a text: `1e-5`.
+def parse_exponents(value: Json) -> Json:
+    """Convert strings such as `1e-5` into numbers, as OmegaConf does; YAML 1.1 requires a decimal point.
 
     Source: omegaconf _utils.py, get_yaml_loader.
     """
     if isinstance(value, dict):
-        return {key: exponents(each) for key, each in value.items()}
+        return {key: parse_exponents(each) for key, each in value.items()}
     if isinstance(value, list):
-        return list(map(exponents, value))
+        return list(map(parse_exponents, value))
     return float(value) if isinstance(value, str) and _EXPONENT.fullmatch(value) else value
 
 
 _EXPONENT = re.compile(r"[-+]?\d{1,99}[eE][-+]?\d{1,4}", re.ASCII)
 
 
-def human(value: Json) -> Json:
-    """A value with the numbers in it that people write as `5e8`, `500m` or `2^20`.
+def parse_human_numbers(value: Json) -> Json:
+    """Convert strings such as `5e8`, `500m` or `2^20` into numbers.
 
     Source: arctic_training config/utils.py, parse_human_val.
     """
     if isinstance(value, dict):
-        return {key: human(each) for key, each in value.items()}
+        return {key: parse_human_numbers(each) for key, each in value.items()}
     if not isinstance(value, str):
         return value
     text = value.replace("_", "").lower().strip()
     if power := re.fullmatch(_POWER, text, re.ASCII):
         base, exponent = map(float, power.groups())
-        return base**exponent if 0 < base < _LARGEST and exponent < _LARGEST else value
-    number = re.fullmatch(_HUMAN, text, re.ASCII)
+        return base**exponent if 0 < base < _MAX_POWER and exponent < _MAX_POWER else value
+    number = re.fullmatch(_HUMAN_NUMBER, text, re.ASCII)
     return float(number[1]) * _UNITS[number[2] or ""] if number else value
 
 
 _POWER = r"(\d{1,9}\.?\d?)\^(\d{1,3}\.?\d?)"
-_HUMAN = r"(-?\d{1,99}(?:\.\d{0,99})?(?:e[+-]?\d{1,2})?)([kmbt]|[kmgt]i)?"
-_LARGEST = 100.0
-"""Of a power: beyond it nothing is a size of anything."""
+_HUMAN_NUMBER = r"(-?\d{1,99}(?:\.\d{0,99})?(?:e[+-]?\d{1,2})?)([kmbt]|[kmgt]i)?"
+_MAX_POWER = 100.0
+"""Limit of base and exponent in `2^20`."""
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
 _UNITS |= {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
 
-# Training arguments that a program works out of others, or leaves to the model and the machine.
+# Training arguments that a program derives from others, from the model or from the GPU.
 
 _BF16, _FP16 = "bf16", "fp16"
 _MICRO = "per_device_train_batch_size"
 _WARMUP, _RATE = "warmup_steps", "learning_rate"
 
 
-def derive(program: str, written: JsonObject, data: Mapping[str, Json]) -> JsonObject:
-    """Put into the arguments what a program works out; returns what is likely of those that stay unknown.
+def derive(program: str, values: JsonObject, data: Mapping[str, Json]) -> JsonObject:
+    """Add derived arguments to `values`; return likely values of those that stay unknown.
 
-    `written`: the arguments by the Trainer's names, None where only a run shows them. `data`: the launch
-    file's own keys.
+    `values`: arguments by the Trainer's names, None if unknown before the run. `data`: keys of the launch
+    file.
     """
-    known = _PROGRAMS.get(program)
-    return known(written, data) if known else {}
+    derivation = _DERIVATIONS.get(program)
+    return derivation(values, data) if derivation else {}
 
 
-def _swift(written: JsonObject, data: Mapping[str, Json]) -> JsonObject:
-    """The model's type decides the precision, and what is tuned the learning rate.
+def _derive_ms_swift(values: JsonObject, data: Mapping[str, Json]) -> JsonObject:
+    """Derive the precision from the model's dtype, and the learning rate from the tuning type.
 
     Source: ms-swift 4.6 arguments/base_args/model_args.py:_init_mixed_precision; sft_args.py:_init_override;
     trainers/utils.py:prepare_deepspeed_elastic_config.
     """
     callbacks = data.get("callbacks")
     if "deepspeed_elastic" in (callbacks if isinstance(callbacks, list) else [callbacks]):
-        written[_MICRO] = written[_STEPS] = None  # as the elasticity block has it for the job's ranks
+        values[_MICRO] = values[_ACCUMULATION] = (
+            None  # the `elasticity` block decides, by the number of ranks
+        )
     dtype, likely = data.get("torch_dtype"), {_BF16: True, _FP16: False}
-    if isinstance(dtype, str) and dtype in _TYPES:
+    if isinstance(dtype, str) and dtype in _DTYPES:
         likely = {_BF16: dtype == "bfloat16", _FP16: dtype != "bfloat16"}
-        written.update({name: on for name, on in likely.items() if written.get(name) is None})
-    if written.get(_RATE) is None and _RATE not in data:
+        values.update({name: is_on for name, is_on in likely.items() if values.get(name) is None})
+    if values.get(_RATE) is None and _RATE not in data:
         tuner = data.get("tuner_type", data.get("train_type", "lora"))
-        written[_RATE] = {"full": 1e-5}.get(tuner, 1e-4) if isinstance(tuner, str) else None
-    return {name: on for name, on in likely.items() if written.get(name) is None}
+        values[_RATE] = {"full": 1e-5}.get(tuner, 1e-4) if isinstance(tuner, str) else None
+    return {name: is_on for name, is_on in likely.items() if values.get(name) is None}
 
 
-_TYPES = ("bfloat16", "float16", "float32")
+_DTYPES = ("bfloat16", "float16", "float32")
 
 
-def _axolotl(written: JsonObject, data: Mapping[str, Json]) -> JsonObject:
-    """`bf16: auto` asks the GPU, and is the default; one step of warm-up becomes two.
+def _derive_axolotl(values: JsonObject, data: Mapping[str, Json]) -> JsonObject:
+    """Derive the precision (`bf16: auto` is the default and asks the GPU) and raise one warm-up step to two.
 
     Source: axolotl 0.19 utils/config/__init__.py:resolve_dtype, normalize_config; core/builders/base.py:
     _configure_precision_settings, _configure_warmup_and_logging.
     """
-    if written.get(_WARMUP) == 1:
-        written[_WARMUP] = 2
+    if values.get(_WARMUP) == 1:
+        values[_WARMUP] = 2
     batch, micro = data.get("batch_size"), data.get("micro_batch_size", 1)
-    if data.get(_STEPS, 1) is None and type(batch) is int and type(micro) is int and micro > 0:
-        written[_STEPS] = batch // micro
+    if data.get(_ACCUMULATION, 1) is None and type(batch) is int and type(micro) is int and micro > 0:
+        values[_ACCUMULATION] = batch // micro
     bf16 = data.get(_BF16, "auto")
     if bf16 == "auto" and not data.get(_FP16):
-        written[_BF16] = None
+        values[_BF16] = None
         if data.get(_FP16) is None:
-            written[_FP16] = None
+            values[_FP16] = None
         return {_BF16: True, _FP16: False}
     if bf16 == "full":
-        written["bf16_full_eval"] = True
-    written[_BF16] = bf16 not in ("auto", "full") and bool(bf16 or data.get("bfloat16"))
-    written[_FP16] = bool(data.get(_FP16)) and bf16 in ("auto", False, None)
+        values["bf16_full_eval"] = True
+    values[_BF16] = bf16 not in ("auto", "full") and bool(bf16 or data.get("bfloat16"))
+    values[_FP16] = bool(data.get(_FP16)) and bf16 in ("auto", False, None)
     return {}
 
 
-def _trl(written: JsonObject, _: Mapping[str, Json]) -> JsonObject:
-    """Source: trl 1.16 trainer/base_config.py:_BaseConfig.__post_init__."""
-    if written.get(_BF16) is None:
-        written[_BF16] = not written.get(_FP16)
+def _derive_trl(values: JsonObject, _: Mapping[str, Json]) -> JsonObject:
+    """Switch bf16 on unless `fp16` is. Source: trl 1.16 trainer/base_config.py:_BaseConfig.__post_init__."""
+    if values.get(_BF16) is None:
+        values[_BF16] = not values.get(_FP16)
     return {}
 
 
-_PROGRAMS: Mapping[str, Callable[[JsonObject, Mapping[str, Json]], JsonObject]] = {
-    "ms-swift": _swift,
-    "Axolotl": _axolotl,
-    "TRL": _trl,
+_DERIVATIONS: Mapping[str, Callable[[JsonObject, Mapping[str, Json]], JsonObject]] = {
+    "ms-swift": _derive_ms_swift,
+    "Axolotl": _derive_axolotl,
+    "TRL": _derive_trl,
 }
 
 
-# The degrees of parallelism that a launch file, or the flags of its command, give to a job.
+# Degrees of parallelism in a launch file or in the flags of its command.
 
 
-class Launch(Protocol):
-    """What a job has of its launch file; see `launch.job.Job`."""
+class HasArguments(Protocol):
+    """Job with its program and arguments; see `launched_job.LaunchedJob`."""
 
     @property
     def format(self) -> Format:
-        """The program, and how its launch file is recognized."""
+        """Program of the launch file."""
 
     @property
     def launch(self) -> Document:
@@ -241,11 +259,11 @@ class Launch(Protocol):
 
     @property
     def line(self) -> int | None:
-        """The line of the command in a script."""
+        """Line of the command in a script."""
 
     @property
     def arguments(self) -> Mapping[str, Json] | None:
-        """The flags of the command; None where the launch file's keys are the arguments."""
+        """Flags of the command; None if the keys of the launch file are the arguments."""
 
     @property
     def program_file(self) -> str:
@@ -253,178 +271,190 @@ class Launch(Protocol):
 
     @property
     def folder(self) -> str:
-        """The folder that the script has entered before."""
+        """Directory that the script has entered with `cd`."""
 
 
-class Row(NamedTuple):
-    """One argument of a program: its names, and what it does to the batch; see `Degree`."""
+class DegreeArgument(NamedTuple):
+    """Argument that sets a degree of parallelism: its names, and its effect on the batch; see `Degree`."""
 
     names: tuple[str, ...]
     kind: str
     divides: bool | None = True
-    capped: bool = False
+    is_capped: bool = False
 
 
 MEGATRON = (
-    # megatron/arguments.py:validate_args takes the smaller of these two and the ranks that are left.
-    Row(("tensor_model_parallel_size",), "tensor", capped=True),
-    Row(("pipeline_model_parallel_size",), "pipeline", capped=True),
-    Row(("ds_sequence_parallel_size",), "sequence"),
-    Row(("context_parallel_size",), "context"),
+    # megatron/arguments.py:validate_args takes min(size, remaining ranks) for these two.
+    DegreeArgument(("tensor_model_parallel_size",), "tensor", is_capped=True),
+    DegreeArgument(("pipeline_model_parallel_size",), "pipeline", is_capped=True),
+    DegreeArgument(("ds_sequence_parallel_size",), "sequence"),
+    DegreeArgument(("context_parallel_size",), "context"),
 )
-"""Megatron hands DeepSpeed its `mpu`, or a pipelined model with a grid of its own.
+"""Megatron passes its `mpu` to DeepSpeed, or a pipelined model with its own grid.
 
 Sources: Megatron-DeepSpeed megatron/arguments.py:validate_args; core/parallel_state.py:
 initialize_model_parallel; training.py:setup_model_and_optimizer.
 """
 ACCELERATE = (
-    # Accelerator._prepare_deepspeed hands over the `mpu` of UlyssesSPAttentionHF for `sp_size` alone.
-    Row(("parallelism_config_sp_size", "sp_size"), "sequence"),
-    Row(("parallelism_config_cp_size", "cp_size"), "context", None),
-    Row(("parallelism_config_tp_size", "tp_size"), "tensor", None),
+    # Accelerator._prepare_deepspeed passes the `mpu` of UlyssesSPAttentionHF for `sp_size` alone.
+    DegreeArgument(("parallelism_config_sp_size", "sp_size"), "sequence"),
+    DegreeArgument(("parallelism_config_cp_size", "cp_size"), "context", None),
+    DegreeArgument(("parallelism_config_tp_size", "tp_size"), "tensor", None),
 )
 """Source: accelerate 1.15 accelerator.py:Accelerator._prepare_deepspeed; parallelism_config.py."""
-_ROWS: Mapping[str, tuple[Row, ...]] = {
+_DEGREE_ARGUMENTS: Mapping[str, tuple[DegreeArgument, ...]] = {
     "Megatron-DeepSpeed": MEGATRON,
     # megatron/neox_arguments/arguments.py:NeoXArgs.calculate_derived
-    "GPT-NeoX": (Row(("pipe_parallel_size",), "pipeline"), Row(("model_parallel_size",), "tensor")),
-    # utils/deepspeed/deepspeed.py:get_ds_train_config multiplies the batch instead, and hands over no mpu.
-    "OpenRLHF": (
-        Row(("ds.tensor_parallel_size", "ds_tensor_parallel_size"), "tensor", False),
-        Row(("ds.ring_attn_size", "ring_attn_size"), "sequence", False),
+    "GPT-NeoX": (
+        DegreeArgument(("pipe_parallel_size",), "pipeline"),
+        DegreeArgument(("model_parallel_size",), "tensor"),
     ),
-    # trainers/mixin.py: the ranks of a group get the same samples, and DeepSpeed does not know of them.
-    "ms-swift": (Row(("sequence_parallel_size",), "sequence", False),),
-    # core/trainers/base.py; utils/trainer.py:setup_parallelism_envs. `tensor_parallel_size` is written as
-    # `tensor_parallel.autotp_size`.
-    "Axolotl": (Row(("context_parallel_size", "sequence_parallel_degree"), "context", False),),
-    # A fork of LLaMA-Factory shares out sequences under the Trainer, which counts every rank.
-    "LLaMA-Factory": (Row(("sequence_parallel_size",), "sequence", False),),
+    # utils/deepspeed/deepspeed.py:get_ds_train_config multiplies the batch instead and passes no mpu.
+    "OpenRLHF": (
+        DegreeArgument(("ds.tensor_parallel_size", "ds_tensor_parallel_size"), "tensor", False),
+        DegreeArgument(("ds.ring_attn_size", "ring_attn_size"), "sequence", False),
+    ),
+    # trainers/mixin.py: the ranks of a group get the same samples, and DeepSpeed does not know about them.
+    "ms-swift": (DegreeArgument(("sequence_parallel_size",), "sequence", False),),
+    # core/trainers/base.py; utils/trainer.py:setup_parallelism_envs. `tensor_parallel_size` is in `FORMATS`:
+    # it is written to `tensor_parallel.autotp_size`.
+    "Axolotl": (DegreeArgument(("context_parallel_size", "sequence_parallel_degree"), "context", False),),
+    # Forks of LLaMA-Factory split sequences under the Trainer, which counts every rank as data parallel.
+    "LLaMA-Factory": (DegreeArgument(("sequence_parallel_size",), "sequence", False),),
 }
-_UNKNOWN = re.compile(
+_TYPICAL_DEGREE = re.compile(
     r"(?:ds_)?(?P<kind>tensor|pipeline|pipe|model|sequence|context|seq)(?:_model)?_parallel(?:_size|_degree)"
     r"|(?P<short>tp|pp|sp|cp|mp)_(?:size|degree)|ulysses(?:_\w+)?_size|ring_attn_size"
 )
-"""What a program that nobody knows calls such a number: what it does with it only its code shows."""
+"""Typical names in programs without a row here; their effect on the batch is unknown."""
 _KINDS = {"tp": "tensor", "pp": "pipeline", "sp": "sequence", "cp": "context", "mp": "model"}
 _KINDS |= {"pipe": "pipeline", "seq": "sequence"}
 
 
-def parallelism(job: Launch) -> Parallelism:
-    """The degrees of a job, each with the place that it is written at."""
-    own = job.launch.value() if job.arguments is None else job.arguments
-    data = {str(key).replace("-", "_"): value for key, value in own.items()} if isinstance(own, dict) else {}
-    found = [*_of_program(job, data), *_of_accelerate(job, data)]
+def parallelism(job: HasArguments) -> Parallelism:
+    """The degrees of a job, each with its source."""
+    arguments = job.launch.value() if job.arguments is None else job.arguments
+    data = (
+        {str(key).replace("-", "_"): value for key, value in arguments.items()}
+        if isinstance(arguments, dict)
+        else {}
+    )
+    degrees = [*_program_degrees(job, data), *_accelerate_degrees(job, data)]
     if job.program_file and job.format.reader == "deepspeed":
-        found = _with_pipeline(job, data, found)
-    return Parallelism(tuple(found))
+        degrees = _with_pipeline(job, data, degrees)
+    return Parallelism(tuple(degrees))
 
 
-def of_launch_file(data: Json, name: str) -> Parallelism:
-    """The degrees that the launch file of Accelerate gives in its block `parallelism_config`."""
+def accelerate_parallelism(data: Json, name: str) -> Parallelism:
+    """The degrees in the block `parallelism_config` of an Accelerate launch file."""
     block = at(data, "parallelism_config") if isinstance(data, Mapping) else None
     if not isinstance(block, Mapping):
         return Parallelism()
     return Parallelism(tuple(_degrees(ACCELERATE, block, f" of `parallelism_config` in {name}")))
 
 
-def _of_program(job: Launch, data: Mapping[str, Json]) -> Iterator[Degree]:
-    where = _where(job)
-    rows = _ROWS.get(job.format.name)
+def _program_degrees(job: HasArguments, data: Mapping[str, Json]) -> Iterator[Degree]:
+    location = _location_suffix(job)
+    rows = _DEGREE_ARGUMENTS.get(job.format.name)
     if rows is None and any(name in data for row in MEGATRON[:3] for name in row.names):
-        rows = MEGATRON  # a program of one's own with the arguments of Megatron
+        rows = MEGATRON  # a fork or custom program with Megatron's arguments
     if rows is not None:
-        yield from _degrees(rows, data, where, flags=job.arguments is not None)
-    elif job.arguments is not None and not job.format.makes:
+        yield from _degrees(rows, data, location, flags=job.arguments is not None)
+    elif job.arguments is not None and not job.format.builds:
         for name, value in data.items():
-            if match := _UNKNOWN.fullmatch(name):
-                word = match["kind"] or match["short"] or "sequence"
-                row = Row((name,), _KINDS.get(word, word), None)
-                yield from _degrees((row,), {name: value}, where, flags=True)
+            if match := _TYPICAL_DEGREE.fullmatch(name):
+                kind_word = match["kind"] or match["short"] or "sequence"
+                row = DegreeArgument((name,), _KINDS.get(kind_word, kind_word), None)
+                yield from _degrees((row,), {name: value}, location, flags=True)
 
 
-def _of_accelerate(job: Launch, data: Mapping[str, Json]) -> Iterator[Degree]:
-    """Flags of `accelerate launch`, and the argument `parallelism_config` of the Trainer."""
+def _accelerate_degrees(job: HasArguments, data: Mapping[str, Json]) -> Iterator[Degree]:
+    """Yield the degrees from flags of `accelerate launch` and the argument `parallelism_config`."""
     rows = [row._replace(names=row.names[:1]) for row in ACCELERATE]
-    yield from _degrees(rows, data, _where(job), flags=job.arguments is not None)
+    yield from _degrees(rows, data, _location_suffix(job), flags=job.arguments is not None)
     if isinstance(block := data.get("parallelism_config"), Mapping) and BLOCK not in data:
-        yield from _degrees(ACCELERATE, block, f" of `parallelism_config`{_where(job)}")
+        yield from _degrees(ACCELERATE, block, f" of `parallelism_config`{_location_suffix(job)}")
 
 
 def _degrees(
-    rows: Iterator[Row] | list[Row] | tuple[Row, ...],
+    rows: Iterator[DegreeArgument] | list[DegreeArgument] | tuple[DegreeArgument, ...],
     data: Mapping[str, Json],
-    where: str,
+    location: str,
     *,
     flags: bool = False,
 ) -> Iterator[Degree]:
     for row in rows:
         name = next((name for name in row.names if name in data), None)
         if name is not None and data[name] is not False and (flags or data[name] is not None):
-            word = f"`--{name.replace('_', '-')}`" if flags else f"`{name}`"
-            yield Degree(row.kind, _size(data[name]), f"{word}{where}", row.divides, row.capped)
+            label = f"`--{name.replace('_', '-')}`" if flags else f"`{name}`"
+            yield Degree(row.kind, _degree(data[name]), f"{label}{location}", row.divides, row.is_capped)
 
 
-def _size(value: Json) -> int | None:
-    """The number, 1 where it is less; None where only the run shows it."""
-    number = plain(value)
+def _degree(value: Json) -> int | None:
+    """The degree, at least 1; None if unknown before the run."""
+    number = parse_value(value)
     return max(1, number) if type(number) is int else None
 
 
-def _where(job: Launch) -> str:
+def _location_suffix(job: HasArguments) -> str:
     name = job.launch.name
     name = name if name.startswith("<") else os.path.relpath(name)
     return f" in {name}" if job.line is None else f" in {name}:{job.line}"
 
 
-# The pipeline that a program builds
+# Pipeline stages that a program builds
 # --------------------------------------------------------------------------------------------------
 
-_MODULE = re.compile(r"\bPipelineModule\(|\bclass\s+\w+\([^()]*\bPipelineModule\b")
-_STAGES = re.compile(r"\bnum_stages\s*=\s*(?:(?P<number>\d{1,6})|(?:\w+\.)*(?P<name>[A-Za-z_]\w*))\s*[,)]")
+_PIPELINE_MODULE = re.compile(r"\bPipelineModule\(|\bclass\s+\w+\([^()]*\bPipelineModule\b")
+_NUM_STAGES = re.compile(
+    r"\bnum_stages\s*=\s*(?:(?P<number>\d{1,6})|(?:\w+\.)*(?P<name>[A-Za-z_]\w*))\s*[,)]"
+)
 _ARGUMENT = r"add_argument\((?P<flags>(?:(?![\"']--{0}[\"'])[^()])*[\"']--{0}[\"'][^()]*)\)"
 _DEFAULT = re.compile(r"\bdefault\s*=\s*(\d{1,6})\b")
-_LONGEST = 1 << 20
+_MAX_PROGRAM = 1 << 20
 
 
-def _with_pipeline(job: Launch, data: Mapping[str, Json], found: list[Degree]) -> list[Degree]:
-    """The degrees with the stages of the `PipelineModule` that the job's program builds, if it builds one.
+def _with_pipeline(job: HasArguments, data: Mapping[str, Json], degrees: list[Degree]) -> list[Degree]:
+    """Add the stages of the `PipelineModule` that the job's program builds, if it builds one.
 
-    A pipelined model brings its own grid, by which DeepSpeed divides the batch: __init__.py:initialize.
+    A pipelined model brings its own grid, by which DeepSpeed divides the batch:
+    deepspeed/__init__.py:initialize.
     """
-    text = _program(job)
-    if not _MODULE.search(text) or any(each.kind == "pipeline" and each.divides for each in found):
-        return found
+    text = _program_text(job)
+    if not _PIPELINE_MODULE.search(text) or any(each.kind == "pipeline" and each.divides for each in degrees):
+        return degrees
     stages, name = _stages(text, data)
-    others = [each for each in found if each.divides is not None or each.kind != "pipeline"]
-    written = next((each.source for each in found if each.kind == "pipeline"), "")
-    source = written or f"`{name or 'num_stages'}` of `PipelineModule` in {job.program_file}"
+    others = [each for each in degrees if each.divides is not None or each.kind != "pipeline"]
+    source_of_size = next((each.source for each in degrees if each.kind == "pipeline"), "")
+    source = source_of_size or f"`{name or 'num_stages'}` of `PipelineModule` in {job.program_file}"
     return [*others, Degree("pipeline", stages, source)]
 
 
-def _program(job: Launch) -> str:
+def _program_text(job: HasArguments) -> str:
     place = search(job.program_file, job.launch.name, job.folder)
     if place.path is None:
         return ""
     try:
-        return contents(place.path, _LONGEST).decode("utf-8", "replace")
+        return contents(place.path, _MAX_PROGRAM).decode("utf-8", "replace")
     except OSError:
         return ""
 
 
 def _stages(text: str, data: Mapping[str, Json]) -> tuple[int | None, str]:
-    """The number of stages, and the argument that gives it; None where only the run shows it."""
-    matches = list(_STAGES.finditer(text))
+    """Number of stages and the argument that sets it; None if unknown before the run."""
+    matches = list(_NUM_STAGES.finditer(text))
     if len({match[0] for match in matches}) != 1:
         return None, ""
     if matches[0]["number"]:
         return int(matches[0]["number"]), ""
     name = matches[0]["name"]
     if name in data:
-        return _size(data[name]), name
+        return _degree(data[name]), name
     flag = name.replace("_", "[-_]")
-    declared = re.search(_ARGUMENT.format(flag), text)
-    if declared is None or re.search(r"[\"']-\w+[\"']", declared["flags"]):  # a short flag, which is not read
+    declaration = re.search(_ARGUMENT.format(flag), text)
+    if declaration is None or re.search(
+        r"[\"']-\w+[\"']", declaration["flags"]
+    ):  # a short flag is not parsed here
         return None, name
-    default = _DEFAULT.search(declared["flags"])
+    default = _DEFAULT.search(declaration["flags"])
     return (max(1, int(default[1])) if default else None), name

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dsconfig.job.run_facts import KEY as OWN
+from dsconfig.job.run_facts import DSCONFIG_KEY as OWN
 from dsconfig.lsp.completion_item import PROPERTY, SNIPPET, Hand, Offer, blocks, candidates, value_offer
 from dsconfig.lsp.cursor import Cursor, config_in, cursor, key_at, scope, section_at
 from dsconfig.lsp.hover import told

@@ -12,7 +12,7 @@ from dsconfig.check.rule_selector import catalogue
 from dsconfig.consumers import CONSUMERS
 from dsconfig.consumers.accelerate_launch_file import BLOCK, is_launch_file
 from dsconfig.core.releases import RELEASES
-from dsconfig.job.run_facts import EXPECTED
+from dsconfig.job.run_facts import EXPECTED_VALUES
 from dsconfig.lsp.document_filter import begins_launch
 from dsconfig.model.key_page import meaning
 from dsconfig.model.keyinfo import child_section, types_of
@@ -229,7 +229,7 @@ _KINDS = {"world-size": "int", "ignore": "list"}
 def dsconfig_offers(path: KeyPath, at: Cursor, hand: Hand) -> Iterator[Offer]:
     """What may stand at a path of the block."""
     if at.kind == "key" and not path:
-        known = {**EXPECTED, "ignore": "the rules that are switched off: a list, or lists by key"}
+        known = {**EXPECTED_VALUES, "ignore": "the rules that are switched off: a list, or lists by key"}
         for word, expected in known.items():
             if word not in at.data:
                 hole = hand.hole(_KINDS.get(word, "str"))

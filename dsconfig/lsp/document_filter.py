@@ -11,9 +11,9 @@ from dsconfig.check.build_job import why_not_config
 from dsconfig.check.discover import reads_as_config
 from dsconfig.consumers.accelerate_launch_file import ROOT_KEYS, is_launch_file
 from dsconfig.document.file_names import SUFFIXES
-from dsconfig.job.run_facts import KEY
+from dsconfig.job.run_facts import DSCONFIG_KEY
 from dsconfig.launch.config_references import launchers_of
-from dsconfig.launch.detect_config import may_be_named, mostly_foreign, without_remarks
+from dsconfig.launch.detect_config import is_mostly_unknown, mentions_config_key, without_comments
 from dsconfig.launch.format_table import SCRIPTS
 from dsconfig.model.keyinfo import ROOT, child_section, section_keys
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 LANGUAGES = "deepspeed"
 """How an editor's names of our languages begin: who chooses one means it."""
-_MEANT = re.compile(rf"""["']{re.escape(KEY)}["']|dsconfig:""".encode())
+_MEANT = re.compile(rf"""["']{re.escape(DSCONFIG_KEY)}["']|dsconfig:""".encode())
 """What a text says of itself: our block, or a comment for us."""
 _SCHEMA = re.compile(rb"\$schema\b.{0,3}[:=]")
 _NAME = re.compile(rb"[\w.-]+")
@@ -48,7 +48,7 @@ def is_ours(text: OpenText) -> bool:
         or holds_config(text)
     ):
         return True
-    named = may_be_named(data) and not text.name.startswith("<")
+    named = mentions_config_key(data) and not text.name.startswith("<")
     return named and bool(launchers_of(text.name)) and not why_not_config(text.document)
 
 
@@ -92,20 +92,20 @@ _LARGEST = 1 << 14
 def holds_config(text: OpenText) -> bool:
     """Whether what stands in a text so far is DeepSpeed's, though it may be a single key."""
     data = text.text.encode("utf-8", "surrogatepass")
-    if len(data) > _LARGEST or not (may_be_named(data) or b"DEEPSPEED" in data):
+    if len(data) > _LARGEST or not (mentions_config_key(data) or b"DEEPSPEED" in data):
         return False
     root = _root(text)
     if is_launch_file(root):
         return True
     if is_named(text.name) and not _known().isdisjoint(root):
-        return not mostly_foreign(root.keys())
+        return not is_mostly_unknown(root.keys())
     return _known() >= root.keys() and sum(_weight(key, value) for key, value in root.items()) >= _TOLD
 
 
 def is_empty(text: OpenText) -> bool:
     """Whether a text that is named like a config, or a launch file, has no more than the start of a key."""
     root = _root(text)
-    return (len(without_remarks(root)) <= 1 and is_named(text.name)) or begins_launch(text.name, root)
+    return (len(without_comments(root)) <= 1 and is_named(text.name)) or begins_launch(text.name, root)
 
 
 def is_named(name: str) -> bool:

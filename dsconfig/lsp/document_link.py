@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dsconfig.consumers.accelerate_launch_file import BLOCK, LINK, is_launch_file
 from dsconfig.core.file_access import may_read
 from dsconfig.launch.find_jobs import jobs_of
-from dsconfig.launch.located_config import linked
+from dsconfig.launch.located_config import find_link
 from dsconfig.lsp.protocol import uri_of
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def links(judged: Judged) -> Iterator[Link]:
 
 def _configs(document: Document) -> Iterator[Link]:
     """The configs that a launch file names."""
-    if is_launch_file(document.value()) and (found := linked(document)) is not None:
+    if is_launch_file(document.value()) and (found := find_link(document)) is not None:
         node = document.node((BLOCK, LINK))
         if node is not None and found[1].path is not None:
             yield Link(*_inner(document, *node.span), uri_of(found[1].path), "the config")
@@ -66,11 +66,11 @@ def _configs(document: Document) -> Iterator[Link]:
     except OSError:
         return
     for job in jobs:
-        if job.place is None or job.place.path is None:
+        if job.lookup is None or job.lookup.path is None:
             continue
-        start, end = _written(document, job.written, job.key, job.line)
+        start, end = _written(document, job.reference, job.key, job.line)
         if start < end:
-            yield Link(start, end, uri_of(job.place.path), "the config")
+            yield Link(start, end, uri_of(job.lookup.path), "the config")
 
 
 def _written(document: Document, written: str, key: str, line: int | None) -> tuple[int, int]:

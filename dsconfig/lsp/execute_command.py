@@ -69,7 +69,7 @@ def _resolve(judged: Judged, arguments: list[Json]) -> Told:
             judged.text.document,
             world_size=size,
             target=judged.report.target,
-            consumer=judged.report.reader.said,
+            consumer=judged.report.reader.explicit_spec,
         )
     except ResolveError as error:
         return Told(title, f"{error}\n")
@@ -109,7 +109,7 @@ def _memory(judged: Judged, arguments: list[Json]) -> Told:
             model=model,
             world_size=size,
             target=report.target,
-            consumer=report.reader.said,
+            consumer=report.reader.explicit_spec,
         )
     except (ResolveError, OSError, ValueError) as error:
         return Told(title, f"{error}\n")

@@ -135,7 +135,7 @@ class Service:
     def _watch(self) -> None:
         """What is found in the tree around configs holds until the editor tells of a change."""
         if not self._watches:
-            repository.release()
+            repository.stop_watching()
         elif self.workspace.options.get("watches") is not True:
             self.workspace.ask("client/registerCapability", {"registrations": [watchers()]})
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from dsconfig.check.check import check_with_options, recheck
 from dsconfig.check.effective_settings import Options, Overrides, SettingsFinder, working_directory_options
-from dsconfig.consumers.consumer_versions import is_known
+from dsconfig.consumers.consumer_versions import is_consumer_spec
 from dsconfig.fix.verify import verify_fixes
 from dsconfig.job.settings_file import Settings
 from dsconfig.launch import repository
@@ -87,11 +87,11 @@ class Workspace:
         for uri in list(self.texts):
             self.close(uri)
         self.closed.clear()
-        repository.release()
+        repository.stop_watching()
 
     def reload(self) -> None:
         """Files were changed that may be settings, launch files, or configs that are named."""
-        repository.hold()
+        repository.invalidate()
         self.configuration.reload()
         self._judged.clear()
         self.stale.update(dict.fromkeys(self.texts))
@@ -210,9 +210,9 @@ class Judged:
     @cached_property
     def model(self) -> str | None:
         """The model of the job, by its path or name, if somebody names it: memory is told of no other."""
-        known = self.report.reader.known.model
+        known = self.report.reader.facts.model
         if known is not None and isinstance(known.named, str):
-            return None if known.barred else known.named
+            return None if known.is_outside else known.named
         from dsconfig.resolve.launch_overrides import told
 
         try:
@@ -309,7 +309,7 @@ def _asked(own: JsonObject) -> Overrides:
         _pass_over,
         target=target if isinstance(target, str) and target else None,
         world_size=size if type(size) is int and size > 0 else None,
-        consumer=consumer if is_known(consumer) else None,
+        consumer=consumer if is_consumer_spec(consumer) else None,
         select=_names(own.get("select")) or None,
         ignore=_names(own.get("ignore")),
     )

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from dsconfig.check.check import check_document
 from dsconfig.consumers import HUGGING_FACE, accelerate_launch_file
 from dsconfig.consumers.autofill import Message
-from dsconfig.consumers.consumer_versions import parted
+from dsconfig.consumers.consumer_versions import split_spec
 from dsconfig.core.releases import Target
 from dsconfig.document import Document, read_dict
 from dsconfig.job import model_files
-from dsconfig.job.detect_consumer import Given, Reader, given
+from dsconfig.job.detect_consumer import LaunchArguments, Reader, named_consumer
 from dsconfig.job.job import Job
-from dsconfig.job.run_facts import NOTHING, Known
+from dsconfig.job.run_facts import NO_FACTS, RunFacts
 from dsconfig.launch.find_jobs import with_version
 from dsconfig.launch.located_config import LocatedConfig
 from dsconfig.resolve.errors import ResolveError
@@ -32,9 +32,9 @@ class Reading(NamedTuple):
     consumer: str
     launch: Document | None = None
     messages: tuple[Message, ...] = ()
-    given: Given | None = None
+    given: LaunchArguments | None = None
     """The training arguments of the job, where its launch file tells them."""
-    known: Known = NOTHING
+    known: RunFacts = NO_FACTS
     """The model that it trains, where the file or its job names one."""
     maker: LocatedConfig | None = None
     """Where the config stands that a program makes of its own keys, if one does."""
@@ -43,7 +43,7 @@ class Reading(NamedTuple):
         """Where a value stands, in words."""
         document, where = self.document, path
         if self.launch is not None:
-            found = accelerate_launch_file.place(path, _data(self.launch))
+            found = accelerate_launch_file.path_in_launch_file(path, _data(self.launch))
             if found is None:
                 return "made by accelerate"
             document, where = self.launch, found
@@ -57,21 +57,21 @@ class Reading(NamedTuple):
         return f"line {document.position(document.span(where, 'key').start).line}"
 
 
-def known_config(known: Known) -> Mapping[str, Json] | None:
+def known_config(known: RunFacts) -> Mapping[str, Json] | None:
     """What a consumer reads of the model that is known to be trained; None where that cannot be told."""
-    if known.model is None or known.model.barred:
+    if known.model is None or known.model.is_outside:
         return None
     named = known.model.named
     if not isinstance(named, str):
         return named
-    path = model_files.config_at(named)
+    path = model_files.find_config_json(named)
     if path is None:
         from dsconfig.memory.models.model_zoo import preset_of
 
         shape = preset_of(named)
         return {"hidden_size": shape.hidden} if shape else None
     try:
-        return model_files.read(path)
+        return model_files.read_config_json(path)
     except (OSError, ValueError):
         return None
 
@@ -93,11 +93,13 @@ def launched(located: LocatedConfig, job: Job) -> Launched | None:
     if found is not None:
         name, started = found.launch.name, found.processes
         where = name if found.line is None else f"{name}:{found.line}"
-        if not started.open:
+        if not started.open_expressions:
             return Launched(None, f"{where} does not say how many processes there are")
-        said = " and ".join(f"`{word}`" for word in started.open)
+        said = " and ".join(f"`{word}`" for word in started.open_expressions)
         return Launched(None, f"{where} leaves it to the run: {said}", started.per_node)
-    return None if located.how == "file" else Launched(None, f"{located.host.name} has no `num_processes`")
+    return (
+        None if located.relation == "file" else Launched(None, f"{located.host.name} has no `num_processes`")
+    )
 
 
 def _accelerate_file(located: LocatedConfig) -> object:
@@ -112,40 +114,42 @@ def reading(located: LocatedConfig, job: Job) -> Reading:
         OSError: the config that a launch file names cannot be read.
         ResolveError: a launch file leads to none.
     """
-    if located.unread is not None:
-        raise located.unread
+    if located.error is not None:
+        raise located.error
     host, config, reader = located.host, located.config, job.reader
-    if located.how == "file":
+    if located.relation == "file":
         text = f"{host.name} is read with the arguments of {reader.launch}"
         told = (*([Message("note", text)] if reader.launch else []), *_assumed(reader))
-        return Reading(host, reader.spec, messages=told, given=job.given, known=job.known)
-    if located.how == "block":
+        return Reading(host, reader.spec, messages=told, given=job.training_arguments, known=job.facts)
+    if located.relation == "block":
         return _of_block(host, job)
     if config is None:
         raise ResolveError(*_why_none(located))
     note = Message("note", located.note)
-    if located.how == "launch":
+    if located.relation == "launch":
         inner = reading(located.next(job), job)
-        return inner._replace(messages=(note, *inner.messages), given=job.given)
+        return inner._replace(messages=(note, *inner.messages), given=job.training_arguments)
     if located.job is None:
         note = Message("note", f"{host.name} names {config.name}, which {reader.name} reads")
     told = (note, *_assumed(reader)) if located.job else (note,)
-    makes = located.job is not None and config.is_data and located.job.format.makes
-    return Reading(config, reader.spec, None, told, job.given, job.known, located if makes else None)
+    makes = located.job is not None and config.is_data and located.job.format.builds
+    return Reading(
+        config, reader.spec, None, told, job.training_arguments, job.facts, located if makes else None
+    )
 
 
 def _of_block(host: Document, job: Job) -> Reading:
     """The config that Accelerate makes of the block of its launch file."""
     reader = job.reader
     is_accelerate = reader.name == "accelerate"
-    spec = with_version(reader if is_accelerate else given("accelerate"), host.name).spec
-    made = accelerate_launch_file.config(_data(host), parted(spec)[1])
+    spec = with_version(reader if is_accelerate else named_consumer("accelerate"), host.name).spec
+    made = accelerate_launch_file.plugin_config(_data(host), split_spec(spec)[1])
     if made is None:
         raise _leads_nowhere(host, job.releases.releases[-1])
     text = f"accelerate makes this config of the block `{accelerate_launch_file.BLOCK}` of {host.name}"
     # The Trainer fills the plugin's config as its own: trainer.py, propagate_args_to_deepspeed.
     filler = reader.spec if reader.name in HUGGING_FACE else spec
-    return Reading(read_dict(made), filler, host, (Message("note", text),), job.given, job.known)
+    return Reading(read_dict(made), filler, host, (Message("note", text),), job.training_arguments, job.facts)
 
 
 def _assumed(reader: Reader) -> tuple[Message, ...]:
@@ -160,12 +164,12 @@ def _assumed(reader: Reader) -> tuple[Message, ...]:
 def _why_none(located: LocatedConfig) -> tuple[str, tuple[str, ...]]:
     """Why a launch file leads to no config, and what to do."""
     host = located.host
-    if located.unlike:
-        return (f"{host.name}: {located.unlike}" if located.job else located.note), ()
+    if located.why_not_checked:
+        return (f"{host.name}: {located.why_not_checked}" if located.job else located.note), ()
     if located.job is not None:
         return located.note, ()
     hint = "a relative path counts from where `accelerate launch` is called"
-    return f"{located.written}, which {host.name} names, {located.why_unread}", (hint,)
+    return f"{located.reference}, which {host.name} names, {located.why_unread}", (hint,)
 
 
 def _data(launch: Document) -> JsonObject:

@@ -29,7 +29,7 @@ from dsconfig.core.batch_triplet import (
 from dsconfig.core.diagnostic import Diagnostic, Effect
 from dsconfig.core.releases import Target
 from dsconfig.document import read_dict
-from dsconfig.job.detect_consumer import Given
+from dsconfig.job.detect_consumer import LaunchArguments
 from dsconfig.resolve.asked_config import Reading, reading
 from dsconfig.resolve.errors import ResolveError, UnknownWorldSizeError
 from dsconfig.resolve.raw_config import Written, fill_written, read_written
@@ -481,7 +481,7 @@ def formula_of(
     if parallelism.unknown is not None:
         return None
     if seen.given is None and training_args is None:
-        seen = seen._replace(given=Given({}, consumer_of(seen.consumer).arguments))
+        seen = seen._replace(given=LaunchArguments({}, consumer_of(seen.consumer).arguments))
     written = read_written(seen.document, release, seen.consumer, changes)
     written.refuse_overwritten(seen.document)
     config = fill_written(seen, written, None, training_args, None)[0].config

@@ -19,7 +19,7 @@ from dsconfig.consumers.autofill import Filling, Message
 from dsconfig.consumers.consumer import consumer_of
 from dsconfig.core.releases import Target
 from dsconfig.document import Document
-from dsconfig.job.detect_consumer import Given
+from dsconfig.job.detect_consumer import LaunchArguments
 from dsconfig.job.job import Fact, Job
 from dsconfig.launch.config_source import ConfigSource, read
 from dsconfig.launch.located_config import LocatedConfig, locate
@@ -178,7 +178,7 @@ def _filled(
 ) -> Filling | None:
     """What is filled on any number of ranks, as far as the arguments of the job are known."""
     if seen.given is None and training_args is None:
-        seen = seen._replace(given=Given({}, consumer_of(seen.consumer).arguments))
+        seen = seen._replace(given=LaunchArguments({}, consumer_of(seen.consumer).arguments))
     written = read_written(seen.document, release, seen.consumer, {})
     try:
         return fill_written(seen, written, None, training_args, model_config)[0]

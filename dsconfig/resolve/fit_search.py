@@ -12,7 +12,7 @@ from dsconfig.check.build_job import job_from_arguments, job_of
 from dsconfig.check.check import check_document
 from dsconfig.consumers import HUGGING_FACE
 from dsconfig.consumers.consumer import consumer_of
-from dsconfig.consumers.consumer_versions import parted
+from dsconfig.consumers.consumer_versions import split_spec
 from dsconfig.core.batch_triplet import MICRO, STEPS, TRAIN
 from dsconfig.core.batch_triplet import TRAIN as BATCH
 from dsconfig.core.diagnostic import Remove, Set, dotted
@@ -459,7 +459,7 @@ def filler_of(document: Document, options: Options, run: Run) -> Filler:
     located = locate(document)
     data = reading(located, options.job_of(located)).document.value()
     values = {**(data if isinstance(data, dict) else {}), **(options.set or {})}
-    reader = parted(run.consumer)[0]
+    reader = split_spec(run.consumer)[0]
     left = frozenset(key for key in ARGUMENTS if reader in HUGGING_FACE and values.get(key) == "auto")
     batch = values.get(TRAIN)
     other = isinstance(batch, (int, float)) and batch != run.train_batch_size
@@ -511,7 +511,7 @@ def refuse_launch_file(document: Document) -> None:
     Raises:
         ValueError: it is one.
     """
-    if locate(document).how != "file":
+    if locate(document).relation != "file":
         raise ValueError(f"{document.name} is a launch file: give the config itself, or leave -o out")
 
 
@@ -541,7 +541,7 @@ def written(document: Document, options: Options, found: Fit, name: str) -> Fitt
         text = (apply_operations(after, map(Remove, out)) if out else after).text
     except EditError as error:
         raise ValueError(f"{document.name} cannot be changed: {error}") from None
-    said = job_from_arguments(None, None, options.job.reader.said if options.job else options.consumer)
+    said = job_from_arguments(None, None, options.job.reader.explicit_spec if options.job else options.consumer)
     of_old = job_of(document, said).reader.spec
     of_new = job_of(read_text(text, name, document.format), said).reader.spec
     return Fitted(text, tuple(map(dotted, out)), None if of_old == of_new else of_old)
@@ -579,7 +579,7 @@ def _first(document: Document, options: Options, run: Run) -> JsonObject:
 
 def _arguments(spec: str) -> frozenset[str]:
     """Keys that a reader fills from its arguments. It compares none of `zero_optimization` with them."""
-    name = parted(spec)[0]
+    name = split_spec(spec)[0]
     fills = consumer_of(spec).fills if name in HUGGING_FACE else ()
     return frozenset(fill.key for fill in fills if not fill.key.startswith("zero_optimization."))
 

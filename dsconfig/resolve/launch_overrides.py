@@ -12,11 +12,17 @@ from typing import TYPE_CHECKING, NamedTuple
 from dsconfig.consumers.accelerate_launch_file import block, is_launch_file
 from dsconfig.core.json_types import at
 from dsconfig.document import read_file
-from dsconfig.job.model_files import is_barred
+from dsconfig.job.model_files import is_outside_repository
 from dsconfig.launch.config_references import launchers_of
-from dsconfig.launch.find_jobs import job_of, jobs_behind, jobs_naming
-from dsconfig.launch.model_argument import ADAPTED, TARGETS, found_from, named, tuning
-from dsconfig.launch.training_arguments import plain
+from dsconfig.launch.find_jobs import job_of, jobs_naming, jobs_with_arguments
+from dsconfig.launch.model_argument import (
+    ADAPTER_PROGRAMS,
+    LORA_TARGET_KEYS,
+    find_model,
+    model_name,
+    tuning_type,
+)
+from dsconfig.launch.training_arguments import parse_value
 from dsconfig.memory.verdict import HOST, RANK, NotModelledError, Unmodelled
 from dsconfig.resolve.model_source import adapter_of
 
@@ -24,7 +30,7 @@ if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
     from dsconfig.document import Document
     from dsconfig.job.detect_consumer import Reader
-    from dsconfig.launch.launched_job import Job
+    from dsconfig.launch.launched_job import LaunchedJob
     from dsconfig.memory.graph import Adapter
 
 
@@ -112,13 +118,13 @@ OPTIMIZERS: Mapping[str, str] = {
 
 def optimizer_of(arguments: Mapping[str, Json]) -> str | None:
     """The optimizer that the Trainer makes by `optim`; None where it is not modelled, or not said."""
-    word = plain(arguments.get("optim"))
+    word = parse_value(arguments.get("optim"))
     return OPTIMIZERS.get(word) if isinstance(word, str) else None
 
 
 def of_optimizer(arguments: Mapping[str, Json], origin: str) -> Iterator[Unmodelled]:
     """What of the Trainer's `optim` is not modelled."""
-    word = plain(arguments.get("optim"))
+    word = parse_value(arguments.get("optim"))
     if not isinstance(word, str) or (word in OPTIMIZERS and not word.startswith("paged_")):
         return
     key = f"optim: {word}{origin}"
@@ -131,7 +137,7 @@ def of_optimizer(arguments: Mapping[str, Json], origin: str) -> Iterator[Unmodel
 def unmodelled(arguments: Mapping[str, Json], origin: str = "") -> Iterator[Unmodelled]:
     """What these arguments do that an estimate leaves out; `origin`: ` in train.yaml`."""
     for key in METHODS:
-        word = plain(arguments.get(key))
+        word = parse_value(arguments.get(key))
         if isinstance(word, str) and word.lower() not in PLAIN:
             text = _ROLLOUTS if word.lower() in _ONLINE else _PAIRS
             yield Unmodelled(f"{key}: {word}{origin}", text, _BOTH)
@@ -140,12 +146,12 @@ def unmodelled(arguments: Mapping[str, Json], origin: str = "") -> Iterator[Unmo
         text = _ROLLOUTS if method[1] in _ONLINE else _PAIRS
         yield Unmodelled(f"{script}{origin}", text, _BOTH)
     for key, effect in EFFECTS.items():
-        value = plain(arguments.get(key))
+        value = parse_value(arguments.get(key))
         number = value if type(value) in (int, float) else None
         if value in (None, False, 0, "", "none", []) or (number is not None and number <= effect.above):
             continue
         yield Unmodelled(f"{key}: {_shown(value)}{origin}", effect.text, *effect[1:4])
-    if (value := plain(arguments.get("gradient_checkpointing"))) in _CHECKPOINTING:
+    if (value := parse_value(arguments.get("gradient_checkpointing"))) in _CHECKPOINTING:
         yield Unmodelled(f"gradient_checkpointing: {value}{origin}", _MOVED.text, *_MOVED[1:4])
 
 
@@ -197,13 +203,13 @@ def told(document: Document, reader: Reader) -> Told:
         NotModelledError: the model is quantised, or trained in a way that is not modelled.
     """
     job = job_of(document)
-    jobs = jobs_behind(reader, document.name) if job is None else [job]
+    jobs = jobs_with_arguments(reader, document.name) if job is None else [job]
     found = list(map(_told, jobs))
     agreed = found[0] if len({each._replace(name="") for each in found}) == 1 else Told()
     return agreed._replace(zero_init=_zero3_init(document, [job] if job else jobs_naming(document.name)))
 
 
-def _zero3_init(document: Document, jobs: Sequence[Job]) -> bool | None:
+def _zero3_init(document: Document, jobs: Sequence[LaunchedJob]) -> bool | None:
     """What `zero3_init_flag` says: in Accelerate's launch file, in a flag or a variable of the command.
 
     Source: accelerate utils/dataclasses.py, `DeepSpeedPlugin.__post_init__`; the Trainer goes by it too where
@@ -228,16 +234,18 @@ def _accelerates(name: str) -> Iterator[JsonObject]:
                 yield data
 
 
-def _told(job: Job) -> Told:
+def _told(job: LaunchedJob) -> Told:
     data = job.launch.value() if job.arguments is None else job.arguments
     if not isinstance(data, Mapping):
         return Told()
     program, launch = job.format.name, job.launch.name
     name = launch if launch.startswith("<") else os.path.relpath(launch)
-    refused = next((key for key in QUANTISED if plain(data.get(key)) not in (None, False, 0)), None)
+    refused = next((key for key in QUANTISED if parse_value(data.get(key)) not in (None, False, 0)), None)
     if refused:
         raise NotModelledError(f"a quantised model (`{refused}` in {name}) is not modelled")
-    length = next((found for key in LENGTH if type(found := plain(at(data, key))) is int and found > 0), None)
+    length = next(
+        (found for key in LENGTH if type(found := parse_value(at(data, key))) is int and found > 0), None
+    )
     if length is None and program == "LLaMA-Factory":
         length = 2048
     words = (data.get(key) for key in ("flash_attn", "attn_implementation", "attn_impl"))
@@ -258,24 +266,24 @@ def _told(job: Job) -> Told:
 
 def _model(data: Mapping[str, Json], launch: str) -> str | None:
     """The model, as found from the launch file where that is on disk."""
-    written = named(data)
+    written = model_name(data)
     if written is None or "$" in written:
         return None
-    return found_from(written, launch) or (None if is_barred(written, launch) else written)
+    return find_model(written, launch) or (None if is_outside_repository(written, launch) else written)
 
 
 def _checkpointing(data: Mapping[str, Json], program: str) -> bool | None:
     if program == "LLaMA-Factory":
-        return plain(data.get("disable_gradient_checkpointing")) is not True
-    value = plain(data.get("gradient_checkpointing"))
+        return parse_value(data.get("disable_gradient_checkpointing")) is not True
+    value = parse_value(data.get("gradient_checkpointing"))
     if value is None:
-        return True if program in ADAPTED else None
+        return True if program in ADAPTER_PROGRAMS else None
     return value is not False
 
 
 def _checkpoints_reentrant(data: Mapping[str, Json], program: str) -> bool:
     if program == "LLaMA-Factory":  # `ModelArguments.use_reentrant_gc`
-        return plain(data.get("use_reentrant_gc")) is not False
+        return parse_value(data.get("use_reentrant_gc")) is not False
     return bool(_checkpointing(data, program)) and is_reentrant(data)
 
 
@@ -288,20 +296,20 @@ def is_reentrant(arguments: Mapping[str, Json]) -> bool:
     if isinstance(said, str):
         with suppress(ValueError, RecursionError):
             said = json.loads(said)
-    return not isinstance(said, Mapping) or plain(said.get("use_reentrant")) is not False
+    return not isinstance(said, Mapping) or parse_value(said.get("use_reentrant")) is not False
 
 
 def _adapter(data: Mapping[str, Json], program: str) -> Adapter | None:
-    uses = tuning(data, program)
+    uses = tuning_type(data, program)
     if uses == "full":
         return None
     if uses != "lora":
         raise NotModelledError(f"training by `{uses}` is not modelled")
-    rank = next((found for key in _LORA_RANK if (found := plain(data.get(key))) is not None), None)
-    target = next((found for key in TARGETS if (found := data.get(key))), None)
-    if target is None and (program in ADAPTED or data.get("lora_target_linear") is True):
+    rank = next((found for key in _LORA_RANK if (found := parse_value(data.get(key))) is not None), None)
+    target = next((found for key in LORA_TARGET_KEYS if (found := data.get(key))), None)
+    if target is None and (program in ADAPTER_PROGRAMS or data.get("lora_target_linear") is True):
         target = "all"
     values: dict[str, Json] = {"r": rank if rank is not None else 16 if program == "TRL" else 8}
     values |= {"target": target} if target is not None else {}
-    share = plain(data.get("lora_dropout"))
+    share = parse_value(data.get("lora_dropout"))
     return adapter_of(values | ({"dropout": share} if isinstance(share, (int, float)) else {}))

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.check.build_job import MappingSource, build_job, job_from_arguments, read_training_arguments
 from dsconfig.consumers import HUGGING_FACE
-from dsconfig.consumers.consumer_versions import parted
+from dsconfig.consumers.consumer_versions import split_spec
 from dsconfig.core.batch_triplet import MICRO, STEPS, TRAIN
 from dsconfig.core.file_access import OUTSIDE
 from dsconfig.core.gpu_memory import parse_gpu as gpu_of
 from dsconfig.core.releases import NUMBERS
 from dsconfig.document import Document
 from dsconfig.job.job import Job
-from dsconfig.job.run_facts import of_file
+from dsconfig.job.run_facts import facts_of_block
 from dsconfig.launch.config_source import read
 from dsconfig.launch.located_config import LocatedConfig, locate
-from dsconfig.launch.program_behavior import overwrite_of, overwrites
+from dsconfig.launch.program_overwrites import overwrite_of, overwrites
 from dsconfig.memory.autotp import BY_CONFIG
 from dsconfig.memory.engines.setup import Setup
 from dsconfig.memory.estimate import ANY, Room, estimate
@@ -207,8 +207,8 @@ def ask(document: Document, options: Options) -> Question:
     located = locate(document)
     job = options.job_of(located)
     said = told(document, job.reader)
-    own = of_file(document.value(), document.name).model
-    if own and own.barred and options.model is None:
+    own = facts_of_block(document.value(), document.name).model
+    if own and own.is_outside and options.model is None:
         raise NotModelledError(f"the model {own.shown} {OUTSIDE}, and is not read", "give it as `model`")
     source = options.model or (own.named if own else said.model)
     if source is None:
@@ -259,7 +259,7 @@ def _client(
     The Trainer makes one where the config has none; offloaded it has to be DeepSpeed's own
     (engine.py, `zero_force_ds_cpu_optimizer`).
     """
-    if asked is not None or values.text("optimizer.type") or parted(run.consumer)[0] != "transformers":
+    if asked is not None or values.text("optimizer.type") or split_spec(run.consumer)[0] != "transformers":
         return asked, ()
     if values.text("zero_optimization.offload_optimizer.device") in OFFLOADED:
         return None, ()
@@ -276,7 +276,7 @@ def _in_shards(run: Run, options: Options, said: Told) -> bool:
     """
     if options.zero_init is not None:
         return options.zero_init
-    return parted(run.consumer)[0] in HUGGING_FACE if said.zero_init is None else said.zero_init
+    return split_spec(run.consumer)[0] in HUGGING_FACE if said.zero_init is None else said.zero_init
 
 
 _SIZED = ("bf16", "fp16", "zero_optimization", "optimizer")

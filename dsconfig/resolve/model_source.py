@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from dsconfig.job.model_files import CONFIG, config_at, read
+from dsconfig.job.model_files import CONFIG_NAME, find_config_json, read_config_json
 from dsconfig.memory.graph import Adapter
 from dsconfig.memory.models.model_zoo import preset_of, similar
 from dsconfig.memory.models.shape import Shape
@@ -52,14 +52,14 @@ def model_of(source: ModelSource) -> Model:
         return Model(source, {"hidden_size": source.hidden})
     if not isinstance(source, Mapping):
         name = os.fspath(source)
-        path = config_at(name)
+        path = find_config_json(name)
         if path is None:
             shape = preset_of(name)
             if shape is not None:
                 return model_of(shape)
             raise _unknown(name)
         try:
-            source = read(path)
+            source = read_config_json(path)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
     from dsconfig.memory.models.from_hf_config import shape_of
@@ -72,7 +72,7 @@ def _unknown(name: str) -> NotModelledError:
     where = ", nor is it in the hub's cache on this machine" if name.count("/") == 1 else ""
     likely = similar(name)
     meant = f"did you mean {' or '.join(likely)}? If not, " if likely else ""
-    return NotModelledError(f"there is no model `{name[:200]}` here{where}", f"{meant}give its {CONFIG}")
+    return NotModelledError(f"there is no model `{name[:200]}` here{where}", f"{meant}give its {CONFIG_NAME}")
 
 
 # LoRA as it is asked for: `r=16,target=q_proj,v_proj`, or the same as a mapping.

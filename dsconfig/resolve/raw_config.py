@@ -19,7 +19,7 @@ from dsconfig.document import Document, read_dict
 from dsconfig.evaluation.context import Context, Source
 from dsconfig.job import detect_consumer as reader
 from dsconfig.job.detect_consumer import Reader
-from dsconfig.launch.program_behavior import overwrite_of, overwrites
+from dsconfig.launch.program_overwrites import overwrite_of, overwrites
 from dsconfig.resolve.asked_config import Reading
 from dsconfig.resolve.errors import ResolveError, UnfilledError
 from dsconfig.resolve.run import Run, Runtime
@@ -204,9 +204,9 @@ def refuse_written(
     Raises:
         ResolveError: there is a finding that stops the run.
     """
-    who = reader.given(chosen.consumer)
+    who = reader.named_consumer(chosen.consumer)
     if seen.document is asked:
-        who = who._replace(given=seen.given)
+        who = who._replace(training_arguments=seen.given)
     report = report_on(asked, chosen.release, who, chosen.ranks)
     reports = [with_config_paths(report), *report.children]
     silenced = frozenset(_named(found) for report in reports for found in report.suppressed)

@@ -15,7 +15,7 @@ from dsconfig.core.releases import EVERY_RELEASE, NEVER, Interval, number
 from dsconfig.document import read_dict
 from dsconfig.evaluation.context import Context, SkipRule, Source
 from dsconfig.evaluation.key_walk import Coercion, Rejection
-from dsconfig.launch.program_behavior import overwrite_of
+from dsconfig.launch.program_overwrites import overwrite_of
 from dsconfig.model.keyinfo import KeyView, SectionView, secrets, type_named
 from dsconfig.resolve.raw_config import report_on
 from dsconfig.resolve.run import Run

@@ -32,7 +32,7 @@ from dsconfig.resolve.run import Parallel, Run, Runtime, runtime
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
-    from dsconfig.job.detect_consumer import Given
+    from dsconfig.job.detect_consumer import LaunchArguments
     from dsconfig.job.job import Job
 
 _OF_BATCH = ("per_device_train_batch_size", "gradient_accumulation_steps")
@@ -131,7 +131,7 @@ def derive_run(
     return _run(written, filling, chosen, seen)
 
 
-def _elastic(known: Given, written: Written, chosen: Runtime) -> dict[str, Json]:
+def _elastic(known: LaunchArguments, written: Written, chosen: Runtime) -> dict[str, Json]:
     """The batch of the elasticity block, where nothing but that decides the arguments of the job."""
     if not known.unknown.issuperset(_OF_BATCH) or not is_on(written.config):
         return {}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dsconfig.core.file_access import OUTSIDE
 from dsconfig.core.json_types import Json, NamedTuple
 from dsconfig.evaluation.context import Context, SkipRule
-from dsconfig.job.model_files import CONFIG, config_at, read
+from dsconfig.job.model_files import CONFIG_NAME, find_config_json, read_config_json
 from dsconfig.job.run_facts import Model as Named
 
 if TYPE_CHECKING:
@@ -161,11 +161,11 @@ def open_model(named: Named) -> Model:
     Raises:
         UnreadableModelError: it cannot be read, or there is none.
     """
-    if named.barred:
+    if named.is_outside:
         raise UnreadableModelError(f"{named.shown} {OUTSIDE}, and is not read: name it with --model")
     if not isinstance(named.named, str):
         return _described("the model", named.named)
-    path = config_at(named.named)
+    path = find_config_json(named.named)
     if path is None:
         return _of_name(named.named)
     try:
@@ -180,7 +180,7 @@ def open_model(named: Named) -> Model:
 @lru_cache(maxsize=8)
 def _read(path: str, shown: str, *_: int) -> Model:
     """The model of a file, for as long as that does not change."""
-    return _described(shown, read(path))
+    return _described(shown, read_config_json(path))
 
 
 def _described(shown: str, config: Mapping[str, Json]) -> Model:
@@ -198,7 +198,9 @@ def _of_name(name: str) -> Model:
 
     found = preset_of(name)
     if found is None:
-        raise UnreadableModelError(f"{name[:200]}: no such file, no folder with a {CONFIG}, no known name")
+        raise UnreadableModelError(
+            f"{name[:200]}: no such file, no folder with a {CONFIG_NAME}, no known name"
+        )
     return Model(name, {"model_type": found.name}, found)
 
 

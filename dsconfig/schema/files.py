@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from dsconfig.consumers import CONSUMERS
-from dsconfig.consumers.consumer_versions import VERSIONED
+from dsconfig.consumers.consumer_versions import VERSION_PATTERN
 from dsconfig.core.releases import LATEST, NUMBERS, RELEASES, Target
 from dsconfig.document.file_names import CONFIGS, LAUNCH_FILES
 from dsconfig.document.json_format import pretty_file
@@ -176,7 +176,7 @@ def yaml_schema(release: str = LATEST) -> Schema:
 
 # The schema of dsconfig's own settings.
 
-_READERS: list[Schema] = [{"enum": list(CONSUMERS)}, {"type": "string", "pattern": VERSIONED}]
+_READERS: list[Schema] = [{"enum": list(CONSUMERS)}, {"type": "string", "pattern": VERSION_PATTERN}]
 _TEXTS: Schema = {"type": "array", "items": {"type": "string"}}
 
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from dsconfig.consumers import CONSUMERS, ELASTIC, HUGGING_FACE, LOADERS
 from dsconfig.consumers.consumer import BY_NAME
 from dsconfig.core import releases
-from dsconfig.job.detect_consumer import of_content
-from dsconfig.job.run_facts import KEY
+from dsconfig.job.detect_consumer import consumer_of_content
+from dsconfig.job.run_facts import DSCONFIG_KEY
 from dsconfig.model.keyinfo import along
 
 if TYPE_CHECKING:
@@ -147,8 +147,8 @@ def _spelled_out(path: str) -> bool:
 def _remarked(preset: Preset, body: JsonObject, reader: str) -> JsonObject:
     """The body with remarks, and with the name of its reader where its values do not show that."""
     found: JsonObject = {"//": preset.says}
-    if of_content(body).name != reader:
-        found[KEY] = {"consumer": reader}
+    if consumer_of_content(body).name != reader:
+        found[DSCONFIG_KEY] = {"consumer": reader}
     for key, value in body.items():
         if key in preset.remarks or key in _REMARKS:
             found[f"// {key}"] = preset.remarks.get(key) or _REMARKS[key]

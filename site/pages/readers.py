@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from dsconfig.consumers import CONSUMERS
 from dsconfig.launch.format_table import FORMATS, Format
-from dsconfig.launch.program_behavior import OF_PROGRAM
+from dsconfig.launch.program_checks import PROGRAM_CHECKS
 from pages import markdown, places
 
 
@@ -55,13 +55,17 @@ def _format(each: Format) -> Iterator[str]:
         f"Recognised by: {signs}",
         *([f"Names the config in: {_listed(each.config)}"] if each.config else []),
         *([f"Arguments of other names: {_mapped(each)}"] if each.arguments else []),
-        *([f"World size: {' × '.join(f'`{key}`' for key in each.world)}"] if each.world else []),
+        *(
+            [f"World size: {' × '.join(f'`{key}`' for key in each.world_size_keys)}"]
+            if each.world_size_keys
+            else []
+        ),
         *(
             [f"Writes into the config: {_listed(dict.fromkeys(write.place for write in each.writes))}"]
             if each.writes
             else []
         ),
-        *([f"Makes the config of its own keys, where `{each.made_of}` stands"] if each.made_of else []),
+        *([f"Makes the config of its own keys, where `{each.built_from}` stands"] if each.built_from else []),
         *([f"Refuses (`DSC810`): {refused}"] if (refused := _refused(each)) else []),
         f"Source: {each.source}",
     ]
@@ -69,7 +73,9 @@ def _format(each: Format) -> Iterator[str]:
 
 
 def _refused(each: Format) -> str:
-    return ", ".join(dict.fromkeys(f"`{row.key}` {row.how}" for row in OF_PROGRAM.get(each.name, ())))
+    return ", ".join(
+        dict.fromkeys(f"`{row.key}` {row.condition}" for row in PROGRAM_CHECKS.get(each.name, ()))
+    )
 
 
 def _mapped(each: Format) -> str:

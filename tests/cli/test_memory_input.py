@@ -34,7 +34,7 @@ def config(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             {"model_type": "llama", "num_attention_heads": 1e400},
             "`num_attention_heads` of the model is `inf`",
         ),
-        ([], "holds no JSON object"),
+        ([], "not a JSON object"),
     ],
 )
 def test_what_is_no_config_of_a_model_is_refused(run: Runs, here: Path, values: Any, said: str) -> None:

@@ -78,12 +78,12 @@ def test_a_name_will_do(run: Runs) -> None:
         ("nope", "nope: no such file, no folder with a config.json, no known name"),
         ("models", "models/config.json: no such file or directory"),
         ("loop", "loop: no such file, no folder with a config.json, no known name"),
-        ("list.json", "list.json: holds no JSON object"),
-        ("bad.json", "bad.json: no valid JSON: Expecting property name enclosed in double quotes"),
+        ("list.json", "list.json: not a JSON object"),
+        ("bad.json", "bad.json: not valid JSON: Expecting property name enclosed in double quotes"),
         ("bytes.json", "bytes.json: not UTF-8 text"),
-        ("large.json", "large.json: longer than 4 MiB, the most that is read"),
+        ("large.json", "large.json: longer than 4 MiB, the size limit"),
         ("deep.json", "deep.json: nested too deeply"),
-        ("digits.json", "digits.json: no valid JSON: Exceeds the limit"),
+        ("digits.json", "digits.json: not valid JSON: Exceeds the limit"),
     ],
 )
 def test_what_cannot_be_read_is_one_line(here: Path, run: Runs, named: str, why: str) -> None:
@@ -157,7 +157,7 @@ def test_a_launch_file_names_it(here: Path, run: Runs) -> None:
 
 def test_two_launch_files_with_two_models_name_none(here: Path, run: Runs) -> None:
     launches(here, "models/small", "models/wide")
-    assert "it is read for several models, and none is taken" in run("check", "--show-files", "ds/z.json").out
+    assert "its jobs train different models, so none is used" in run("check", "--show-files", "ds/z.json").out
     assert "DSC405" not in run("check", "ds/z.json").out
     both = run("check", "train0.yaml", "train1.yaml").out
     assert "210,240" in both
@@ -197,9 +197,9 @@ def test_leaves_set_by_a_script_of_the_repository_count(here: Path) -> None:
     (here / "train.py").write_text("from deepspeed.utils import set_z3_leaf_modules\n")
     from dsconfig.launch import repository
 
-    repository.hold()
+    repository.invalidate()
     assert effects() == []
-    repository.release()
+    repository.stop_watching()
 
 
 def test_its_block_takes_no_number(run: Runs, here: Path) -> None:

@@ -114,7 +114,7 @@ def test_a_launch_file_that_names_it(here: Path, spawn: Spawns, name: str) -> No
     (here / "launch.yaml").write_text(block)
     code, out, err = spawn("check", "launch.yaml", *TARGET)
     assert (code, err) == (0, "")
-    assert f"{name} is not found from " in out
+    assert f"{name} was not found from " in out
 
 
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if verb not in ("check --fix", "fix", "run")])

@@ -28,10 +28,10 @@ FILES = {
     "hostfile": ("# two nodes\nworker-1 slots=4\nworker-2 slots=4\n", "a hostfile"),
     "README.md": (f"Use\n\n{{{DICT}}}\n", "a text for people"),
     "log.jsonl": ('{"zero_optimization": {}}\n{"zero_optimization": {}}\n', "a file of many JSON values"),
-    "NOTES": ("zero_optimization is on\nfp16: later\n", "a text that holds no JSON object"),
+    "NOTES": ("zero_optimization is on\nfp16: later\n", "a text without a JSON object"),
     "job.zsh": ("deepspeed train.py\n", "a script"),
     "eval": ("#!/bin/bash\npython eval.py\n", "a script"),
-    "eval.sh": ("python eval.py\n", "a shell script whose commands name none"),
+    "eval.sh": ("python eval.py\n", "a shell script whose commands name no config"),
     "infer.json": (json.dumps(INFERENCE), "a config for inference (DeepSpeedInferenceConfig)"),
     "ds_config.json": ('{"dtype": "bf16", "tensor_parallel": {"tp_size": 2}}', "a config for inference"),
     "infer.yaml": ("tp: {tp_size: 2}\nmax_tokens: 512\n", "a config for inference"),
@@ -110,7 +110,7 @@ def test_a_launch_file_that_names_a_program_has_it_left_alone(here: Path, run: R
     for verb in ("check", "fix"):
         assert run(verb, "train.sh").code == 0
     assert (
-        "ds_config.py is not checked: not a DeepSpeed config, but a Python file"
+        "ds_config.py is not checked: it is not a DeepSpeed config, but a Python file"
         in run("check", "train.sh").out
     )
     assert (here / "ds_config.py").read_text() == PROGRAM

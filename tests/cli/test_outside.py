@@ -72,7 +72,7 @@ def test_a_launch_file_shows_nothing_outside(here: Path, secrets: Path, run: Run
 
 def test_a_note_says_why_and_what_to_do(here: Path, secrets: Path, run: Runs) -> None:
     (here / "run.sh").write_text(f"deepspeed train.py --deepspeed {secrets}/ds.json\n")
-    why = f"`{secrets}/ds.json` is outside of this repository, and is not read"
+    why = f"`{secrets}/ds.json` is outside of this repository and is not read"
     code, out, _ = run("check", "run.sh")
     assert code == 0
     assert why in out

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from dsconfig.job.settings_file import KEYS, Settings, SettingsFileError, find
+from dsconfig.job.settings_file import KEYS, Settings, SettingsFileError, find_settings
 
 from .conftest import Runs, Spawns
 
 
 def written(here: Path, text: str, name: str = "dsconfig.toml") -> Settings:
     (here / name).write_text(text)
-    return find()
+    return find_settings()
 
 
 def test_none_at_all(here: Path) -> None:
-    assert find() == Settings()
+    assert find_settings() == Settings()
 
 
 def test_every_key(here: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_pyproject_without_the_table_is_passed_over(here: Path, monkeypatch: p
     (below / "pyproject.toml").write_text('[project]\nname = "uses-dsconfig"\n')
     (here / "a" / "pyproject.toml").write_text("this is not TOML, and not ours")
     monkeypatch.chdir(below)
-    assert find().path == str(here / "dsconfig.toml")
+    assert find_settings().path == str(here / "dsconfig.toml")
 
 
 def test_dsconfig_toml_goes_before_pyproject(here: Path) -> None:
@@ -99,7 +99,7 @@ def test_the_repository_ends_the_search(here: Path, monkeypatch: pytest.MonkeyPa
     (here / "dsconfig.toml").write_text('target = "0.16.9"')
     (here / "other" / ".git").mkdir(parents=True)
     monkeypatch.chdir(here / "other")
-    assert find() == Settings()
+    assert find_settings() == Settings()
 
 
 MISTAKES = {
@@ -116,7 +116,7 @@ MISTAKES = {
     "exclude = 1979-05-27": 'dsconfig.toml: exclude: expected a list of patterns, got "1979-05-27"',
     'per-file-ignores = ["a"]': "dsconfig.toml: per-file-ignores: expected a table of lists of rules",
     "per-file-ignores = {a = 1}": "dsconfig.toml: per-file-ignores: expected a table of lists of rules",
-    "target = ": "dsconfig.toml: no valid TOML: ",
+    "target = ": "dsconfig.toml: invalid TOML: ",
 }
 
 
@@ -161,7 +161,7 @@ def test_unknown_releases_and_rules_in_settings(here: Path, run: Runs, text: str
 def test_settings_that_are_no_text(here: Path) -> None:
     (here / "dsconfig.toml").write_bytes(b"\xff")
     with pytest.raises(SettingsFileError, match="not UTF-8 text"):
-        find()
+        find_settings()
 
 
 # -- what they do ----------------------------------------------------------------------------------
@@ -286,16 +286,16 @@ def test_a_folder_that_anyone_may_write_to(here: Path, run: Runs, monkeypatch: p
 # -- hostile settings --------------------------------------------------------------------------------------
 
 HOSTILE = {
-    "too long": ("#" * (1 << 20) + "\n", "longer than 1 MiB, the most that is read"),
+    "too long": ("#" * (1 << 20) + "\n", "longer than 1 MiB, the size limit"),
     "lists in lists": ("a = " + "[" * 50_000, "nested too deeply"),
     "tables in tables": ("[" + "a." * 400 + "a]", "a: unknown setting"),
     "a long chain": ("a." * 30_000 + "a = 1", "more than 500 dots in one line"),
     "a deep value": ("[target." + "a." * 400 + "a]", "target: expected a release"),
-    "many digits": ("world-size = " + "9" * 60_000, "no valid TOML: Exceeds the limit"),
+    "many digits": ("world-size = " + "9" * 60_000, "invalid TOML: Exceeds the limit"),
     "a large number": ("world-size = 1" + "0" * 400, "expected a whole number above 0"),
     "hexadecimal": ("world-size = 0x" + "f" * 60_000, "got a value beyond all limits"),
     "a long key": ("k" * 60_000 + " = 1", "unknown setting"),
-    "a NUL": ("a = \0", "no valid TOML"),
+    "a NUL": ("a = \0", "invalid TOML"),
 }
 
 

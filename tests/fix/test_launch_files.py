@@ -52,16 +52,16 @@ def test_ignored_rules_are_not_fixed(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 NOWHERE = {
-    "run.sh": ("deepspeed t.py --output_dir o --deepspeed $X/a.json", "known to the job's shell alone"),
+    "run.sh": ("deepspeed t.py --output_dir o --deepspeed $X/a.json", "depends on variables of the job's shell"),
     "acc.yaml": (
         "distributed_type: DEEPSPEED\ndeepspeed_config: {deepspeed_config_file: no.json}",
-        "no.json is not found from the current folder",
+        "no.json was not found from the current folder",
     ),
     "job.sh": (
         "accelerate launch --config_file acc.yaml t.py",
-        "no.json is not found from the current folder",
+        "no.json was not found from the current folder",
     ),
-    "train.yaml": ("output_dir: o\ndeepspeed: no.json", "`no.json` is not found from"),
+    "train.yaml": ("output_dir: o\ndeepspeed: no.json", "`no.json` was not found from"),
 }
 
 
@@ -86,5 +86,5 @@ def test_a_launch_file_without_a_config_is_an_error(
         assert main([*verb, name]) == code, verb
         out, err = capsys.readouterr()
         said = NOWHERE[name][1] in err.replace("\n", " ")
-        assert said or "no.json, which acc.yaml names, is not found from here" in err, verb
+        assert said or "no.json, which acc.yaml names, was not found from here" in err, verb
         assert "taken" not in out

@@ -1,4 +1,4 @@
-"""Forty small repositories as people keep them: what a job is started with stands in a different place in each."""
+"""Forty small repositories that differ in the source of a job's facts."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ BLOCKS: dict[str, Mapping[str, object]] = {
 
 
 def repositories() -> Iterator[tuple[str, dict[str, str]]]:
-    """Each repository: a name, and its files, among them the config `ds.json`."""
+    """Yield the name of each repository and its files, including the config `ds.json`."""
     for name, command in COMMANDS.items():
         config = PLAIN if name == "own loop" else AUTO
-        for said, files in SAID.items():
-            yield f"{name}, {said}", _with(config, {"run.sh": f"{command}\n", **files})
+        for location, files in SAID.items():
+            yield f"{name}, {location}", _with(config, {"run.sh": f"{command}\n", **files})
     for name, block in BLOCKS.items():
         yield f"block: {name}", _with({**AUTO, "$dsconfig": block}, {"run.sh": COMMANDS["deepspeed"] + "\n"})
     launch = {

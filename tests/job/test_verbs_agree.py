@@ -1,4 +1,4 @@
-"""Every verb, every function and the language server believe the same of the same repository.
+"""Every command, function and the language server find the same job in the same repository.
 
 The playground and the site's planners call the command and the language server, and nothing else.
 """
@@ -20,7 +20,7 @@ REPOSITORIES = dict(repositories())
 
 
 class Believed(NamedTuple):
-    """The job, as one verb has it."""
+    """Job as one command reports it."""
 
     target: str
     world_size: int | None
@@ -29,7 +29,7 @@ class Believed(NamedTuple):
 
 
 def of_report(report: dsconfig.Report) -> Believed:
-    model = report.reader.known.model
+    model = report.reader.facts.model
     return Believed(report.target.text, report.world_size, report.consumer, model and str(model.named))
 
 
@@ -38,8 +38,8 @@ def of_language_server(path: Path) -> Believed:
     service.request("initialize", {"capabilities": {}, "rootUri": path.parent.as_uri()})
     text = {"uri": uri, "languageId": "json", "version": 1, "text": path.read_text()}
     service.notify("textDocument/didOpen", {"textDocument": text})
-    found = service.request("dsconfig/status", {"textDocument": {"uri": uri}})
-    return Believed(found["target"], found["worldSize"], found["reader"], found["model"])
+    status = service.request("dsconfig/status", {"textDocument": {"uri": uri}})
+    return Believed(status["target"], status["worldSize"], status["reader"], status["model"])
 
 
 def test_there_are_forty() -> None:
@@ -60,9 +60,9 @@ def test_they_believe_the_same(
     assert dsconfig.show("ds.json").release == newest
     _command_agrees(believed, capsys)
     _run_agrees(believed, newest, capsys)
-    seen = of_language_server(empty_repository / "ds.json")
-    assert seen._replace(model=None) == believed._replace(model=None)
-    assert believed.model is None or Path(str(seen.model)).name == Path(believed.model).name
+    job = of_language_server(empty_repository / "ds.json")
+    assert job._replace(model=None) == believed._replace(model=None)
+    assert believed.model is None or Path(str(job.model)).name == Path(believed.model).name
 
 
 def _command_agrees(believed: Believed, capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,8 +70,8 @@ def _command_agrees(believed: Believed, capsys: pytest.CaptureFixture[str]) -> N
     (file,) = json.loads(capsys.readouterr().out)["files"]
     assert (file["target"], file["reader"]["name"]) == (believed.target, believed.consumer)
     main(["show", "ds.json", "--output-format", "json"])
-    shown = json.loads(capsys.readouterr().out)
-    batch: Any = next((each["value"] for each in shown["values"] if each["key"] == "train_batch_size"), None)
+    output = json.loads(capsys.readouterr().out)
+    batch: Any = next((each["value"] for each in output["values"] if each["key"] == "train_batch_size"), None)
     assert believed.world_size is not None or not isinstance(batch, int), (
         "no batch of a number that nobody knows"
     )

@@ -129,7 +129,7 @@ def ours(path: Path, words: list[str], version: str) -> tuple[list[Report], Conf
     if not words:
         data: Any = read_file(path).value()
         made = (
-            accelerate_launch_file.config(data, version)
+            accelerate_launch_file.plugin_config(data, version)
             if data.get("distributed_type") == "DEEPSPEED"
             else None
         )
@@ -139,7 +139,7 @@ def ours(path: Path, words: list[str], version: str) -> tuple[list[Report], Conf
     report = check(str(script), consumer=f"accelerate=={version}")
     job = job_of(read_file(script))
     merged: Any = job.config(version) if job else None
-    return [report, *report.children], accelerate_launch_file.config(
+    return [report, *report.children], accelerate_launch_file.plugin_config(
         merged.value(), version
     ) or {} if merged else {}
 

@@ -83,7 +83,7 @@ def test_the_block_is_shown_at_its_own_lines(launch: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (NAMES.replace("z3", "z4"), "z4.json, which .*launch.yaml names, is not found from here"),
+        (NAMES.replace("z3", "z4"), "z4.json, which .*launch.yaml names, was not found from here"),
         (HOLDS.replace("zero_stage: 3", "zero_stage: 7"), "launch.yaml:5: DSC"),
         (HOLDS.replace("DEEPSPEED", "MULTI_GPU"), "so that `deepspeed_config` is not looked at"),
         (NAMES + "  zero_stage: 3\n", "stands beside `deepspeed_config_file`, which Accelerate refuses"),

@@ -10,8 +10,8 @@ from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
 from dsconfig.launch.find_jobs import job_of
-from dsconfig.launch.launched_job import Job as LaunchedJob
-from dsconfig.launch.program_behavior import Refused, refused
+from dsconfig.launch.launched_job import LaunchedJob
+from dsconfig.launch.program_checks import FailedCheck, failed_checks
 from dsconfig.rules._consumer import reader
 from dsconfig.rules._suggest_section import named
 
@@ -109,17 +109,17 @@ def refused_beside_deepspeed(ctx: Context) -> Iterator[Finding]:
         job = job_of(ctx.document)
     except OSError:  # its note says so
         raise SkipRule from None
-    for each in refused(job, ctx.version) if job is not None else ():
-        key = ".".join(each.place).removeprefix("ENV.")
+    for each in failed_checks(job, ctx.version) if job is not None else ():
+        key = ".".join(each.path).removeprefix("ENV.")
         yield ctx.at(
             _path(job, each),
-            f"`{key}` is {quoted(each.value)}, which {each.program} refuses {each.refusal.how}",
-            help=each.refusal.help,
+            f"`{key}` is {quoted(each.value)}, which {each.program} refuses {each.check.condition}",
+            help=each.check.help,
         )._replace(span=job.line_span if job else None)
 
 
-def _path(job: LaunchedJob | None, each: Refused) -> KeyPath:
+def _path(job: LaunchedJob | None, each: FailedCheck) -> KeyPath:
     """The key that is refused, or, of a flag, that of the commands it stands in."""
     if job is None or job.arguments is None or job.line is not None:
-        return each.place
+        return each.path
     return tuple(job.format.commands[0].split("."))

@@ -14,12 +14,12 @@ from dsconfig.consumers.accelerate_launch_file import (
     LINK,
     NOT_BESIDE_LINK,
     PRECISIONS,
+    added_in,
+    available_in,
     block,
-    came,
-    known_to,
+    removed_in,
     root_keys,
-    stage,
-    went,
+    zero_stage,
 )
 from dsconfig.core.diagnostic import Fix, Rename, Set
 from dsconfig.core.did_you_mean import Lexicon, best_match, lexicon
@@ -193,7 +193,7 @@ def unknown_launch_key(ctx: Context) -> Iterator[Finding]:
         {"distributed_type": "DEEPSPEED", "deepspeed_config": {"zero_stage": 3,
         "offload_param_device": "cpu"}}
     """
-    known, inner = root_keys(ctx.version), known_to(BLOCK_KEYS, ctx.version)
+    known, inner = root_keys(ctx.version), available_in(BLOCK_KEYS, ctx.version)
     for key in ctx.data:
         if key not in known:
             yield ctx.at(
@@ -213,8 +213,8 @@ def unknown_launch_key(ctx: Context) -> Iterator[Finding]:
             f"`{key}` is not a key of Accelerate's `{BLOCK}`{_of(ctx, key)}: it is dropped silently",
             help=f"did you mean `{meant}`?"
             if meant
-            else f"remove it, or use Accelerate {came(key)} or newer"
-            if came(key)
+            else f"remove it, or use Accelerate {added_in(key)} or newer"
+            if added_in(key)
             else f"write it into a DeepSpeed config in JSON, and name that by `{LINK}`, alone in the block",
             effect="ignored",
             part="key",
@@ -231,16 +231,16 @@ _OPTIONS = frozenset(
 
 def _of(ctx: Context, key: str) -> str:
     """The version, where others know the key."""
-    return f" in {ctx.version}" if ctx.version and (came(key) or went(key)) else ""
+    return f" in {ctx.version}" if ctx.version and (added_in(key) or removed_in(key)) else ""
 
 
 def _instead_of(key: str, known: frozenset[str]) -> str:
     """What to do about a key of the root that is not one of those known."""
     if key in BLOCK_KEYS:
         return f"remove it, or move it into `{BLOCK}`"
-    if since := came(key):
+    if since := added_in(key):
         return f"remove it, or use Accelerate {since} or newer"
-    if until := went(key):
+    if until := removed_in(key):
         return f"remove it: Accelerate {until} gave it up"
     meant = _nearest(key, None, known)
     return f"did you mean `{meant}`?" if meant else "remove it"
@@ -280,7 +280,7 @@ def unknown_mixed_precision(ctx: Context) -> Iterator[Finding]:
     """
     key = "mixed_precision"
     value = ctx.data.get(key)
-    words = [word for word in PRECISIONS if word in known_to(PRECISIONS, ctx.version)]
+    words = [word for word in PRECISIONS if word in available_in(PRECISIONS, ctx.version)]
     known = value is None or (isinstance(value, str) and value.lower() in words)
     if value is False and does(ctx, "bare_no") and not does(ctx, "quoted_no"):
         return
@@ -323,10 +323,10 @@ def zero3_init_below_stage_3(ctx: Context) -> Iterator[Finding]:
     written = launched(ctx)
     if written.get(key) is not True or LINK in written or not _is_whole(written.get("zero_stage", 2)):
         return
-    if stage(written) != 3:
+    if zero_stage(written) != 3:
         yield ctx.at(
             in_block(key),
-            f"`{key}` is `true`, but the stage is {stage(written)}: Accelerate turns it off",
+            f"`{key}` is `true`, but the stage is {zero_stage(written)}: Accelerate turns it off",
             help="set it to `false`; only stage 3 has it",
             related=[("the stage is set here", in_block("zero_stage"))] if "zero_stage" in written else [],
             fix=Fix("set it to `false`", (Set(in_block(key), False),), safe=True),
@@ -359,7 +359,7 @@ def unreadable_launch_value(ctx: Context) -> Iterator[Finding]:
             continue  # not looked at on one machine
         told = wanted
         if key == "deepspeed_multinode_launcher":
-            known = [each for each in LAUNCHERS if each in known_to(LAUNCHERS, ctx.version)]
+            known = [each for each in LAUNCHERS if each in available_in(LAUNCHERS, ctx.version)]
             refused, told = value not in known, one_of(known)
         elif value == "auto" and key in _AUTO and not does(ctx, _AUTO[key]):
             refused, told = True, wanted.removesuffix(_OR_AUTO)
@@ -397,7 +397,12 @@ def launched_model_saved_without_weights(ctx: Context) -> Iterator[Finding]:
     """
     key = "zero3_save_16bit_model"
     written = launched(ctx)
-    if not written or LINK in written or not _is_whole(written.get("zero_stage", 2)) or stage(written) != 3:
+    if (
+        not written
+        or LINK in written
+        or not _is_whole(written.get("zero_stage", 2))
+        or zero_stage(written) != 3
+    ):
         return
     if str(written.get(key)).lower() != "true":
         said = f"is {quoted(written[key])}" if key in written else "is absent, and so `false`"

@@ -235,10 +235,10 @@ def experts_without_leaf(ctx: Context) -> Iterator[Finding]:
         return
     found = model(ctx)
     block = block_of(found)
-    if block is None or _is_leaf(ctx, block) or ctx.facts.program in repository.PROGRAMS:
+    if block is None or _is_leaf(ctx, block) or ctx.facts.program in repository.LEAF_MODULE_PROGRAMS:
         return
     version = transformers_version(ctx)
-    if (version is not None and version >= FUSED) or repository.are_set(ctx.document.name):
+    if (version is not None and version >= FUSED) or repository.sets_leaf_modules(ctx.document.name):
         return
     told = (
         f"{found.shown} has experts in `{block}`, which is no leaf: ranks that skip an expert and ranks that"

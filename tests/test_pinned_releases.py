@@ -1,4 +1,4 @@
-"""The DeepSpeed that a repository pins is the target of its configs, where nobody says another."""
+"""Pinned DeepSpeed release of a repository as the default target of its configs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_range_is_a_range(repository: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["deepspeed\n", "deepspeed==99.1\n", "# deepspeed==0.14.5\n", "deepspeed-mii==0.1\n"]
 )
-def test_what_pins_no_release_says_nothing(repository: Path, text: str) -> None:
+def test_requirement_without_a_version(repository: Path, text: str) -> None:
     (repository / "requirements.txt").write_text(text)
     assert dsconfig.check("conf/ds_config.json").target.origin in ("installed", "latest")
 
@@ -61,9 +61,7 @@ def test_the_nearest_pin_counts(repository: Path) -> None:
 
 
 @pytest.mark.parametrize("stronger", ["argument", "file", "settings"])
-def test_whoever_says_more_goes_first(
-    repository: Path, stronger: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_stronger_sources_win(repository: Path, stronger: str, capsys: pytest.CaptureFixture[str]) -> None:
     (repository / "requirements.txt").write_text("deepspeed==0.14.5\n")
     if stronger == "file":
         text = {**CONFIG, "$dsconfig": {"target": "0.13.0"}}
@@ -85,14 +83,12 @@ def test_whoever_says_more_goes_first(
     ],
     ids=["resolve", "show", "fix", "migrate", "memory"],
 )
-def test_every_function_heeds_it(repository: Path, call: Callable[[str], str]) -> None:
+def test_every_function_uses_the_pin(repository: Path, call: Callable[[str], str]) -> None:
     (repository / "requirements.txt").write_text("deepspeed==0.14.5\n")
     assert call("conf/ds_config.json") == "0.14.5"
 
 
-def test_migrate_takes_where_it_comes_from_of_the_pin(
-    repository: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_migrate_starts_from_the_pin(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (repository / "requirements.txt").write_text("deepspeed==0.14.5\n")
     assert main(["migrate", "conf/ds_config.json", "--to", "0.15.0"]) == 0
     assert "from 0.14.5 (requirements.txt) to 0.15.0" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Launch files: recognised by their own keys, their config found, their arguments used."""
+"""Launch files: recognition by their keys, the config they name, and their arguments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dsconfig.cli import main
 from dsconfig.core.releases import resolve as target
 from dsconfig.document import read_file
 from dsconfig.launch.format_table import FORMATS, format_of
-from dsconfig.launch.training_arguments import human
+from dsconfig.launch.training_arguments import parse_human_numbers
 from tests.launches import AUTO, COMMANDS, JOBS, launch
 
 ARGS = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 4, "bf16": True}
@@ -24,22 +24,22 @@ ARGS = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 4, "bf1
 def test_every_format_has_an_example() -> None:
     assert {*JOBS, *COMMANDS} == {each.name for each in FORMATS}
     assert all(
-        each.source and (each.signs or each.programs) and (each.config or each.commands or each.makes)
+        each.source and (each.signs or each.programs) and (each.config or each.commands or each.builds)
         for each in FORMATS
     )
 
 
 @pytest.mark.parametrize("name", JOBS)
-def test_recognised_and_followed(project: Path, name: str) -> None:
-    found = format_of(JOBS[name])
-    assert found is not None
-    assert found.name == name
+def test_recognized_and_followed(project: Path, name: str) -> None:
+    launch_format = format_of(JOBS[name])
+    assert launch_format is not None
+    assert launch_format.name == name
     report = check(launch(project, JOBS[name]))
     (child,) = report.children or (report,)
     assert report.is_embedded or not report.diagnostics
-    assert child.consumer == found.reader
+    assert child.consumer == launch_format.reader
     assert bool(report.base_path) == (name in ("ArcticTraining", "Composer"))
-    if found.makes and found.made_of in JOBS[name]:
+    if launch_format.builds and launch_format.built_from in JOBS[name]:
         assert child.name == report.name
     elif report.children:
         assert Path(child.name) == Path("ds/z.json")
@@ -51,7 +51,7 @@ HANDED_TO_THE_TRAINER = ["LLaMA-Factory", "Transformers", "ms-swift", "TRL"]
 
 
 @pytest.mark.parametrize("name", HANDED_TO_THE_TRAINER)
-def test_its_arguments_fill_and_decide_the_triplet(project: Path, name: str) -> None:
+def test_arguments_fill_the_batch(project: Path, name: str) -> None:
     path = launch(project, JOBS[name], **ARGS)
     assert check(path, world_size=8).ok
     run = resolve(path, world_size=8, target="0.19.8")
@@ -68,7 +68,7 @@ def test_other_names_and_defaults(project: Path) -> None:
     assert resolve(launch(project, JOBS["Transformers"]), world_size=2, target="0.19.8").triplet == (16, 8, 1)
 
 
-def test_what_a_program_writes_and_works_out_itself(project: Path) -> None:
+def test_writes_of_a_program(project: Path) -> None:
     job = {**JOBS["ms-swift"], "zero_hpz_partition_size": 8, "train_type": "full"}
     optimizer = {"optimizer": {"type": "AdamW", "params": {"lr": "auto"}}}
     (project / "ds" / "z.json").write_text(json.dumps({**AUTO, **optimizer}))
@@ -88,40 +88,40 @@ def test_what_a_program_writes_and_works_out_itself(project: Path) -> None:
 
 
 @pytest.mark.parametrize(("kind", "stage", "written"), [("grpo", 3, 0), ("grpo", 2, 9), ("dpo", 3, 9)])
-def test_what_is_written_for_one_stage_alone(project: Path, kind: str, stage: int, written: int) -> None:
+def test_write_for_one_stage(project: Path, kind: str, stage: int, written: int) -> None:
     zero = {"stage": stage, "stage3_prefetch_bucket_size": 9}
     (project / "ds" / "z.json").write_text(json.dumps({**AUTO, "zero_optimization": zero}))
     run = resolve(launch(project, {**JOBS["ms-swift"], "rlhf_type": kind}), world_size=4, target="0.19.8")
     assert run.config["zero_optimization"]["stage3_prefetch_bucket_size"] == written
 
 
-def test_a_mismatch_is_what_the_trainer_raises_for(project: Path) -> None:
+def test_mismatch_with_the_trainer(project: Path) -> None:
     (project / "ds" / "z.json").write_text(json.dumps({**AUTO, "gradient_accumulation_steps": 8}))
     path = launch(project, JOBS["LLaMA-Factory"], **ARGS)
     (child,) = check(path).children
-    (found,) = child
-    assert (found.code, found.dotted) == ("DSC809", "gradient_accumulation_steps")
-    assert "`gradient_accumulation_steps` of the job is `4`" in found.message
+    (diagnostic,) = child
+    assert (diagnostic.code, diagnostic.dotted) == ("DSC809", "gradient_accumulation_steps")
+    assert "`gradient_accumulation_steps` of the job is `4`" in diagnostic.message
     with pytest.raises(ResolveError, match="refuses what differs"):
         resolve(path, world_size=8, target="0.19.8")
     (stretch,) = compat(read_file(path), target=target("0.19.8"), consumer="transformers")
     assert (stretch.word, stretch.reason and stretch.reason.code) == ("rejected", "DSC809")
 
 
-def test_precision_that_the_trainer_refuses(project: Path) -> None:
+def test_precision_that_the_trainer_rejects(project: Path) -> None:
     config = {**AUTO, "fp16": {"enabled": True}}
     (project / "ds" / "z.json").write_text(json.dumps(config))
     (child,) = check(launch(project, JOBS["Transformers"], **ARGS)).children
-    assert "DSC809" in {found.code for found in child}
+    assert "DSC809" in {diagnostic.code for diagnostic in child}
 
 
-def test_what_only_a_run_shows_is_not_guessed(project: Path) -> None:
+def test_values_unknown_before_the_run_are_not_guessed(project: Path) -> None:
     config = {**AUTO, "gradient_accumulation_steps": 3, "bf16": {"enabled": True}}
     (project / "ds" / "z.json").write_text(json.dumps(config))
     assert check(launch(project, JOBS["ms-swift"])).ok
 
 
-def test_a_number_that_yaml_reads_as_a_text(project: Path) -> None:
+def test_number_that_yaml_parses_as_text(project: Path) -> None:
     config = {**AUTO, "optimizer": {"type": "AdamW", "params": {"lr": "auto"}}}
     (project / "ds" / "z.json").write_text(json.dumps(config))
     path = project / "launch" / "train.yaml"
@@ -130,7 +130,7 @@ def test_a_number_that_yaml_reads_as_a_text(project: Path) -> None:
 
 
 @pytest.mark.parametrize(("written", "where"), [("z.json", "ds"), ("../ds/z.json", "launch")])
-def test_other_folders_are_tried(
+def test_search_in_other_directories(
     project: Path, monkeypatch: pytest.MonkeyPatch, written: str, where: str
 ) -> None:
     (project / "ds" / "deep").mkdir()
@@ -141,39 +141,44 @@ def test_other_folders_are_tried(
     assert report.notes[0].endswith(f"found from {where}")
 
 
-def test_found_nowhere(project: Path) -> None:
+def test_missing_config(project: Path) -> None:
     report = check(launch(project, {"output_dir": "o", "deepspeed": "no/such.json"}))
     assert report.ok
     assert not report.children
-    assert "train.yaml:1: `no/such.json` is not found from the current folder, launch" in report.notes[0]
-    with pytest.raises(ResolveError, match="is not found from"):
+    assert "train.yaml:1: `no/such.json` was not found from the current folder, launch" in report.notes[0]
+    with pytest.raises(ResolveError, match="was not found from"):
         resolve(launch(project, {"output_dir": "o", "deepspeed": "no/such.json"}), world_size=1)
 
 
-def test_a_config_within(project: Path) -> None:
+def test_embedded_config(project: Path) -> None:
     report = check(
         launch(project, {"base_model": "m", "datasets": [], "deepspeed": {"zero_optimization": {"stage": 9}}})
     )
-    assert "deepspeed.zero_optimization.stage" in {found.dotted for found in report}
+    assert "deepspeed.zero_optimization.stage" in {diagnostic.dotted for diagnostic in report}
     text = json.dumps({"zero_optimization": {"stage": 9}})
     assert not check(launch(project, {"output_dir": "o", "deepspeed": text})).ok
 
 
-def test_a_recipe_that_names_a_launch_file(project: Path) -> None:
+def test_launch_file_that_names_an_accelerate_file(project: Path) -> None:
     block = {"zero_stage": 7}
     text = yaml.safe_dump({"distributed_type": "DEEPSPEED", "num_processes": 4, "deepspeed_config": block})
     (project / "ds" / "acc.yaml").write_text(text)
     (child,) = check(launch(project, {"dataset_name": "d", "accelerate_config": "ds/acc.yaml"})).children
-    assert {found.dotted for found in child if found.severity == "error"} == {"deepspeed_config.zero_stage"}
+    assert {diagnostic.dotted for diagnostic in child if diagnostic.severity == "error"} == {
+        "deepspeed_config.zero_stage"
+    }
 
 
-def test_without_deepspeed_it_is_none_of_ours(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_launch_file_without_deepspeed(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = launch(project, {"model_name_or_path": "m", "stage": "sft", "dataset": "d"})
     assert main(["check", path]) == 2
-    assert "not a DeepSpeed config: a launch file of LLaMA-Factory that names none" in capsys.readouterr().err
+    assert (
+        "not a DeepSpeed config: a launch file of LLaMA-Factory that names no config"
+        in capsys.readouterr().err
+    )
 
 
-def test_hyperparameters_that_are_searched_for(project: Path) -> None:
+def test_hyperparameter_search(project: Path) -> None:
     inner = {"deepspeed": "ds/z.json", "gradient_accumulation_steps": {"type": "const", "val": 4}}
     inner["learning_rate"] = {"type": "log", "minval": -5, "maxval": -2}
     job = {"entrypoint": "x", "hyperparameters": {"training_args": inner}}
@@ -205,14 +210,14 @@ def test_a_shell_script(project: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().out.count("DSC809") == 1
     (project / "launch" / "train.sh").write_text("echo hello\n")
     assert main(["check", "launch/train.sh"]) == 2
-    assert "not a DeepSpeed config: a shell script whose commands name none" in capsys.readouterr().err
+    assert "not a DeepSpeed config: a shell script whose commands name no config" in capsys.readouterr().err
     (project / "launch" / "train.sh").write_text(SCRIPT + "echo hello\n" * 200_000)
     assert main(["check", "launch/train.sh"]) == 2
     assert "a shell script that is too large to be read" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("line", "who", "size"),
+    ("line", "consumer", "size"),
     [
         ("deepspeed --num_gpus 8 t.py --deepspeed --deepspeed_config ds/z.json", "deepspeed", 8),
         (
@@ -224,10 +229,10 @@ def test_a_shell_script(project: Path, capsys: pytest.CaptureFixture[str]) -> No
         ("X=1 deepspeed t.py --deepspeed=ds/z.json 'open", "transformers", None),
     ],
 )
-def test_commands(project: Path, line: str, who: str, size: int | None) -> None:
+def test_commands(project: Path, line: str, consumer: str, size: int | None) -> None:
     (project / "run.slurm").write_text(f"{line}\n")
     (child,) = check("run.slurm").children
-    assert (child.consumer, child.world_size) == (who, size)
+    assert (child.consumer, child.world_size) == (consumer, size)
 
 
 def test_manifests_know_the_world_size(project: Path) -> None:
@@ -237,7 +242,7 @@ def test_manifests_know_the_world_size(project: Path) -> None:
 def test_a_variable_of_the_shell(project: Path) -> None:
     report = check(launch(project, {"output_dir": "o", "deepspeed": "${DS}/z.json"}))
     (note,) = report.notes
-    assert note.endswith(":1: `${DS}/z.json` is known to the job's shell alone, and not checked")
+    assert note.endswith(":1: `${DS}/z.json` depends on variables of the job's shell and is not checked")
 
 
 def test_directories_are_searched_for_them(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -270,30 +275,30 @@ def test_impossible_arguments(project: Path, name: str, argument: str, value: ob
 def test_a_batch_beyond_all_limits(project: Path) -> None:
     (project / "ds" / "z.json").write_text(json.dumps({**AUTO, "train_batch_size": 10**400}))
     (child,) = check(launch(project, JOBS["Axolotl"]), world_size=8).children
-    assert [found.code for found in child] == ["DSC809"]
+    assert [diagnostic.code for diagnostic in child] == ["DSC809"]
 
 
 @pytest.mark.parametrize("total", [24, "auto"])
-def test_a_contradiction_is_one_finding(project: Path, total: object) -> None:
-    """The Trainer stops at what differs from its arguments: no batch is derived from that."""
+def test_a_contradiction_gives_one_diagnostic(project: Path, total: object) -> None:
+    """The Trainer rejects values that differ from its arguments, so no batch is derived from them."""
     batch = {"train_batch_size": total, "train_micro_batch_size_per_gpu": 4 if total == "auto" else "auto"}
     (project / "ds" / "z.json").write_text(json.dumps({**AUTO, **batch}))
     (child,) = check(launch(project, JOBS["LLaMA-Factory"], **ARGS), world_size=8).children
-    assert [found.code for found in child] == ["DSC809"]
+    assert [diagnostic.code for diagnostic in child] == ["DSC809"]
 
 
 @pytest.mark.parametrize(("loop", "compared"), [("config=args.deepspeed, model=m", False), ("model=m", True)])
-def test_a_loop_of_its_own_compares_nothing(project: Path, loop: str, compared: bool) -> None:
+def test_own_training_loop_compares_nothing(project: Path, loop: str, compared: bool) -> None:
     (project / "launch" / "train.py").write_text(
         f"(args,) = HfArgumentParser(TrainingArguments).parse_yaml_file(f)\ndeepspeed.initialize({loop})\n"
     )
     (project / "ds" / "z.json").write_text(json.dumps({**AUTO, "train_micro_batch_size_per_gpu": 4}))
     (child,) = check(launch(project, JOBS["Transformers"], **ARGS)).children
-    assert ("DSC809" in {found.code for found in child}) == compared
+    assert ("DSC809" in {diagnostic.code for diagnostic in child}) == compared
 
 
-def test_nothing_mild_is_said_of_what_the_job_fills(project: Path) -> None:
-    """A Trainer without warm-up fills 1 step, which counts as 2: no file says so."""
+def test_no_hint_about_values_that_the_job_fills(project: Path) -> None:
+    """Without warm-up the Trainer fills 1 step, which DeepSpeed raises to 2; no file contains either."""
     schedule = {"type": "WarmupLR", "params": {"warmup_num_steps": "auto"}}
     config = {**AUTO, "optimizer": {"type": "AdamW", "params": {"lr": "auto"}}, "scheduler": schedule}
     (project / "ds" / "z.json").write_text(json.dumps(config))
@@ -302,10 +307,10 @@ def test_nothing_mild_is_said_of_what_the_job_fills(project: Path) -> None:
     schedule["params"]["warmup_num_steps"] = 1  # type: ignore[index]
     (project / "ds" / "z.json").write_text(json.dumps(config))
     (child,) = check(launch(project, JOBS["LLaMA-Factory"], **ARGS)).children
-    assert "DSC561" in {found.code for found in child}
+    assert "DSC561" in {diagnostic.code for diagnostic in child}
 
 
-def test_a_name_is_told_as_the_current_folder_has_it(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_in_messages_are_relative(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = launch(project, JOBS["Axolotl"])
     monkeypatch.chdir(project / "launch")
     (child,) = check(path).children
@@ -326,10 +331,10 @@ def test_programs_that_write_the_batch_themselves(project: Path) -> None:
     ("text", "number"),
     [("5e8", 5e8), ("500m", 5e8), ("1_000", 1000.0), ("2^20", 2.0**20), ("1.5ki", 1536.0), ("-1", -1.0)],
 )
-def test_numbers_as_people_write_them(text: str, number: float) -> None:
-    assert human({"a": {"b": text, "c": [text]}}) == {"a": {"b": number, "c": [text]}}
+def test_human_numbers(text: str, number: float) -> None:
+    assert parse_human_numbers({"a": {"b": text, "c": [text]}}) == {"a": {"b": number, "c": [text]}}
 
 
 @pytest.mark.parametrize("text", ["auto", "", "5x", "nvme", "9^999", "e5", "1e5e5"])
-def test_words_are_no_numbers(text: str) -> None:
-    assert human(text) == text
+def test_words_are_not_numbers(text: str) -> None:
+    assert parse_human_numbers(text) == text

@@ -1,4 +1,4 @@
-"""Launch files of Accelerate: found by content, judged with the config that they name, in the right file."""
+"""Accelerate launch files: recognition by content, and checks of the config they name."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ deepspeed_config:
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project with a launch file in one folder and its config in another."""
+    """Project with a launch file and its config in different directories."""
     (tmp_path / ".git").mkdir()
     for folder in ("launch", "ds"):
         (tmp_path / folder).mkdir()
@@ -71,13 +71,13 @@ def test_the_named_config_is_read_as_strict_json(project: Path) -> None:
 
 def test_the_block_is_judged_as_the_config_that_it_makes() -> None:
     report = check(_json(BLOCK))
-    found = {d.dotted: d.effect.value for d in report}
-    assert found["deepspeed_config.zero_stage"] == "rejected"
-    assert found["deepspeed_config.offload_optimizer_device"] == "rejected"
+    effects = {d.dotted: d.effect.value for d in report}
+    assert effects["deepspeed_config.zero_stage"] == "rejected"
+    assert effects["deepspeed_config.offload_optimizer_device"] == "rejected"
 
 
 def _json(text: str) -> str:
-    """The same launch file in JSON, which Accelerate reads as well."""
+    """Convert the launch file to JSON, which Accelerate reads as well."""
     import yaml
 
     return json.dumps(yaml.safe_load(text))

@@ -1,4 +1,4 @@
-"""A program decides who reads the config that it is given by an argument of its own."""
+"""Consumer of a config that a program takes by its own argument."""
 
 from __future__ import annotations
 
@@ -51,25 +51,25 @@ PROGRAMS = {
 
 @pytest.fixture
 def config(empty_repository: Path) -> Path:
-    """A config of a repository whose root is the current folder."""
+    """A config of a repository in the current directory."""
     path = Path("ds.json")
     path.write_text(json.dumps(AUTO))
     return path
 
 
 @pytest.mark.parametrize("flag", ["--deepspeed-config", "--deepspeed_config"])
-@pytest.mark.parametrize("way", PROGRAMS)
-def test_the_program_says_who_reads_the_config(config: Path, way: str, flag: str) -> None:
-    program, who = PROGRAMS[way]
+@pytest.mark.parametrize("program_name", PROGRAMS)
+def test_the_program_says_who_reads_the_config(config: Path, program_name: str, flag: str) -> None:
+    program, consumer = PROGRAMS[program_name]
     Path("train.py").write_text(PARSES + program)
     Path("run.sh").write_text(f"torchrun --nproc_per_node 4 train.py {flag} ds.json\n")
     report = check(config)
     (child,) = check("run.sh").children
-    assert (report.consumer, child.consumer) == (who, who)
+    assert (report.consumer, child.consumer) == (consumer, consumer)
     assert not report.reader.others
     for each in (report, child):
-        errors = [found for found in each if found.severity == "error"]
-        assert bool(errors) is (who in ("deepspeed", "lightning"))
+        errors = [diagnostic for diagnostic in each if diagnostic.severity == "error"]
+        assert bool(errors) is (consumer in ("deepspeed", "lightning"))
 
 
 def test_the_program_may_be_a_module(config: Path) -> None:
@@ -92,7 +92,7 @@ def test_what_is_wrong_for_one_candidate_alone_is_no_error(config: Path, program
     Path("run.sh").write_text("torchrun --nproc_per_node 4 train.py --deepspeed-config ds.json\n")
     (child,) = check("run.sh").children
     for report in (check(config), child):
-        assert not [found for found in report if found.severity == "error"]
+        assert not [diagnostic for diagnostic in report if diagnostic.severity == "error"]
         assert "deepspeed" in report.reader.others
         assert str(report.reader).startswith("probably read by")
         assert any("assuming that" in note for note in report.notes)

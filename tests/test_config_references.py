@@ -1,4 +1,4 @@
-"""Who reads a config, as the scripts and launch files of its repository say."""
+"""Consumer of a config, from the scripts and launch files of its repository that name it."""
 
 from __future__ import annotations
 
@@ -53,17 +53,17 @@ def repository(empty_repository: Path) -> Path:
 
 def reader(repository: Path, config: object = PLAIN, name: str = "conf/z2.json") -> tuple[str, str]:
     (repository / name).write_text(json.dumps(config))
-    found = check(repository / name).reader
-    return found.name, found.origin
+    config_reader = check(repository / name).reader
+    return config_reader.name, config_reader.origin
 
 
-@pytest.mark.parametrize(("name", "text", "who"), NAMED)
-def test_a_script_that_names_it(repository: Path, name: str, text: str, who: str) -> None:
+@pytest.mark.parametrize(("name", "text", "consumer"), NAMED)
+def test_a_script_that_names_it(repository: Path, name: str, text: str, consumer: str) -> None:
     (repository / name).parent.mkdir(exist_ok=True)
     (repository / name).write_text(text)
     origin = "launch file" if name.endswith((".yaml", ".json")) else "script"
-    assert reader(repository) == (who, origin)
-    assert reader(repository, AUTO) == (who, origin)
+    assert reader(repository) == (consumer, origin)
+    assert reader(repository, AUTO) == (consumer, origin)
 
 
 @pytest.mark.parametrize(
@@ -83,13 +83,13 @@ def test_a_script_that_names_another(repository: Path, text: str) -> None:
     assert reader(repository, AUTO) == ("transformers", "content")
 
 
-def test_the_program_of_the_command_is_looked_at(repository: Path) -> None:
+def test_the_program_of_the_command_decides(repository: Path) -> None:
     (repository / "run.sh").write_text("deepspeed train.py --deepspeed conf/z2.json\n")
     (repository / "train.py").write_text("import deepspeed\nengine = deepspeed.initialize(args)\n")
     assert reader(repository) == ("deepspeed", "script")
 
 
-def test_the_program_is_searched_in_the_folders_above(repository: Path) -> None:
+def test_the_program_is_searched_in_parent_directories(repository: Path) -> None:
     for folder in ("app/scripts", "app/src", "app/conf"):
         (repository / folder).mkdir(parents=True)
     (repository / "app" / "scripts" / "run.sh").write_text("deepspeed src/x.py --deepspeed conf/z2.json\n")
@@ -129,9 +129,7 @@ def test_an_accelerate_file_that_names_another_config_says_nothing(repository: P
 
 
 @pytest.mark.parametrize("command", ["torchrun train.py --deepspeed", "python train.py --deepspeed_config"])
-def test_a_command_that_names_it_goes_before_an_accelerate_file_nearby(
-    repository: Path, command: str
-) -> None:
+def test_a_command_wins_over_an_accelerate_file(repository: Path, command: str) -> None:
     launch = "distributed_type: DEEPSPEED\ndeepspeed_config:\n  deepspeed_config_file: conf/z2.json\n"
     (repository / "conf" / "acc.yaml").write_text(launch)
     (repository / "run.sh").write_text(f"{command} conf/z2.json\n")
@@ -139,18 +137,18 @@ def test_a_command_that_names_it_goes_before_an_accelerate_file_nearby(
     assert reader(repository, name="z2.json")[1] == "default"
 
 
-def test_an_accelerate_file_of_another_backend_leads_to_no_config(repository: Path) -> None:
+def test_an_accelerate_file_of_another_backend_names_no_config(repository: Path) -> None:
     launch = "distributed_type: FSDP\ndeepspeed_config:\n  deepspeed_config_file: conf/z2.json\n"
     (repository / "acc.yaml").write_text(launch)
     (repository / "conf" / "z2.json").write_text(json.dumps({**PLAIN, "train_batch_size": -1}))
     report = check("acc.yaml")
-    assert [found.code for found in report] == ["DSC823"]
+    assert [diagnostic.code for diagnostic in report] == ["DSC823"]
     assert not report.children
     with pytest.raises(ResolveError, match='`distributed_type` is `"FSDP"`'):
         resolve("acc.yaml", world_size=1)
 
 
-def test_the_nearest_counts(repository: Path) -> None:
+def test_the_nearest_reference_wins(repository: Path) -> None:
     for folder, flag in (("a", "--deepspeed"), ("b", "--deepspeed_config")):
         (repository / folder).mkdir()
         (repository / folder / "run.sh").write_text(f"deepspeed train.py {flag} ds.json\n")
@@ -171,19 +169,19 @@ def test_without_a_repository_only_the_folder_itself_is_searched(repository: Pat
     assert reader(repository) == ("deepspeed", "default")
 
 
-def test_settings_and_the_file_itself_go_before(repository: Path) -> None:
+def test_settings_and_the_config_block_win(repository: Path) -> None:
     (repository / "run.sh").write_text("deepspeed train.py --deepspeed conf/z2.json\n")
     assert reader(repository, {"$dsconfig": {"consumer": "lightning"}, **PLAIN}) == ("lightning", "file")
 
 
-def test_a_test_says_who_reads_a_file_of_the_tests_alone(repository: Path) -> None:
+def test_tests_are_searched_only_for_configs_of_tests(repository: Path) -> None:
     (repository / "tests" / "conf").mkdir(parents=True)
     (repository / "tests" / "run.sh").write_text("deepspeed train.py --deepspeed_config conf/z2.json\n")
     assert reader(repository)[1] == "default"
     assert reader(repository, name="tests/conf/z2.json") == ("deepspeed", "script")
 
 
-def test_long_json_launches_nothing(repository: Path) -> None:
+def test_long_json_is_no_launch_file(repository: Path) -> None:
     launch = {"output_dir": "out", "deepspeed": "conf/z2.json", "note": ""}
     (repository / "train.json").write_text(json.dumps(launch, indent=1))
     assert reader(repository) == ("transformers", "launch file")
@@ -194,7 +192,7 @@ def test_long_json_launches_nothing(repository: Path) -> None:
     assert reader(later)[1] == "default"
 
 
-def test_what_stands_near_the_root_is_searched_first(repository: Path) -> None:
+def test_files_near_the_root_are_searched_first(repository: Path) -> None:
     for number in range(20):
         (repository / "deep" / str(number)).mkdir(parents=True)
     for number in range(600):
@@ -219,23 +217,31 @@ def test_a_program_that_opens_the_file_of_its_flag_itself(repository: Path, *, t
     assert reader(repository) == ("transformers" if trains else "deepspeed", "script")
 
 
-def test_texts_that_take_too_much_work_are_not_believed_and_said(repository: Path) -> None:
+def test_references_beyond_the_budget_are_ignored_with_a_message(repository: Path) -> None:
     text = "deepspeed train.py --deepspeed_config conf/z2.json --gradient_accumulation_steps 4\n" * 200
     for number in range(60):
         (repository / f"run{number}.sh").write_text(text)
     (repository / "conf" / "z2.json").write_text(json.dumps(AUTO))
-    found = check(repository / "conf" / "z2.json").reader
-    assert (found.name, found.given, found.processes) == ("transformers", None, None)  # as its content says
-    assert "the files around it take too much work to read, and no arguments are used" in found.why
+    config_reader = check(repository / "conf" / "z2.json").reader
+    assert (config_reader.name, config_reader.training_arguments, config_reader.processes) == (
+        "transformers",
+        None,
+        None,
+    )
+    assert "the files around it exceed the reading limit, so no arguments are used" in config_reader.why
 
 
-def test_a_script_that_takes_too_much_work_is_named(repository: Path) -> None:
+def test_message_names_a_script_beyond_the_budget(repository: Path) -> None:
     command = "deepspeed --num_gpus 8 train.py --deepspeed conf/z2.json"
     (repository / "run.sh").write_text(f"A={'v' * 8000}\n{command}{' $A' * 800}\n")
     (repository / "conf" / "z2.json").write_text(json.dumps(AUTO))
-    found = check(repository / "conf" / "z2.json").reader
-    assert (found.name, found.given, found.processes) == ("transformers", None, None)
-    assert "run.sh takes too much work to read, and no arguments are used" in found.why
+    config_reader = check(repository / "conf" / "z2.json").reader
+    assert (config_reader.name, config_reader.training_arguments, config_reader.processes) == (
+        "transformers",
+        None,
+        None,
+    )
+    assert "run.sh exceeds the reading limit, so no arguments are used" in config_reader.why
     report = check(repository / "run.sh")
     assert not list(report)
-    assert "whose commands take too much work to read" in str(report.why_not_config)
+    assert "whose commands exceed the limit for reading a script" in str(report.why_not_config)

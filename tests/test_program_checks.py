@@ -1,4 +1,4 @@
-"""What programs refuse, and what they work out, write or leave open, as their launch files show it."""
+"""Checks of programs that reject a config, and arguments that they derive."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dsconfig import check, resolve
-from dsconfig.launch import program_behavior
+from dsconfig.launch import program_checks
 from dsconfig.launch.format_table import FORMATS
 from dsconfig.launch.training_arguments import derive
 from tests.launches import AUTO, JOBS, launch
@@ -56,51 +56,51 @@ TAKEN: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-def said(project: Path, name: str, more: dict[str, Any], config: dict[str, Any]) -> list[str]:
+def rejected_keys(project: Path, name: str, more: dict[str, Any], config: dict[str, Any]) -> list[str]:
     text = json.dumps(config).replace('"remark": 1', "// a remark\n")
     (project / "ds" / "z.json").write_text(text, "utf-8")
     return [
-        found.dotted for found in check(launch(project, {**JOBS[name], **more})) if found.code == "DSC810"
+        diagnostic.dotted
+        for diagnostic in check(launch(project, {**JOBS[name], **more}))
+        if diagnostic.code == "DSC810"
     ]
 
 
 @pytest.mark.parametrize(("name", "more", "config", "key"), REFUSED)
-def test_is_said_at_its_place(
+def test_check_fails_at_its_key(
     project: Path, name: str, more: dict[str, Any], config: dict[str, Any], key: str
 ) -> None:
-    assert said(project, name, more, config) == [key]
+    assert rejected_keys(project, name, more, config) == [key]
 
 
 @pytest.mark.parametrize(("name", "more", "config"), TAKEN)
-def test_what_the_program_takes(
-    project: Path, name: str, more: dict[str, Any], config: dict[str, Any]
-) -> None:
-    assert said(project, name, more, config) == []
+def test_check_passes(project: Path, name: str, more: dict[str, Any], config: dict[str, Any]) -> None:
+    assert rejected_keys(project, name, more, config) == []
 
 
-def test_a_script_is_told_the_line_of_its_command(project: Path) -> None:
+def test_diagnostic_of_a_script_has_the_line_of_its_command(project: Path) -> None:
     (project / "ds" / "z.json").write_text(json.dumps(AUTO), "utf-8")
     command = "swift sft --model m --deepspeed ds/z.json \\\n  --fsdp fsdp2\n"
     (project / "run.sh").write_text(f"export NPROC_PER_NODE=2\n{command}", "utf-8")
     report = check("run.sh")
-    (found,) = report
-    assert (found.code, found.location and found.location.line) == ("DSC810", 2)
+    (diagnostic,) = report
+    assert (diagnostic.code, diagnostic.location and diagnostic.location.line) == ("DSC810", 2)
     assert [child.name for child in report.children] == ["ds/z.json"]
 
 
-def test_a_script_of_megatron_reads_json(project: Path) -> None:
+def test_megatron_rejects_a_config_that_is_not_strict_json(project: Path) -> None:
     (project / "ds" / "z.json").write_text('{"train_batch_size": 8} // of two nodes\n', "utf-8")
     (project / "run.sh").write_text("deepspeed pretrain_gpt.py --deepspeed_config ds/z.json\n", "utf-8")
-    assert [found.code for found in check("run.sh")] == ["DSC810"]
+    assert [diagnostic.code for diagnostic in check("run.sh")] == ["DSC810"]
     (project / "run.sh").write_text("deepspeed train.py --deepspeed_config ds/z.json\n", "utf-8")
     assert check("run.sh").ok
 
 
-def test_every_refusal_cites_its_source() -> None:
+def test_every_check_cites_its_source() -> None:
     programs = {each.name for each in FORMATS}
-    rows = [row for rows in program_behavior.OF_PROGRAM.values() for row in rows]
-    assert program_behavior.OF_PROGRAM.keys() <= programs
-    assert all(".py:" in row.source for row in (*rows, *program_behavior.OF_TRAINER))
+    rows = [row for rows in program_checks.PROGRAM_CHECKS.values() for row in rows]
+    assert program_checks.PROGRAM_CHECKS.keys() <= programs
+    assert all(".py:" in row.source for row in (*rows, *program_checks.TRAINER_CHECKS))
 
 
 PRECISIONS = [
@@ -117,15 +117,13 @@ PRECISIONS = [
 
 
 @pytest.mark.parametrize(("name", "data", "precision"), PRECISIONS)
-def test_precision_that_the_program_works_out(
-    name: str, data: dict[str, Any], precision: dict[str, Any]
-) -> None:
-    written = {key: data[key] for key in ("bf16", "fp16") if key in data}
-    derive(name, written, data)
-    assert {key: value for key, value in written.items() if key in ("bf16", "fp16")} == precision
+def test_derived_precision(name: str, data: dict[str, Any], precision: dict[str, Any]) -> None:
+    arguments = {key: data[key] for key in ("bf16", "fp16") if key in data}
+    derive(name, arguments, data)
+    assert {key: value for key, value in arguments.items() if key in ("bf16", "fp16")} == precision
 
 
-def test_what_the_gpu_decides_fills_and_contradicts_nothing(project: Path) -> None:
+def test_unknown_precision_is_filled_but_never_contradicts(project: Path) -> None:
     job = {**JOBS["Axolotl"], "gradient_accumulation_steps": 2, "learning_rate": 1e-4, "bf16": "auto"}
     (project / "ds" / "z.json").write_text(json.dumps(AUTO), "utf-8")
     assert resolve(launch(project, job), world_size=4).config["bf16"] == {"enabled": True}
@@ -134,11 +132,11 @@ def test_what_the_gpu_decides_fills_and_contradicts_nothing(project: Path) -> No
     assert check(launch(project, job)).ok, "a GPU without bf16 trains with it"
 
 
-def test_axolotl_keeps_what_the_config_says(project: Path) -> None:
+def test_axolotl_keeps_values_of_the_config(project: Path) -> None:
     job = {**JOBS["Axolotl"], "bf16": True, "tensor_parallel_size": 4, "deepcompile": True, "batch_size": 8}
-    own = {"tensor_parallel": {"autotp_size": 2}, "compile": {"deepcompile": False}}
-    (project / "ds" / "z.json").write_text(json.dumps({**AUTO, **own}), "utf-8")
+    expected = {"tensor_parallel": {"autotp_size": 2}, "compile": {"deepcompile": False}}
+    (project / "ds" / "z.json").write_text(json.dumps({**AUTO, **expected}), "utf-8")
     run = resolve(launch(project, job), world_size=8)
-    assert (run.config["tensor_parallel"], run.config["compile"]) == tuple(own.values())
+    assert (run.config["tensor_parallel"], run.config["compile"]) == tuple(expected.values())
     assert run.config["zero_optimization"]["gather_16bit_weights_on_model_save"] is True
     assert run.gradient_accumulation_steps == 1, "its default, whatever `batch_size` says"

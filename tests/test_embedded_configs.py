@@ -1,4 +1,4 @@
-"""Configs that stand in launch files: findings, fixes and suppressions at their places there."""
+"""Configs embedded in launch files: locations of diagnostics, fixes and ignores."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ FIXED = BODY.replace(":  0", ":  false").replace("overlap_com", "overlap_comm")
 
 
 def host(name: str, body: str, newline: str = "\n") -> str:
-    """A launch file with this text as its config, indented as it must be there."""
+    """Launch file that embeds this text as its config, with its indentation."""
     head, tail = HOSTS[name]
     last = head.rpartition("\n")[2]
     indent = " " * (len(last) - len(last.lstrip()) + 3)
@@ -52,15 +52,19 @@ def host(name: str, body: str, newline: str = "\n") -> str:
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"], ids=["LF", "CRLF"])
 @pytest.mark.parametrize("name", HOSTS)
-def test_places_and_fixes(tmp_path: Path, name: str, newline: str) -> None:
+def test_locations_and_fixes(tmp_path: Path, name: str, newline: str) -> None:
     path, text = tmp_path / "train.yaml", host(name, BODY, newline)
     path.write_bytes(text.encode())
     report = check(str(path))
     assert not report.children
-    at = {found.code: text[found.location.start : found.location.end] for found in report if found.location}
+    at = {
+        diagnostic.code: text[diagnostic.location.start : diagnostic.location.end]
+        for diagnostic in report
+        if diagnostic.location
+    }
     assert at["DSC102"] == "overlap_com"
     assert at["DSC113"] == "0"
-    (typo,) = (found for found in report if found.code == "DSC102")
+    (typo,) = (diagnostic for diagnostic in report if diagnostic.code == "DSC102")
     assert typo.location is not None
     lines = text[: typo.location.start].split(newline)
     assert (typo.location.line, typo.location.column) == (len(lines), len(lines[-1]) + 1)
@@ -78,10 +82,10 @@ def test_in_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path.write_text(text % batch)
     assert main(["check", "--output-format", "json", str(path)]) == 1
     (file,) = json.loads(capsys.readouterr().out)["files"]
-    (found,) = file["diagnostics"]
-    assert (found["code"], found["line"], found["column"]) == ("DSC113", 3, 36)
-    assert found["path"] == ["deepspeed", "zero_optimization", "stage"]
-    assert found["fix"]["operations"] == [{"operation": "set", "path": found["path"], "value": 2}]
+    (diagnostic,) = file["diagnostics"]
+    assert (diagnostic["code"], diagnostic["line"], diagnostic["column"]) == ("DSC113", 3, 36)
+    assert diagnostic["path"] == ["deepspeed", "zero_optimization", "stage"]
+    assert diagnostic["fix"]["operations"] == [{"operation": "set", "path": diagnostic["path"], "value": 2}]
     assert main(["check", "--fix", str(path)]) == 0
     assert path.read_text() == (text % batch).replace('"2"', "2")
 
@@ -94,21 +98,21 @@ def test_in_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ("# dsconfig: ignore[DSC401]", {"DSC008", "DSC102", "DSC113"}, set()),
     ],
 )
-def test_comments_silence(comment: str, kept: set[str], silent: set[str]) -> None:
+def test_ignore_comments(comment: str, kept: set[str], silent: set[str]) -> None:
     text = host("Lightning", BODY.replace("# a typo", comment))
     report = check_text(text)
-    assert {found.code for found in report} == kept
-    assert {found.code for found in report.suppressed} == silent
+    assert {diagnostic.code for diagnostic in report} == kept
+    assert {diagnostic.code for diagnostic in report.suppressed} == silent
 
 
 def test_the_block_counts_from_the_config() -> None:
     block = '"$dsconfig": {ignore: {zero_optimization: [DSC102], prescale_gradients: [DSC113]}}\n'
     report = check_text(host("Composer", block + BODY))
     assert not report.diagnostics
-    assert {found.code for found in report.suppressed} == {"DSC102", "DSC113"}
+    assert {diagnostic.code for diagnostic in report.suppressed} == {"DSC102", "DSC113"}
 
 
-def test_its_own_words_say_how_it_is_read() -> None:
+def test_dsconfig_block_of_an_embedded_config() -> None:
     block = '"$dsconfig": {consumer: accelerate, target: "0.16.9", world-size: 6}\n'
     report = check_text(host("Axolotl", block + BODY))
     assert (report.consumer, report.target.text, report.world_size) == ("accelerate", "0.16.9", 6)
@@ -121,42 +125,42 @@ def check_text(text: str) -> Report:
     return check_document(document, target, world_size=size, consumer=reader)
 
 
-def test_text_in_a_string_is_shown_where_it_stands() -> None:
+def test_location_of_text_in_a_string() -> None:
     config = '{"train_batch_size": 8,\n  "zero_optimization": {"stage": 9}}'
     block, line = f"|\n  {config}".replace("\n  ", "\n      "), config.replace("\n", "")
     for quoted in (block, f"'{line}'", json.dumps(config)):
         report = check_text(f"output_dir: o\ndeepspeed: {quoted}\nseed: 1\n")
-        (found,) = (each for each in report if each.code == "DSC112")
-        assert found.location is not None
-        assert found.fix is None
+        (diagnostic,) = (each for each in report if each.code == "DSC112")
+        assert diagnostic.location is not None
+        assert diagnostic.fix is None
         assert report.document is not None
-        shown = report.document.text[found.location.start : found.location.end]
-        assert shown == ("9" if quoted[0] != '"' else quoted)
+        highlighted = report.document.text[diagnostic.location.start : diagnostic.location.end]
+        assert highlighted == ("9" if quoted[0] != '"' else quoted)
 
 
-def test_what_others_share_stays() -> None:
+def test_aliased_blocks_are_not_edited() -> None:
     base = "base: &ds\n  train_batch_size: 8\n  prescale_gradients: 0\n"
     text = f"{base}max_duration: 1ep\ndeepspeed_config: *ds\n"
-    (found,) = check_text(text)
-    assert found.code == "DSC113"
-    assert found.location is not None
-    assert found.location.line == 3
+    (diagnostic,) = check_text(text)
+    assert diagnostic.code == "DSC113"
+    assert diagnostic.location is not None
+    assert diagnostic.location.line == 3
     assert fix(text, format="yaml").text == text
 
 
-def test_arguments_of_the_job_count(tmp_path: Path) -> None:
+def test_arguments_of_the_job(tmp_path: Path) -> None:
     path = tmp_path / "train.yaml"
     body = 'train_micro_batch_size_per_gpu: "auto"\nzero_optimization: {stage: 1}\n'
     body += "gradient_accumulation_steps: 3\n"
     path.write_text(host("Axolotl", body) + "gradient_accumulation_steps: 4\n")
-    (found,) = check(str(path))
-    assert found.code == "DSC809"
+    (diagnostic,) = check(str(path))
+    assert diagnostic.code == "DSC809"
     assert main(["fix", "--unsafe-fixes", str(path)]) == 0
     assert resolve(str(path), world_size=2, target="0.19.8").triplet == (16, 2, 4)
 
 
 @pytest.mark.parametrize("verb", ["check", "fix", "show", "resolve", "migrate", "compat"])
-def test_every_verb_takes_it(tmp_path: Path, verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command(tmp_path: Path, verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "train.yaml"
     path.write_text(host("Composer", FIXED))
     more = {"migrate": ["--from", "0.16.9"], "resolve": ["--world-size", "4"]}.get(verb, [])
@@ -164,5 +168,5 @@ def test_every_verb_takes_it(tmp_path: Path, verb: str, capsys: pytest.CaptureFi
     out = "".join(capsys.readouterr())
     assert "internal" not in out
     if verb == "migrate":
-        assert "Composer reads the config that stands here" in out
+        assert "Composer reads the config that is embedded here" in out
         assert "max_duration: 1ep" in out

@@ -1,4 +1,4 @@
-"""Versions of Transformers and Accelerate that fill or refuse otherwise."""
+"""Versions of Transformers and Accelerate that fill or reject configs differently."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dsconfig.cli import main
 from dsconfig.consumers import accelerate_launch_file
 from dsconfig.consumers.autofill import fill
 from dsconfig.consumers.consumer import BY_NAME, consumer_of
-from dsconfig.consumers.consumer_versions import CHANGES, does, is_known, number
+from dsconfig.consumers.consumer_versions import CHANGES, does, is_consumer_spec, version_tuple
 
 ZERO3 = {"stage": 3, "stage3_prefetch_bucket_size": "auto"}
 BATCH = {"train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto"}
@@ -23,7 +23,9 @@ FILLED = {"optimizer": {"type": "AdamW", "params": {"lr": "auto", "betas": "auto
 
 def codes(config: dict[str, Any], consumer: str, release: str = "0.16.9") -> set[str]:
     return {
-        found.code for found in check(config, target=release, consumer=consumer) if found.severity == "error"
+        diagnostic.code
+        for diagnostic in check(config, target=release, consumer=consumer)
+        if diagnostic.severity == "error"
     }
 
 
@@ -40,7 +42,7 @@ def codes(config: dict[str, Any], consumer: str, release: str = "0.16.9") -> set
          "accelerate", "0.19.0", "0.20", {"DSC462", "DSC801"}, set()),
     ],
 )  # fmt: skip
-def test_what_is_refused(
+def test_rejected_configs(
     config: dict[str, Any],
     consumer: str,
     before: str,
@@ -55,12 +57,12 @@ def test_what_is_refused(
 
 
 def filled(config: dict[str, Any], spec: str, arguments: dict[str, Any], model: dict[str, Any]) -> Any:
-    made = json.loads(json.dumps(config))
-    fill(made, consumer_of(spec), 2, arguments, model)
-    return made
+    config_copy = json.loads(json.dumps(config))
+    fill(config_copy, consumer_of(spec), 2, arguments, model)
+    return config_copy
 
 
-def test_what_is_filled() -> None:
+def test_filled_values() -> None:
     config = {**BATCH, "zero_optimization": ZERO3, "amp": {"opt_level": "auto"}}
     arguments: dict[str, Any] = {"per_device_train_batch_size": 2, "save_on_each_node": True}
     key = "stage3_prefetch_bucket_size"
@@ -90,11 +92,11 @@ def test_what_is_filled() -> None:
     ("spec", "steps"),
     [("transformers==5.16", 0), ("transformers==5.18", 1), ("accelerate==1.14", 0), ("accelerate", 1)],
 )
-def test_a_warm_up_of_no_steps(spec: str, steps: int) -> None:
+def test_warm_up_of_zero_steps(spec: str, steps: int) -> None:
     schedule = {"type": "WarmupLR", "params": {"warmup_num_steps": "auto"}}
     config = {**BATCH, "zero_optimization": {"stage": 2}, "scheduler": schedule}
-    made = filled(config, spec, {"per_device_train_batch_size": 2}, {})
-    assert made["scheduler"]["params"]["warmup_num_steps"] == steps
+    config_copy = filled(config, spec, {"per_device_train_batch_size": 2}, {})
+    assert config_copy["scheduler"]["params"]["warmup_num_steps"] == steps
 
 
 def test_resolve_takes_a_version() -> None:
@@ -121,7 +123,7 @@ def test_resolve_takes_a_version() -> None:
         ("requirements.txt", "transformers==99.0\n", None, ""),
     ],
 )
-def test_what_the_repository_requires(
+def test_version_pinned_by_the_repository(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, version: str | None, source: str
 ) -> None:
     (tmp_path / ".git").mkdir()
@@ -136,16 +138,16 @@ def test_what_the_repository_requires(
     assert check(str(path), consumer="transformers==4.29.2").reader.version == "4.29.2"
 
 
-@pytest.mark.parametrize("said", ["argument", "file", "settings"])
-def test_where_it_may_be_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], said: str
+@pytest.mark.parametrize("source", ["argument", "file", "settings"])
+def test_sources_of_a_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], source: str
 ) -> None:
-    own = {"$dsconfig": {"consumer": "transformers==4.29.2"}} if said == "file" else {}
-    (tmp_path / "ds_config.json").write_text(json.dumps({**own, **BATCH}))
-    if said == "settings":
+    block = {"$dsconfig": {"consumer": "transformers==4.29.2"}} if source == "file" else {}
+    (tmp_path / "ds_config.json").write_text(json.dumps({**block, **BATCH}))
+    if source == "settings":
         (tmp_path / "dsconfig.toml").write_text('consumer = "transformers==4.29.2"\n')
     monkeypatch.chdir(tmp_path)
-    options = ["--consumer", "transformers==4.29.2"] if said == "argument" else []
+    options = ["--consumer", "transformers==4.29.2"] if source == "argument" else []
     assert main(["check", "ds_config.json", *options]) == 0
     assert ", version 4.29.2" in capsys.readouterr().out
     assert main(["check", "ds_config.json", "--consumer", "transformers"]) == 1
@@ -177,7 +179,7 @@ def test_keys_of_a_launch_file(key: str, value: Any, knows: str, refuses: str) -
 
 
 @pytest.mark.parametrize(
-    ("block", "takes", "other", "told"),
+    ("block", "takes", "other", "message"),
     [
         ({"gradient_accumulation_steps": "auto"}, "0.23", "0.22", "DSC826"),
         ({"gradient_clipping": "auto"}, "0.30", "0.29", "DSC826"),
@@ -185,34 +187,39 @@ def test_keys_of_a_launch_file(key: str, value: Any, knows: str, refuses: str) -
         ({"deepspeed_config_file": "ds.json"}, "0.15", "0.16", "DSC822"),
     ],
 )
-def test_values_of_its_block(block: dict[str, Any], takes: str, other: str, told: str) -> None:
+def test_values_of_the_block(block: dict[str, Any], takes: str, other: str, message: str) -> None:
     launch = {**LAUNCH, "num_machines": 2, "deepspeed_config": {"zero_stage": 2, **block}}
     assert codes(launch, f"accelerate=={takes}") == set()
-    assert codes(launch, f"accelerate=={other}") == {told}
+    assert codes(launch, f"accelerate=={other}") == {message}
 
 
-def test_a_key_that_is_dropped_says_since_when_it_is_read() -> None:
+def test_message_of_a_new_key_names_its_first_version() -> None:
     launch = {**LAUNCH, "deepspeed_config": {"zero_stage": 2, "deepspeed_moe_layer_cls_names": "Moe"}}
-    (found,) = check(launch, consumer="accelerate==0.29.3")
-    assert found.effect.value == "ignored"
-    assert found.help == "remove it, or use Accelerate 0.30 or newer"
+    (diagnostic,) = check(launch, consumer="accelerate==0.29.3")
+    assert diagnostic.effect.value == "ignored"
+    assert diagnostic.help == "remove it, or use Accelerate 0.30 or newer"
 
 
 @pytest.mark.parametrize(
     ("version", "steps", "clipping"), [("0.22", 1, None), ("0.23", "auto", None), ("0.30", "auto", "auto")]
 )
 def test_the_config_of_a_block(version: str, steps: Any, clipping: Any) -> None:
-    made = accelerate_launch_file.config(LAUNCH, version)
-    assert made is not None
-    assert (made["gradient_accumulation_steps"], made.get("gradient_clipping")) == (steps, clipping)
+    config_copy = accelerate_launch_file.plugin_config(LAUNCH, version)
+    assert config_copy is not None
+    assert (config_copy["gradient_accumulation_steps"], config_copy.get("gradient_clipping")) == (
+        steps,
+        clipping,
+    )
     fp8 = {**LAUNCH, "mixed_precision": "fp8"}
-    assert [("bf16" in (accelerate_launch_file.config(fp8, each) or {})) for each in ("0.33", "0.34")] == [
+    assert [
+        ("bf16" in (accelerate_launch_file.plugin_config(fp8, each) or {})) for each in ("0.33", "0.34")
+    ] == [
         False,
         True,
     ]
 
 
-def test_whose_batch_counts() -> None:
+def test_source_of_the_batch() -> None:
     zero = {"stage": 2}
     config = {**BATCH, "gradient_accumulation_steps": 4, "zero_optimization": zero}
     arguments = {"per_device_train_batch_size": 2}
@@ -228,7 +235,7 @@ def test_whose_batch_counts() -> None:
 
 @pytest.mark.parametrize("named", [True, False])
 @pytest.mark.parametrize(("version", "stage"), [("1.4.0", 2), ("1.5.0", 3)])
-def test_flags_beside_a_launch_file(
+def test_flags_with_a_launch_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, stage: int, named: bool
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -236,15 +243,15 @@ def test_flags_beside_a_launch_file(
     flags = "--zero_stage 3 --gradient_accumulation_steps 2 --mixed_precision bf16 --num_processes 2"
     (tmp_path / "run.sh").write_text(f"accelerate launch --config_file acc.yaml {flags} train.py\n")
     (tmp_path / "requirements.txt").write_text("" if named else f"accelerate=={version}\n")
-    said = f"accelerate=={version}" if named else None
-    run = resolve("run.sh", consumer=said, training_args={"per_device_train_batch_size": 8})
+    consumer = f"accelerate=={version}" if named else None
+    run = resolve("run.sh", consumer=consumer, training_args={"per_device_train_batch_size": 8})
     assert run.config["zero_optimization"]["stage"] == stage
     assert (run.triplet, "bf16" in run.config) == ((32, 8, 2), True)
 
 
 @pytest.mark.parametrize("encoded", ["json_text", "base64"])
 @pytest.mark.parametrize("script", [True, False])
-def test_a_config_in_place_of_a_path(
+def test_config_given_instead_of_a_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoded: str, script: bool
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -255,15 +262,17 @@ def test_a_config_in_place_of_a_path(
     command = f"deepspeed train.py --output_dir o --per_device_train_batch_size 2 --deepspeed '{text}'\n"
     (tmp_path / name).write_text(command if script else json.dumps({"output_dir": "o", "deepspeed": text}))
     since, before = ("4.40", "4.39.3") if encoded == "json_text" else ("4.22", "4.21.0")
-    stops = {found.code for found in check(name, consumer=f"transformers=={since}")}
+    stops = {diagnostic.code for diagnostic in check(name, consumer=f"transformers=={since}")}
     assert "DSC810" not in stops
     assert "DSC112" in stops
-    (found,) = (each for each in check(name, consumer=f"transformers=={before}") if each.code == "DSC810")
-    assert found.message.endswith(f"as {'JSON text' if encoded == 'json_text' else encoded}")
+    (diagnostic,) = (
+        each for each in check(name, consumer=f"transformers=={before}") if each.code == "DSC810"
+    )
+    assert diagnostic.message.endswith(f"as {'JSON text' if encoded == 'json_text' else encoded}")
 
 
 @pytest.mark.parametrize(
-    ("argument", "stage", "refusing", "taking"),
+    ("argument", "stage", "rejecting", "accepting"),
     [
         ("auto_find_batch_size: true", 2, "4.44.2", "4.45"),
         ("auto_find_batch_size: true", 2, "4.38", "4.37.2"),
@@ -272,45 +281,49 @@ def test_a_config_in_place_of_a_path(
         ("save_only_model: true\nload_best_model_at_end: true", 2, "4.38", "4.37.2"),
     ],
 )
-def test_arguments_that_a_version_refuses(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argument: str, stage: int, refusing: str, taking: str
+def test_arguments_that_a_version_rejects(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argument: str, stage: int, rejecting: str, accepting: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "ds.json").write_text(json.dumps({**BATCH, "zero_optimization": {"stage": stage}}))
     (tmp_path / "args.yaml").write_text(f"output_dir: o\ndeepspeed: ds.json\n{argument}\n")
-    assert "DSC810" in {found.code for found in check("args.yaml", consumer=f"transformers=={refusing}")}
-    assert "DSC810" not in {found.code for found in check("args.yaml", consumer=f"transformers=={taking}")}
+    assert "DSC810" in {
+        diagnostic.code for diagnostic in check("args.yaml", consumer=f"transformers=={rejecting}")
+    }
+    assert "DSC810" not in {
+        diagnostic.code for diagnostic in check("args.yaml", consumer=f"transformers=={accepting}")
+    }
 
 
-def test_a_batch_that_is_looked_for_is_not_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_find_batch_size_compares_no_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     config = {"train_micro_batch_size_per_gpu": 8, "zero_optimization": {"stage": 2}}
     (tmp_path / "ds.json").write_text(json.dumps(config))
-    found: dict[str, set[str]] = {}
+    codes: dict[str, set[str]] = {}
     for words in ("", "auto_find_batch_size: true\n"):
         (tmp_path / "args.yaml").write_text(
             f"output_dir: o\ndeepspeed: ds.json\nper_device_train_batch_size: 4\n{words}"
         )
         (child,) = check("args.yaml").children
-        found[words] = {each.code for each in child}
-    assert ["DSC809" in each for each in found.values()] == [True, False]
+        codes[words] = {each.code for each in child}
+    assert ["DSC809" in each for each in codes.values()] == [True, False]
 
 
 @pytest.mark.parametrize(
     "spec", ["deepspeed==0.16.9", "transformers==", "transformers==x", "transformers>=4", "x"]
 )
-def test_what_is_no_version(spec: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert not is_known(spec)
+def test_invalid_versions(spec: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert not is_consumer_spec(spec)
     with pytest.raises(ValueError, match=r"or a version such as transformers==4\.45"):
         check({}, consumer=spec)
     assert main(["check", "--consumer", spec]) == 2
     assert "expected one of deepspeed" in capsys.readouterr().err
 
 
-def test_the_table_is_in_order_and_every_row_counts() -> None:
+def test_changes_are_sorted_and_used() -> None:
     for consumer in ("transformers", "accelerate"):
         rows = [each for each in CHANGES if each.consumer == consumer]
-        assert rows == sorted(rows, key=lambda each: number(each.since))
+        assert rows == sorted(rows, key=lambda each: version_tuple(each.since))
         for row in rows:
             assert does(row.word, consumer, row.since)
             assert not does(row.word, consumer, "0.1")
