@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsconfig.memory.graph import Exchange
+from dsconfig.memory.graph import ModelCollective
 from dsconfig.memory.verdict import NotModelledError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dsconfig.core.json_types import Json
-    from dsconfig.memory.graph import Sharing
-    from dsconfig.memory.models.shape import Shape, Work
+    from dsconfig.memory.graph import TensorParallel
+    from dsconfig.memory.models.shape import Architecture, MicroBatch
 
 KEY = "tensor_parallel.autotp_size"
 HPZ = "zero_optimization.zero_hpz_partition_size"
@@ -72,13 +72,13 @@ def _refuse_adagrad(values: Mapping[str, Json], release: int, zero_init: bool) -
         raise NotModelledError(f"{what} at stage 0 in fp32: {why}, and DeepSpeed stops with a RuntimeError")
 
 
-def refuse(shape: Shape, work: Work) -> None:
+def refuse(shape: Architecture, work: MicroBatch) -> None:
     """Refuse what DeepSpeed stops at, and what was not measured.
 
     Raises:
         NotModelledError: it is one of these.
     """
-    sharing = work.tensor
+    sharing = work.tensor_parallel
     if shape.family != "decoder":
         why = STOPS.get(shape.family, "no engine was measured with it")
         raise NotModelledError(f"`{KEY}` is not modelled for such a model: {why}")
@@ -87,58 +87,62 @@ def refuse(shape: Shape, work: Work) -> None:
     if work.adapter:
         why = "DeepSpeed cuts their layers too, so that shapes do not fit, and stops"
         raise NotModelledError(f"`{KEY}` with adapters is not modelled: {why}")
-    if shape.experts and sharing.plans:
+    if shape.num_experts and sharing.reads_tp_plans:
         why = "DeepSpeed stops with a ValueError, for Transformers' plan shares them in another way"
         raise NotModelledError(f"`{KEY}` is not modelled for a model with experts: {why}")
-    if shape.tied and sharing.head:
+    if shape.tie_word_embeddings and sharing.may_shard_lm_head:
         why = "the vocabulary is shared too, which was not measured"
         raise NotModelledError(f"`{KEY}` is not modelled where embeddings are tied: {why}")
     _refuse_uneven(shape, sharing)
 
 
-def _refuse_uneven(shape: Shape, sharing: Sharing) -> None:
+def _refuse_uneven(shape: Architecture, sharing: TensorParallel) -> None:
     """Ranks would hold parts that differ."""
-    whole = {"heads": shape.heads, "key and value heads": shape.key_heads}
-    whole |= {} if shape.experts else {"elements of an MLP": shape.wide}
-    whole |= {"words": shape.vocabulary} if sharing.cuts_head(bool(shape.style.head_norms)) else {}
+    whole = {"heads": shape.num_heads, "key and value heads": shape.num_kv_heads}
+    whole |= {} if shape.num_experts else {"elements of an MLP": shape.intermediate_size}
+    whole |= {"words": shape.vocab_size} if sharing.shards_lm_head(bool(shape.variant.qk_norm)) else {}
     for name, count in whole.items():
-        if count % sharing.ranks:
+        if count % sharing.size:
             raise NotModelledError(
-                f"`{KEY}` {sharing.ranks} does not divide {count} {name}: that is not modelled"
+                f"`{KEY}` {sharing.size} does not divide {count} {name}: that is not modelled"
             )
 
 
-def part_of(shape: Shape, sharing: Sharing) -> Shape:
+def part_of(shape: Architecture, sharing: TensorParallel) -> Architecture:
     """What one rank has of a model."""
-    ranks = sharing.ranks
+    ranks = sharing.size
     return shape._replace(
-        heads=shape.heads // ranks,
-        key_heads=shape.key_heads // ranks,
-        wide=shape.wide if shape.experts else shape.wide // ranks,
-        parts=ranks if sharing.cuts_head(bool(shape.style.head_norms)) else 1,
+        num_heads=shape.num_heads // ranks,
+        num_kv_heads=shape.num_kv_heads // ranks,
+        intermediate_size=shape.intermediate_size if shape.num_experts else shape.intermediate_size // ranks,
+        lm_head_shards=ranks if sharing.shards_lm_head(bool(shape.variant.qk_norm)) else 1,
     )
 
 
-def exchanges(shape: Shape, work: Work) -> list[Exchange]:
+def exchanges(shape: Architecture, work: MicroBatch) -> list[ModelCollective]:
     """What ranks send each other in a micro batch (measured).
 
     On the way there what `o_proj` and `down_proj` make is summed, and the head's logits are gathered; on the
     way back five gradients of inputs a layer are summed (q, k, v, gate and up), and that of the head. What
     is computed again ends before the sum of `down_proj`.
     """
-    sharing, rows, layers = work.tensor, work.micro * work.length, shape.layers
-    head, again = sharing.cuts_head(bool(shape.style.head_norms)), layers * work.checkpointing
-    there, back = (layers, 3 * layers) if shape.experts else (2 * layers, 5 * layers)
-    norms = 2 * layers if sharing.plans and shape.style.head_norms else 0
-    made = 2 if work.autocast else work.width
+    sharing, rows, layers = (
+        work.tensor_parallel,
+        work.micro_batch_size * work.sequence_length,
+        shape.num_layers,
+    )
+    head, again = sharing.shards_lm_head(bool(shape.variant.qk_norm)), layers * work.gradient_checkpointing
+    there, back = (layers, 3 * layers) if shape.num_experts else (2 * layers, 5 * layers)
+    norms = 2 * layers if sharing.reads_tp_plans and shape.variant.qk_norm else 0
+    made = 2 if work.autocast else work.itemsize
     return [
-        Exchange(name, phase, calls, elements, width, sharing.ranks)
-        for phase, name, calls, elements, width in (
-            ("forward", "all_reduce", there, rows * shape.hidden, made),
-            ("forward", "all_gather", int(head), rows * shape.vocabulary, made),
-            ("backward", "all_reduce", again, rows * shape.hidden, made),
-            ("backward", "all_reduce", back + head, rows * shape.hidden, work.width),
-            ("backward", "all_reduce", norms, shape.head_size, work.width),
+        ModelCollective(name, phase, calls, numel, itemsize, sharing.size)
+        for phase, name, calls, numel, itemsize in (
+            ("forward", "all_reduce", there, rows * shape.hidden_size, made),
+            ("forward", "all_gather", int(head), rows * shape.vocab_size, made),
+            ("backward", "all_reduce", again, rows * shape.hidden_size, made),
+            ("backward", "all_reduce", back + head, rows * shape.hidden_size, work.itemsize),
+            ("backward", "all_reduce", norms, shape.head_dim, work.itemsize),
         )
         if calls
     ]

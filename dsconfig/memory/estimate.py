@@ -11,7 +11,7 @@ from dsconfig.memory.engines.param_coordinator import GATHERED
 from dsconfig.memory.engines.select_engine import engine_of
 from dsconfig.memory.engines.zero12 import Flattened, refuse_mistyped
 from dsconfig.memory.graph import Segment
-from dsconfig.memory.memory_ledger import MEANINGS, SLACK, ExceededError, Ledger, Place, with_slack
+from dsconfig.memory.memory_ledger import TERMS, SLACK, LimitExceededError, Ledger, MemoryPool, with_slack
 from dsconfig.memory.models.registry import record
 from dsconfig.memory.quantized_gather import refuse_quantised
 from dsconfig.memory.verdict import BUILT, EXCEEDS, FITS, RANK, UNKNOWN, NotModelledError, Unmodelled, Verdict
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dsconfig.memory.engines.base import Engine
     from dsconfig.memory.engines.setup import Setup
     from dsconfig.memory.graph import Tape
-    from dsconfig.memory.models.shape import Shape, Work
+    from dsconfig.memory.models.shape import Architecture, MicroBatch
 
 
 # Settings that gain nothing with this model, reported beside the table.
@@ -58,22 +58,20 @@ def remarks(engine: Engine, ledger: Ledger) -> tuple[Remark, ...]:
 
 def _bucket(engine: Engine) -> Iterator[Remark]:
     setup = engine.setup
-    if setup.stage and setup.contiguous and setup.bucket > engine.elements:
-        text = (
-            f"the bucket of {setup.bucket:,} elements is larger than all {engine.elements:,} that are trained"
-        )
+    if setup.stage and setup.contiguous_gradients and setup.reduce_bucket_size > engine.trainable_numel:
+        text = f"the bucket of {setup.reduce_bucket_size:,} elements is larger than all {engine.trainable_numel:,} that are trained"
         yield Remark(f"{ZERO}reduce_bucket_size", f"{text}, and is allocated whole")
 
 
 def _flattened(engine: Engine, ledger: Ledger) -> Iterator[Remark]:
     """Where weights are flattened decides the highest peak (`flatten_on_accelerator`, stage_1_and_2.py)."""
-    if not isinstance(engine, Flattened) or engine.setup.ways.flattens_on_host:
+    if not isinstance(engine, Flattened) or engine.setup.quirks.flattens_on_host:
         return
     since = "from 0.19.0 on stages 1 and 2 flatten the weights on the host where the GPU lacks room"
     if engine.on_host:
         yield Remark(f"{ZERO}stage", f"{since} for a second copy of them, as here")
     peaks = {phase: peak.bytes for phase, peak in ledger.rank.peaks.items()}
-    if engine.setup.room is None and max(peaks, key=lambda phase: peaks[phase]) == "load":
+    if engine.setup.gpu_limit is None and max(peaks, key=lambda phase: peaks[phase]) == "load":
         yield Remark(f"{ZERO}stage", f"{since} for a second copy of them: `--gpu` tells whether it does")
 
 
@@ -83,12 +81,12 @@ def _third(engine: Engine, ledger: Ledger) -> Iterator[Remark]:
     if setup.stage != 3:
         return
     peaks = ledger.rank.peaks
-    most = max(peaks[phase].held.get(GATHERED, 0) for phase in ("forward", "backward") if phase in peaks)
-    if setup.world > 1 and most >= NEARLY_ALL * setup.width * engine.everything:
+    most = max(peaks[phase].live.get(GATHERED, 0) for phase in ("forward", "backward") if phase in peaks)
+    if setup.dp_world_size > 1 and most >= NEARLY_ALL * setup.itemsize * engine.total_numel:
         text = "all parameters are gathered at once: lower it together with `stage3_max_live_parameters`"
         yield Remark(f"{ZERO}stage3_max_reuse_distance", text)
-    shards = sum(-(-weight.elements // setup.world) for weight in engine.trained)
-    if setup.offloads and 0 < setup.ratio < 1 and setup.third.sub_group >= shards:
+    shards = sum(-(-weight.numel // setup.dp_world_size) for weight in engine.trainable)
+    if setup.offloads_optimizer and 0 < setup.offload_ratio < 1 and setup.stage3.sub_group_size >= shards:
         text = f"all is offloaded, for the {shards:,} parameters of a rank are one sub-group"
         yield Remark(f"{ZERO}offload_optimizer.ratio", text)
 
@@ -96,7 +94,7 @@ def _third(engine: Engine, ledger: Ledger) -> Iterator[Remark]:
 def _counted_again(engine: Engine) -> Iterator[Remark]:
     """`ds_grads_remaining` is not set back before a pass (0.16.0 to 0.16.7, parameter_offload.py)."""
     setup = engine.setup
-    if setup.stage != 3 or not setup.ways.counts_again or setup.reentrant:
+    if setup.stage != 3 or not setup.quirks.miscounts_recomputed_modules or setup.use_reentrant:
         return
     if any(isinstance(step, Segment) for step in engine.tape.steps):
         text = "0.16.0 to 0.16.7 keep what non-reentrant checkpointing computes again gathered until the step"
@@ -105,17 +103,17 @@ def _counted_again(engine: Engine) -> Iterator[Remark]:
 
 def _taken_for_half(engine: Engine) -> Iterator[Remark]:
     """`DDP_BFLOAT16` was the same word as `BFLOAT16` (0.17.6 to 0.18.4, runtime/constants.py)."""
-    if engine.setup.accumulates and engine.setup.ways.wraps_raised:
+    if engine.setup.uses_bf16_optimizer and engine.setup.quirks.mistakes_fp32_accumulation:
         held = ", and every rank holds the full optimizer state" if engine.setup.stage else ""
         yield Remark("data_types.grad_accum_dtype", f"0.17.6 to 0.18.4 accumulate in bf16 all the same{held}")
 
 
 def _experts(engine: Engine) -> Iterator[Remark]:
-    kinds = {module.kind for module in engine.tape.modules if module.kind}
-    if engine.setup.stage == 3 and kinds and not kinds & set(engine.setup.leaves):
+    kinds = {module.class_name for module in engine.tape.modules if module.class_name}
+    if engine.setup.stage == 3 and kinds and not kinds & set(engine.setup.leaf_classes):
         names = ", ".join(sorted(kinds))
         why = "where experts are modules (Transformers 4), ranks that skip one wait for ever"
-        if engine.setup.ways.names_leaves:
+        if engine.setup.quirks.reads_leaf_module:
             yield Remark(f"{ZERO}leaf_module.classes", f"make {names} a leaf: {why}")
         else:
             call = f"deepspeed.utils.set_z3_leaf_modules(model, [{names}])"
@@ -125,16 +123,16 @@ def _experts(engine: Engine) -> Iterator[Remark]:
 def _sequences(engine: Engine) -> Iterator[Remark]:
     """Gradients of ranks that share sequences are sent in fp32 unless this key says another type."""
     setup = engine.setup
-    if setup.sequence > 1 and setup.stage in (0, 3) and setup.sent > setup.width:
+    if setup.sp_size > 1 and setup.stage in (0, 3) and setup.comm_itemsize > setup.itemsize:
         text = "gradients are sent in fp32 where ranks share sequences"
-        more = f", and the bucket takes {setup.sent} bytes an element" if setup.stage == 3 else ""
+        more = f", and the bucket takes {setup.comm_itemsize} bytes an element" if setup.stage == 3 else ""
         yield Remark("seq_parallel_communication_data_type", f"{text}{more}: say bf16 or fp16 for half of it")
 
 
 def _unsaved(engine: Engine) -> Iterator[Remark]:
     """`_zero3_consolidated_16bit_state_dict` raises where experts are partitioned apart (0.19.8)."""
     setup = engine.setup
-    if setup.experts and setup.stage == 3 and setup.saves:
+    if setup.ep_size and setup.stage == 3 and setup.gathers_on_save:
         text = "the model cannot be put together with AutoEP at stage 3: DeepSpeed raises as it is saved"
         yield Remark(f"{ZERO}stage3_gather_16bit_weights_on_model_save", text)
 
@@ -142,7 +140,7 @@ def _unsaved(engine: Engine) -> Iterator[Remark]:
 def _scrambled(engine: Engine) -> Iterator[Remark]:
     """`_update_model_bit16_weights` views the transposed weights in their old shape (0.19.7 and 0.19.8)."""
     setup = engine.setup
-    if setup.selection and setup.stage in (1, 2):
+    if setup.zenflow and setup.stage in (1, 2):
         text = "from 0.19.7 on stages 1 and 2 read matrices row by row that ZenFlow has laid out by columns"
         yield Remark(f"{ZERO}zenflow", f"{text}: the model that is trained is not the one that was loaded")
 
@@ -227,15 +225,15 @@ class Collective:
     phase: str
     name: str
     calls: int
-    elements: int
-    width: int
+    numel: int
+    itemsize: int
     ranks: int
 
     @property
     def sent(self) -> int:
         """Bytes that a rank sends, in a ring."""
         times = 2 if self.name == "all_reduce" else 1
-        return times * self.elements * self.width * (self.ranks - 1) // self.ranks
+        return times * self.numel * self.itemsize * (self.ranks - 1) // self.ranks
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +277,7 @@ class Estimate:
                 "phase": found.phase,
                 "name": found.name,
                 "calls": found.calls,
-                "elements": found.elements,
+                "elements": found.numel,
                 "ranks": found.ranks,
                 "bytes": found.sent,
             }
@@ -319,42 +317,42 @@ class Room(NamedTuple):
 ANY = Room()
 
 
-def simulate(setup: Setup, tape: Tape, work: Work, room: Room = ANY) -> tuple[Ledger, Engine]:
+def simulate(setup: Setup, tape: Tape, work: MicroBatch, room: Room = ANY) -> tuple[Ledger, Engine]:
     """Build an engine on paper around what was recorded, and take one step with it.
 
     Raises:
         ExceededError: it does not fit, as soon as that is clear.
     """
-    ledger = Ledger(together=not setup.apart)
-    ledger.rank.most = room.rank
-    if not any(weight.trains for weight in tape.weights):
+    ledger = Ledger(tracks_combined=not setup.has_separate_host)
+    ledger.rank.limit = room.rank
+    if not any(weight.requires_grad for weight in tape.weights):
         names = ", ".join(sorted(work.adapter.targets)) if work.adapter else ""
         raise NotModelledError(
-            f"no linear layer is called {names}", f"give some of {', '.join(tape.linear)}, or all"
+            f"no linear layer is called {names}", f"give some of {', '.join(tape.linear_names)}, or all"
         )
-    if setup.selection:
+    if setup.zenflow:
         from dsconfig.memory.optimizers import refuse_shapes
 
-        refuse_shapes(setup, tape.weights, work.checkpointing)
+        refuse_shapes(setup, tape.weights, work.gradient_checkpointing)
     refuse_quantised(setup, tape)
     refuse_mistyped(setup, tape)
     engine = engine_of(setup, tape, ledger)
     engine.load()
-    ledger.touch(PINNED, engine.rounding() if setup.apart else 0, host=True)
-    ledger.clear()
+    ledger.allocate_briefly(PINNED, engine.rounding() if setup.has_separate_host else 0, host=True)
+    ledger.reset()
     ledger.enter(AT_REST)
     engine.settle()
     if room.host is not None and ledger.host.total > room.host:
-        raise ExceededError
+        raise LimitExceededError
     engine.run()
     return ledger, engine
 
 
-def side(place: Place, engine: Engine | None = None, times: int = 1) -> Side:
+def side(place: MemoryPool, engine: Engine | None = None, times: int = 1) -> Side:
     """What the memory of a rank holds, or that of a host with so many; see `bound`."""
     phases = [*PHASES, *([SAVE] if SAVE in place.peaks else [])]
-    parts = {AT_REST: place.held}
-    parts |= {phase: dict(place.peaks[phase].held) for phase in phases if phase in place.peaks}
+    parts = {AT_REST: place.live}
+    parts |= {phase: dict(place.peaks[phase].live) for phase in phases if phase in place.peaks}
     parts = {phase: {name: count for name, count in held.items() if count} for phase, held in parts.items()}
 
     def bytes_of(name: str, phase: str) -> int:
@@ -366,8 +364,8 @@ def side(place: Place, engine: Engine | None = None, times: int = 1) -> Side:
         own = {
             phase.replace(" ", "_"): bytes_of(name, phase) for phase, held in parts.items() if name in held
         }
-        terms.append(Term(name, max(own.values()), own, *MEANINGS[name]))
-    order = {name: index for index, name in enumerate(MEANINGS)}
+        terms.append(Term(name, max(own.values()), own, *TERMS[name]))
+    order = {name: index for index, name in enumerate(TERMS)}
     terms.sort(key=lambda term: order[term.name])
     return Side(
         place.total * times,
@@ -391,8 +389,8 @@ def bound(count: int, phase: str, engine: Engine | None = None) -> int:
 
 def estimate(
     setup: Setup,
-    shape: Shape,
-    work: Work,
+    shape: Architecture,
+    work: MicroBatch,
     release: str,
     ranks_of_host: int,
     assumptions: tuple[str, ...],
@@ -407,20 +405,20 @@ def estimate(
     alone = setup.stage in (0, 3)
     host = room.host // ranks_of_host if alone and room.host is not None else None
     tape = record(shape, work)
-    for number in (0,) if alone else sorted({0, setup.world - 1}):
+    for number in (0,) if alone else sorted({0, setup.dp_world_size - 1}):
         ledger, engine = simulate(setup._replace(rank=number), tape, work, Room(room.rank, host))
         found.append((max(peak.bytes for peak in ledger.rank.peaks.values()), number, ledger, engine))
     _, number, ledger, engine = max(found, key=lambda entry: entry[0])
     calls = tuple(
-        Collective(phase, name, count, elements, width, ranks)
-        for (phase, name, width, ranks), (count, elements) in engine.calls.items()
+        Collective(phase, name, count, numel, itemsize, ranks)
+        for (phase, name, itemsize, ranks), (count, numel) in engine.calls.items()
     )
     return Estimate(
         release,
-        setup.world * setup.tensor,
-        number * setup.tensor,
+        setup.dp_world_size * setup.tp_size,
+        number * setup.tp_size,
         engine.whole,
-        engine.elements,
+        engine.trainable_numel,
         side(ledger.rank, engine),
         side(ledger.host, times=ranks_of_host),
         calls,

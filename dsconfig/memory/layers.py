@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dsconfig.memory.graph import Adapted, Module, Tape, Tensor, Weight
-from dsconfig.memory.models.shape import Shape, Work
+from dsconfig.memory.graph import LoraModules, Module, Tape, Tensor, Weight
+from dsconfig.memory.models.shape import Architecture, MicroBatch
 
 # The layers that models are made of, as operations of autograd (Transformers' and torch's own code).
 
 
-def cast(tape: Tape, x: Tensor, width: int) -> Tensor:
+def cast(tape: Tape, x: Tensor, itemsize: int) -> Tensor:
     """`x.to(dtype)`: nothing where it has the type."""
-    if x.width == width:
+    if x.itemsize == itemsize:
         return x
-    return tape.step([x], tape.tensor(x.elements, width, x.needs))
+    return tape.op([x], tape.tensor(x.numel, itemsize, x.requires_grad))
 
 
 def widened(tape: Tape, x: Tensor) -> Tensor:
@@ -37,87 +37,87 @@ def linear(
 
     `flat`: the input has two dimensions, so that the bias is part of the product (`addmm`).
     """
-    if module.adapted is not None:
-        return _adapted(tape, module, module.adapted, x, rows, out)
-    with tape.inside(module, x):
-        width = 2 if tape.autocast else 4 if module.weights[0].full else tape.width
-        x = cast(tape, x, width)
-        made = tape.tensor(rows * out, width, label=label)
-        own = tape.keeps_inputs and module.weights[0].linear and len(module.weights) > 1
+    if module.lora_modules is not None:
+        return _adapted(tape, module, module.lora_modules, x, rows, out)
+    with tape.scope(module, x):
+        itemsize = 2 if tape.autocast else 4 if module.weights[0].stays_fp32 else tape.itemsize
+        x = cast(tape, x, itemsize)
+        made = tape.tensor(rows * out, itemsize, label=label)
+        own = tape.saves_linear_inputs and module.weights[0].is_linear and len(module.weights) > 1
         # a bias in fp32 is added in place: on a CPU alone TensorIterator casts both sides first
-        both = 8 * made.elements if own and tape.on_cpu and width < tape.width and not flat else 0
-        return tape.step([x], made, kept(tape, x, module.weights), module.weights, both)
+        both = 8 * made.numel if own and tape.on_cpu and itemsize < tape.itemsize and not flat else 0
+        return tape.op([x], made, kept(tape, x, module.weights), module.weights, both)
 
 
 def kept(tape: Tape, x: Tensor, weights: Sequence[Weight]) -> list[Tensor]:
     """What a product keeps of its input: nothing where the weights do not train."""
-    own = tape.keeps_inputs and weights[0].linear
-    return [x] if own or any(weight.trains for weight in weights) else []
+    own = tape.saves_linear_inputs and weights[0].is_linear
+    return [x] if own or any(weight.requires_grad for weight in weights) else []
 
 
-def _adapted(tape: Tape, module: Module, parts: Adapted, x: Tensor, rows: int, out: int) -> Tensor:
+def _adapted(tape: Tape, module: Module, parts: LoraModules, x: Tensor, rows: int, out: int) -> Tensor:
     """PEFT's `Linear.forward`: the layer, and beside it two narrow ones, scaled."""
     assert tape.adapter is not None
-    with tape.inside(module, x):
+    with tape.scope(module, x):
         straight = linear(tape, parts.base, x, rows, out)
-        y = cast(tape, x, 4) if tape.adapter.full else x
-        with tape.inside(parts.dropout):
+        y = cast(tape, x, 4) if tape.adapter.stays_fp32 else x
+        with tape.scope(parts.dropout):
             y = dropout(tape, y, tape.adapter.dropout)
-        narrow = linear(tape, parts.first, y, rows, tape.adapter.rank)
-        wide = linear(tape, parts.second, narrow, rows, out)
-        scaled = tape.step([wide], tape.tensor(wide.elements, wide.width))
-        return cast(tape, add(tape, straight, scaled), straight.width)
+        narrow = linear(tape, parts.lora_a, y, rows, tape.adapter.rank)
+        wide = linear(tape, parts.lora_b, narrow, rows, out)
+        scaled = tape.op([wide], tape.tensor(wide.numel, wide.itemsize))
+        return cast(tape, add(tape, straight, scaled), straight.itemsize)
 
 
 def add(tape: Tape, x: Tensor, y: Tensor) -> Tensor:
     """A residual: both get the gradient as it is; where types differ a CPU casts the narrow one first."""
-    same, width = x.width == y.width, max(x.width, y.width)
-    cast_first = 0 if same or not tape.on_cpu else width * x.elements
-    return tape.step([x, y], tape.tensor(x.elements, width), temporary=cast_first, shares=same)
+    same, itemsize = x.itemsize == y.itemsize, max(x.itemsize, y.itemsize)
+    cast_first = 0 if same or not tape.on_cpu else itemsize * x.numel
+    return tape.op([x, y], tape.tensor(x.numel, itemsize), temporary=cast_first, passes_grad_through=same)
 
 
 def multiply(tape: Tape, x: Tensor, y: Tensor) -> Tensor:
     """Two tensors, each kept for the other's gradient."""
-    return tape.step([x, y], tape.tensor(x.elements, max(x.width, y.width)), [x, y])
+    return tape.op([x, y], tape.tensor(x.numel, max(x.itemsize, y.itemsize)), [x, y])
 
 
 def activation(tape: Tape, module: Module | None, x: Tensor) -> Tensor:
     """A function of each element that keeps its input."""
     if module is None:
-        return tape.step([x], tape.tensor(x.elements, x.width), [x])
-    with tape.inside(module, x):
-        return tape.step([x], tape.tensor(x.elements, x.width), [x])
+        return tape.op([x], tape.tensor(x.numel, x.itemsize), [x])
+    with tape.scope(module, x):
+        return tape.op([x], tape.tensor(x.numel, x.itemsize), [x])
 
 
 def relu(tape: Tape, module: Module, x: Tensor) -> Tensor:
     """A function whose gradient is computed from what it makes."""
-    with tape.inside(module, x):
-        made = tape.tensor(x.elements, x.width)
-        return tape.step([x], made, [made])
+    with tape.scope(module, x):
+        made = tape.tensor(x.numel, x.itemsize)
+        return tape.op([x], made, [made])
 
 
 def gated_halves(tape: Tape, module: Module, both: Tensor) -> Tensor:
     """A function of one half of a tensor, times the other half: their gradients are put together at last."""
-    count = both.elements // 2
-    with tape.inside(module):
-        gate = tape.step([both], tape.tensor(count, both.width), [both])
-    return tape.step([gate], tape.tensor(count, both.width), [gate, both], back=gate.bytes)
+    count = both.numel // 2
+    with tape.scope(module):
+        gate = tape.op([both], tape.tensor(count, both.itemsize), [both])
+    return tape.op([gate], tape.tensor(count, both.itemsize), [gate, both], backward_temporary=gate.bytes)
 
 
 def gelu_new(tape: Tape, module: Module, x: Tensor) -> Tensor:
     """`NewGELUActivation`: seven operations, of which the products and the power keep what they read."""
-    count = x.elements
-    with tape.inside(module, x):
-        half = tape.step([x], tape.tensor(count, x.width))
+    count = x.numel
+    with tape.scope(module, x):
+        half = tape.op([x], tape.tensor(count, x.itemsize))
         full = widened(tape, x)
-        width = full.width  # of all that follows: the power decides
-        cube = tape.step([full], tape.tensor(count, width), [full], back=2 * count * width)
-        scaled = tape.step([cube], tape.tensor(count, width))
-        total = tape.step([x, scaled], tape.tensor(count, width), shares=x.width == width)
-        inner = tape.step([total], tape.tensor(count, width))
-        curve = tape.tensor(count, width)
-        tape.step([inner], curve, [curve])
-        one = tape.step([curve], tape.tensor(count, width), shares=True)
+        itemsize = full.itemsize  # of all that follows: the power decides
+        cube = tape.op([full], tape.tensor(count, itemsize), [full], backward_temporary=2 * count * itemsize)
+        scaled = tape.op([cube], tape.tensor(count, itemsize))
+        total = tape.op([x, scaled], tape.tensor(count, itemsize), passes_grad_through=x.itemsize == itemsize)
+        inner = tape.op([total], tape.tensor(count, itemsize))
+        curve = tape.tensor(count, itemsize)
+        tape.op([inner], curve, [curve])
+        one = tape.op([curve], tape.tensor(count, itemsize), passes_grad_through=True)
         return multiply(tape, half, one)
 
 
@@ -127,54 +127,59 @@ def rms_norm(tape: Tape, module: Module, x: Tensor, rows: int, kind: str = "narr
     `kind`: its weight is multiplied in the type of the input (Llama), in fp32 (OLMo 2), or in fp32 after
     1 is added to it (Gemma).
     """
-    width, count = x.width, x.elements
-    with tape.inside(module, x):
+    itemsize, count = x.itemsize, x.numel
+    with tape.scope(module, x):
         full = cast(tape, x, 4)
-        square = tape.step([full], tape.tensor(count, 4), [full], back=2 * 4 * count)
-        mean = tape.step([square], tape.tensor(rows, 4))
+        square = tape.op([full], tape.tensor(count, 4), [full], backward_temporary=2 * 4 * count)
+        mean = tape.op([square], tape.tensor(rows, 4))
         root = tape.tensor(rows, 4)
-        tape.step([mean], root, [root])
-        normal = tape.step([full, root], tape.tensor(count, 4), [full, root], back=4 * count)
+        tape.op([mean], root, [root])
+        normal = tape.op([full, root], tape.tensor(count, 4), [full, root], backward_temporary=4 * count)
         if kind == "narrow":
-            normal = cast(tape, normal, width)
-        trains = any(weight.trains for weight in module.weights)
-        saved, back = ([normal], normal.bytes) if trains else ([], 0)
-        made = tape.tensor(count, 4 if kind != "narrow" else max(width, tape.width))
+            normal = cast(tape, normal, itemsize)
+        requires_grad = any(weight.requires_grad for weight in module.weights)
+        saved, back = ([normal], normal.bytes) if requires_grad else ([], 0)
+        made = tape.tensor(count, 4 if kind != "narrow" else max(itemsize, tape.itemsize))
         if kind == "added":
-            scale = tape.tensor(module.weights[0].elements, 4)
-            tape.step([], scale, weights=module.weights)
-            tape.step([normal, scale], made, [*saved, scale], back=back)
+            scale = tape.tensor(module.weights[0].numel, 4)
+            tape.op([], scale, weights=module.weights)
+            tape.op([normal, scale], made, [*saved, scale], backward_temporary=back)
         else:
-            tape.step([normal], made, saved, module.weights, back=back)
-        return made if kind == "narrow" else cast(tape, made, width)
+            tape.op([normal], made, saved, module.weights, backward_temporary=back)
+        return made if kind == "narrow" else cast(tape, made, itemsize)
 
 
 def layer_norm(tape: Tape, module: Module, x: Tensor, rows: int) -> Tensor:
     """`nn.LayerNorm`: keeps its input, and mean and root of each row."""
-    with tape.inside(module, x):
+    with tape.scope(module, x):
         x = widened(tape, x)
-        made = tape.tensor(x.elements, x.width)
-        sums = tape.tensor(2 * rows, x.width, needs=False)
-        tape.step([], sums)
-        return tape.step([x, sums], made, [x, sums], module.weights)
+        made = tape.tensor(x.numel, x.itemsize)
+        sums = tape.tensor(2 * rows, x.itemsize, requires_grad=False)
+        tape.op([], sums)
+        return tape.op([x, sums], made, [x, sums], module.weights)
 
 
 def dropout(tape: Tape, x: Tensor, rate: float) -> Tensor:
     """A mask of a byte an element is kept."""
     if not rate:
         return x
-    mask = tape.tensor(x.elements, 1, needs=False)
-    tape.step([], mask)
-    return tape.step([x, mask], tape.tensor(x.elements, x.width), [mask])
+    mask = tape.tensor(x.numel, 1, requires_grad=False)
+    tape.op([], mask)
+    return tape.op([x, mask], tape.tensor(x.numel, x.itemsize), [mask])
 
 
-def rotary(tape: Tape, x: Tensor, width: int) -> Tensor:
+def rotary(tape: Tape, x: Tensor, itemsize: int) -> Tensor:
     """`apply_rotary_pos_emb` on queries or keys: nothing is kept, for cos and sin need no gradient."""
-    count = x.elements
-    straight = tape.step([x], tape.tensor(count, width))
-    half = tape.step([x], tape.tensor(count, x.width), temporary=count // 2 * x.width, back=count * x.width)
-    turned = tape.step([half], tape.tensor(count, width))
-    return tape.step([straight, turned], tape.tensor(count, width), shares=True)
+    count = x.numel
+    straight = tape.op([x], tape.tensor(count, itemsize))
+    half = tape.op(
+        [x],
+        tape.tensor(count, x.itemsize),
+        temporary=count // 2 * x.itemsize,
+        backward_temporary=count * x.itemsize,
+    )
+    turned = tape.op([half], tape.tensor(count, itemsize))
+    return tape.op([straight, turned], tape.tensor(count, itemsize), passes_grad_through=True)
 
 
 # Attention: one fused operation, or the products and the softmax one by one.
@@ -203,7 +208,7 @@ class Heads(NamedTuple):
         return self.batch * self.length
 
     @property
-    def elements(self) -> int:
+    def numel(self) -> int:
         """Those of all queries."""
         return self.rows * self.queries * self.size
 
@@ -219,21 +224,21 @@ def attend(
     capped: bool = False,
 ) -> Tensor:
     """The output of attention, of these queries, keys and values; `capped`: its scores go through a tanh."""
-    width = 2 if tape.autocast else tape.width
+    itemsize = 2 if tape.autocast else tape.itemsize
     if kind == "eager":
-        return _eager(tape, heads, query, key, value, width, capped)
+        return _eager(tape, heads, query, key, value, itemsize, capped)
     more: list[Tensor] = []
     if mask is not None:  # it is there as numbers too, and keys and values as often as queries
         if heads.keys > 1:  # one alone is only seen as often
             key, value = _repeated(tape, heads, key), _repeated(tape, heads, value)
-        more = [tape.step([mask], tape.tensor(heads.batch * heads.length**2, width, needs=False))]
-    query, key, value = (cast(tape, x, width) for x in (query, key, value))
-    rows = tape.tensor(heads.rows * heads.queries, 4, needs=False)
-    tape.step([], rows)
-    made = tape.tensor(heads.elements, width)
-    tape.step([query, key, value, rows, *more], made, [query, key, value, rows, made, *more])
+        more = [tape.op([mask], tape.tensor(heads.batch * heads.length**2, itemsize, requires_grad=False))]
+    query, key, value = (cast(tape, x, itemsize) for x in (query, key, value))
+    rows = tape.tensor(heads.rows * heads.queries, 4, requires_grad=False)
+    tape.op([], rows)
+    made = tape.tensor(heads.numel, itemsize)
+    tape.op([query, key, value, rows, *more], made, [query, key, value, rows, made, *more])
     if heads.apart:
-        made = tape.step([made], tape.tensor(made.elements, width))
+        made = tape.op([made], tape.tensor(made.numel, itemsize))
     return made
 
 
@@ -241,15 +246,15 @@ def _repeated(tape: Tape, heads: Heads, x: Tensor) -> Tensor:
     """`repeat_kv`: heads of keys or values that many queries share, once for each."""
     if heads.keys == heads.queries:
         return x
-    return tape.step([x], tape.tensor(heads.elements, x.width))
+    return tape.op([x], tape.tensor(heads.numel, x.itemsize))
 
 
 def turn(tape: Tape, query: Tensor, key: Tensor, wide: bool = False) -> tuple[Tensor, Tensor]:
     """Queries and keys with their positions; cos and sin have the type of the residual stream, or fp32."""
     if not wide:
-        return rotary(tape, query, tape.width), rotary(tape, key, tape.width)
+        return rotary(tape, query, tape.itemsize), rotary(tape, key, tape.itemsize)
     turned = rotary(tape, query, 4), rotary(tape, key, 4)
-    return cast(tape, turned[0], query.width), cast(tape, turned[1], key.width)
+    return cast(tape, turned[0], query.itemsize), cast(tape, turned[1], key.itemsize)
 
 
 def turn_joined(tape: Tape, heads: Heads, joint: Tensor, turned: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -257,38 +262,42 @@ def turn_joined(tape: Tape, heads: Heads, joint: Tensor, turned: int) -> tuple[T
 
     The values stay a slice of it.
     """
-    width, found = tape.width, []
+    itemsize, found = tape.itemsize, []
     for count in (heads.queries, heads.keys):
         own = heads.rows * count * turned
-        straight = tape.step([], tape.tensor(own, width))
-        half = tape.tensor(own, joint.width)
-        tape.step([joint], half, temporary=half.bytes // 2, back=half.bytes)
-        other = tape.step([half], tape.tensor(own, width))
-        part = tape.step([straight, other], tape.tensor(own, width), shares=True)
-        found.append(tape.step([part], tape.tensor(heads.rows * count * heads.size, width), shares=True))
+        straight = tape.op([], tape.tensor(own, itemsize))
+        half = tape.tensor(own, joint.itemsize)
+        tape.op([joint], half, temporary=half.bytes // 2, backward_temporary=half.bytes)
+        other = tape.op([half], tape.tensor(own, itemsize))
+        part = tape.op([straight, other], tape.tensor(own, itemsize), passes_grad_through=True)
+        found.append(
+            tape.op([part], tape.tensor(heads.rows * count * heads.size, itemsize), passes_grad_through=True)
+        )
     return found[0], found[1], joint
 
 
 def _eager(
-    tape: Tape, heads: Heads, query: Tensor, key: Tensor, value: Tensor, width: int, capped: bool
+    tape: Tape, heads: Heads, query: Tensor, key: Tensor, value: Tensor, itemsize: int, capped: bool
 ) -> Tensor:
     """`eager_attention_forward`: a square of the length for each head, in fp32 and once more."""
     count = heads.batch * heads.queries * heads.length**2
     key, value = _repeated(tape, heads, key), _repeated(tape, heads, value)
-    query, key, value = (cast(tape, x, width) for x in (query, key, value))
-    scores = tape.step([query, key], tape.tensor(count, width), [query, key])
-    scaled = tape.step([scores], tape.tensor(count, width))
+    query, key, value = (cast(tape, x, itemsize) for x in (query, key, value))
+    scores = tape.op([query, key], tape.tensor(count, itemsize), [query, key])
+    scaled = tape.op([scores], tape.tensor(count, itemsize))
     if capped:
-        curve = tape.tensor(count, width)
-        tape.step([tape.step([scaled], tape.tensor(count, width))], curve, [curve])
-        scaled = tape.step([curve], tape.tensor(count, width))
-    masked = scaled if heads.bare else tape.step([scaled], tape.tensor(count, width), shares=True)
-    full = tape.tensor(count, 4 if heads.upcast or tape.autocast else width)
-    copy = 4 * count if width != full.width else 0  # ATen's `softmax` casts first
-    tape.step([masked], full, [full], temporary=copy)
-    narrow = dropout(tape, cast(tape, full, width), heads.dropout)
-    mixed = tape.step([narrow, value], tape.tensor(query.elements, width), [narrow, value])
-    return tape.step([mixed], tape.tensor(query.elements, width))
+        curve = tape.tensor(count, itemsize)
+        tape.op([tape.op([scaled], tape.tensor(count, itemsize))], curve, [curve])
+        scaled = tape.op([curve], tape.tensor(count, itemsize))
+    masked = (
+        scaled if heads.bare else tape.op([scaled], tape.tensor(count, itemsize), passes_grad_through=True)
+    )
+    full = tape.tensor(count, 4 if heads.upcast or tape.autocast else itemsize)
+    copy = 4 * count if itemsize != full.itemsize else 0  # ATen's `softmax` casts first
+    tape.op([masked], full, [full], temporary=copy)
+    narrow = dropout(tape, cast(tape, full, itemsize), heads.dropout)
+    mixed = tape.op([narrow, value], tape.tensor(query.numel, itemsize), [narrow, value])
+    return tape.op([mixed], tape.tensor(query.numel, itemsize))
 
 
 # Masks of attention: what `masking_utils.py` of Transformers makes once for all layers of a kind.
@@ -297,19 +306,26 @@ def _eager(
 class Masks:
     """Those of a model: of numbers step by step (`eager`), else only where a window is shorter than all."""
 
-    def __init__(self, tape: Tape, shape: Shape, work: Work) -> None:
-        self.tape, self.windowed = tape, frozenset(shape.windowed)
+    def __init__(self, tape: Tape, shape: Architecture, work: MicroBatch) -> None:
+        self.tape, self.windowed = tape, frozenset(shape.sliding_layers)
         self.full: Tensor | None = None
         self.sliding: Tensor | None = None
-        square = work.length**2
-        if work.attention == "eager":
-            made = [self._make(work.micro * square, tape.width) for _ in range(shape.style.masks)]
+        square = work.sequence_length**2
+        if work.attn_implementation == "eager":
+            made = [
+                self._make(work.micro_batch_size * square, tape.itemsize)
+                for _ in range(shape.variant.num_masks)
+            ]
             self.full, self.sliding = made[0], made[-1]
-        elif work.attention == "sdpa" and self.windowed and work.length >= shape.window:
+        elif (
+            work.attn_implementation == "sdpa"
+            and self.windowed
+            and work.sequence_length >= shape.sliding_window
+        ):
             self.sliding = self._make(square, 1)
 
-    def _make(self, count: int, width: int) -> Tensor:
-        return self.tape.step([], self.tape.tensor(count, width, needs=False))
+    def _make(self, count: int, itemsize: int) -> Tensor:
+        return self.tape.op([], self.tape.tensor(count, itemsize, requires_grad=False))
 
     def of(self, layer: int) -> Tensor | None:
         """That of a layer."""
@@ -319,7 +335,7 @@ class Masks:
         """The model is through."""
         there = {found: None for found in (self.full, self.sliding) if found is not None}
         if there:
-            self.tape.hold(*there)
+            self.tape.keep_alive(*there)
 
 
 # The end of a language model: logits and their loss, in fp32 (Transformers' `ForCausalLMLoss`).
@@ -327,24 +343,26 @@ class Masks:
 LOGITS = "logits and loss"
 
 
-def head_of(tape: Tape, words: Module, shape: Shape) -> Module:
+def head_of(tape: Tape, words: Module, shape: Architecture) -> Module:
     """The projection onto the vocabulary, whose weight may be the table of words."""
-    own = () if shape.tied else ((shape.vocabulary // shape.parts, shape.hidden),)
+    own = (
+        () if shape.tie_word_embeddings else ((shape.vocab_size // shape.lm_head_shards, shape.hidden_size),)
+    )
     head = tape.module("lm_head", *own, casts=True)
-    if shape.tied:
+    if shape.tie_word_embeddings:
         head.weights = words.weights
-        tape.untied = shape.vocabulary * shape.hidden
+        tape.untied_numel = shape.vocab_size * shape.hidden_size
     return head
 
 
-def embedded(tape: Tape, table: Module, count: int, work: Work, scaled: bool = False) -> Tensor:
+def embedded(tape: Tape, table: Module, count: int, work: MicroBatch, scaled: bool = False) -> Tensor:
     """Words by their table; multiplied by the root of the width in Gemma."""
-    with tape.inside(table):
-        x = tape.step([], tape.tensor(count), weights=table.weights)
+    with tape.scope(table):
+        x = tape.op([], tape.tensor(count), weights=table.weights)
         if scaled:
-            x = tape.step([x], tape.tensor(count))
-        if work.starts_gradients:
-            tape.start(x)
+            x = tape.op([x], tape.tensor(count))
+        if work.needs_input_grad:
+            tape.enable_input_grad(x)
     return x
 
 
@@ -362,43 +380,43 @@ def language_loss(
 
     `capped`: logits are divided, go through a tanh, and are multiplied (Gemma).
     """
-    width = 2 if tape.autocast else tape.width
+    itemsize = 2 if tape.autocast else tape.itemsize
     hidden = x
-    with tape.inside(head):
-        x = cast(tape, x, width)
-        logits = tape.tensor(rows * vocabulary // parts, width, label=LOGITS)
-        tape.step([x], logits, kept(tape, x, weights), weights)
+    with tape.scope(head):
+        x = cast(tape, x, itemsize)
+        logits = tape.tensor(rows * vocabulary // parts, itemsize, label=LOGITS)
+        tape.op([x], logits, kept(tape, x, weights), weights)
         if parts > 1:  # gathered side by side, then put together (`GatherFromTensorParallelRegion`)
-            whole = tape.tensor(rows * vocabulary, width, label=LOGITS)
-            logits = tape.step([logits], whole, temporary=whole.bytes)
+            whole = tape.tensor(rows * vocabulary, itemsize, label=LOGITS)
+            logits = tape.op([logits], whole, temporary=whole.bytes)
     if capped:
-        count, curve = logits.elements, tape.tensor(logits.elements, width, label=LOGITS)
-        tape.step([tape.step([logits], tape.tensor(count, width, label=LOGITS))], curve, [curve])
-        logits = tape.step([curve], tape.tensor(count, width, label=LOGITS))
+        count, curve = logits.numel, tape.tensor(logits.numel, itemsize, label=LOGITS)
+        tape.op([tape.op([logits], tape.tensor(count, itemsize, label=LOGITS))], curve, [curve])
+        logits = tape.op([curve], tape.tensor(count, itemsize, label=LOGITS))
     cross_entropy(tape, hidden, logits, rows)
 
 
 def cross_entropy(tape: Tape, hidden: Tensor, logits: Tensor, rows: int) -> None:
     """The mean over all rows; what the model made, and the logits, have names in Python until it is there."""
     full = logits
-    if logits.width != 4:
-        full = tape.step([logits], tape.tensor(logits.elements, 4, label=LOGITS))
-    labels = tape.tensor(rows, 8, needs=False)
-    tape.step([], labels)
-    odds = tape.tensor(logits.elements, 4, label=LOGITS)
-    tape.step([full], odds, [odds])
+    if logits.itemsize != 4:
+        full = tape.op([logits], tape.tensor(logits.numel, 4, label=LOGITS))
+    labels = tape.tensor(rows, 8, requires_grad=False)
+    tape.op([], labels)
+    odds = tape.tensor(logits.numel, 4, label=LOGITS)
+    tape.op([full], odds, [odds])
     loss = tape.tensor(1, 4)
-    tape.step([odds, labels], loss, [odds, labels])
-    tape.hold(hidden, logits, *([full] if full is not logits else []))
-    tape.step([loss], tape.tensor(1, 4), shares=True)
+    tape.op([odds, labels], loss, [odds, labels])
+    tape.keep_alive(hidden, logits, *([full] if full is not logits else []))
+    tape.op([loss], tape.tensor(1, 4), passes_grad_through=True)
 
 
 def masked_loss(tape: Tape, logits: Tensor) -> None:
     """The mean over all rows, in the type of the logits; autocast computes it in fp32."""
     full = widened(tape, logits)
-    odds = tape.tensor(full.elements, full.width, label=LOGITS)
-    tape.step([full], odds, [odds])
-    loss = tape.tensor(1, full.width)
-    tape.step([odds], loss, [odds])
-    tape.hold(logits)
-    tape.step([loss], tape.tensor(1, 4), shares=True)
+    odds = tape.tensor(full.numel, full.itemsize, label=LOGITS)
+    tape.op([full], odds, [odds])
+    loss = tape.tensor(1, full.itemsize)
+    tape.op([odds], loss, [odds])
+    tape.keep_alive(logits)
+    tape.op([loss], tape.tensor(1, 4), passes_grad_through=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dsconfig.memory.engines.param_groups import GRAM
-from dsconfig.memory.engines.setup import Rule, Selection
+from dsconfig.memory.engines.setup import OptimizerCost, ZenFlowSettings
 from dsconfig.memory.verdict import NotModelledError, reason
 
 if TYPE_CHECKING:
@@ -21,22 +21,22 @@ CLIENT, CPU_CLIENT = "adamw", "cpu-adam"
 """What a script hands to DeepSpeed where nothing says another optimizer; offloaded, it wants its own."""
 FUSED, FOREACH, SINGLE = "fused", "foreach", "single"
 ADAM = {FUSED: (8, 0), FOREACH: (8, 4), SINGLE: (8, 8)}
-CLIENTS: Mapping[str, Rule] = {
-    "adam": Rule("adam", 8, 4),
-    "adamw": Rule("adamw", 8, 4),
-    "adamw-fused": Rule("adamw-fused", 8, 0),
-    "cpu-adam": Rule("cpu-adam", 8, 0),
-    "adam-8bit": Rule("adam-8bit", 2, 0, blocks=256),
-    "adamw-8bit": Rule("adamw-8bit", 2, 0, blocks=256),
-    "sgd": Rule("sgd", 0, 0),
-    "sgd-momentum": Rule("sgd-momentum", 4, 0),
-    "lion": Rule("lion", 4, 0),
-    "adagrad": Rule("adagrad", 4, 4, doubled=True),
+CLIENTS: Mapping[str, OptimizerCost] = {
+    "adam": OptimizerCost("adam", 8, 4),
+    "adamw": OptimizerCost("adamw", 8, 4),
+    "adamw-fused": OptimizerCost("adamw-fused", 8, 0),
+    "cpu-adam": OptimizerCost("cpu-adam", 8, 0),
+    "adam-8bit": OptimizerCost("adam-8bit", 2, 0, quantization_block=256),
+    "adamw-8bit": OptimizerCost("adamw-8bit", 2, 0, quantization_block=256),
+    "sgd": OptimizerCost("sgd", 0, 0),
+    "sgd-momentum": OptimizerCost("sgd-momentum", 4, 0),
+    "lion": OptimizerCost("lion", 4, 0),
+    "adagrad": OptimizerCost("adagrad", 4, 4, allocates_states_early=True),
 }
 """Optimizers that a script hands to DeepSpeed, as torch runs them on GPUs."""
 
 
-def of_config(kind: str, params: Mapping[str, Json], offloads: bool) -> Rule:
+def of_config(kind: str, params: Mapping[str, Json], offloads: bool) -> OptimizerCost:
     """The rule of the config's `optimizer` section.
 
     Raises:
@@ -48,23 +48,23 @@ def of_config(kind: str, params: Mapping[str, Json], offloads: bool) -> Rule:
             slow = SINGLE if params.get("foreach") is False or offloads else FOREACH
             way = FUSED if params.get("fused") is True else slow
             states, temporary = ADAM[way]
-            return Rule(name, states, temporary)
-        return Rule(name, *ADAM[FUSED], flat=True)
+            return OptimizerCost(name, states, temporary)
+        return OptimizerCost(name, *ADAM[FUSED], is_fused_adam=True)
     if name == "muon":  # the rest of the model is Adam's, without the word `fused`
         slow = SINGLE if params.get("foreach") is False or offloads else FOREACH
         way = slow if params.get("torch_adam") is True else FUSED
-        return Rule(name, *ADAM[way], muon=str(params.get("ns_method", GRAM)))
+        return OptimizerCost(name, *ADAM[way], muon_method=str(params.get("ns_method", GRAM)))
     if name == "lion":
-        return Rule(name, 4, 0)
+        return OptimizerCost(name, 4, 0)
     if name == "sgd":
         momentum = params.get("momentum")
-        return Rule(name, 4 if momentum else 0, 0)
+        return OptimizerCost(name, 4 if momentum else 0, 0)
     if name == "adagrad":
-        return Rule(name, 4, 0) if offloads else CLIENTS["adagrad"]
+        return OptimizerCost(name, 4, 0) if offloads else CLIENTS["adagrad"]
     raise NotModelledError(f"the optimizer `{kind}` is not modelled: {reason(name)}")
 
 
-def of_client(name: str, offloads: bool) -> Rule:
+def of_client(name: str, offloads: bool) -> OptimizerCost:
     """The rule of an optimizer that a script makes; on the host torch has one temporary more.
 
     Raises:
@@ -72,8 +72,8 @@ def of_client(name: str, offloads: bool) -> Rule:
     """
     if name not in CLIENTS:
         raise NotModelledError(f"the optimizer `{name}` is not modelled", f"give one of {', '.join(CLIENTS)}")
-    rule = CLIENTS[name]._replace(client=True)
-    return rule._replace(temporary=8) if offloads and rule.temporary else rule
+    rule = CLIENTS[name]._replace(is_client=True)
+    return rule._replace(temporary_bytes=8) if offloads and rule.temporary_bytes else rule
 
 
 # Where Muon is not modelled; what DeepSpeed itself refuses with it, rules know.
@@ -131,7 +131,7 @@ def _with(key: str, why: str) -> NotModelledError:
 # What ZenFlow selects, as the config has it, and where it does not work or is not modelled.
 
 ZENFLOW = f"{ZERO}zenflow."
-THIRD, FLAT = 18001, 19007
+STAGE3_SINCE, CONTIGUOUS_SINCE = 18001, 19007
 """The releases that came with stage 3, and with weights of stages 1 and 2 that are no transposed views."""
 UNMEASURED = "no engine was measured with both"
 BUCKET = 5 * 10**8
@@ -143,17 +143,17 @@ def zenflow_section(config: Mapping[str, Json]) -> set[str]:
     return {ZENFLOW} if isinstance(zero, dict) and isinstance(zero.get("zenflow"), dict) else set()
 
 
-def zenflow_selection(values: Mapping[str, Json]) -> Selection:
+def zenflow_settings(values: Mapping[str, Json]) -> ZenFlowSettings:
     """What is selected, and how it is kept."""
     ratio, bucket = values.get(f"{ZENFLOW}topk_ratio"), values.get(f"{ZERO}allgather_bucket_size")
     by_steps = values.get(f"{ZENFLOW}select_strategy") == "step"
     third = values.get(f"{ZERO}stage") == 3  # `bucket_size` is not handed on there
-    return Selection(
-        ratio=float(ratio) if isinstance(ratio, (int, float)) else 0.1,
-        overlap=bool(values.get(f"{ZENFLOW}overlap_step")),
-        offload=bool(values.get(f"{ZENFLOW}offload")),
-        again=by_steps and bool(values.get(f"{ZENFLOW}select_interval")),
-        bucket=int(bucket) if isinstance(bucket, (int, float)) and not third else BUCKET,
+    return ZenFlowSettings(
+        topk_ratio=float(ratio) if isinstance(ratio, (int, float)) else 0.1,
+        overlap_step=bool(values.get(f"{ZENFLOW}overlap_step")),
+        offload_states=bool(values.get(f"{ZENFLOW}offload")),
+        reselects=by_steps and bool(values.get(f"{ZENFLOW}select_interval")),
+        bucket_size=int(bucket) if isinstance(bucket, (int, float)) and not third else BUCKET,
     )
 
 
@@ -166,10 +166,10 @@ def refuse_zenflow(values: Mapping[str, Json], release: int, client: str | None)
     stage = values.get(f"{ZERO}stage") or 0
     for why in _stops(values, stage):
         raise NotModelledError(f"`{ZERO}zenflow` is not modelled: {why}")
-    if stage in (1, 2) and release < FLAT:
+    if stage in (1, 2) and release < CONTIGUOUS_SINCE:
         why = "weights are transposed views there, and engines of 0.18.9 held other amounts"
         raise NotModelledError(f"`{ZERO}zenflow` is not modelled at stages 1 and 2 before 0.19.7: {why}")
-    if stage == 3 and release < THIRD:
+    if stage == 3 and release < STAGE3_SINCE:
         raise NotModelledError(f"`{ZERO}zenflow` is not modelled at stage 3 before 0.18.1, which brought it")
     if client is not None:
         why = "its steps have an argument that DeepSpeed's own optimizers alone take"
@@ -217,7 +217,7 @@ def refuse_shapes(setup: Setup, weights: Sequence[Weight], recomputes: bool) -> 
     Raises:
         NotModelledError: something stands in the way.
     """
-    found = next((weight for weight in weights if weight.trains and len(weight.shape) > 2), None)
+    found = next((weight for weight in weights if weight.requires_grad and len(weight.shape) > 2), None)
     if found is not None:
         size = " × ".join(map(str, found.shape))
         _stop(f"it transposes matrices, and `{found.name}` has a weight of {size}")
@@ -228,14 +228,14 @@ def refuse_shapes(setup: Setup, weights: Sequence[Weight], recomputes: bool) -> 
         _stop(f"{third}, and shards that `zero.Init` made were not transposed before")
     if recomputes:
         _stop(f"{third}, and a segment that is computed again stops before they turn it back")
-    if not all(weight.trains for weight in weights):
+    if not all(weight.requires_grad for weight in weights):
         _stop(f"{third}, and not what passes by frozen weights (LoRA)")
     for weight in weights:
-        shard = -(-weight.elements // setup.world)
-        if len(weight.shape) == 1 and weight.elements % shard:
-            _stop(f"at stage 3 {setup.world} ranks do not share {weight.elements:,} of a vector evenly")
-    largest = max((weight.elements for weight in weights), default=0)
-    if largest > setup.bucket:
+        shard = -(-weight.numel // setup.dp_world_size)
+        if len(weight.shape) == 1 and weight.numel % shard:
+            _stop(f"at stage 3 {setup.dp_world_size} ranks do not share {weight.numel:,} of a vector evenly")
+    largest = max((weight.numel for weight in weights), default=0)
+    if largest > setup.reduce_bucket_size:
         key = f"{ZERO}reduce_bucket_size"
         _stop(f"at stage 3 `{key}` has to hold the largest parameter, {largest:,} elements")
 

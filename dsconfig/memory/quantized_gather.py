@@ -22,12 +22,12 @@ class Uneven(NamedTuple):
     """A module whose parts of a rank are together no multiple of eight elements."""
 
     module: str
-    elements: int
+    numel: int
 
 
-def part(elements: int, ranks: int, parts: int) -> int:
+def part(numel: int, ranks: int, parts: int) -> int:
     """Elements of each of so many parts of a parameter, which is padded to a multiple of all ranks."""
-    return -(-elements // ranks) * ranks // parts
+    return -(-numel // ranks) * ranks // parts
 
 
 def uneven(parameters: Iterable[tuple[str, int]], ranks: int, parts: int) -> Uneven | None:
@@ -38,8 +38,8 @@ def uneven(parameters: Iterable[tuple[str, int]], ranks: int, parts: int) -> Une
     shards of all ranks or from parts of a node's copy (`_partition_param_sec`).
     """
     together: dict[str, int] = {}
-    for module, elements in parameters:
-        together[module] = together.get(module, 0) + part(elements, ranks, parts)
+    for module, numel in parameters:
+        together[module] = together.get(module, 0) + part(numel, ranks, parts)
     return next((Uneven(module, count) for module, count in together.items() if count % EIGHT), None)
 
 
@@ -47,7 +47,7 @@ class Behind(NamedTuple):
     """A parameter so short that some rank's part of the copy would start past its end."""
 
     name: str
-    elements: int
+    numel: int
     start: int
 
 
@@ -56,10 +56,10 @@ def behind(parameters: Iterable[tuple[str, int]], ranks: int, secondary: int) ->
 
     Source: `runtime/zero/partition_parameters.py:Init._partition_param_sec`.
     """
-    for name, elements in parameters:
-        start = part(elements, ranks, secondary) * (secondary - 1)
-        if start > elements:
-            return Behind(name, elements, start)
+    for name, numel in parameters:
+        start = part(numel, ranks, secondary) * (secondary - 1)
+        if start > numel:
+            return Behind(name, numel, start)
     return None
 
 
@@ -100,8 +100,8 @@ def refuse_uneven(setup: Setup, weights: Sequence[Weight], second: bool) -> None
     Raises:
         NotModelledError: they are not even together.
     """
-    ranks, parts = setup.world, setup.secondary if second else setup.world
-    count = sum(part(weight.elements, ranks, parts) for weight in weights)
+    ranks, parts = setup.dp_world_size, setup.hpz_size if second else setup.dp_world_size
+    count = sum(part(weight.numel, ranks, parts) for weight in weights)
     if ranks > 1 and count % EIGHT:
         raise uneven_error(Uneven(weights[0].name, count))
 
@@ -110,7 +110,7 @@ def uneven_error(found: Uneven) -> NotModelledError:
     """What is said of it."""
     return NotModelledError(
         f"DeepSpeed stops with `zero_optimization.zero_quantized_weights`: a rank's part of"
-        f" `{found.module}` has {found.elements:,} elements, no multiple of {EIGHT}",
+        f" `{found.module}` has {found.numel:,} elements, no multiple of {EIGHT}",
         _OUT,
     )
 
@@ -121,22 +121,24 @@ def refuse_quantised(setup: Setup, tape: Tape) -> None:
     Raises:
         NotModelledError: weights or gradients cannot be quantised on so many ranks.
     """
-    ranks, copies = setup.world, setup.secondary > 1
-    sizes = [(weight.name, weight.elements) for weight in tape.weights if copies or setup.quantised]
-    if copies and setup.ways.narrows_behind:
-        short = behind(sizes, ranks, setup.secondary)
+    ranks, copies = setup.dp_world_size, setup.hpz_size > 1
+    sizes = [(weight.name, weight.numel) for weight in tape.weights if copies or setup.quantized_weights]
+    if copies and setup.quirks.narrows_past_end:
+        short = behind(sizes, ranks, setup.hpz_size)
         if short is not None:
             raise NotModelledError(
                 f"DeepSpeed stops with `zero_optimization.zero_hpz_partition_size`: a rank's part of"
-                f" `{short.name}` would start at {short.start:,} of {short.elements:,} elements",
+                f" `{short.name}` would start at {short.start:,} of {short.numel:,} elements",
                 _OUT,
             )
-    if setup.quantised and ranks > 1:
-        found = uneven(sizes, ranks, setup.secondary if copies else ranks)
+    if setup.quantized_weights and ranks > 1:
+        found = uneven(sizes, ranks, setup.hpz_size if copies else ranks)
         if found is not None:
             raise uneven_error(found)
-    if setup.quantised_gradients and ranks > setup.node:
-        matrix = divided(((weight.name, weight.shape) for weight in tape.weights if weight.trains), ranks)
+    if setup.quantized_gradients and ranks > setup.gpus_per_node:
+        matrix = divided(
+            ((weight.name, weight.shape) for weight in tape.weights if weight.requires_grad), ranks
+        )
         if matrix is not None:
             raise NotModelledError(
                 f"DeepSpeed stops with `zero_optimization.zero_quantized_gradients`: {ranks:,} ranks do not"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from dsconfig.memory import autoep
 from dsconfig.memory.autotp import KEY as TENSOR
 from dsconfig.memory.autotp import refuse_keys
-from dsconfig.memory.engines.setup import Rule, Setup, Swapping, Third, ways_of
-from dsconfig.memory.models.shape import STYLES
+from dsconfig.memory.engines.setup import OptimizerCost, Setup, NvmeOffload, Stage3Settings, release_quirks
+from dsconfig.memory.models.shape import DECODER_VARIANTS
 from dsconfig.memory.optimizers import (
     CLIENT,
     CPU_CLIENT,
@@ -18,7 +18,7 @@ from dsconfig.memory.optimizers import (
     refuse_muon,
     refuse_zenflow,
     super_offload,
-    zenflow_selection,
+    zenflow_settings,
 )
 from dsconfig.memory.ulysses import KEY as SEQUENCE
 from dsconfig.memory.ulysses import SINCE as ULYSSES
@@ -51,7 +51,9 @@ SECTIONS = (
 WIDTHS = {"fp32": 4, "float32": 4, "bf16": 2, "bfloat16": 2, "fp16": 2, "float16": 2, "half": 2, "float": 4}
 ZERO = "zero_optimization."
 MODULES = tuple(
-    f"transformers.models.{kind}.modeling_{kind}." for kind, style in STYLES.items() if style.block
+    f"transformers.models.{kind}.modeling_{kind}."
+    for kind, style in DECODER_VARIANTS.items()
+    if style.moe_block
 )
 """Where the classes are that may be leaves here."""
 OFFLOADED = ("cpu", "nvme")
@@ -93,7 +95,7 @@ class Values:
         value = self.values.get(key)
         return value if isinstance(value, str) else None
 
-    def width(self, key: str, default: int) -> int:
+    def itemsize(self, key: str, default: int) -> int:
         """Bytes of a type."""
         return WIDTHS.get(str(self.values.get(key)).lower().removeprefix("torch."), default)
 
@@ -122,49 +124,51 @@ def setup_of(values: Values, world: int, client: str | None, zero_init: bool, re
 def _setup(values: Values, world: int, client: str | None, zero_init: bool, release: int) -> Setup:
     """Each field by its key."""
     half = next((kind for kind in ("bf16", "fp16") if values.flag(f"{kind}.enabled")), None)
-    stage, width, ways = values.count(f"{ZERO}stage"), 2 if half else 4, ways_of(release)
+    stage, itemsize, ways = values.count(f"{ZERO}stage"), 2 if half else 4, release_quirks(release)
     offloads = stage > 0 and values.text(f"{ZERO}offload_optimizer.device") in OFFLOADED
     return Setup(
         stage=stage,
-        world=max(1, world // _tensor(values)),
-        accumulation=max(1, values.count(_accumulates(values), 1)),
-        width=width,
-        half=half,
+        dp_world_size=max(1, world // _tensor(values)),
+        gradient_accumulation_steps=max(1, values.count(_accumulates(values), 1)),
+        itemsize=itemsize,
+        half_dtype=half,
         autocast=values.flag("torch_autocast.enabled"),
-        master=2 if _pure(values, half, offloads) else 4,
-        gradient=_accumulated(values, width, stage, half, release),
-        sent=_sent(values, width),
-        retyped=_is_retyped(values, half),
-        optimizer=_optimizer(values, client, offloads, ways.muon_late),
-        overflows=half == "fp16",
-        offloads=offloads,
-        offloads_parameters=stage == 3 and values.text(f"{ZERO}offload_param.device") in OFFLOADED,
-        ratio=_ratio(values),
-        leaves=_leaves(values),
-        swapping=_swapping(values, release) if stage == 3 else Swapping(),
-        secondary=min(world, values.count(f"{ZERO}zero_hpz_partition_size", 1)) if stage == 3 else 1,
+        master_itemsize=2 if _pure(values, half, offloads) else 4,
+        grad_accum_itemsize=_accumulated(values, itemsize, stage, half, release),
+        comm_itemsize=_sent(values, itemsize),
+        comm_dtype_is_other_half=_is_retyped(values, half),
+        optimizer=_optimizer(values, client, offloads, ways.has_separate_muon_adam),
+        checks_overflow=half == "fp16",
+        offloads_optimizer=offloads,
+        offloads_params=stage == 3 and values.text(f"{ZERO}offload_param.device") in OFFLOADED,
+        offload_ratio=_ratio(values),
+        leaf_classes=_leaves(values),
+        nvme=_swapping(values, release) if stage == 3 else NvmeOffload(),
+        hpz_size=min(world, values.count(f"{ZERO}zero_hpz_partition_size", 1)) if stage == 3 else 1,
         zero_init=zero_init,
-        bucket=values.count(f"{ZERO}reduce_bucket_size"),
-        third=Third(*(values.count(ZERO + key) for key in THIRD)),
-        overlap=values.flag(f"{ZERO}overlap_comm"),
-        contiguous=values.flag(f"{ZERO}contiguous_gradients") or (offloads and stage < 3),
+        reduce_bucket_size=values.count(f"{ZERO}reduce_bucket_size"),
+        stage3=Stage3Settings(*(values.count(ZERO + key) for key in STAGE3_KEYS)),
+        overlap_comm=values.flag(f"{ZERO}overlap_comm"),
+        contiguous_gradients=values.flag(f"{ZERO}contiguous_gradients") or (offloads and stage < 3),
         reduce_scatter=values.flag(f"{ZERO}reduce_scatter"),
-        postscale=_postscale(values),
-        together=values.values.get(f"{ZERO}use_multi_rank_bucket_allreduce", True) is not False,
-        round_robin=values.flag(f"{ZERO}round_robin_gradients"),
-        norms=values.values.get(f"{ZERO}compute_grad_norm", True) is not False,
-        ways=ways,
-        quantised=stage == 3 and values.flag(f"{ZERO}zero_quantized_weights"),
-        quantised_gradients=stage == 3 and values.flag(f"{ZERO}zero_quantized_gradients"),
-        tensor=_tensor(values),
-        sequence=sequence_of(values),
+        gradient_postscale=_postscale(values),
+        multi_rank_allreduce=values.values.get(f"{ZERO}use_multi_rank_bucket_allreduce", True) is not False,
+        round_robin_gradients=values.flag(f"{ZERO}round_robin_gradients"),
+        compute_grad_norm=values.values.get(f"{ZERO}compute_grad_norm", True) is not False,
+        quirks=ways,
+        quantized_weights=stage == 3 and values.flag(f"{ZERO}zero_quantized_weights"),
+        quantized_gradients=stage == 3 and values.flag(f"{ZERO}zero_quantized_gradients"),
+        tp_size=_tensor(values),
+        sp_size=sequence_of(values),
         super_offload=super_offload(values.values, client or values.text("optimizer.type") or "adamw"),
-        selection=zenflow_selection(values.values) if values.written(f"{ZERO}zenflow") else None,
+        zenflow=zenflow_settings(values.values) if values.written(f"{ZERO}zenflow") else None,
         pins_optimizer=values.flag(f"{ZERO}offload_optimizer.pin_memory"),
-        pins_parameters=values.flag(f"{ZERO}offload_param.pin_memory"),
-        experts=experts_of(values),
-        saves=stage == 3 and values.flag(f"{ZERO}stage3_gather_16bit_weights_on_model_save"),
-        own_linear=stage == 3 and (zero_init or ways.patches_linear) and _thrifty(values),
+        pins_params=values.flag(f"{ZERO}offload_param.pin_memory"),
+        ep_size=experts_of(values),
+        gathers_on_save=stage == 3 and values.flag(f"{ZERO}stage3_gather_16bit_weights_on_model_save"),
+        memory_efficient_linear=stage == 3
+        and (zero_init or ways.patches_linear_without_init)
+        and _thrifty(values),
     )
 
 
@@ -195,7 +199,7 @@ def _pure(values: Values, half: str | None, offloads: bool) -> bool:
     return True
 
 
-THIRD = (
+STAGE3_KEYS = (
     "sub_group_size",
     "stage3_prefetch_bucket_size",
     "stage3_max_live_parameters",
@@ -206,21 +210,21 @@ THIRD = (
 """The fields of `Third` as keys below `zero_optimization`."""
 
 
-def _accumulated(values: Values, width: int, stage: int, half: str | None, release: int) -> int:
+def _accumulated(values: Values, itemsize: int, stage: int, half: str | None, release: int) -> int:
     """Bytes of an accumulated gradient (`engine.get_data_types`; stage 2 takes notice from 0.19.8 on)."""
     if stage == 2 and release < 19008:
-        return width
-    return values.width(
-        "data_types.grad_accum_dtype", 4 if release < 17006 and not stage and half == "bf16" else width
+        return itemsize
+    return values.itemsize(
+        "data_types.grad_accum_dtype", 4 if release < 17006 and not stage and half == "bf16" else itemsize
     )
 
 
-def _sent(values: Values, width: int) -> int:
+def _sent(values: Values, itemsize: int) -> int:
     """Bytes of a gradient as it is sent: of ranks that share sequences by a key of its own, fp32 at first."""
     key = "communication_data_type"
     if sequence_of(values) > 1 and values.values.get(f"seq_parallel_{key}", "fp32") is not None:
-        return values.width(f"seq_parallel_{key}", 4)
-    return width if sequence_of(values) > 1 else values.width(key, width)
+        return values.itemsize(f"seq_parallel_{key}", 4)
+    return itemsize if sequence_of(values) > 1 else values.itemsize(key, itemsize)
 
 
 def _is_retyped(values: Values, half: str | None) -> bool:
@@ -235,13 +239,13 @@ def sequence_of(values: Values) -> int:
     return max(1, values.count(SEQUENCE, 1))
 
 
-def _swapping(values: Values, release: int) -> Swapping:
+def _swapping(values: Values, release: int) -> NvmeOffload:
     """What is offloaded to NVMe; `thread_count` was all of the parallelism before 0.16."""
     optimizer, parameters = (
         values.text(f"{ZERO}{section}.device") == "nvme" for section in ("offload_optimizer", "offload_param")
     )
     threads = "aio.thread_count" if release < 16000 else "aio.intra_op_parallelism"
-    return Swapping(
+    return NvmeOffload(
         values.count(f"{ZERO}offload_optimizer.buffer_count", 4) if optimizer else 0,
         values.count(f"{ZERO}offload_param.buffer_size", 10**8) if parameters else 0,
         values.count(f"{ZERO}offload_param.buffer_count", 5) if parameters else 0,
@@ -270,15 +274,15 @@ def _leaves(values: Values) -> tuple[str, ...]:
     )
 
 
-def _optimizer(values: Values, client: str | None, offloads: bool, muon_late: bool) -> Rule:
+def _optimizer(values: Values, client: str | None, offloads: bool, muon_late: bool) -> OptimizerCost:
     kind = values.text("optimizer.type")
     if client is not None or kind is None:
         return of_client(client or CLIENT, offloads)
     start = "optimizer.params."
     params = {key.removeprefix(start): value for key, value in values.values.items() if key.startswith(start)}
     rule = of_config(kind, params, offloads)
-    own = rule.muon and muon_late  # its own Adam: some tensors of the size of the one that is updated
-    return rule._replace(temporary=0, single=16) if own else rule
+    own = rule.muon_method and muon_late  # its own Adam: some tensors of the size of the one that is updated
+    return rule._replace(temporary_bytes=0, largest_tensor_bytes=16) if own else rule
 
 
 def refuse(

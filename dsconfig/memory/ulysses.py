@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsconfig.memory.graph import Exchange, Tape, Tensor
+from dsconfig.memory.graph import ModelCollective, Tape, Tensor
 from dsconfig.memory.layers import Heads, attend
 from dsconfig.memory.verdict import NotModelledError
 
 if TYPE_CHECKING:
-    from dsconfig.memory.models.shape import Shape, Work
+    from dsconfig.memory.models.shape import Architecture, MicroBatch
 
 KEY = "sequence_parallel_size"
 EXCHANGED = "exchanged heads"
@@ -22,26 +22,26 @@ SINCE = 17000
 """DeepSpeed 0.17.0: the first with `runtime/sequence_parallel/ulysses_sp.py`."""
 
 
-def refuse(shape: Shape, work: Work) -> None:
+def refuse(shape: Architecture, work: MicroBatch) -> None:
     """Refuse what Ulysses refuses itself, and models that it was not made for.
 
     Raises:
         NotModelledError: it is one of these.
     """
-    ranks, length = work.sequence, work.length
+    ranks, length = work.sp_size, work.sequence_length
     if shape.family != "decoder":
         why = "`UlyssesSPAttentionHF` reads `num_key_value_heads` and `position_ids` of decoders"
         raise NotModelledError(f"`{KEY}` is not modelled for such a model: {why}")
     if shape.name not in SHARED:
         raise NotModelledError(f"`{KEY}` is not modelled for {shape.name}: no engine was measured with it")
-    if work.tensor.ranks > 1:
+    if work.tensor_parallel.size > 1:
         raise NotModelledError(f"`{KEY}` together with `tensor_parallel.autotp_size` is not modelled")
-    if work.attention == "eager":
+    if work.attn_implementation == "eager":
         raise NotModelledError(f"`UlyssesSPAttentionHF` refuses `eager` attention with `{KEY}`")
-    if shape.heads % ranks:
-        raise NotModelledError(f"`UlyssesSPAttentionHF` refuses {shape.heads} heads for {ranks} ranks")
-    if shape.key_heads % ranks and ranks % shape.key_heads:
-        told = f"{shape.key_heads} heads of keys and values for {ranks} ranks"
+    if shape.num_heads % ranks:
+        raise NotModelledError(f"`UlyssesSPAttentionHF` refuses {shape.num_heads} heads for {ranks} ranks")
+    if shape.num_kv_heads % ranks and ranks % shape.num_kv_heads:
+        told = f"{shape.num_kv_heads} heads of keys and values for {ranks} ranks"
         raise NotModelledError(f"`UlyssesSPAttentionHF` refuses {told}")
     if length % ranks:
         raise NotModelledError(
@@ -49,58 +49,68 @@ def refuse(shape: Shape, work: Work) -> None:
         )
 
 
-def attend_shared(tape: Tape, work: Work, heads: Heads, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def attend_shared(
+    tape: Tape, work: MicroBatch, heads: Heads, query: Tensor, key: Tensor, value: Tensor
+) -> Tensor:
     """Attention over whole sequences with a part of the heads; `heads` are those of the model.
 
     Python has names for what is made here until all of it is done.
     """
-    ranks, batch = work.sequence, heads.batch
+    ranks, batch = work.sp_size, heads.batch
     whole = batch * heads.length * ranks
-    places = tape.step([], tape.tensor(whole, 8, needs=False))
-    joint = tape.step([places], tape.tensor(whole, 8, needs=False))
-    tape.exchanged += exchanges(work, "all_gather", whole, 8, back=False)
+    places = tape.op([], tape.tensor(whole, 8, requires_grad=False))
+    joint = tape.op([places], tape.tensor(whole, 8, requires_grad=False))
+    tape.collectives += exchanges(work, "all_gather", whole, 8, back=False)
     keys = max(heads.keys, ranks)  # heads of fewer are repeated
     own = heads._replace(queries=heads.queries // ranks, keys=keys // ranks, length=heads.length * ranks)
     counts = [whole // ranks * number * heads.size for number in (heads.queries, keys, keys)]
     sent = [_scatter(tape, work, x, count) for x, count in zip((query, key, value), counts, strict=True)]
     locals_ = [
-        x if batch == number == 1 else tape.step([x], tape.tensor(x.elements, x.width), shares=True)
+        x
+        if batch == number == 1
+        else tape.op([x], tape.tensor(x.numel, x.itemsize), passes_grad_through=True)
         for x, number in zip(sent, (own.queries, own.keys, own.keys), strict=True)
     ]
-    mixed = attend(tape, work.attention, own, locals_[0], locals_[1], locals_[2])
+    mixed = attend(tape, work.attn_implementation, own, locals_[0], locals_[1], locals_[2])
     out = _gather(tape, work, mixed, batch > 1)
-    tape.hold(places, joint, mixed, *locals_)
-    return tape.step([out], tape.tensor(out.elements, out.width), shares=True) if batch > 1 else out
+    tape.keep_alive(places, joint, mixed, *locals_)
+    return (
+        tape.op([out], tape.tensor(out.numel, out.itemsize), passes_grad_through=True) if batch > 1 else out
+    )
 
 
-def _scatter(tape: Tape, work: Work, x: Tensor, count: int) -> Tensor:
+def _scatter(tape: Tape, work: MicroBatch, x: Tensor, count: int) -> Tensor:
     """`combine_sequence`: heads that are too few are repeated, then all are sent, from a copy."""
-    width = x.width
-    if count > x.elements:
-        x = tape.step([x], tape.tensor(count, width, label=EXCHANGED))
-    packed = tape.step([x], tape.tensor(count, width, label=EXCHANGED), shares=True)
-    again = count * width if work.micro > 1 else 0
-    received = tape.step([packed], tape.tensor(count, width, label=EXCHANGED), back=again)
-    tape.exchanged += exchanges(work, "all_to_all", count, width, back=received.needs)
+    itemsize = x.itemsize
+    if count > x.numel:
+        x = tape.op([x], tape.tensor(count, itemsize, label=EXCHANGED))
+    packed = tape.op([x], tape.tensor(count, itemsize, label=EXCHANGED), passes_grad_through=True)
+    again = count * itemsize if work.micro_batch_size > 1 else 0
+    received = tape.op([packed], tape.tensor(count, itemsize, label=EXCHANGED), backward_temporary=again)
+    tape.collectives += exchanges(work, "all_to_all", count, itemsize, back=received.requires_grad)
     return received
 
 
-def _gather(tape: Tape, work: Work, x: Tensor, copies: bool) -> Tensor:
+def _gather(tape: Tape, work: MicroBatch, x: Tensor, copies: bool) -> Tensor:
     """`_partition_global_sequence`: what was computed is sent back, and its heads are put side by side."""
-    count, width = x.elements, x.width
-    packed = tape.step([x], tape.tensor(count, width, label=EXCHANGED), shares=True) if copies else x
-    received = tape.step([packed], tape.tensor(count, width, label=EXCHANGED), back=count * width)
-    tape.exchanged += exchanges(work, "all_to_all", count, width, back=received.needs)
-    joined = tape.step([received], tape.tensor(count, width), shares=True)
+    count, itemsize = x.numel, x.itemsize
+    packed = (
+        tape.op([x], tape.tensor(count, itemsize, label=EXCHANGED), passes_grad_through=True) if copies else x
+    )
+    received = tape.op(
+        [packed], tape.tensor(count, itemsize, label=EXCHANGED), backward_temporary=count * itemsize
+    )
+    tape.collectives += exchanges(work, "all_to_all", count, itemsize, back=received.requires_grad)
+    joined = tape.op([received], tape.tensor(count, itemsize), passes_grad_through=True)
     if copies:
-        tape.hold(packed)
+        tape.keep_alive(packed)
     return joined
 
 
-def exchanges(work: Work, name: str, elements: int, width: int, *, back: bool) -> list[Exchange]:
+def exchanges(work: MicroBatch, name: str, numel: int, itemsize: int, *, back: bool) -> list[ModelCollective]:
     """A call on the way there, and for its gradient; one more where a layer is computed again."""
-    returning = back + work.checkpointing
+    returning = back + work.gradient_checkpointing
     return [
-        Exchange(name, "forward", 1, elements, width, work.sequence),
-        Exchange(name, "backward", returning, elements, width, work.sequence),
+        ModelCollective(name, "forward", 1, numel, itemsize, work.sp_size),
+        ModelCollective(name, "backward", returning, numel, itemsize, work.sp_size),
     ][: 1 + bool(returning)]

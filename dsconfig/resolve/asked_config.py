@@ -69,7 +69,7 @@ def known_config(known: Known) -> Mapping[str, Json] | None:
         from dsconfig.memory.models.model_zoo import preset_of
 
         shape = preset_of(named)
-        return {"hidden_size": shape.hidden} if shape else None
+        return {"hidden_size": shape.hidden_size} if shape else None
     try:
         return model_files.read(path)
     except (OSError, ValueError):

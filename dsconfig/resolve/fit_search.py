@@ -217,18 +217,18 @@ def search_of(
     def asks(changes: Sequence[Change], ranks: int) -> Question:
         values = reduce(over, (change.values for change in changes), dict[str, "Json"]())
         if ranks != first.run.world_size and "train_batch_size" in first.run.config:  # it grows with them
-            groups = ranks // first.setup.sequence
+            groups = ranks // first.setup.sp_size
             triplet = {
                 MICRO: first.run.train_micro_batch_size_per_gpu,
-                STEPS: first.setup.accumulation,
+                STEPS: first.setup.gradient_accumulation_steps,
                 **values,
             }
             values = {**triplet, BATCH: int(str(triplet[MICRO])) * int(str(triplet[STEPS])) * groups}
         return ask(document, _changed(options, changes, over(written, values), ranks))
 
-    checkpoints, in_shards = first.work.checkpointing, first.setup.zero_init
+    checkpoints, in_shards = first.work.gradient_checkpointing, first.setup.zero_init
     part = 0 if host is None else _largest_part(first)
-    zenflow, filler = bool(first.setup.selection), filler_of(document, options, first.run)
+    zenflow, filler = bool(first.setup.zenflow), filler_of(document, options, first.run)
     there = _sections_of(first.run.config)
     changes = list(ladder(first.values.values, checkpoints, in_shards, part, zenflow, filler, there))
     return Search(asks, Room(room, host)), first.answer(), changes
@@ -342,8 +342,8 @@ def _for_host(values: Mapping[str, Json], part: int) -> Iterator[Change]:
 def _largest_part(asked: Question) -> int:
     """Elements of the largest that a rank has of one parameter, in whole kilobytes."""
     tape = record(asked.shape, asked.work)
-    largest = max((weight.elements for weight in tape.weights), default=0)
-    return -(-largest // asked.setup.world // KILO) * KILO
+    largest = max((weight.numel for weight in tape.weights), default=0)
+    return -(-largest // asked.setup.dp_world_size // KILO) * KILO
 
 
 def _key(chosen: Sequence[Change], ranks: int) -> tuple[str, ...]:

@@ -57,10 +57,14 @@ class Largest:
 def largest(document: Document, options: Options, kind: str, room: int) -> Largest:
     """The largest with which a rank holds no more than `room` bytes; of a model the layers count."""
     asked = _asked(document, options._replace(room=room), kind)
-    if kind == "sequence" and asked.shape.image:
+    if kind == "sequence" and asked.shape.image_size:
         raise NotModelledError("a model of images has no sequence length")
-    step = asked.work.sequence if kind == "sequence" else 1  # ranks that share one have equal parts
-    most = {"micro-batch": LONGEST, "sequence": asked.shape.positions or LONGEST, "model": MOST_LAYERS}[kind]
+    step = asked.work.sp_size if kind == "sequence" else 1  # ranks that share one have equal parts
+    most = {
+        "micro-batch": LONGEST,
+        "sequence": asked.shape.max_position_embeddings or LONGEST,
+        "model": MOST_LAYERS,
+    }[kind]
 
     def bound(value: int) -> int:
         return changed(asked, kind, value).answer().rank.most_bound
@@ -93,10 +97,10 @@ def _asked(document: Document, options: Options, kind: str) -> Question:
 def changed(asked: Question, kind: str, value: int) -> Question:
     """The same with another micro batch, sequence or number of layers."""
     if kind == "model":
-        return asked._replace(shape=asked.shape._replace(layers=value))
+        return asked._replace(shape=asked.shape._replace(num_layers=value))
     if kind == "sequence":
-        return asked._replace(work=asked.work._replace(length=value))
-    return asked._replace(work=asked.work._replace(micro=value))
+        return asked._replace(work=asked.work._replace(sequence_length=value))
+    return asked._replace(work=asked.work._replace(micro_batch_size=value))
 
 
 def _most(fits: Callable[[int], bool], most: int) -> int:

@@ -25,9 +25,9 @@ from dsconfig.memory.autotp import BY_CONFIG
 from dsconfig.memory.engines.setup import Setup
 from dsconfig.memory.estimate import ANY, Room, estimate
 from dsconfig.memory.estimate import Estimate as Estimate  # noqa: PLC0414  # callers get it here
-from dsconfig.memory.memory_ledger import ExceededError
+from dsconfig.memory.memory_ledger import LimitExceededError
 from dsconfig.memory.models.registry import weights_of
-from dsconfig.memory.models.shape import Shape, Work
+from dsconfig.memory.models.shape import Architecture, MicroBatch
 from dsconfig.memory.optimizers import zenflow_section as zenflow
 from dsconfig.memory.read_setup import OFFLOADED, SECTIONS, Values, setup_of, usual_client
 from dsconfig.memory.ulysses import KEY as SEQUENCE
@@ -171,8 +171,8 @@ class Question(NamedTuple):
     run: Run
     values: Values
     setup: Setup
-    shape: Shape
-    work: Work
+    shape: Architecture
+    work: MicroBatch
     node: int
     """Ranks that share a host."""
     said: Told
@@ -190,7 +190,7 @@ class Question(NamedTuple):
         """The same, if it fits; None as soon as it is clear that it does not."""
         try:
             found = self._answer(room)
-        except ExceededError:
+        except LimitExceededError:
             return None
         return found if room.holds(found) else None
 
@@ -236,18 +236,18 @@ def ask(document: Document, options: Options) -> Question:
     reentrant = said.reentrant or (by_arguments and is_reentrant(arguments))
     client, left_out = _client(run, values, options.optimizer, said, arguments)
     setup = _setup(run, values, client, in_shards)
-    setup = setup._replace(node=node, reentrant=reentrant, room=options.room)
+    setup = setup._replace(gpus_per_node=node, use_reentrant=reentrant, gpu_limit=options.room)
     work = _work(run, setup, options, said, by_arguments)
-    work = work._replace(attention=_attention(model.shape, options.attention or said.attention))
-    places = model.shape.positions
-    if places and work.length > places:
+    work = work._replace(attn_implementation=_attention(model.shape, options.attention or said.attention))
+    places = model.shape.max_position_embeddings
+    if places and work.sequence_length > places:
         if options.sequence_length or said.length:
             raise ValueError(
-                f"a sequence of {work.length} tokens is longer than the {places} that the model has"
+                f"a sequence of {work.sequence_length} tokens is longer than the {places} that the model has"
             )
-        work = work._replace(length=places)
+        work = work._replace(sequence_length=places)
     left_out = (*said.unmodelled, *unmodelled(arguments), *left_out)
-    is_assumed = client is None and setup.optimizer.client
+    is_assumed = client is None and setup.optimizer.is_client
     return Question(run, values, setup, model.shape, work, node, said, assumed, left_out, is_assumed)
 
 
@@ -322,28 +322,28 @@ def _with_launched(launched: Parallelism, shared: int, asked: int | None) -> int
     return shared
 
 
-def _work(run: Run, setup: Setup, options: Options, said: Told, by_arguments: bool) -> Work:
+def _work(run: Run, setup: Setup, options: Options, said: Told, by_arguments: bool) -> MicroBatch:
     checks = by_arguments if said.checkpointing is None else said.checkpointing
     adapter = said.adapter if options.lora is None else adapter_of(options.lora)
-    return Work(
+    return MicroBatch(
         samples(run),
         options.sequence_length or said.length or LENGTH,
-        setup.width,
+        setup.itemsize,
         setup.autocast,
         ATTENTION[0],
         checks if options.checkpointing is None else options.checkpointing,
-        keeps_inputs=setup.own_linear,
-        adapter=adapter and adapter._replace(full=setup.full_adapters),
-        tensor=setup.sharing,
-        sequence=setup.sequence,
-        experts=setup.experts,
-        imbalance=min(options.imbalance or 1.0, max(1, setup.experts)),  # all tokens of all ranks
+        saves_linear_inputs=setup.memory_efficient_linear,
+        adapter=adapter and adapter._replace(stays_fp32=setup.keeps_fp32_adapters),
+        tensor_parallel=setup.tensor_parallel,
+        sp_size=setup.sp_size,
+        ep_size=setup.ep_size,
+        expert_imbalance=min(options.imbalance or 1.0, max(1, setup.ep_size)),  # all tokens of all ranks
     )
 
 
-def _attention(shape: Shape, asked: str | None) -> str:
+def _attention(shape: Architecture, asked: str | None) -> str:
     """As it is asked for, or as Transformers chooses it."""
-    runs = shape.style.attention
+    runs = shape.variant.attn_implementations
     if asked is not None and asked not in runs:
         raise NotModelledError(
             f"Transformers does not run `{shape.name}` with `{asked}` attention", f"give {' or '.join(runs)}"
@@ -369,16 +369,18 @@ def _values(run: Run, shared: int) -> Values:
 def _sharing(question: Question) -> list[str]:
     """What ranks share, and who asks for it."""
     setup, work, found = question.setup, question.work, list[str]()
-    if work.sequence > 1:
-        part = f"{work.part} tokens of it each"
-        found.append(f"{work.sequence} ranks share a sequence, by `UlyssesSPAttentionHF`, {part}")
-    if work.experts:
-        each = f"{question.shape.experts // work.experts} of {question.shape.experts} experts on each"
-        tokens = f"{work.imbalance:g} times the tokens" if work.imbalance > 1 else "as many tokens"
-        found.append(f"{work.experts} ranks share experts by AutoEP, {each}, which get {tokens} as it sends")
-    if setup.tensor > 1:
-        whole = "" if setup.sharing.head else ", the head is whole"
-        found.append(f"{setup.tensor} ranks share each linear layer by AutoTP{whole}")
+    if work.sp_size > 1:
+        part = f"{work.local_sequence_length} tokens of it each"
+        found.append(f"{work.sp_size} ranks share a sequence, by `UlyssesSPAttentionHF`, {part}")
+    if work.ep_size:
+        each = f"{question.shape.num_experts // work.ep_size} of {question.shape.num_experts} experts on each"
+        tokens = (
+            f"{work.expert_imbalance:g} times the tokens" if work.expert_imbalance > 1 else "as many tokens"
+        )
+        found.append(f"{work.ep_size} ranks share experts by AutoEP, {each}, which get {tokens} as it sends")
+    if setup.tp_size > 1:
+        whole = "" if setup.tensor_parallel.may_shard_lm_head else ", the head is whole"
+        found.append(f"{setup.tp_size} ranks share each linear layer by AutoTP{whole}")
         if NUMBERS[question.run.release] < BY_CONFIG:
             found.append("the script calls `deepspeed.tp_model_init`, as Accelerate does")
     return found
@@ -387,24 +389,24 @@ def _sharing(question: Question) -> list[str]:
 def _assumptions(question: Question) -> list[str]:
     """What the numbers rest on."""
     setup, work, node, said = question.setup, question.work, question.node, question.said
-    built = "in fp32" if setup.built == 4 else "in half precision"
+    built = "in fp32" if setup.build_itemsize == 4 else "in half precision"
     shards = setup.stage == 3 and setup.zero_init
     found = [
-        f"a micro batch is {work.micro} × {work.length} tokens, attention is `{work.attention}`",
-        f"activations are {'' if work.checkpointing else 'not '}checkpointed layer by layer",
+        f"a micro batch is {work.micro_batch_size} × {work.sequence_length} tokens, attention is `{work.attn_implementation}`",
+        f"activations are {'' if work.gradient_checkpointing else 'not '}checkpointed layer by layer",
         f"the model is built {built}, {'in shards (zero.Init)' if shards else 'whole in each process'}",
         f"{node} {'ranks share' if node > 1 else 'rank has'} a host",
         "not counted: the CUDA context, NCCL's buffers, fragmentation, kernels' workspaces",
     ]
-    if work.checkpointing and setup.stage == 3 and setup.ways.counts_again:
-        found.append(f"checkpointing is {'' if setup.reentrant else 'not '}reentrant (`use_reentrant`)")
+    if work.gradient_checkpointing and setup.stage == 3 and setup.quirks.miscounts_recomputed_modules:
+        found.append(f"checkpointing is {'' if setup.use_reentrant else 'not '}reentrant (`use_reentrant`)")
     if question.shape.family == "bert":
-        what = f"{question.shape.labels} classes" if question.shape.labels else "masked words"
+        what = f"{question.shape.num_labels} classes" if question.shape.num_labels else "masked words"
         found.append(f"the model has a head for {what}, as `architectures` of its config.json says")
     found += _sharing(question)
     if setup.super_offload:
         found.append("SuperOffload's process has a CUDA context of its own where it pins memory: not counted")
-    if setup.quantised or setup.quantised_gradients:
+    if setup.quantized_weights or setup.quantized_gradients:
         found.append("what quantised weights and gradients hold was read in DeepSpeed's source")
     found += question.batch
     first, last = MEASURED
@@ -413,15 +415,15 @@ def _assumptions(question: Question) -> list[str]:
     if said.name:
         found.append(f"what is not given is as {said.name} says")
     if work.adapter is not None:
-        there = weights_of(question.shape, work.width, work.autocast).linear
+        there = weights_of(question.shape, work.itemsize, work.autocast).linear_names
         names = ", ".join(sorted(work.adapter.targets & there.keys())) or "all linear layers"
         found.append(f"adapters of rank {work.adapter.rank} are trained, and nothing else (LoRA: {names})")
-    if setup.optimizer.temporary and not setup.offloads:
-        name = "adamw" if setup.optimizer.muon else setup.optimizer.name
+    if setup.optimizer.temporary_bytes and not setup.offloads_optimizer:
+        name = "adamw" if setup.optimizer.muon_method else setup.optimizer.name
         found.append(f"torch runs `{name}` on lists of tensors (foreach)")
-    if setup.optimizer.muon:
+    if setup.optimizer.muon_method:
         found.append("Muon's operations are counted one by one: where torch compiles them they hold less")
-    if setup.optimizer.client:
+    if setup.optimizer.is_client:
         found.append(f"the script hands `{setup.optimizer.name}` to DeepSpeed")
     return found
 

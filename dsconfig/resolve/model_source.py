@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from dsconfig.job.model_files import CONFIG, config_at, read
 from dsconfig.memory.graph import Adapter
 from dsconfig.memory.models.model_zoo import preset_of, similar
-from dsconfig.memory.models.shape import Shape
+from dsconfig.memory.models.shape import Architecture
 from dsconfig.memory.verdict import NotModelledError
 
 if TYPE_CHECKING:
@@ -18,18 +18,20 @@ if TYPE_CHECKING:
 
 # The model that is asked about: a shape, a `config.json`, a preset, or a hub's name.
 
-ModelSource: TypeAlias = "Shape | Mapping[str, Json] | str | os.PathLike[str]"
+ModelSource: TypeAlias = "Architecture | Mapping[str, Json] | str | os.PathLike[str]"
 """A shape, a `config.json` as a mapping or by its path, or the name of a preset."""
 
 
 class Model(NamedTuple):
     """A shape, and what a consumer reads of the `config.json` that it is from."""
 
-    shape: Shape
+    shape: Architecture
     config: Mapping[str, Json]
 
 
-def of_sizes(parameters: int, hidden: int, layers: int, *, heads: int = 0, vocabulary: int = 0) -> Shape:
+def of_sizes(
+    parameters: int, hidden: int, layers: int, *, heads: int = 0, vocabulary: int = 0
+) -> Architecture:
     """A decoder of these sizes.
 
     Raises:
@@ -48,8 +50,8 @@ def model_of(source: ModelSource) -> Model:
         OSError: its file cannot be read.
         ValueError: its file holds no JSON object.
     """
-    if isinstance(source, Shape):
-        return Model(source, {"hidden_size": source.hidden})
+    if isinstance(source, Architecture):
+        return Model(source, {"hidden_size": source.hidden_size})
     if not isinstance(source, Mapping):
         name = os.fspath(source)
         path = config_at(name)
@@ -62,9 +64,9 @@ def model_of(source: ModelSource) -> Model:
             source = read(path)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
-    from dsconfig.memory.models.from_hf_config import shape_of
+    from dsconfig.memory.models.from_hf_config import architecture_of
 
-    return Model(shape_of(source), source)
+    return Model(architecture_of(source), source)
 
 
 def _unknown(name: str) -> NotModelledError:

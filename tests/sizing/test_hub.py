@@ -74,7 +74,7 @@ def test_a_model_in_the_hub_s_cache_is_found_without_network(
         model_of("someone/else")
     (folder / "snapshots" / "abc123").mkdir(parents=True)
     (folder / "snapshots" / "abc123" / "config.json").write_text(LLAMA)
-    assert model_of("someone/else").shape.hidden == 64
+    assert model_of("someone/else").shape.hidden_size == 64
 
 
 @pytest.mark.parametrize(

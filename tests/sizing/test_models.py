@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from dsconfig import NotModelledError
-from dsconfig.memory.models.from_hf_config import shape_of
+from dsconfig.memory.models.from_hf_config import architecture_of
 from dsconfig.memory.models.model_zoo import like, preset
 from dsconfig.memory.models.registry import record
-from dsconfig.memory.models.shape import Work
+from dsconfig.memory.models.shape import MicroBatch
 from dsconfig.memory.optimizers import CLIENTS
 
 LLAMA = {
@@ -56,13 +56,13 @@ LLAMA = {
     ],
 )
 def test_presets_have_the_published_number_of_parameters(name: str, count: int) -> None:
-    tape = record(preset(name), Work(1, 16, 2))
-    assert sum(weight.elements for weight in tape.weights) == count
+    tape = record(preset(name), MicroBatch(1, 16, 2))
+    assert sum(weight.numel for weight in tape.weights) == count
 
 
 def test_a_model_of_a_number_of_parameters_has_about_as_many() -> None:
-    tape = record(like(7_000_000_000, 4096, 32), Work(1, 16, 2))
-    assert sum(weight.elements for weight in tape.weights) == pytest.approx(7e9, rel=0.001)
+    tape = record(like(7_000_000_000, 4096, 32), MicroBatch(1, 16, 2))
+    assert sum(weight.numel for weight in tape.weights) == pytest.approx(7e9, rel=0.001)
 
 
 def test_sizes_that_contradict_each_other_are_refused() -> None:
@@ -98,19 +98,19 @@ def test_sizes_that_contradict_each_other_are_refused() -> None:
 )
 def test_what_is_no_model_is_refused_by_name(change: dict[str, object], said: str) -> None:
     with pytest.raises(NotModelledError) as refused:
-        shape_of({**LLAMA, **change})
+        architecture_of({**LLAMA, **change})
     assert said in str(refused.value)
 
 
 def test_a_missing_key_of_a_model_is_named() -> None:
     with pytest.raises(NotModelledError, match="`hidden_size` of the model is missing"):
-        shape_of({key: value for key, value in LLAMA.items() if key != "hidden_size"})
+        architecture_of({key: value for key, value in LLAMA.items() if key != "hidden_size"})
 
 
 def test_quantised_states_are_those_of_bitsandbytes() -> None:
     """Measured on a partition of 1,262,144 elements: two bytes each, scales of blocks of 256, two tables."""
-    assert CLIENTS["adamw-8bit"].kept(1_262_144) == 2_565_784
-    assert CLIENTS["adamw-8bit"].kept(1000) == 8000
+    assert CLIENTS["adamw-8bit"].states_nbytes(1_262_144) == 2_565_784
+    assert CLIENTS["adamw-8bit"].states_nbytes(1000) == 8000
 
 
 @pytest.mark.parametrize(
@@ -130,11 +130,11 @@ def test_quantised_states_are_those_of_bitsandbytes() -> None:
 def test_the_layers_with_a_window_are_those_of_transformers(
     config: dict[str, object], layers: tuple[int, ...]
 ) -> None:
-    shape = shape_of({**LLAMA, "num_hidden_layers": 4, "num_experts": 8, **config})
-    assert shape.windowed == layers
+    shape = architecture_of({**LLAMA, "num_hidden_layers": 4, "num_experts": 8, **config})
+    assert shape.sliding_layers == layers
 
 
 def test_experts_are_in_the_layers_that_the_config_says() -> None:
     config = {**LLAMA, "model_type": "qwen3_moe", "num_hidden_layers": 5, "decoder_sparse_step": 2}
-    assert shape_of({**config, "mlp_only_layers": [1]}).dense == (0, 1, 2, 4)
-    assert shape_of({**config, "num_local_experts": 16, "num_experts": None}).experts == 16
+    assert architecture_of({**config, "mlp_only_layers": [1]}).dense == (0, 1, 2, 4)
+    assert architecture_of({**config, "num_local_experts": 16, "num_experts": None}).experts == 16

@@ -6,7 +6,18 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from dsconfig.memory.engines.setup import Setup
-from dsconfig.memory.graph import Done, Enter, Leave, Operation, Segment, Step, Tape, Tensor, Weight, asking
+from dsconfig.memory.graph import (
+    DropReferences,
+    EnterModule,
+    LeaveModule,
+    Operation,
+    Segment,
+    Step,
+    Tape,
+    Tensor,
+    Weight,
+    recomputing_module,
+)
 from dsconfig.memory.memory_ledger import Ledger
 
 # What all engines share: the model's pass, micro batch by micro batch, and the phases of a step.
@@ -27,9 +38,9 @@ class Engine:
 
     def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
         self.setup, self.tape, self.ledger = setup, tape, ledger
-        self.trained = [weight for weight in tape.weights if weight.trains]
-        self.elements = sum(weight.elements for weight in self.trained)
-        self.everything = sum(weight.elements for weight in tape.weights)
+        self.trainable = [weight for weight in tape.weights if weight.requires_grad]
+        self.trainable_numel = sum(weight.numel for weight in self.trainable)
+        self.total_numel = sum(weight.numel for weight in tape.weights)
         self.boundary = True
         self.micro, self.times = 0, 1
         self.calls: dict[tuple[str, str, int, int], tuple[int, int]] = {}
@@ -41,85 +52,88 @@ class Engine:
 
     def build(self) -> None:
         """The script's model: on the host, cast parameter by parameter, then moved to the device."""
-        built, width, ledger = self.setup.built, self.setup.width, self.ledger
-        if self.tape.parts > 1:
+        built, itemsize, ledger = self.setup.build_itemsize, self.setup.itemsize, self.ledger
+        if self.tape.tp_size > 1:
             self._build_parts()
             return
-        ledger.take(BUILT, built * self.whole, host=True)
-        ledger.touch(BUILT, built * self.tape.untied, host=True)
+        ledger.allocate(BUILT, built * self.whole, host=True)
+        ledger.allocate_briefly(BUILT, built * self.tape.untied_numel, host=True)
         self._share_experts()
-        if self.setup.optimizer.client:  # its optimizer is made before the engine
-            ledger.take(STATES, self.begun)
-        for weight in self.tape.weights if built != width else ():
-            ledger.take(BUILT, width * weight.elements, host=True)
-            ledger.give(BUILT, built * weight.elements, host=True)
-        ledger.give(BUILT, width * self.everything, host=True)
-        ledger.take(WEIGHTS, width * self.everything)
-        if not self.setup.optimizer.client:
-            ledger.take(STATES, self.begun)
+        if self.setup.optimizer.is_client:  # its optimizer is made before the engine
+            ledger.allocate(STATES, self.begun)
+        for weight in self.tape.weights if built != itemsize else ():
+            ledger.allocate(BUILT, itemsize * weight.numel, host=True)
+            ledger.free(BUILT, built * weight.numel, host=True)
+        ledger.free(BUILT, itemsize * self.total_numel, host=True)
+        ledger.allocate(WEIGHTS, itemsize * self.total_numel)
+        if not self.setup.optimizer.is_client:
+            ledger.allocate(STATES, self.begun)
 
     def _share_experts(self) -> None:
         """This rank's experts are put together layer by layer; all others stay up to the last (AutoEP)."""
-        built, ledger = self.setup.built, self.ledger
-        own = [weight.elements for weight in self.tape.weights if weight.expert]
+        built, ledger = self.setup.build_itemsize, self.ledger
+        own = [weight.numel for weight in self.tape.weights if weight.is_expert]
         if own:
             largest = sum(own) // sum(
-                module.weights[0].expert for module in self.tape.modules if module.weights
+                module.weights[0].is_expert for module in self.tape.modules if module.weights
             )
-            routers = sum(
-                weight.elements for weight in self.tape.weights if weight.name.endswith("router.gate")
-            )
-            ledger.take(BUILT, built * (sum(own) + routers), host=True)
-            ledger.touch(BUILT, built * largest, host=True)
-            ledger.give(BUILT, built * (sum(own) * self.tape.experts + routers), host=True)
+            routers = sum(weight.numel for weight in self.tape.weights if weight.name.endswith("router.gate"))
+            ledger.allocate(BUILT, built * (sum(own) + routers), host=True)
+            ledger.allocate_briefly(BUILT, built * largest, host=True)
+            ledger.free(BUILT, built * (sum(own) * self.tape.ep_size + routers), host=True)
 
     def _build_parts(self) -> None:
         """Linear layers are cut into parts, which go to the device as they were built, and are cast there."""
-        built, width, ledger, weights = self.setup.built, self.setup.width, self.ledger, self.tape.weights
-        ledger.take(BUILT, built * self.whole, host=True)
-        if self.setup.optimizer.client:
-            ledger.take(STATES, self.begun)
+        built, itemsize, ledger, weights = (
+            self.setup.build_itemsize,
+            self.setup.itemsize,
+            self.ledger,
+            self.tape.weights,
+        )
+        ledger.allocate(BUILT, built * self.whole, host=True)
+        if self.setup.optimizer.is_client:
+            ledger.allocate(STATES, self.begun)
         for weight in weights:
-            if weight.parts > 1:
-                ledger.take(WEIGHTS, built * weight.elements)
-                ledger.give(BUILT, built * weight.elements * weight.parts, host=True)
-        for weight in weights if built != width else ():  # each as it is, then in the model's type
-            name, host = (WEIGHTS, False) if weight.parts > 1 else (BUILT, True)
-            ledger.take(name, width * weight.elements, host=host)
-            ledger.give(name, built * weight.elements, host=host)
-        others = sum(weight.elements for weight in weights if weight.parts == 1)
-        ledger.give(BUILT, width * others, host=True)
-        ledger.take(WEIGHTS, width * others)
-        if not self.setup.optimizer.client:
-            ledger.take(STATES, self.begun)
+            if weight.tp_size > 1:
+                ledger.allocate(WEIGHTS, built * weight.numel)
+                ledger.free(BUILT, built * weight.numel * weight.tp_size, host=True)
+        for weight in weights if built != itemsize else ():  # each as it is, then in the model's type
+            name, host = (WEIGHTS, False) if weight.tp_size > 1 else (BUILT, True)
+            ledger.allocate(name, itemsize * weight.numel, host=host)
+            ledger.free(name, built * weight.numel, host=host)
+        others = sum(weight.numel for weight in weights if weight.tp_size == 1)
+        ledger.free(BUILT, itemsize * others, host=True)
+        ledger.allocate(WEIGHTS, itemsize * others)
+        if not self.setup.optimizer.is_client:
+            ledger.allocate(STATES, self.begun)
 
     @property
     def begun(self) -> int:
         """Bytes of states that an optimizer makes at construction; the script's, of whole layers still."""
-        late = self.setup.optimizer.client and self.setup.ways.shares_built
-        return self.setup.early * sum(
-            weight.elements * (weight.parts if late else 1) for weight in self.trained
+        late = self.setup.optimizer.is_client and self.setup.quirks.shards_layers_in_initialize
+        return self.setup.early_state_itemsize * sum(
+            weight.numel * (weight.tp_size if late else 1) for weight in self.trainable
         )
 
     @property
     def whole(self) -> int:
         """Parameters of the model; a rank has a part of linear layers, or of experts, that are shared."""
         return sum(
-            weight.elements * (self.tape.experts if weight.expert else weight.parts)
+            weight.numel * (self.tape.ep_size if weight.is_expert else weight.tp_size)
             for weight in self.tape.weights
         )
 
     def ranks_of(self, weight: Weight) -> int:
         """Ranks that share a parameter's gradients and states, and its parts at stage 3."""
         setup = self.setup
-        if setup.tensor > 1 and setup.stage == 3 and setup.zero_init and not weight.late:
-            return setup.world * setup.tensor  # `zero.Init` knows nothing of layers that are shared
-        return setup.world // (self.tape.experts if weight.expert else 1)
+        if setup.tp_size > 1 and setup.stage == 3 and setup.zero_init and not weight.created_after_init:
+            return setup.dp_world_size * setup.tp_size  # `zero.Init` knows nothing of layers that are shared
+        return setup.dp_world_size // (self.tape.ep_size if weight.is_expert else 1)
 
     def largest_in(self, phase: str) -> int:
         """Bytes of the largest gradient; of the largest parameter, where all are put together."""
-        weights = self.tape.weights if phase == SAVE else self.trained
-        return self.setup.width * max((weight.elements for weight in weights), default=0)
+        weights = self.tape.weights if phase == SAVE else self.trainable
+        return self.setup.itemsize * max((weight.numel for weight in weights), default=0)
 
     def rest(self) -> None:
         """Hold what is held at rest."""
@@ -127,7 +141,7 @@ class Engine:
 
     def settle(self) -> None:
         """Hold what is held at rest, and what pinned memory takes beyond that on a host of its own."""
-        self.ledger.take(PINNED, self.rounding() if self.setup.apart else 0, host=True)
+        self.ledger.allocate(PINNED, self.rounding() if self.setup.has_separate_host else 0, host=True)
         self.rest()
 
     def rounding(self) -> int:
@@ -136,13 +150,13 @@ class Engine:
 
     def run(self) -> None:
         """A step: all its micro batches, the backward pass at the boundary last."""
-        steps = self.setup.accumulation
+        steps = self.setup.gradient_accumulation_steps
         for number in range(min(steps, MIDDLE + 2)):  # those between the second and the last are alike
             self.micro, self.times = number, steps - MIDDLE - 1 if number == MIDDLE and steps > 2 else 1
             self.boundary = number == min(steps, MIDDLE + 2) - 1
-            self.ledger.take("inputs", self.tape.extra)
+            self.ledger.allocate("inputs", self.tape.input_bytes)
             self.ledger.enter("forward")
-            passing = Pass(self.tape, self.ledger, self, self.setup.width)
+            passing = Pass(self.tape, self.ledger, self, self.setup.itemsize)
             self.before()
             self._exchange("forward")
             passing.forward()
@@ -153,18 +167,20 @@ class Engine:
             self.after()
             self.ledger.enter("step")
             if self.boundary:
-                left = 2 * self.tape.started  # the output that gradients began at, and its own (measured)
-                self.ledger.take("activations", left)
+                left = (
+                    2 * self.tape.input_grad_bytes
+                )  # the output that gradients began at, and its own (measured)
+                self.ledger.allocate("activations", left)
                 self.step()
-                self.ledger.give("activations", left)
-            self.ledger.give("inputs", self.tape.extra)
+                self.ledger.free("activations", left)
+            self.ledger.free("inputs", self.tape.input_bytes)
         self.save()
         self.ledger.enter("at rest")
 
     def _exchange(self, phase: str) -> None:
-        for found in self.tape.exchanged:
+        for found in self.tape.collectives:
             if found.phase == phase and found.calls:
-                self.send(found.name, found.elements, found.width, found.ranks, found.calls)
+                self.send(found.name, found.numel, found.itemsize, found.ranks, found.calls)
 
     def save(self) -> None:
         """Put the whole model together, where weights are partitioned and that is wanted."""
@@ -201,19 +217,21 @@ class Engine:
         """A gradient is there."""
         raise NotImplementedError
 
-    def send(self, name: str, elements: int, width: int, ranks: int = 0, alike: int = 1) -> None:
+    def send(self, name: str, numel: int, itemsize: int, ranks: int = 0, alike: int = 1) -> None:
         """Count a collective, of all ranks or of so many, or several that are alike."""
-        key = (self.ledger.rank.phase, name, width, ranks or self.setup.world)
+        key = (self.ledger.rank.phase, name, itemsize, ranks or self.setup.dp_world_size)
         calls, total = self.calls.get(key, (0, 0))
         times = self.times * alike
-        self.calls[key] = (calls + times, total + elements * times)
+        self.calls[key] = (calls + times, total + numel * times)
 
-    def update(self, elements: int, largest: int, *, host: bool = False) -> None:
+    def update(self, numel: int, largest: int, *, host: bool = False) -> None:
         """The optimizer's own temporaries, for so many elements at once."""
         rule = self.setup.optimizer
-        scale = self.setup.master / 4
-        self.ledger.touch(
-            TEMPORARY, int((rule.temporary * elements + rule.single * largest) * scale), host=host
+        scale = self.setup.master_itemsize / 4
+        self.ledger.allocate_briefly(
+            TEMPORARY,
+            int((rule.temporary_bytes * numel + rule.largest_tensor_bytes * largest) * scale),
+            host=host,
         )
 
 
@@ -251,7 +269,7 @@ def read(step: Step) -> tuple[Tensor, ...]:
     """What a step lets go of."""
     if isinstance(step, Operation):
         return step.inputs
-    return step.tensors if isinstance(step, Done) else ()
+    return step.tensors if isinstance(step, DropReferences) else ()
 
 
 class Flow:
@@ -283,22 +301,22 @@ class Pass:
 
     def _forget(self) -> None:
         """Autocast forgets its copies; the graph keeps those that it needs."""
-        for weight in [found for found in self.copies if found.trains]:
+        for weight in [found for found in self.copies if found.requires_grad]:
             self._drop_copy(weight)
 
     def _forward(self, steps: Sequence[Step], *, saving: bool) -> None:
         for step in steps:
             if isinstance(step, Operation):
                 self._compute(step, saving)
-            elif isinstance(step, Enter):
+            elif isinstance(step, EnterModule):
                 self.hooks.enter(step.module.number, True)
-            elif isinstance(step, Leave):
+            elif isinstance(step, LeaveModule):
                 self.hooks.leave(step.module.number, True)
-            elif isinstance(step, Done):
+            elif isinstance(step, DropReferences):
                 for tensor in step.tensors:
                     self._drop(tensor)
             else:
-                step.source.references += 1
+                step.source.refcount += 1
                 self._forward(step.steps, saving=False)
 
     def _compute(self, operation: Operation, saving: bool) -> None:
@@ -306,52 +324,54 @@ class Pass:
         if casts:
             self._cast_weights(operation, made, saving)
         computes = operation is not self.last or made in operation.saved  # else it keeps what it reads
-        made.references = made.readers if computes else 0
+        made.refcount = made.reader_count if computes else 0
         if computes:
-            self.ledger.take(made.label, made.bytes)
+            self.ledger.allocate(made.label, made.bytes)
             if operation.temporary:
-                self.ledger.touch("temporaries", operation.temporary)
+                self.ledger.allocate_briefly("temporaries", operation.temporary)
             if casts:
                 self._cast_for_a_moment(operation)
-        if saving and made.needs:
+        if saving and made.requires_grad:
             for tensor in operation.saved:
-                tensor.references += 1
+                tensor.refcount += 1
             if operation.weights:
                 self._view(operation, self.hooks.hold)
         for tensor in operation.inputs:
             self._drop(tensor)
-        if computes and not made.references:
-            self.ledger.give(made.label, made.bytes)
+        if computes and not made.refcount:
+            self.ledger.free(made.label, made.bytes)
 
     def _drop(self, tensor: Tensor) -> None:
-        tensor.references -= 1
-        if not tensor.references:
-            self.ledger.give(tensor.label, tensor.bytes)
+        tensor.refcount -= 1
+        if not tensor.refcount:
+            self.ledger.free(tensor.label, tensor.bytes)
 
     def _cast_weights(self, operation: Operation, made: Tensor, saving: bool) -> None:
         """Autocast's copy of each weight: one reference for its cache, one for the graph."""
         for weight in operation.weights if operation.inputs else ():
-            if weight.casts and not self._is_own(weight):
+            if weight.is_autocast and not self._is_own(weight):
                 if weight not in self.copies:
-                    self.ledger.take(COPIES, 2 * weight.elements)
+                    self.ledger.allocate(COPIES, 2 * weight.numel)
                     self.copies[weight] = 1
-                if saving and made.needs:
+                if saving and made.requires_grad:
                     self.copies[weight] += 1
-                if not weight.trains:  # the cache holds leaves that train
+                if not weight.requires_grad:  # the cache holds leaves that train
                     self._drop_copy(weight)
 
     def _cast_for_a_moment(self, operation: Operation) -> None:
         """Stage 3's own linear casts its weight, or on the way back the gradient of it, and keeps no copy."""
         if operation.inputs:
-            own = [weight.elements for weight in operation.weights if weight.casts and self._is_own(weight)]
-            self.ledger.touch(COPIES, 2 * sum(own))
+            own = [
+                weight.numel for weight in operation.weights if weight.is_autocast and self._is_own(weight)
+            ]
+            self.ledger.allocate_briefly(COPIES, 2 * sum(own))
 
     def _drop_copy(self, weight: Weight) -> None:
         if weight in self.copies:
             self.copies[weight] -= 1
             if not self.copies[weight]:
                 del self.copies[weight]
-                self.ledger.give(COPIES, 2 * weight.elements)
+                self.ledger.free(COPIES, 2 * weight.numel)
 
     # ------------------------------------------------------------ backward
     def backward(self) -> None:
@@ -365,21 +385,21 @@ class Pass:
         for step in reversed(steps):
             if isinstance(step, Operation):
                 self._differentiate(step)
-            elif isinstance(step, Leave):
-                if step.needs:
+            elif isinstance(step, LeaveModule):
+                if step.requires_grad:
                     self.hooks.enter(step.module.number, False)
-            elif isinstance(step, Enter):
-                if step.needs and step.module.returns:
+            elif isinstance(step, EnterModule):
+                if step.requires_grad and step.module.inputs_require_grad:
                     self.hooks.leave(step.module.number, False)
             elif isinstance(step, Segment):
                 self._again(step)
 
     def _again(self, segment: Segment) -> None:
         """Go back through a segment, and compute it once more where something is missing."""
-        early, late = segment.parts()
+        early, late = segment.split()
         self._backward(late)
-        segment.source.references += sum(read(step).count(segment.source) for step in early)
-        self.hooks.again(asking(late))
+        segment.source.refcount += sum(read(step).count(segment.source) for step in early)
+        self.hooks.again(recomputing_module(late))
         self.last = next((step for step in reversed(early) if isinstance(step, Operation)), None)
         self._forward(early, saving=True)
         self._leave_off(early, late)
@@ -401,20 +421,20 @@ class Pass:
     def _differentiate(self, operation: Operation) -> None:
         made, ledger = operation.output, self.ledger
         flow = self.flows.pop(made, None)
-        if not made.needs:
+        if not made.requires_grad:
             return
-        arriving = [tensor for tensor in operation.inputs if tensor.needs]
-        if operation.shares and flow is not None:
+        arriving = [tensor for tensor in operation.inputs if tensor.requires_grad]
+        if operation.passes_grad_through and flow is not None:
             for tensor in arriving:
                 flow.owners += 1
                 self._arrive(tensor, flow)
             self._spend(flow)
         else:
             for tensor in arriving:
-                ledger.take(FLOWING, tensor.bytes)
+                ledger.allocate(FLOWING, tensor.bytes)
             sizes = self._gradients_of(operation) if operation.weights else {}
-            if operation.back:
-                ledger.touch("temporaries", operation.back)
+            if operation.backward_temporary:
+                ledger.allocate_briefly("temporaries", operation.backward_temporary)
             if flow is not None:
                 self._spend(flow)
             self._release(operation)
@@ -427,9 +447,11 @@ class Pass:
 
     def _gradients_of(self, operation: Operation) -> dict[Weight, int]:
         """Gradients of weights, in bytes, in the order in which they come."""
-        weights = self._in_order([weight for weight in operation.weights if weight.trains])
-        sizes = {weight: weight.elements * (4 if weight.full else self.gradient_width) for weight in weights}
-        self.ledger.take("gradients", sum(sizes.values()))
+        weights = self._in_order([weight for weight in operation.weights if weight.requires_grad])
+        sizes = {
+            weight: weight.numel * (4 if weight.stays_fp32 else self.gradient_width) for weight in weights
+        }
+        self.ledger.allocate("gradients", sum(sizes.values()))
         if self.tape.autocast:
             self._cast_for_a_moment(operation)
         return sizes
@@ -440,10 +462,10 @@ class Pass:
         So does `nn.Linear`; of copies, of stage 3's own linear, and of `Conv1D` both go alike, the bias of
         the last as the first of its arguments.
         """
-        if len(weights) != 2 or not weights[0].casts or len(weights[0].shape) != 2:
+        if len(weights) != 2 or not weights[0].is_autocast or len(weights[0].shape) != 2:
             return weights
-        through = weights[0].viewed and not (self.tape.autocast or self._is_own(weights[0]))
-        return weights[::-1] if through or not weights[0].linear else weights
+        through = weights[0].saves_view and not (self.tape.autocast or self._is_own(weights[0]))
+        return weights[::-1] if through or not weights[0].is_linear else weights
 
     def _release(self, operation: Operation) -> None:
         for tensor in operation.saved:
@@ -455,50 +477,50 @@ class Pass:
 
     def _view(self, operation: Operation, hook: Callable[[Weight], None]) -> None:
         """The gradient of an input is computed from a view of the weight, or from autocast's copy of it."""
-        if not any(tensor.needs for tensor in operation.inputs):
+        if not any(tensor.requires_grad for tensor in operation.inputs):
             return
         for weight in operation.weights[:1]:
-            copied = self.tape.autocast and weight.casts
-            if weight.viewed and not copied and not self._is_own(weight):
+            copied = self.tape.autocast and weight.is_autocast
+            if weight.saves_view and not copied and not self._is_own(weight):
                 hook(weight)
 
     def _is_own(self, weight: Weight) -> bool:
         """Whether its product is stage 3's own, which keeps the weight itself."""
-        return weight.linear and self.tape.keeps_inputs
+        return weight.is_linear and self.tape.saves_linear_inputs
 
     def _spend(self, flow: Flow) -> None:
         flow.owners -= 1
         if not flow.owners:
-            self.ledger.give(FLOWING, flow.bytes)
+            self.ledger.free(FLOWING, flow.bytes)
 
     def _arrive(self, tensor: Tensor, flow: Flow) -> None:
         """Add a gradient to what has arrived: in place where one of the two belongs to nobody else."""
-        there = self.flows.get(tensor)
-        if there is None:
+        forward_visits = self.flows.get(tensor)
+        if forward_visits is None:
             self.flows[tensor] = flow
-        elif there.owners == 1:
+        elif forward_visits.owners == 1:
             self._spend(flow)
         elif flow.owners == 1:
             self.flows[tensor] = flow
-            self._spend(there)
+            self._spend(forward_visits)
         else:
             self.flows[tensor] = Flow(flow.bytes)
-            self.ledger.take(FLOWING, flow.bytes)
+            self.ledger.allocate(FLOWING, flow.bytes)
             self._spend(flow)
-            self._spend(there)
+            self._spend(forward_visits)
 
     def _accumulate(self, weight: Weight, count: int) -> None:
         """A tied weight waits for all its gradients; their sum is a block more where the first is a view."""
-        if weight.uses == 1:
+        if weight.use_count == 1:
             self.hooks.gradient(weight, count)
             return
         parts = self.partial.setdefault(weight, [])
         parts.append(count)
-        if len(parts) == weight.uses:
-            alone = self.tape.autocast or self.tape.keeps_inputs
-            self.ledger.take("gradients", 0 if alone else count)
+        if len(parts) == weight.use_count:
+            alone = self.tape.autocast or self.tape.saves_linear_inputs
+            self.ledger.allocate("gradients", 0 if alone else count)
             for part in self.partial.pop(weight)[alone:]:
-                self.ledger.give("gradients", part)
+                self.ledger.free("gradients", part)
             self.hooks.gradient(weight, count)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterator
 
 from dsconfig.memory.engines.base import BUCKET, GRADIENTS, TEMPORARY
 from dsconfig.memory.engines.bf16_optimizer import Accumulated
-from dsconfig.memory.engines.param_groups import Partition, halves, is_muon, needs
+from dsconfig.memory.engines.param_groups import Partition, halves, is_muon, muon_update_peak
 from dsconfig.memory.engines.setup import Setup
 from dsconfig.memory.engines.zero0 import Whole
 from dsconfig.memory.engines.zero3 import Partitioned
@@ -24,28 +24,30 @@ class OrthogonalWhole(Whole):
 
     def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
         super().__init__(setup, tape, ledger)
-        self.matrices = [weight for weight in self.trained if is_muon(weight)]
+        self.matrices = [weight for weight in self.trainable if is_muon(weight)]
         if not setup.zero_init:
             self.matrices.sort(key=lambda weight: weight.shape, reverse=True)
-        self.others = [weight for weight in self.trained if not is_muon(weight)]
+        self.others = [weight for weight in self.trainable if not is_muon(weight)]
 
     def _states(self) -> int:
         """The momentum of matrices, and what Adam keeps of the rest."""
-        rest = sum(weight.elements for weight in self.others)
-        late = self.setup.ways.muon_late  # without ZeRO it then is SGD
-        return self.setup.optimizer.kept(rest) + (0 if late else self.setup.master * (self.elements - rest))
+        rest = sum(weight.numel for weight in self.others)
+        late = self.setup.quirks.has_separate_muon_adam  # without ZeRO it then is SGD
+        return self.setup.optimizer.states_nbytes(rest) + (
+            0 if late else self.setup.master_itemsize * (self.trainable_numel - rest)
+        )
 
-    def update(self, elements: int, largest: int, *, host: bool = False) -> None:  # noqa: ARG002
+    def update(self, numel: int, largest: int, *, host: bool = False) -> None:  # noqa: ARG002
         """One matrix after the other; Python has a name for the last update up to the next."""
-        made, width = 0, self.setup.master
-        for weight in () if self.setup.ways.muon_late else self.matrices:
-            need = needs(self.setup, weight, width)
-            self.ledger.touch(TEMPORARY, made + need, host=host)
-            made = width * weight.elements
-        self.ledger.take(TEMPORARY, made, host=host)
-        sizes = [weight.elements for weight in self.others]
+        made, itemsize = 0, self.setup.master_itemsize
+        for weight in () if self.setup.quirks.has_separate_muon_adam else self.matrices:
+            need = muon_update_peak(self.setup, weight, itemsize)
+            self.ledger.allocate_briefly(TEMPORARY, made + need, host=host)
+            made = itemsize * weight.numel
+        self.ledger.allocate(TEMPORARY, made, host=host)
+        sizes = [weight.numel for weight in self.others]
         super().update(sum(sizes), max(sizes, default=0), host=host)
-        self.ledger.give(TEMPORARY, made, host=host)
+        self.ledger.free(TEMPORARY, made, host=host)
 
 
 # Stage 1 of bf16 with gradients in fp32, with Muon (`BF16_Optimizer._prepare_muon_updates`).
@@ -58,7 +60,7 @@ class OrthogonalAccumulated(Accumulated):
         super().__init__(setup, tape, ledger)
         first = self.cuts[0]
         self.matrices: Partition | None = first if is_muon(next(iter(first.starts))) else None
-        if any(len(weight.shape) != 2 for weight in self.trained if is_muon(weight)):
+        if any(len(weight.shape) != 2 for weight in self.trainable if is_muon(weight)):
             raise NotModelledError(
                 "Muon at stage 1 with gradients in fp32 and experts is not modelled: DeepSpeed raises "
                 "`BF16 Muon currently supports dense two-dimensional matrices only`"
@@ -67,17 +69,17 @@ class OrthogonalAccumulated(Accumulated):
     def _states(self) -> int:
         """The momentum of a piece of the matrices, and what Adam keeps of a piece of the rest."""
         muon = self.matrices.size if self.matrices else 0
-        return self.setup.optimizer.kept(self.cut.size - muon) + self.setup.master * muon
+        return self.setup.optimizer.states_nbytes(self.cut.size - muon) + self.setup.master_itemsize * muon
 
     def _update(self) -> None:
         cut, setup = self.matrices, self.setup
         if cut is not None:
             received, sent, split = _exchanged(cut, setup)
-            self.ledger.take(TEMPORARY, 4 * (received + sent))
+            self.ledger.allocate(TEMPORARY, 4 * (received + sent))
             if split:
                 self.send("all_to_all", max(received, sent), 4)
             self._orthogonalise(cut)
-            self.ledger.give(TEMPORARY, 4 * (received + sent))
+            self.ledger.free(TEMPORARY, 4 * (received + sent))
         rest = self.cut.size - (cut.size if cut else 0)
         self.update(rest, rest)
 
@@ -86,26 +88,26 @@ class OrthogonalAccumulated(Accumulated):
         ledger = self.ledger
         update = momentum = 0
         for weight in cut.own:
-            whole = 0 if cut.parts[weight] == weight.elements else 4 * weight.elements
-            ledger.take(TEMPORARY, whole)
-            ledger.give(TEMPORARY, momentum)
+            whole = 0 if cut.parts[weight] == weight.numel else 4 * weight.numel
+            ledger.allocate(TEMPORARY, whole)
+            ledger.free(TEMPORARY, momentum)
             momentum = whole
-            ledger.touch(TEMPORARY, 4 * weight.elements + needs(self.setup, weight, 4))
-            ledger.give(TEMPORARY, update)
-            update = 4 * weight.elements
-            ledger.take(TEMPORARY, update)
-        ledger.give(TEMPORARY, update + momentum)
+            ledger.allocate_briefly(TEMPORARY, 4 * weight.numel + muon_update_peak(self.setup, weight, 4))
+            ledger.free(TEMPORARY, update)
+            update = 4 * weight.numel
+            ledger.allocate(TEMPORARY, update)
+        ledger.free(TEMPORARY, update + momentum)
 
 
 def _exchanged(cut: Partition, setup: Setup) -> tuple[int, int, bool]:
     """Elements that this rank gets and gives, and whether any is split (`_build_muon_exchange_layout`)."""
-    received = sum(weight.elements - part for weight, part in cut.parts.items())
+    received = sum(weight.numel - part for weight, part in cut.parts.items())
     sent, split = 0, False
     for weight, start in cut.starts.items():
-        ranks = (start + weight.elements - 1) // cut.size - start // cut.size + 1
+        ranks = (start + weight.numel - 1) // cut.size - start // cut.size + 1
         split = split or ranks > 1
         sent += (ranks - 1) * cut.parts.get(weight, 0)
-    return received, sent if split else 0, split and setup.world > 1
+    return received, sent if split else 0, split and setup.dp_world_size > 1
 
 
 # Stages 1 and 2 with Muon: two groups, of which that of the matrices is made orthogonal whole.
@@ -119,8 +121,8 @@ class Orthogonal(Sharded):
 
     def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
         super().__init__(setup, tape, ledger)
-        found = frozenset(weight for weight in self.trained if is_muon(weight))
-        self.matrices = frozenset() if setup.ways.muon_late else found
+        found = frozenset(weight for weight in self.trainable if is_muon(weight))
+        self.matrices = frozenset() if setup.quirks.has_separate_muon_adam else found
         self.own_matrices = [weight for weight in self.cut.own if weight in found]
         """Those of which this rank has a part."""
         self.first = self.groups[0][0][0] in found
@@ -130,49 +132,51 @@ class Orthogonal(Sharded):
         self.exchange = Exchange(ledger)
         self.updates = 0
         """Bytes of what Muon has made of the gradients of matrices."""
-        self.width = setup.width
+        self.itemsize = setup.itemsize
         """Bytes of an element of a gradient of them: those in fp32 are of the rest alone."""
-        self.made = 2 if setup.ways.muon_late else setup.width
+        self.made = 2 if setup.quirks.has_separate_muon_adam else setup.itemsize
         """And of what Muon makes of it."""
 
     def states(self) -> int:
         """Adam's of its part; the momentum of whole matrices, twice: kept, and of a step that may fail."""
         rule, setup, adam = self.setup.optimizer, self.setup, self.cut.size - self.piece
-        if setup.offloads:  # momentum is cut as the masters are
-            kept = 0 if setup.ways.muon_late else 4 * self.piece  # then it is SGD
-            return (rule.kept(adam) + kept) * setup.master // 4
-        momentum = self.width * sum(weight.elements for weight in self.own_matrices)
-        return rule.kept(adam) * setup.master // 4 + momentum * (1 if setup.ways.muon_late else 2)
+        if setup.offloads_optimizer:  # momentum is cut as the masters are
+            kept = 0 if setup.quirks.has_separate_muon_adam else 4 * self.piece  # then it is SGD
+            return (rule.states_nbytes(adam) + kept) * setup.master_itemsize // 4
+        momentum = self.itemsize * sum(weight.numel for weight in self.own_matrices)
+        return rule.states_nbytes(adam) * setup.master_itemsize // 4 + momentum * (
+            1 if setup.quirks.has_separate_muon_adam else 2
+        )
 
     def _epilogue(self) -> None:
         """Each matrix of this rank's is made orthogonal, whole."""
         added = self.partial if self.kept else 0
         super()._epilogue()
-        if not self.boundary or self.setup.offloads:
+        if not self.boundary or self.setup.offloads_optimizer:
             return
-        self.ledger.take(GRADIENTS, added)  # those of this micro batch have names up to the end
-        bucket = self.bucket_bytes if self.setup.contiguous and not self.casts else 0
-        self.ledger.take(BUCKET, bucket)  # let go of at the end too (`_release_ipg_buffers`)
-        setup, ledger, width = self.setup, self.ledger, self.width
+        self.ledger.allocate(GRADIENTS, added)  # those of this micro batch have names up to the end
+        bucket = self.bucket_bytes if self.setup.contiguous_gradients and not self.casts else 0
+        self.ledger.allocate(BUCKET, bucket)  # let go of at the end too (`_release_ipg_buffers`)
+        setup, ledger, itemsize = self.setup, self.ledger, self.itemsize
         for weight in self.own_matrices:
-            ledger.touch(TEMPORARY, needs(setup, weight, width))
-            ledger.take(GRADIENTS, self.made * weight.elements)
-            self.updates += self.made * weight.elements
-        if not setup.contiguous:
-            gone = sum(width * weight.elements for weight in self.own_matrices)
+            ledger.allocate_briefly(TEMPORARY, muon_update_peak(setup, weight, itemsize))
+            ledger.allocate(GRADIENTS, self.made * weight.numel)
+            self.updates += self.made * weight.numel
+        if not setup.contiguous_gradients:
+            gone = sum(itemsize * weight.numel for weight in self.own_matrices)
         else:  # views of one tensor
             gone = 0 if len(self.own_matrices) < len(self.cut.own) and not self.compact else self.kept
         for index, (members, cut, _) in enumerate(self.groups if self.compact else ()):
             if index not in self.compact_held and members[0] not in self.matrices:
                 self.compact_held[index] = 4 * cut.size
-                ledger.take(COMPACT, 4 * cut.size)
-        ledger.give(GRADIENTS, gone + added)
-        ledger.give(BUCKET, bucket)
+                ledger.allocate(COMPACT, 4 * cut.size)
+        ledger.free(GRADIENTS, gone + added)
+        ledger.free(BUCKET, bucket)
         self.kept -= gone
 
     def step(self) -> None:
         """Offloaded, matrices are put together for it."""
-        if self.setup.offloads and not self.setup.ways.muon_late:
+        if self.setup.offloads_optimizer and not self.setup.quirks.has_separate_muon_adam:
             self._orthogonalise_offloaded()
         super().step()
 
@@ -188,54 +192,58 @@ class Orthogonal(Sharded):
     def rest(self) -> None:
         """Buffers stay from the steps before; in the first no momentum is sent."""
         super().rest()
-        if self.setup.offloads and self.setup.world > 1 and not self.setup.ways.muon_late:
+        if (
+            self.setup.offloads_optimizer
+            and self.setup.dp_world_size > 1
+            and not self.setup.quirks.has_separate_muon_adam
+        ):
             for tensors in (1, 2, 2):
                 for batch in self._batches():
-                    self.ledger.give(EXCHANGE, self._buffer(batch, tensors)[0])
+                    self.ledger.free(EXCHANGE, self._buffer(batch, tensors)[0])
 
     def _batches(self) -> Iterator[list[Weight]]:
         """`_muon_param_batches`."""
-        batch, elements = list[Weight](), 0
+        batch, numel = list[Weight](), 0
         for weight in self.groups[0][0] if self.matrices else ():
-            if batch and elements + weight.elements > MOST // 8:
+            if batch and numel + weight.numel > MOST // 8:
                 yield batch
-                batch, elements = [], 0
+                batch, numel = [], 0
             batch.append(weight)
-            elements += weight.elements
+            numel += weight.numel
         if batch:
             yield batch
 
     def _buffer(self, batch: list[Weight], tensors: int) -> tuple[int, int, int]:
         """Bytes of a buffer that do not stay, elements of a chunk in it, and how many of these there are."""
-        world, width = self.setup.world, self.setup.master
+        world, itemsize = self.setup.dp_world_size, self.setup.master_itemsize
         most = max(_elements_by_rank(self.piece_of[batch[0]][0], batch))
-        chunk = min(most, max(1, MOST // ((world + 1) * tensors * width)))
-        gone = self.exchange.use((chunk, tensors), chunk * tensors * (world + 1) * width)
+        chunk = min(most, max(1, MOST // ((world + 1) * tensors * itemsize)))
+        gone = self.exchange.use((chunk, tensors), chunk * tensors * (world + 1) * itemsize)
         return gone, chunk, -(-most // chunk)
 
     def _orthogonalise_offloaded(self) -> None:
         """`_apply_muon_updates_cpu_offload`: each rank makes all matrices orthogonal."""
-        setup, ledger, width = self.setup, self.ledger, self.setup.master
+        setup, ledger, itemsize = self.setup, self.ledger, self.setup.master_itemsize
         for batch in self._batches():
-            made = 2 * width * sum(weight.elements for weight in batch)
-            ledger.take(EXCHANGE, made)
-            if setup.world > 1:
+            made = 2 * itemsize * sum(weight.numel for weight in batch)
+            ledger.allocate(EXCHANGE, made)
+            if setup.dp_world_size > 1:
                 gone, chunk, times = self._buffer(batch, 2)
-                ledger.give(EXCHANGE, gone)
-                self.send("all_gather", 2 * chunk * setup.world, width, alike=times)
+                ledger.free(EXCHANGE, gone)
+                self.send("all_gather", 2 * chunk * setup.dp_world_size, itemsize, alike=times)
             update = 0
             for weight in batch:
-                ledger.touch(TEMPORARY, update + needs(setup, weight, width))
-                update = width * weight.elements
-                ledger.touch(TEMPORARY, update + 12 * self.cut.parts.get(weight, 0))
-            ledger.give(EXCHANGE, made)
+                ledger.allocate_briefly(TEMPORARY, update + muon_update_peak(setup, weight, itemsize))
+                update = itemsize * weight.numel
+                ledger.allocate_briefly(TEMPORARY, update + 12 * self.cut.parts.get(weight, 0))
+            ledger.free(EXCHANGE, made)
 
 
 def _elements_by_rank(cut: Partition, batch: list[Weight]) -> list[int]:
     """Elements of these matrices that each rank has."""
     found: dict[int, int] = {}
     for weight in batch:
-        at, end = cut.starts[weight], cut.starts[weight] + weight.elements
+        at, end = cut.starts[weight], cut.starts[weight] + weight.numel
         while at < end:
             to = at // cut.size
             stop = min(end, (to + 1) * cut.size)
@@ -256,20 +264,20 @@ class OrthogonalShards(Partitioned):
     def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
         super().__init__(setup, tape, ledger)
         self.exchange = Exchange(ledger)
-        matrices = next((half for half in halves(setup, self.trained) if is_muon(half[0])), [])
+        matrices = next((half for half in halves(setup, self.trainable) if is_muon(half[0])), [])
         self.chunks = list(self._chunks(matrices))
         """Matrices that are put together at once."""
         self.matrix_groups = len(self.divided(matrices)) if matrices else 0
 
     def _chunks(self, matrices: list[Weight]) -> Iterator[list[Weight]]:
         """Matrices of a sub-group, as many at a time as fit into the reduce bucket; all, where offloaded."""
-        most = LARGEST if self.setup.offloads else self.setup.bucket
+        most = LARGEST if self.setup.offloads_optimizer else self.setup.reduce_bucket_size
         at = 0
         for group in self.divided(matrices) if matrices else ():
             members, at = matrices[at : at + len(group)], at + len(group)
             chunk: list[Weight] = []
             for weight in members:
-                if chunk and sum(found.elements for found in chunk) + weight.elements > most:
+                if chunk and sum(found.numel for found in chunk) + weight.numel > most:
                     yield chunk
                     chunk = []
                 chunk.append(weight)
@@ -278,13 +286,15 @@ class OrthogonalShards(Partitioned):
     def rest(self) -> None:
         """Buffers stay from the step before."""
         super().rest()
-        if self.setup.world > 1:
+        if self.setup.dp_world_size > 1:
             for chunk in self.chunks * 2:
-                self.ledger.give(EXCHANGE, self._buffer(chunk))
+                self.ledger.free(EXCHANGE, self._buffer(chunk))
 
     def states(self, index: int, count: int) -> int:
         """Momenta have the type in which gradients are sent."""
-        return self.setup.sent * count if index < self.matrix_groups else super().states(index, count)
+        return (
+            self.setup.comm_itemsize * count if index < self.matrix_groups else super().states(index, count)
+        )
 
     def early_states(self, index: int, count: int) -> int:
         """Momenta are made with the masters."""
@@ -298,103 +308,115 @@ class OrthogonalShards(Partitioned):
     def _buffer(self, chunk: list[Weight]) -> int:
         """Bytes that do not stay of the buffer for a bucket; offloaded momenta come with the gradients."""
         setup, local = self.setup, sum(map(self.shard, chunk))
-        if setup.offloads:
-            return self.exchange.use(local, setup.gradient * 2 * local * (setup.world + 1))
-        return self.exchange.use(local, setup.sent * local * (setup.world + 1))
+        if setup.offloads_optimizer:
+            return self.exchange.use(local, setup.grad_accum_itemsize * 2 * local * (setup.dp_world_size + 1))
+        return self.exchange.use(local, setup.comm_itemsize * local * (setup.dp_world_size + 1))
 
     def _gather_parts(self, chunk: list[Weight]) -> int:
         """Put gradients or momenta together, both where they are offloaded: bytes of what is made."""
         setup, local = self.setup, sum(map(self.shard, chunk))
-        width, count = (setup.gradient, 2 * local) if setup.offloads else (setup.sent, local)
+        itemsize, count = (
+            (setup.grad_accum_itemsize, 2 * local)
+            if setup.offloads_optimizer
+            else (setup.comm_itemsize, local)
+        )
         gone = self._buffer(chunk)
-        made = width * count * setup.world
-        self.ledger.take(EXCHANGE, made)
-        self.ledger.give(EXCHANGE, gone)
-        self.send("all_gather", count * setup.world, width)
+        made = itemsize * count * setup.dp_world_size
+        self.ledger.allocate(EXCHANGE, made)
+        self.ledger.free(EXCHANGE, gone)
+        self.send("all_gather", count * setup.dp_world_size, itemsize)
         return made
 
     def orthogonalise(self) -> None:
         """In the step, before the norm is taken."""
         setup, ledger, left = self.setup, self.ledger, 0
-        if setup.offloads:
+        if setup.offloads_optimizer:
             self._orthogonalise_offloaded()
             return
         for chunk in self.chunks:
-            if setup.world == 1:
+            if setup.dp_world_size == 1:
                 self._round(chunk)
                 continue
             gradients = self._gather_parts(chunk)
-            clones = setup.sent * sum(map(self.shard, chunk))
-            ledger.take(TEMPORARY, clones)
+            clones = setup.comm_itemsize * sum(map(self.shard, chunk))
+            ledger.allocate(TEMPORARY, clones)
             momenta = self._gather_parts(chunk)
             self._rounds(chunk)
-            ledger.give(EXCHANGE, momenta + left)
-            ledger.give(TEMPORARY, clones)
+            ledger.free(EXCHANGE, momenta + left)
+            ledger.free(TEMPORARY, clones)
             left = gradients  # Python has a name for the last of them until the next are there
-        ledger.give(EXCHANGE, left)
+        ledger.free(EXCHANGE, left)
 
     def _orthogonalise_offloaded(self) -> None:
         """`_apply_muon_updates_cpu_offload`: each rank makes all matrices of a sub-group orthogonal."""
-        setup, ledger, width = self.setup, self.ledger, self.setup.gradient
+        setup, ledger, itemsize = self.setup, self.ledger, self.setup.grad_accum_itemsize
         left = made = 0
         for index, chunk in enumerate(self.chunks):
             local = sum(map(self.shard, chunk))
-            copied = (setup.master + setup.sent) * local if self.on_host(index) else 0
+            copied = (setup.master_itemsize + setup.comm_itemsize) * local if self.on_host(index) else 0
             ledger.rank.add(TEMPORARY, copied)  # parts that come from the host: on a CPU they are there
-            if setup.world > 1:
+            if setup.dp_world_size > 1:
                 both = self._gather_parts(chunk)
             else:
-                both = sum(width * local for other in (setup.master, setup.sent) if other != width)
-                ledger.take(EXCHANGE, both)
-            ledger.give(EXCHANGE, left)
+                both = sum(
+                    itemsize * local
+                    for other in (setup.master_itemsize, setup.comm_itemsize)
+                    if other != itemsize
+                )
+                ledger.allocate(EXCHANGE, both)
+            ledger.free(EXCHANGE, left)
             left = both
             for weight in chunk:
-                ledger.touch(TEMPORARY, needs(setup, weight, width))
-                ledger.give(TEMPORARY, made)
-                made = width * weight.elements
-                ledger.take(TEMPORARY, made)
-                ledger.touch(TEMPORARY, (width + max(8, setup.master + width)) * self.shard(weight))
+                ledger.allocate_briefly(TEMPORARY, muon_update_peak(setup, weight, itemsize))
+                ledger.free(TEMPORARY, made)
+                made = itemsize * weight.numel
+                ledger.allocate(TEMPORARY, made)
+                ledger.allocate_briefly(
+                    TEMPORARY, (itemsize + max(8, setup.master_itemsize + itemsize)) * self.shard(weight)
+                )
             ledger.rank.add(TEMPORARY, -copied)
-        ledger.give(TEMPORARY, made)
-        ledger.give(EXCHANGE, left)
+        ledger.free(TEMPORARY, made)
+        ledger.free(EXCHANGE, left)
 
     def _round(self, chunk: list[Weight]) -> None:
         setup = self.setup
-        clones = setup.sent * sum(weight.elements for weight in chunk)
-        self.ledger.take(TEMPORARY, clones)
+        clones = setup.comm_itemsize * sum(weight.numel for weight in chunk)
+        self.ledger.allocate(TEMPORARY, clones)
         made = 0
         for weight in chunk:
-            self.ledger.touch(TEMPORARY, made + needs(setup, weight, setup.sent))
-            made = setup.sent * weight.elements
-        self.ledger.give(TEMPORARY, clones)
+            self.ledger.allocate_briefly(
+                TEMPORARY, made + muon_update_peak(setup, weight, setup.comm_itemsize)
+            )
+            made = setup.comm_itemsize * weight.numel
+        self.ledger.free(TEMPORARY, clones)
 
     def _rounds(self, chunk: list[Weight]) -> None:
         """As many matrices at a time as there are ranks, one on each; those of unlike shapes are padded."""
-        setup, ledger, width = self.setup, self.ledger, self.setup.sent
+        setup, ledger, itemsize = self.setup, self.ledger, self.setup.comm_itemsize
         old = made = local = 0
-        for start in range(0, len(chunk), setup.world):
-            turn = chunk[start : start + setup.world]
-            most = width * max(weight.elements for weight in turn)
-            even = len(turn) == setup.world and len({weight.shape for weight in turn}) == 1
+        for start in range(0, len(chunk), setup.dp_world_size):
+            turn = chunk[start : start + setup.dp_world_size]
+            most = itemsize * max(weight.numel for weight in turn)
+            even = len(turn) == setup.dp_world_size and len({weight.shape for weight in turn}) == 1
             if setup.rank < len(turn):
                 weight = turn[setup.rank]
-                ledger.touch(TEMPORARY, needs(setup, weight, width))
-                ledger.give(TEMPORARY, made)
-                made = width * weight.elements
-                ledger.take(TEMPORARY, made)
-            fresh = 0 if even else setup.world * most
+                ledger.allocate_briefly(TEMPORARY, muon_update_peak(setup, weight, itemsize))
+                ledger.free(TEMPORARY, made)
+                made = itemsize * weight.numel
+                ledger.allocate(TEMPORARY, made)
+            fresh = 0 if even else setup.dp_world_size * most
             own = 0 if even else 2 * most
-            ledger.take(EXCHANGE, own)
-            ledger.give(EXCHANGE, local)
+            ledger.allocate(EXCHANGE, own)
+            ledger.free(EXCHANGE, local)
             for _ in "gm":  # gradients, then momenta
-                ledger.take(EXCHANGE, fresh)
-                ledger.give(EXCHANGE, old)
-                self.send("all_gather", setup.world * most // width, width)
-            ledger.rank.add(EXCHANGE, 2 * setup.world * most)  # NCCL gathers lists by one tensor more
-            ledger.rank.add(EXCHANGE, -2 * setup.world * most)
+                ledger.allocate(EXCHANGE, fresh)
+                ledger.free(EXCHANGE, old)
+                self.send("all_gather", setup.dp_world_size * most // itemsize, itemsize)
+            ledger.rank.add(EXCHANGE, 2 * setup.dp_world_size * most)  # NCCL gathers lists by one tensor more
+            ledger.rank.add(EXCHANGE, -2 * setup.dp_world_size * most)
             local, old = own, fresh
-        ledger.give(EXCHANGE, local + 2 * old)
-        ledger.give(TEMPORARY, made)
+        ledger.free(EXCHANGE, local + 2 * old)
+        ledger.free(TEMPORARY, made)
 
 
 # Buffers in which Muon's matrices are put together; up to a size they stay from step to step.
@@ -417,10 +439,10 @@ class Exchange:
             self.kept.move_to_end(key)
             return 0
         if count > CACHED:
-            self.ledger.take(EXCHANGE, count)
+            self.ledger.allocate(EXCHANGE, count)
             return count
         while self.kept and sum(self.kept.values()) + count > CACHED:
-            self.ledger.give(EXCHANGE, self.kept.popitem(last=False)[1])
+            self.ledger.free(EXCHANGE, self.kept.popitem(last=False)[1])
         self.kept[key] = count
-        self.ledger.take(EXCHANGE, count)
+        self.ledger.allocate(EXCHANGE, count)
         return 0

@@ -9,7 +9,7 @@ from copy import copy
 from itertools import accumulate
 
 from dsconfig.memory.engines.setup import Setup
-from dsconfig.memory.graph import Module, Tape, Weight, entered_again, unreturned, visits_of
+from dsconfig.memory.graph import Module, Tape, Weight, recomputed_modules, modules_never_left, module_visits
 from dsconfig.memory.memory_ledger import Ledger
 from dsconfig.memory.quantized_gather import part, refuse_uneven
 from dsconfig.memory.verdict import NotModelledError
@@ -36,7 +36,7 @@ class Coordinator:
         ranks_of: Callable[[Weight], int],
     ) -> None:
         self.setup, self.ledger, self.kept = setup, ledger, kept
-        self.third = setup.third
+        self.third = setup.stage3
         self.send, self.ranks_of = send, ranks_of
         self._order(tape)
         self.there: dict[Weight, Block] = {}
@@ -61,19 +61,19 @@ class Coordinator:
         """What a module lets go of at each of its turns, once for all (`lru_cache`)."""
         self.rehearses = False
         self.reset()
-        if setup.ways.counts_on:  # and the step let go of these
-            self.available = -sum(weight.elements for weight in kept | self.left())
+        if setup.quirks.resets_count_after_backward:  # and the step let go of these
+            self.available = -sum(weight.numel for weight in kept | self.left())
 
     def _order(self, tape: Tape) -> None:
         """Which modules come after one another, and what each of them needs."""
         setup = self.setup
-        self.leaves, self.inner = leaves_of(tape, setup.leaves)
-        self.weights_of = [self.leaves.get(module.number, module.gathered) for module in tape.modules]
-        twice = setup.ways.counts_again and not setup.reentrant
-        self.counted = frozenset(entered_again(tape.steps) if twice else ())
+        self.leaves, self.inner = leaves_of(tape, setup.leaf_classes)
+        self.weights_of = [self.leaves.get(module.number, module.params_to_fetch) for module in tape.modules]
+        twice = setup.quirks.miscounts_recomputed_modules and not setup.use_reentrant
+        self.counted = frozenset(recomputed_modules(tape.steps) if twice else ())
         """Modules that count a pass that is computed again, and never come back to zero."""
-        self.visits = visits_of(tape.steps, self.counted)
-        entered = [visit.module for visit in self.visits if visit.enters]
+        self.visits = module_visits(tape.steps, self.counted)
+        entered = [visit.module for visit in self.visits if visit.is_entry]
         self.order = [module for module in entered if module.number not in self.inner]
         self.trace = [
             (weight, number)
@@ -81,13 +81,13 @@ class Coordinator:
             if self.weights_of[module.number]  # most have none
             for weight in sorted(self.weights_of[module.number], key=lambda found: found.number)
         ]
-        self.shallow = Coming(module.gathered for module in self.order)
+        self.shallow = Coming(module.params_to_fetch for module in self.order)
         inside = below(tape) if self.leaves else {}
         self.deep = Coming(inside[module.number] for module in self.order if inside)
 
     def left(self) -> set[Weight]:
         """What no hook lets go of in a backward pass."""
-        over = (self.weights_of[module.number] for module in unreturned(self.visits))
+        over = (self.weights_of[module.number] for module in modules_never_left(self.visits))
         return {weight for own in over for weight in own}
 
     def rehearsed(self) -> dict[tuple[int, int], set[Weight]]:
@@ -98,15 +98,17 @@ class Coordinator:
         first = copy(self)
         first.rehearses = True
         first.ledger, first.send, first.whole, first.chosen = Ledger(), lambda *_: None, set(), {}
-        first.there = {weight: Block(0) for weight in self.left()} if self.setup.ways.stays_gathered else {}
+        first.there = (
+            {weight: Block(0) for weight in self.left()} if self.setup.quirks.keeps_unreleased_params else {}
+        )
         first.flying, first.active, first.owned, first.secondary = {}, {}, {}, {}
         first.away = set(self.home)
         first.reset()
-        if self.setup.ways.counts_on_within:
-            first.available = sum(weight.elements for weight in first.there)
+        if self.setup.quirks.counts_across_micro_batches:
+            first.available = sum(weight.numel for weight in first.there)
         for visit in self.visits:
-            first.owner = visit.owner if self.setup.ways.frees_recomputed else None
-            (first.fetch if visit.enters else first.release)(visit.module.number)
+            first.owner = visit.recomputed_for if self.setup.quirks.releases_recomputed_params else None
+            (first.fetch if visit.is_entry else first.release)(visit.module.number)
         return first.chosen
 
     def drive(self, home: frozenset[Weight], buffers: int) -> None:
@@ -118,7 +120,7 @@ class Coordinator:
         self.queue = deque(self.trace)
         self.recent: dict[Weight, int] = {}
         self.number = 0
-        if not self.setup.ways.counts_on_within:
+        if not self.setup.quirks.counts_across_micro_batches:
             self.available = 0
 
     # ------------------------------------------------------------ fetch
@@ -130,7 +132,7 @@ class Coordinator:
             if absent := list(filter(self._absent, own)):
                 self._gather(absent)
             self._arrive(module, own)
-        if self.third.prefetch > 0:
+        if self.third.prefetch_bucket_size > 0:
             self._prefetch()
         self.number += 1
 
@@ -139,7 +141,7 @@ class Coordinator:
         for weight in own:
             active = self.active.setdefault(weight, set())
             active.add(module)
-            if self.owner is not None and not weight.trains:
+            if self.owner is not None and not weight.requires_grad:
                 owner = self.inner.get(self.owner, self.owner)
                 self.owned.setdefault(owner, set()).add(weight)
                 active.add(owner)
@@ -152,7 +154,7 @@ class Coordinator:
             missing.discard(weight)
 
     def _prefetch(self) -> None:
-        most = min(self.third.live - self.available, self.third.prefetch)
+        most = min(self.third.max_live_parameters - self.available, self.third.prefetch_bucket_size)
         chosen: dict[Weight, None] = {}
         count = 0
         while self.queue and count < most and self.queue[0][0] not in self.away:
@@ -160,12 +162,12 @@ class Coordinator:
             self.recent[weight] = max(self.recent.get(weight, -1), step)
             if weight not in chosen and self._absent(weight):
                 chosen[weight] = None
-                count += weight.elements
+                count += weight.numel
         if chosen:
             self._gather(list(chosen))
         free = self.buffers - len(self.home) + len(self.away)
         if self.away and free > 0:
-            flying = sum(weight.elements for weight in self.flying)
+            flying = sum(weight.numel for weight in self.flying)
             self.away -= read_ahead((weight for weight, _ in self.queue), self.away, flying, free)
 
     def _absent(self, weight: Weight) -> bool:
@@ -173,10 +175,10 @@ class Coordinator:
 
     def _gather(self, weights: list[Weight]) -> None:
         """`all_gather_coalesced`: of one parameter in place, of several into a buffer for each type."""
-        places = list(dict.fromkeys(map(self.setup.place, weights)))
+        places = list(dict.fromkeys(map(self.setup.gather_group, weights)))
         if len(places) > 1:  # a call for each group of ranks
             for place in places:
-                self._gather([weight for weight in weights if self.setup.place(weight) == place])
+                self._gather([weight for weight in weights if self.setup.gather_group(weight) == place])
             mates = list(dict.fromkeys(self.flying[weight] for weight in weights))
             for batch in mates:
                 batch.mates = mates
@@ -187,36 +189,36 @@ class Coordinator:
             self._gather(second)
             return
         world = self.ranks_of(weights[0])
-        if self.setup.quantised and self.setup.secondary > 1 and not self.rehearses:
+        if self.setup.quantized_weights and self.setup.hpz_size > 1 and not self.rehearses:
             refuse_uneven(self.setup, weights, bool(second))
         self.away.difference_update(weights)
-        self.available += sum(weight.elements for weight in weights)
+        self.available += sum(weight.numel for weight in weights)
         kinds: dict[int, list[Weight]] = {}
         for weight in sorted(weights, key=lambda found: found.number):
             kinds.setdefault(self._width_sent(weight), []).append(weight)
-        if len(kinds) > 1 and world > 1 and self.setup.ways.gathers_twice:
+        if len(kinds) > 1 and world > 1 and self.setup.quirks.gathers_each_dtype_twice:
             why = "parameters of two types that come together are gathered twice"
             raise NotModelledError(f"DeepSpeed stops with `torch_autocast` at stage 3: {why}", UPGRADE)
         mates, alone = list[Batch](), len(weights) == 1
-        for width, members in kinds.items():
-            buffer = sum(-(-weight.elements // world) * world for weight in members) * width
+        for itemsize, members in kinds.items():
+            buffer = sum(-(-weight.numel // world) * world for weight in members) * itemsize
             if world == 1:
                 buffer = 0
             if buffer:
-                ranks = self.setup.secondary if second else world
-                self.send("all_gather", buffer // width, width, ranks)
-            self.ledger.take(GATHERED if alone else RECEIVE, buffer)
+                ranks = self.setup.hpz_size if second else world
+                self.send("all_gather", buffer // itemsize, itemsize, ranks)
+            self.ledger.allocate(GATHERED if alone else RECEIVE, buffer)
             mates.append(Batch(members, buffer, alone))
             mates[-1].mates = mates
             self.flying.update(dict.fromkeys(members, mates[-1]))
 
     def _width_sent(self, weight: Weight) -> int:
-        if self.setup.quantised:
+        if self.setup.quantized_weights:
             return 1
-        return 2 if self.setup.autocast and weight.linear else self._width(weight)
+        return 2 if self.setup.autocast and weight.is_linear else self._width(weight)
 
     def _width(self, weight: Weight) -> int:
-        return 4 if weight.full else self.setup.width
+        return 4 if weight.stays_fp32 else self.setup.itemsize
 
     def _wait(self, weight: Weight) -> None:
         """The first that is waited for cuts the buffer into copies; the last lets go of it."""
@@ -226,30 +228,30 @@ class Coordinator:
                 self._cut(mate)
         batch.left -= 1
         if not any(mate.left for mate in batch.mates):
-            self.ledger.give(RECEIVE, sum(mate.buffer for mate in batch.mates if not mate.alone))
+            self.ledger.free(RECEIVE, sum(mate.buffer for mate in batch.mates if not mate.alone))
 
     def _cut(self, batch: Batch) -> None:
         one = self.ranks_of(batch.weights[0]) == 1
-        if self.setup.quantised and not batch.alone:  # all of them in fp16 (`dequantize`)
-            self.ledger.take(RECEIVE, 2 * batch.buffer)
+        if self.setup.quantized_weights and not batch.alone:  # all of them in fp16 (`dequantize`)
+            self.ledger.allocate(RECEIVE, 2 * batch.buffer)
             batch.buffer *= 3
         for weight in batch.weights:
-            width = self._width(weight)
-            size = 0 if one else weight.elements * width
-            if not batch.alone or self._width_sent(weight) != width:
-                self.ledger.take(GATHERED, size)
-                if not one and (self.setup.quantised or not batch.alone):
-                    self.ledger.touch(GATHERED, weight.elements * self._before_its_type(weight))
+            itemsize = self._width(weight)
+            size = 0 if one else weight.numel * itemsize
+            if not batch.alone or self._width_sent(weight) != itemsize:
+                self.ledger.allocate(GATHERED, size)
+                if not one and (self.setup.quantized_weights or not batch.alone):
+                    self.ledger.allocate_briefly(GATHERED, weight.numel * self._before_its_type(weight))
                 if batch.alone:
-                    self.ledger.give(GATHERED, batch.buffer)
+                    self.ledger.free(GATHERED, batch.buffer)
             elif not one:
                 size = batch.buffer
             self.there[weight] = Block(size)
 
     def _before_its_type(self, weight: Weight) -> int:
         """Bytes of an element as it arrives, where it is cast then; kernels give back fp16."""
-        if self.setup.quantised:
-            return 0 if self.setup.half == "fp16" else 2
+        if self.setup.quantized_weights:
+            return 0 if self.setup.half_dtype == "fp16" else 2
         sent = self._width_sent(weight)
         return sent if sent != self._width(weight) else 0
 
@@ -280,7 +282,7 @@ class Coordinator:
             for weight in self.weights_of[module]
             if weight not in self.kept
             and self.recent.get(weight, -1) <= number
-            and not ahead.soon(weight, number, self.third.reuse)
+            and not ahead.soon(weight, number, self.third.max_reuse_distance)
         }
 
     def drop(self, weight: Weight) -> None:
@@ -290,7 +292,7 @@ class Coordinator:
             self._let_go(self.there.pop(weight))
             if weight in self.home:
                 self.away.add(weight)
-            self.available -= weight.elements
+            self.available -= weight.numel
 
     def hold(self, weight: Weight) -> None:
         """A view of a gathered parameter is kept."""
@@ -306,26 +308,26 @@ class Coordinator:
     def _let_go(self, block: Block) -> None:
         block.owners -= 1
         if not block.owners:
-            self.ledger.give(GATHERED, block.bytes)
+            self.ledger.free(GATHERED, block.bytes)
 
     def keep_second(self, weight: Weight) -> None:
         """`_partition_param_sec`."""
-        ranks, world = self.setup.secondary, self.setup.world
+        ranks, world = self.setup.hpz_size, self.setup.dp_world_size
         if ranks > 1 and world > 1 and weight not in self.secondary:
-            self.secondary[weight] = part(weight.elements, world, ranks) * self.setup.width
-            self.ledger.take(SECONDARY, self.secondary[weight], host=self.setup.offloads_parameters)
+            self.secondary[weight] = part(weight.numel, world, ranks) * self.setup.itemsize
+            self.ledger.allocate(SECONDARY, self.secondary[weight], host=self.setup.offloads_params)
 
     def partition(self) -> None:
         """The step partitions what is whole (`_partition_all_parameters`)."""
         self.finish()
-        if self.setup.ways.counts_on_within:
+        if self.setup.quirks.counts_across_micro_batches:
             self.available = 0
         for weight in self.kept:
             self.keep_second(weight)
 
     def expire(self) -> None:
         """The second copy is forgotten (`invalidate_secondary_tensor`)."""
-        self.ledger.give(SECONDARY, sum(self.secondary.values()), host=self.setup.offloads_parameters)
+        self.ledger.free(SECONDARY, sum(self.secondary.values()), host=self.setup.offloads_params)
         self.secondary.clear()
 
     def finish(self) -> None:
@@ -367,7 +369,11 @@ class Block:
 
 def leaves_of(tape: Tape, kinds: Sequence[str]) -> tuple[dict[int, tuple[Weight, ...]], dict[int, int]]:
     """Leaves fetch all that is in them, and modules in them nothing: these, with the leaf that each is in."""
-    leaves = {module.name: module.number for module in tape.modules if module.kind and module.kind in kinds}
+    leaves = {
+        module.name: module.number
+        for module in tape.modules
+        if module.class_name and module.class_name in kinds
+    }
     if not leaves:
         return {}, {}
     weights, inner = below(tape), dict[int, int]()
@@ -389,7 +395,7 @@ class Coming:
         for turn, weights in enumerate(parameters):
             for weight in weights:
                 self.places.setdefault(weight, []).append(turn)
-            self.before.append(self.before[-1] + sum(weight.elements for weight in weights))
+            self.before.append(self.before[-1] + sum(weight.numel for weight in weights))
 
     def soon(self, weight: Weight, turn: int, reach: int) -> bool:
         """Whether it is needed from this turn on, before so many elements are."""
@@ -441,5 +447,5 @@ def read_ahead(queue: Iterable[Weight], away: Collection[Weight], flying: int, f
             )
         if weight in away:
             chosen.add(weight)
-        considered += weight.elements
+        considered += weight.numel
     return chosen

@@ -34,25 +34,25 @@ class Partition(NamedTuple):
     @property
     def whole(self) -> int:
         """Elements of the parameters that it touches, whole."""
-        return sum(weight.elements for weight in self.own)
+        return sum(weight.numel for weight in self.own)
 
 
 def by_kind(weights: Sequence[Weight]) -> list[list[Weight]]:
     """What all ranks share, then experts, which fewer do."""
-    kinds = ([weight for weight in weights if weight.expert is expert] for expert in (False, True))
+    kinds = ([weight for weight in weights if weight.is_expert is expert] for expert in (False, True))
     return [members for members in kinds if members]
 
 
 def groups(weights: Sequence[Weight]) -> list[list[Weight]]:
     """Groups of the optimizer: all parameters but experts, then these, so many at a time."""
-    found = [[weight for weight in weights if not weight.expert]]
+    found = [[weight for weight in weights if not weight.is_expert]]
     count = MOST_EXPERTS
     for weight in weights:
-        if weight.expert:
-            count += weight.elements
+        if weight.is_expert:
+            count += weight.numel
             if count > MOST_EXPERTS:
                 found.append([])
-                count = weight.elements
+                count = weight.numel
             found[-1].append(weight)
     return [members for members in found if members]
 
@@ -76,17 +76,17 @@ def partition(weights: Sequence[Weight], world: int, rank: int, round_robin: boo
             for start in range(min(world, len(weights)))
             for index in range(start, len(weights), world)
         ]
-    total = sum(weight.elements for weight in weights)
+    total = sum(weight.numel for weight in weights)
     padded = -(-total // (ALIGNMENT * world)) * ALIGNMENT * world
     size = padded // world
     low, high = rank * size, (rank + 1) * size
     starts, parts, at = {}, {}, 0
     for weight in weights:
         starts[weight] = at
-        inside = min(at + weight.elements, high) - max(at, low)
+        inside = min(at + weight.numel, high) - max(at, low)
         if inside > 0:
             parts[weight] = inside
-        at += weight.elements
+        at += weight.numel
     return Partition(padded, size, tuple(parts), parts, starts)
 
 
@@ -106,17 +106,17 @@ def slices(
     last: tuple[int, int, int, bool] | None = None
     for weight in weights:
         cut, rank = cut_of(weight)
-        at, end = cut.starts[weight], cut.starts[weight] + weight.elements
+        at, end = cut.starts[weight], cut.starts[weight] + weight.numel
         first, final = at // cut.size, (end - 1) // cut.size
         while at < end:
             to = at // cut.size
             stop = min(end, (to + 1) * cut.size)
             whole = weight in matrices
-            wanted = (to, *((first, final) if whole else (to, to)), weight.expert)
+            wanted = (to, *((first, final) if whole else (to, to)), weight.is_expert)
             if wanted == last and (merge_all or whole or to != rank):
-                found[-1] = (to, found[-1][1] + stop - at, weight.expert)
+                found[-1] = (to, found[-1][1] + stop - at, weight.is_expert)
             else:
-                found.append((to, stop - at, weight.expert))
+                found.append((to, stop - at, weight.is_expert))
             last, at = wanted, stop
     return found
 
@@ -138,7 +138,7 @@ def is_muon(weight: Weight) -> bool:
 
 def halves(setup: Setup, weights: Sequence[Weight]) -> list[list[Weight]]:
     """The groups of parameters in their order: one, or with Muon its matrices by size and then the rest."""
-    if not setup.optimizer.muon:
+    if not setup.optimizer.muon_method:
         return [list(weights)]
     matrices = [weight for weight in weights if is_muon(weight)]
     if not setup.zero_init:  # there every shape is that of an empty tensor
@@ -147,17 +147,17 @@ def halves(setup: Setup, weights: Sequence[Weight]) -> list[list[Weight]]:
     return [half for half in (matrices, others) if half]
 
 
-def needs(setup: Setup, weight: Weight, width: int) -> int:
+def muon_update_peak(setup: Setup, weight: Weight, itemsize: int) -> int:
     """The peak of `muon_update` for a gradient of this width, in bytes, with the new tensor among them.
 
     Its eager operations are counted: where torch compiles them they hold less.
     """
-    method, half = setup.optimizer.muon, setup.half
+    method, half = setup.optimizer.muon_method, setup.half_dtype
     *batch, rows, columns = weight.shape
-    if setup.ways.muon_late:
+    if setup.quirks.has_separate_muon_adam:
         method = "standard"
-    count, short = weight.elements, min(rows, columns)
-    kind = half if width == 2 else "fp32"
+    count, short = weight.numel, min(rows, columns)
+    kind = half if itemsize == 2 else "fp32"
     products = 2 * prod(batch) * short * short
     whole = 2 * count
     if method == GRAM:
@@ -169,8 +169,8 @@ def needs(setup: Setup, weight: Weight, width: int) -> int:
     else:
         inside = max(4 * whole + 2 * products, whole + 5 * products)
     computed = "fp16" if method == GRAM else "bf16"
-    end = (2 * width if kind == computed else max(2 + width, 2 * width)) * count
-    if setup.ways.muon_late:  # in bf16, whatever the gradient is
+    end = (2 * itemsize if kind == computed else max(2 + itemsize, 2 * itemsize)) * count
+    if setup.quirks.has_separate_muon_adam:  # in bf16, whatever the gradient is
         return max(begin, inside)
-    momentum = max(2 * width, 2 + width) * count
+    momentum = max(2 * itemsize, 2 + itemsize) * count
     return max(begin, inside, end, momentum)

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from dsconfig.memory.engines.base import Engine
-from dsconfig.memory.engines.setup import Selection, Setup
+from dsconfig.memory.engines.setup import ZenFlowSettings, Setup
 from dsconfig.memory.graph import Tape
 from dsconfig.memory.memory_ledger import Ledger
 
 
 def engine_of(setup: Setup, tape: Tape, ledger: Ledger) -> Engine:
     """The engine of this set-up."""
-    if setup.stage == 3 and setup.optimizer.muon:
+    if setup.stage == 3 and setup.optimizer.muon_method:
         from dsconfig.memory.engines.muon import OrthogonalShards
 
         return OrthogonalShards(setup, tape, ledger)
-    if setup.selection or setup.super_offload:
-        return _with_processes(setup, tape, ledger, setup.selection)
-    if setup.stage == 3 and (setup.swapping.optimizer or setup.swapping.parameters):
+    if setup.zenflow or setup.super_offload:
+        return _with_processes(setup, tape, ledger, setup.zenflow)
+    if setup.stage == 3 and (setup.nvme.optimizer_buffers or setup.nvme.param_buffer_size):
         from dsconfig.memory.engines.zero3_offload import Swapped
 
         return Swapped(setup, tape, ledger)
@@ -24,17 +24,17 @@ def engine_of(setup: Setup, tape: Tape, ledger: Ledger) -> Engine:
         from dsconfig.memory.engines.zero3 import Partitioned
 
         return Partitioned(setup, tape, ledger)
-    if setup.accumulates and not setup.ways.wraps_raised:
-        if setup.optimizer.muon:
+    if setup.uses_bf16_optimizer and not setup.quirks.mistakes_fp32_accumulation:
+        if setup.optimizer.muon_method:
             from dsconfig.memory.engines.muon import OrthogonalAccumulated
 
             return OrthogonalAccumulated(setup, tape, ledger)
         from dsconfig.memory.engines.bf16_optimizer import Accumulated
 
         return Accumulated(setup, tape, ledger)
-    if not setup.is_whole:
+    if not setup.is_unsharded:
         return _sharded(setup, tape, ledger)
-    if setup.optimizer.muon:
+    if setup.optimizer.muon_method:
         from dsconfig.memory.engines.muon import OrthogonalWhole
 
         return OrthogonalWhole(setup, tape, ledger)
@@ -45,11 +45,11 @@ def engine_of(setup: Setup, tape: Tape, ledger: Ledger) -> Engine:
 
 def _sharded(setup: Setup, tape: Tape, ledger: Ledger) -> Engine:
     """That of stages 1 and 2."""
-    if setup.optimizer.muon:
+    if setup.optimizer.muon_method:
         from dsconfig.memory.engines.muon import Orthogonal
 
         return Orthogonal(setup, tape, ledger)
-    if setup.raises_gradients and not setup.ways.compact:
+    if setup.accumulates_fp32 and not setup.quirks.has_compact_fp32_grads:
         from dsconfig.memory.engines.zero12 import Listed
 
         return Listed(setup, tape, ledger)
@@ -58,7 +58,7 @@ def _sharded(setup: Setup, tape: Tape, ledger: Ledger) -> Engine:
     return Sharded(setup, tape, ledger)
 
 
-def _with_processes(setup: Setup, tape: Tape, ledger: Ledger, selection: Selection | None) -> Engine:
+def _with_processes(setup: Setup, tape: Tape, ledger: Ledger, selection: ZenFlowSettings | None) -> Engine:
     """What can have its optimizer in a process of its own."""
     if selection is None:
         from dsconfig.memory.engines.zero3_offload import SuperOffloaded

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from dsconfig.memory.engines.base import GRADIENTS, MASTER, TEMPORARY, WEIGHTS, rounding
 from dsconfig.memory.engines.param_groups import Partition
-from dsconfig.memory.engines.setup import Selection, Setup
+from dsconfig.memory.engines.setup import ZenFlowSettings, Setup
 from dsconfig.memory.engines.zero3 import PERSISTENT, Partitioned
 from dsconfig.memory.engines.zero12 import OFFLOADED, Sharded
 from dsconfig.memory.graph import Tape, Weight
@@ -32,15 +32,15 @@ class Stretch(NamedTuple):
     """Elements of the selected ones; all of a vector."""
 
 
-def columns_of(selection: Selection, count: int) -> int:
+def columns_of(selection: ZenFlowSettings, count: int) -> int:
     """How many of so many columns are selected (`_num_selected_columns`): -1 is a part of a single one."""
-    return max(1, int(count * selection.ratio)) if count else 0
+    return max(1, int(count * selection.topk_ratio)) if count else 0
 
 
-def stretches(selection: Selection, weight: Weight, cut: Partition) -> list[Stretch]:
+def stretches(selection: ZenFlowSettings, weight: Weight, cut: Partition) -> list[Stretch]:
     """The stretches of a parameter, which lies transposed in the flat weights: column by column."""
     start, found = cut.starts[weight], list[Stretch]()
-    at, end = start, start + weight.elements
+    at, end = start, start + weight.numel
     while at < end:
         rank = at // cut.size
         stop = min(end, (rank + 1) * cut.size)
@@ -58,14 +58,16 @@ def stretches(selection: Selection, weight: Weight, cut: Partition) -> list[Stre
 def update(setup: Setup, ledger: Ledger, selected: Iterable[int], copied: int) -> None:
     """`group_step`: AdamW over so many bytes of each parameter; `copied`: of them in copies."""
     sizes = list(selected)
-    offloaded = setup.selection is not None and setup.selection.offload
-    arriving = 2 * sum(sizes) if offloaded and setup.apart else 0
-    ledger.take(SELECTED_STATES, arriving)
-    ledger.take(SELECTED, copied)
-    most = sum(sizes) if setup.apart else 2 * max(sizes, default=0)  # on a GPU torch takes them together
-    ledger.touch(TEMPORARY, most)
-    ledger.give(SELECTED, copied)
-    ledger.give(SELECTED_STATES, arriving)
+    offloaded = setup.zenflow is not None and setup.zenflow.offload_states
+    arriving = 2 * sum(sizes) if offloaded and setup.has_separate_host else 0
+    ledger.allocate(SELECTED_STATES, arriving)
+    ledger.allocate(SELECTED, copied)
+    most = (
+        sum(sizes) if setup.has_separate_host else 2 * max(sizes, default=0)
+    )  # on a GPU torch takes them together
+    ledger.allocate_briefly(TEMPORARY, most)
+    ledger.free(SELECTED, copied)
+    ledger.free(SELECTED_STATES, arriving)
 
 
 # ZenFlow at stages 1 and 2: selected columns are updated on the rank, all weights on the host later on.
@@ -74,14 +76,14 @@ def update(setup: Setup, ledger: Ledger, selected: Iterable[int], copied: int) -
 class ZenFlow(Sharded):
     """`ZenFlowZeroOptimizer`; each rank updates the selected columns of all parameters."""
 
-    def __init__(self, setup: Setup, tape: Tape, ledger: Ledger, selection: Selection) -> None:
+    def __init__(self, setup: Setup, tape: Tape, ledger: Ledger, selection: ZenFlowSettings) -> None:
         super().__init__(setup, tape, ledger)
         self.selection = selection
         self.stretches: dict[Weight, list[Stretch]] = {
             weight: stretches(selection, weight, cut) for weight, (cut, _) in self.piece_of.items()
         }
         self.selected = {
-            weight: sum(part.selected for part in self.stretches[weight]) for weight in self.trained
+            weight: sum(part.selected for part in self.stretches[weight]) for weight in self.trainable
         }
         """Elements of each parameter that are."""
 
@@ -93,33 +95,33 @@ class ZenFlow(Sharded):
     def bytes_of(self, weights: list[Weight], *, matrices: bool = False) -> int:
         """Of what is selected of these."""
         chosen = (weight for weight in weights if not matrices or len(weight.shape) > 1)
-        return self.setup.width * sum(self.selected[weight] for weight in chosen)
+        return self.setup.itemsize * sum(self.selected[weight] for weight in chosen)
 
     # ------------------------------------------------------------ load and at rest
     def copied(self, weights: list[Weight]) -> int:
         """Matrices are copied as they are flattened (`_flatten_dense_tensors`)."""
-        return self.setup.width * sum(weight.elements for weight in weights if len(weight.shape) == 2)
+        return self.setup.itemsize * sum(weight.numel for weight in weights if len(weight.shape) == 2)
 
     def load(self) -> None:
         """The process starts with the first step."""
         super().load()
-        if self.selection.overlap:
-            self.ledger.take(OFFLOADED, 2 * self.setup.master * self.cut.size, host=True)
+        if self.selection.overlap_step:
+            self.ledger.allocate(OFFLOADED, 2 * self.setup.master_itemsize * self.cut.size, host=True)
 
     def rest(self) -> None:
         """As without, and what is selected, its states, and what the process has for itself."""
         super().rest()
         setup, ledger = self.setup, self.ledger
-        states = 2 * self.bytes_of(self.trained)
-        ledger.take(SELECTED_STATES, states, host=self.selection.offload)
-        ledger.take(SELECTED, self._indices(self.trained))
-        if self.selection.overlap:
-            ledger.take(STALE, setup.master * self.cut.size, host=True)
-            ledger.take(OFFLOADED, setup.master * self.cut.size, host=True)
+        states = 2 * self.bytes_of(self.trainable)
+        ledger.allocate(SELECTED_STATES, states, host=self.selection.offload_states)
+        ledger.allocate(SELECTED, self._indices(self.trainable))
+        if self.selection.overlap_step:
+            ledger.allocate(STALE, setup.master_itemsize * self.cut.size, host=True)
+            ledger.allocate(OFFLOADED, setup.master_itemsize * self.cut.size, host=True)
 
     def states(self) -> int:
         """Two of each for the process, which goes from one to the other (`zenflow_optimizer_process`)."""
-        return super().states() * (2 if self.selection.overlap else 1)
+        return super().states() * (2 if self.selection.overlap_step else 1)
 
     def _indices(self, weights: list[Weight]) -> int:
         """Bytes of the numbers of columns; those of several pieces are put together beside them."""
@@ -132,11 +134,11 @@ class ZenFlow(Sharded):
     def rounding(self) -> int:
         """Pinned tensors that move to shared memory leave their blocks behind, which are kept."""
         setup, found = self.setup, super().rounding()
-        if self.selection.overlap:
-            moved = setup.pins_optimizer + (setup.pins_optimizer or setup.ways.pins_masters)
-            found += moved * setup.master * self.cut.size
-        if self.selection.offload and setup.pins_optimizer:
-            found += rounding(setup.width * count for count in self.selected.values() for _ in range(2))
+        if self.selection.overlap_step:
+            moved = setup.pins_optimizer + (setup.pins_optimizer or setup.quirks.always_pins_masters)
+            found += moved * setup.master_itemsize * self.cut.size
+        if self.selection.offload_states and setup.pins_optimizer:
+            found += rounding(setup.itemsize * count for count in self.selected.values() for _ in range(2))
         return found
 
     # ------------------------------------------------------------ backward
@@ -145,17 +147,19 @@ class ZenFlow(Sharded):
         super().begin()
         if self._selects:
             setup, count = self.setup, self.cut.size
-            between = setup.width if setup.apart and setup.width != setup.master else 0
-            self.ledger.touch(MASTER, (setup.master + between) * count, host=True)
+            between = (
+                setup.itemsize if setup.has_separate_host and setup.itemsize != setup.master_itemsize else 0
+            )
+            self.ledger.allocate_briefly(MASTER, (setup.master_itemsize + between) * count, host=True)
 
     @property
     def _selects(self) -> bool:
-        return self.selection.again and not self.micro
+        return self.selection.reselects and not self.micro
 
     def gradient(self, weight: Weight, count: int) -> None:
         """It is transposed into the bucket."""
-        if len(weight.shape) == 2 and weight.elements <= self.setup.bucket:
-            self.ledger.touch(GRADIENTS, count)
+        if len(weight.shape) == 2 and weight.numel <= self.setup.reduce_bucket_size:
+            self.ledger.allocate_briefly(GRADIENTS, count)
         super().gradient(weight, count)
 
     def _transposed(self, weights: list[Weight]) -> int:
@@ -165,7 +169,7 @@ class ZenFlow(Sharded):
 
     def _average(self, weights: list[Weight], kind: int) -> None:
         """`average_tensor`: what is sent is this rank's to select from; then all get what is selected."""
-        self.ledger.touch(GRADIENTS, self._transposed(weights))
+        self.ledger.allocate_briefly(GRADIENTS, self._transposed(weights))
         super()._average(weights, kind)
         if self._selects:
             self._select(weights)
@@ -176,61 +180,61 @@ class ZenFlow(Sharded):
         matrices = [weight for weight in weights if len(weight.shape) > 1]
         parts = [part for weight in matrices for part in self.stretches[weight]]
         numbers = 4 * sum(part.columns for part in parts)
-        self.ledger.take(SELECTED, numbers)
+        self.ledger.allocate(SELECTED, numbers)
         for part in parts:
             if part.rank == self.setup.rank:
-                self.ledger.touch(TEMPORARY, self.setup.width * part.whole)
+                self.ledger.allocate_briefly(TEMPORARY, self.setup.itemsize * part.whole)
             self.send("broadcast", part.columns, 4)
-        self.ledger.give(SELECTED, numbers)
+        self.ledger.free(SELECTED, numbers)
 
     def _collect(self, weights: list[Weight]) -> None:
         """`_process_selected_fp32_groups_grad`."""
-        setup, ledger, width = self.setup, self.ledger, self.setup.width
+        setup, ledger, itemsize = self.setup, self.ledger, self.setup.itemsize
         buffer = self.bytes_of(weights)
-        ledger.take(SELECTED, buffer)
+        ledger.allocate(SELECTED, buffer)
         for weight in weights:
             for part in self.stretches[weight]:
                 if part.rank == setup.rank and part.columns:
-                    ledger.touch(SELECTED, width * part.selected)
-                self.send("broadcast", part.selected, width)
+                    ledger.allocate_briefly(SELECTED, itemsize * part.selected)
+                self.send("broadcast", part.selected, itemsize)
         for weight in weights:
             parts = self.stretches[weight]
             if len(parts) > 1:
-                ledger.touch(SELECTED, 2 * width * self.selected[weight])
-            ledger.take(SELECTED, width * self.selected[weight])
+                ledger.allocate_briefly(SELECTED, 2 * itemsize * self.selected[weight])
+            ledger.allocate(SELECTED, itemsize * self.selected[weight])
         if self.boundary:
             self._copy(weights)
         else:
             self._update_selected(weights)
-            ledger.give(SELECTED, buffer)
-        ledger.give(SELECTED, buffer)
+            ledger.free(SELECTED, buffer)
+        ledger.free(SELECTED, buffer)
 
     def _copy(self, weights: list[Weight]) -> None:
         """`temp_copy_param`: what the host's update may not undo."""
-        offload = self.selection.offload
+        offload = self.selection.offload_states
         for weight in weights:
-            count = self.setup.width * self.selected[weight]
-            self.ledger.touch(SELECTED, count * (2 if len(weight.shape) > 1 else 1))
-            self.ledger.take(SELECTED, count, host=offload)
+            count = self.setup.itemsize * self.selected[weight]
+            self.ledger.allocate_briefly(SELECTED, count * (2 if len(weight.shape) > 1 else 1))
+            self.ledger.allocate(SELECTED, count, host=offload)
 
     def _update_selected(self, weights: list[Weight]) -> None:
         """`group_step`: of columns there are copies."""
         setup, copied = self.setup, self.bytes_of(weights, matrices=True)
-        update(setup, self.ledger, (setup.width * self.selected[weight] for weight in weights), copied)
+        update(setup, self.ledger, (setup.itemsize * self.selected[weight] for weight in weights), copied)
 
     # ------------------------------------------------------------ step
-    def update(self, elements: int, largest: int, *, host: bool = False) -> None:
+    def update(self, numel: int, largest: int, *, host: bool = False) -> None:
         """DeepSpeed's Adam of the host works in place."""
 
     def step(self) -> None:
         """The host's update, then that of the selected columns (`selective_optimizer_step`)."""
         super().step()
         for weights in self._in_buckets():
-            copied, offload = self.bytes_of(weights), self.selection.offload
+            copied, offload = self.bytes_of(weights), self.selection.offload_states
             last = self._copy_back(weights) if offload else 0
-            self.ledger.take(SELECTED, last)
+            self.ledger.allocate(SELECTED, last)
             self._update_selected(weights)
-            self.ledger.give(SELECTED, last + (copied if offload else 2 * copied))
+            self.ledger.free(SELECTED, last + (copied if offload else 2 * copied))
 
     def _copy_back(self, weights: list[Weight]) -> int:
         """Each copy comes back, and goes before states come, but for the last: Python has a name for it.
@@ -240,20 +244,20 @@ class ZenFlow(Sharded):
         last = 0
         for weight in weights:
             count = self.bytes_of([weight])
-            self.ledger.touch(SELECTED, last + count * (1 + self.setup.apart))
-            self.ledger.give(SELECTED, count, host=True)
+            self.ledger.allocate_briefly(SELECTED, last + count * (1 + self.setup.has_separate_host))
+            self.ledger.free(SELECTED, count, host=True)
             last = count * min(2, len(weight.shape))
         return last
 
     def _in_buckets(self) -> list[list[Weight]]:
         """`_step_with_offload`: so many elements of parameters at a time; all, where states are here."""
-        if not self.selection.offload:
-            return [self.trained]
+        if not self.selection.offload_states:
+            return [self.trainable]
         found, count = [list[Weight]()], 0
-        for weight in self.trained:
+        for weight in self.trainable:
             found[-1].append(weight)
-            count += weight.elements
-            if count >= self.selection.bucket:
+            count += weight.numel
+            if count >= self.selection.bucket_size:
                 found.append([])
                 count = 0
         return [weights for weights in found if weights]
@@ -265,82 +269,90 @@ class ZenFlow(Sharded):
 class ZenFlowShards(Partitioned):
     """`DeepSpeedZeroOptimizer_Stage3` with the hooks of ZenFlow."""
 
-    def __init__(self, setup: Setup, tape: Tape, ledger: Ledger, selection: Selection) -> None:
+    def __init__(self, setup: Setup, tape: Tape, ledger: Ledger, selection: ZenFlowSettings) -> None:
         super().__init__(setup, tape, ledger)
         self.selection = selection
-        self.columns = {weight: self._columns(weight) for weight in self.trained if len(weight.shape) > 1}
+        self.columns = {weight: self._columns(weight) for weight in self.trainable if len(weight.shape) > 1}
         """Columns of the rank's shard of each matrix: whole ones, and those that are selected."""
-        self.selected = {weight: self._selected(weight) for weight in self.trained}
+        self.selected = {weight: self._selected(weight) for weight in self.trainable}
         """Elements of each shard that are."""
 
     def _columns(self, weight: Weight) -> tuple[int, int]:
         """As many of those that are selected of all as of all columns: the gradients decide."""
         ranks, rows, shard = self.ranks_of(weight), weight.shape[0], self.shard(weight)
-        ends = [min(shard * (rank + 1), weight.elements) // rows for rank in range(ranks)]
-        starts = [-(-min(shard * rank, weight.elements) // rows) for rank in range(ranks)]
+        ends = [min(shard * (rank + 1), weight.numel) // rows for rank in range(ranks)]
+        starts = [-(-min(shard * rank, weight.numel) // rows) for rank in range(ranks)]
         counts = [max(0, end - start) for start, end in zip(starts, ends, strict=True)]
         total, own = sum(counts), counts[self.setup.rank % ranks]
-        selected = max(1, int(total * self.selection.ratio))
+        selected = max(1, int(total * self.selection.topk_ratio))
         return own, -(-selected * own // total) if total else 0
 
     def _selected(self, weight: Weight) -> int:
         if weight in self.columns:
             return self.columns[weight][1] * weight.shape[0]
-        there = self.shard(weight) * self.setup.rank < weight.elements
+        there = self.shard(weight) * self.setup.rank < weight.numel
         return self.shard(weight) if there else 0
 
     def bytes_selected(self, weights: list[Weight], *, matrices: bool = False) -> int:
         """Of what is selected of these."""
         chosen = (weight for weight in weights if not matrices or weight in self.columns)
-        return self.setup.width * sum(self.selected[weight] for weight in chosen)
+        return self.setup.itemsize * sum(self.selected[weight] for weight in chosen)
 
     # ------------------------------------------------------------ load and at rest
     def gradients_of(self, count: int) -> int:
         """Two of each, while the process is at work with one (`overlap_grad`)."""
-        return super().gradients_of(count) * (2 if self.selection.overlap else 1)
+        return super().gradients_of(count) * (2 if self.selection.overlap_step else 1)
 
     def _cut(self) -> None:
-        matrices = [weight.elements for weight in self.tape.weights if len(weight.shape) > 1]
-        self.ledger.touch(WEIGHTS, self.setup.width * max(matrices, default=0))
+        matrices = [weight.numel for weight in self.tape.weights if len(weight.shape) > 1]
+        self.ledger.allocate_briefly(WEIGHTS, self.setup.itemsize * max(matrices, default=0))
         super()._cut()
 
     def rest(self) -> None:
         """As without, and what is selected, its states, and what the process has for itself."""
         super().rest()
         setup, ledger = self.setup, self.ledger
-        ledger.take(SELECTED_STATES, 2 * self.bytes_selected(self.trained), host=self.selection.offload)
-        ledger.take(SELECTED, 8 * sum(columns for _, columns in self.columns.values()))
-        if self.selection.overlap:
-            ledger.take(STALE, setup.master * self.shards_trained, host=True)
+        ledger.allocate(
+            SELECTED_STATES, 2 * self.bytes_selected(self.trainable), host=self.selection.offload_states
+        )
+        ledger.allocate(SELECTED, 8 * sum(columns for _, columns in self.columns.values()))
+        if self.selection.overlap_step:
+            ledger.allocate(STALE, setup.master_itemsize * self.shards_trained, host=True)
 
     def states(self, index: int, count: int) -> int:
         """Two of each for the process, which goes from one to the other (`zenflow_optimizer_process`)."""
-        return super().states(index, count) * (2 if self.selection.overlap else 1)
+        return super().states(index, count) * (2 if self.selection.overlap_step else 1)
 
     def rounding(self) -> int:
         """Pinned gradients move to shared memory, and their blocks are kept."""
         setup, found = self.setup, super().rounding()
-        if self.selection.overlap:
-            found += setup.pins_optimizer * setup.master * self.shards_trained
-        if self.selection.offload and setup.pins_optimizer:
-            found += rounding(setup.width * count for count in self.selected.values() for _ in range(2))
+        if self.selection.overlap_step:
+            found += setup.pins_optimizer * setup.master_itemsize * self.shards_trained
+        if self.selection.offload_states and setup.pins_optimizer:
+            found += rounding(setup.itemsize * count for count in self.selected.values() for _ in range(2))
         return found
 
     # ------------------------------------------------------------ backward
     @property
     def _selects(self) -> bool:
-        return self.selection.again and not self.micro
+        return self.selection.reselects and not self.micro
 
     def begin(self) -> None:
         """Where columns are selected anew, masters are read back from the weights."""
         super().begin()
-        if self._selects and self.setup.apart and self.setup.width != self.setup.master:
-            self.ledger.touch(MASTER, self.setup.width * max(map(sum, self.groups), default=0), host=True)
+        if (
+            self._selects
+            and self.setup.has_separate_host
+            and self.setup.itemsize != self.setup.master_itemsize
+        ):
+            self.ledger.allocate_briefly(
+                MASTER, self.setup.itemsize * max(map(sum, self.groups), default=0), host=True
+            )
 
     def gradient(self, weight: Weight, count: int) -> None:
         """A weight is a transposed view, and its gradient is to lie as it does (`AccumulateGrad`)."""
-        if weight in self.columns and (self.setup.own_linear or not weight.linear):
-            self.ledger.touch(GRADIENTS, count)
+        if weight in self.columns and (self.setup.memory_efficient_linear or not weight.is_linear):
+            self.ledger.allocate_briefly(GRADIENTS, count)
         super().gradient(weight, count)
 
     def hand_over(self, weights: list[Weight]) -> None:
@@ -355,62 +367,62 @@ class ZenFlowShards(Partitioned):
         setup, ledger = self.setup, self.ledger
         matrices = [weight for weight in weights if weight in self.columns]
         most = sum(-(-weight.shape[1] // self.ranks_of(weight)) for weight in matrices)
-        ledger.take(SELECTED, setup.width * most)
+        ledger.allocate(SELECTED, setup.itemsize * most)
         for weight in matrices:
-            ledger.touch(TEMPORARY, setup.width * self.columns[weight][0] * weight.shape[0])
-        self.send("all_gather", most * setup.world, setup.width)
-        ledger.touch(SELECTED, setup.width * most * setup.world)
-        ledger.give(SELECTED, setup.width * most)
+            ledger.allocate_briefly(TEMPORARY, setup.itemsize * self.columns[weight][0] * weight.shape[0])
+        self.send("all_gather", most * setup.dp_world_size, setup.itemsize)
+        ledger.allocate_briefly(SELECTED, setup.itemsize * most * setup.dp_world_size)
+        ledger.free(SELECTED, setup.itemsize * most)
 
     def _collect(self, weights: list[Weight]) -> None:
         """`_process_selected_fp32_groups_grad`."""
-        width, ledger = self.setup.width, self.ledger
+        itemsize, ledger = self.setup.itemsize, self.ledger
         for weight in weights:
-            count = width * self.selected[weight]
-            ledger.touch(SELECTED, count * (2 if weight in self.columns else 1))
-            ledger.take(SELECTED, count)
+            count = itemsize * self.selected[weight]
+            ledger.allocate_briefly(SELECTED, count * (2 if weight in self.columns else 1))
+            ledger.allocate(SELECTED, count)
         selected = self.bytes_selected(weights)
         if self.boundary:
             for weight in weights:
-                count = width * self.selected[weight]
-                ledger.touch(SELECTED, count * (2 if weight in self.columns else 1))
-                ledger.take(SELECTED, count, host=self.selection.offload)
+                count = itemsize * self.selected[weight]
+                ledger.allocate_briefly(SELECTED, count * (2 if weight in self.columns else 1))
+                ledger.allocate(SELECTED, count, host=self.selection.offload_states)
         else:
             self._update_selected(weights)
-            ledger.give(SELECTED, selected)
+            ledger.free(SELECTED, selected)
 
     def _update_selected(self, weights: list[Weight]) -> None:
         """`group_step`; shards that are offloaded come one by one (`_group_step_offloaded`)."""
-        if self.setup.offloads_parameters and len(weights) > 1:
+        if self.setup.offloads_params and len(weights) > 1:
             for weight in weights:
                 self._update_selected([weight])
             return
         setup = self.setup
-        whole = setup.offloads_parameters and setup.apart
+        whole = setup.offloads_params and setup.has_separate_host
         copied = self.bytes_selected(weights, matrices=not whole)
-        update(setup, self.ledger, (setup.width * self.selected[weight] for weight in weights), copied)
+        update(setup, self.ledger, (setup.itemsize * self.selected[weight] for weight in weights), copied)
 
     def after(self) -> None:
         """All is partitioned, what persists too; it is gathered again as it is used, or by the step."""
         super().after()
         self.coordinator.partition()
         if self.coordinator.whole:
-            self.ledger.give(PERSISTENT, self.persisting)
+            self.ledger.free(PERSISTENT, self.persisting)
         self.coordinator.whole = set()
 
     # ------------------------------------------------------------ step
-    def update(self, elements: int, largest: int, *, host: bool = False) -> None:
+    def update(self, numel: int, largest: int, *, host: bool = False) -> None:
         """DeepSpeed's Adam of the host works in place."""
 
     def step(self) -> None:
         """The host's update, then that of the selected columns (`selective_optimizer_step`)."""
-        self.ledger.take(PERSISTENT, self.persisting)
+        self.ledger.allocate(PERSISTENT, self.persisting)
         super().step()
         self.coordinator.whole = self.kept
-        selected, offload = self.bytes_selected(self.trained), self.selection.offload
-        last = self.bytes_selected(self.trained[-1:]) if offload else 0  # Python has a name for it
+        selected, offload = self.bytes_selected(self.trainable), self.selection.offload_states
+        last = self.bytes_selected(self.trainable[-1:]) if offload else 0  # Python has a name for it
         if offload:  # copies come back one by one, before states do
-            self.ledger.give(SELECTED, selected, host=True)
-        self.ledger.take(SELECTED, last)
-        self._update_selected(self.trained)
-        self.ledger.give(SELECTED, last + (selected if offload else 2 * selected))
+            self.ledger.free(SELECTED, selected, host=True)
+        self.ledger.allocate(SELECTED, last)
+        self._update_selected(self.trainable)
+        self.ledger.free(SELECTED, last + (selected if offload else 2 * selected))

@@ -20,8 +20,8 @@ from dsconfig.memory.engines.base import (
 )
 from dsconfig.memory.engines.param_coordinator import GATHERED, SECONDARY, Coordinator
 from dsconfig.memory.engines.param_groups import groups, halves
-from dsconfig.memory.engines.setup import Setup, Third
-from dsconfig.memory.graph import SUMMED, Module, Tape, Weight
+from dsconfig.memory.engines.setup import Setup, Stage3Settings
+from dsconfig.memory.graph import ROW_PARALLEL, Module, Tape, Weight
 from dsconfig.memory.memory_ledger import Ledger
 from dsconfig.memory.quantized_gather import sent_as_int4
 from dsconfig.memory.verdict import NotModelledError
@@ -40,7 +40,7 @@ class Quantised(Engine):
 
     def shard(self, weight: Weight) -> int:
         """Elements of a rank's part (`_aligned_size`)."""
-        return -(-weight.elements // self.ranks_of(weight))
+        return -(-weight.numel // self.ranks_of(weight))
 
     def aligned(self, weight: Weight) -> int:
         """Elements of all parts, with what fills up the last."""
@@ -48,23 +48,23 @@ class Quantised(Engine):
 
     def reduce_quantised(self, kind: int) -> None:
         """`all_to_all_quant_reduce`: the gradients of a bucket, one after the other."""
-        setup, ledger, world, held = self.setup, self.ledger, self.setup.world, 0
+        setup, ledger, world, held = self.setup, self.ledger, self.setup.dp_world_size, 0
         for weight in self.buckets[kind]:
-            count, shard = weight.elements, self.shard(weight)
+            count, shard = weight.numel, self.shard(weight)
             if not sent_as_int4(weight.shape, world):
                 self.send("reduce_scatter", shard * world, kind)
-                ledger.touch(FLATTENED, kind * shard * world if count % world else 0)
+                ledger.allocate_briefly(FLATTENED, kind * shard * world if count % world else 0)
             else:
-                self.send("all_to_all", count // 2, 1, setup.node)
-                self.send("all_to_all", count // 2 // setup.node, 1, world // setup.node)
-                ledger.touch(FLATTENED, count)
-            ledger.take(FLATTENED, setup.gradient * shard)
-            held += setup.gradient * shard
+                self.send("all_to_all", count // 2, 1, setup.gpus_per_node)
+                self.send("all_to_all", count // 2 // setup.gpus_per_node, 1, world // setup.gpus_per_node)
+                ledger.allocate_briefly(FLATTENED, count)
+            ledger.allocate(FLATTENED, setup.grad_accum_itemsize * shard)
+            held += setup.grad_accum_itemsize * shard
             if weight in self.there:
-                ledger.give(GRADIENTS, self.there.pop(weight))
-        ledger.give(FLATTENED, held)
+                ledger.free(GRADIENTS, self.there.pop(weight))
+        ledger.free(FLATTENED, held)
         self.buckets[kind] = []
-        if not setup.ways.never_empties:
+        if not setup.quirks.never_resets_bucket_count:
             self.filled[kind] = 0
 
 
@@ -80,51 +80,53 @@ class Placed(Quantised):
 
     def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
         super().__init__(setup, tape, ledger)
-        leaf = any(module.kind in setup.leaves for module in tape.modules if module.kind)
-        if setup.secondary > 1 and (leaf or len(self.trained) < len(tape.weights)):
+        leaf = any(module.class_name in setup.leaf_classes for module in tape.modules if module.class_name)
+        if setup.hpz_size > 1 and (leaf or len(self.trainable) < len(tape.weights)):
             told = "with frozen weights or experts as leaf modules"
             raise NotModelledError(f"`zero_optimization.zero_hpz_partition_size` {told} is not modelled")
-        self.kept = persistent(setup.third, tape.weights)
+        self.kept = persistent(setup.stage3, tape.weights)
         self.coordinator = Coordinator(setup, tape, ledger, self.kept, self.send, self.ranks_of)
-        found = halves(setup, self.trained) if setup.optimizer.muon else groups(self.trained)
-        if tape.parts > 1:
+        found = halves(setup, self.trainable) if setup.optimizer.muon_method else groups(self.trainable)
+        if tape.tp_size > 1:
             found = [members for group in found for members in self._by_place(group)]
         self.groups = [group for members in found for group in self.divided(members)]
         self.bytes = sum(map(self.bytes_of, tape.weights))
         self.shards_trained = sum(map(sum, self.groups))
-        sent = setup.sent if setup.ways.typed_buckets else setup.width
-        kinds = {2 if weight.linear else 4 for weight in self.trained} if setup.autocast else {sent}
+        sent = setup.comm_itemsize if setup.quirks.has_buckets_per_comm_dtype else setup.itemsize
+        kinds = {2 if weight.is_linear else 4 for weight in self.trainable} if setup.autocast else {sent}
         self.buckets = {kind: [] for kind in kinds}
-        self.filled = dict.fromkeys(kinds, setup.bucket if setup.ways.never_empties else 0)
+        self.filled = dict.fromkeys(
+            kinds, setup.reduce_bucket_size if setup.quirks.never_resets_bucket_count else 0
+        )
         self.there = {}
 
     @property
     def passing(self) -> int:
         """Bytes of the buffer that each offloaded gradient goes through, in fp32."""
-        through = self.setup.offloads and self.setup.ways.pins_gradient
-        return 4 * max(map(self.shard, self.trained), default=0) if through else 0
+        through = self.setup.offloads_optimizer and self.setup.quirks.pins_grad_buffer
+        return 4 * max(map(self.shard, self.trainable), default=0) if through else 0
 
     @property
     def masters(self) -> int:
         """Bytes of a master weight, where it is not the shard itself."""
         setup = self.setup
-        shared = setup.width == 4 and not setup.offloads and not setup.offloads_parameters
-        return 0 if shared and setup.ways.shares_masters else setup.master
+        shared = setup.itemsize == 4 and not setup.offloads_optimizer and not setup.offloads_params
+        return 0 if shared and setup.quirks.aliases_fp32_masters else setup.master_itemsize
 
     def _by_place(self, weights: list[Weight]) -> list[list[Weight]]:
         """Those of each group of ranks (`trainable_params_by_group`)."""
         found: dict[tuple[bool, bool], list[Weight]] = {}
         for weight in weights:
-            found.setdefault(self.setup.place(weight), []).append(weight)
+            found.setdefault(self.setup.gather_group(weight), []).append(weight)
         return list(found.values())
 
     def divided(self, members: list[Weight]) -> list[list[int]]:
         """Sub-groups of a group of parameters."""
-        return sub_groups(self.setup.third, [self.shard(weight) for weight in members])
+        return sub_groups(self.setup.stage3, [self.shard(weight) for weight in members])
 
     def width_of(self, weight: Weight) -> int:
         """Bytes of an element: adapters may be in fp32."""
-        return 4 if weight.full else self.setup.width
+        return 4 if weight.stays_fp32 else self.setup.itemsize
 
     def bytes_of(self, weight: Weight) -> int:
         """Bytes of a rank's part."""
@@ -132,19 +134,21 @@ class Placed(Quantised):
 
     def on_host(self, index: int) -> bool:
         """Whether a sub-group is offloaded (`subgroup_to_device`)."""
-        return self.setup.offloads and index >= int((1 - self.setup.ratio) * len(self.groups))
+        return self.setup.offloads_optimizer and index >= int(
+            (1 - self.setup.offload_ratio) * len(self.groups)
+        )
 
     def states(self, index: int, count: int) -> int:  # noqa: ARG002
         """Bytes of the optimizer's states for a sub-group."""
-        return self.setup.optimizer.kept(count) * self.setup.master // 4
+        return self.setup.optimizer.states_nbytes(count) * self.setup.master_itemsize // 4
 
     def gradients_of(self, count: int) -> int:
         """Bytes of the gradients of so many masters, where they are offloaded."""
-        return self.setup.master * count
+        return self.setup.master_itemsize * count
 
     def early_states(self, index: int, count: int) -> int:  # noqa: ARG002
         """Bytes of those that are made before the first step."""
-        return self.setup.optimizer.states * count if self.setup.optimizer.doubled else 0
+        return self.setup.optimizer.state_bytes * count if self.setup.optimizer.allocates_states_early else 0
 
     # ------------------------------------------------------------ what lies on NVMe: nothing, here
     def swapped(self, index: int) -> bool:  # noqa: ARG002
@@ -164,8 +168,8 @@ class Placed(Quantised):
         """The update of a sub-group of so many elements; what `ratio` leaves on the rank is torch's."""
         self.update(count, count, host=host)
         setup = self.setup
-        if setup.offloads and not host and setup.optimizer.flat:  # `backup_optimizer`
-            self.ledger.touch(TEMPORARY, (4 if setup.apart else 8) * count)
+        if setup.offloads_optimizer and not host and setup.optimizer.is_fused_adam:  # `backup_optimizer`
+            self.ledger.allocate_briefly(TEMPORARY, (4 if setup.has_separate_host else 8) * count)
 
     def write_masters(self, index: int, count: int) -> None:
         """Masters of so many bytes go to the drive."""
@@ -188,153 +192,165 @@ class Placed(Quantised):
             if self.swapped(index):
                 self.write_masters(index, count)
                 continue
-            ledger.touch(MASTER, 2 * count, host=host)
-            ledger.take(MASTER, count, host=host)
-            ledger.take(STATES, self.early_states(index, sum(group)), host=host)
+            ledger.allocate_briefly(MASTER, 2 * count, host=host)
+            ledger.allocate(MASTER, count, host=host)
+            ledger.allocate(STATES, self.early_states(index, sum(group)), host=host)
         largest = max(map(sum, self.groups), default=0)
-        ledger.take(TEMPORARY, setup.master * largest, host=setup.offloads)
-        if setup.offloads:  # beside the gradient that is large enough for each
+        ledger.allocate(TEMPORARY, setup.master_itemsize * largest, host=setup.offloads_optimizer)
+        if setup.offloads_optimizer:  # beside the gradient that is large enough for each
             for index, group in enumerate(self.groups):
                 if not self.swapped(index):
-                    ledger.take(OFFLOADED, self.gradients_of(sum(group)), host=self.on_host(index))
-        ledger.give(TEMPORARY, setup.master * largest, host=setup.offloads)
-        ledger.take(GRADIENTS, setup.gradient * self.shards_trained, host=setup.offloads)
-        ledger.take(OFFLOADED, self.passing, host=True)
-        if setup.contiguous:
+                    ledger.allocate(OFFLOADED, self.gradients_of(sum(group)), host=self.on_host(index))
+        ledger.free(TEMPORARY, setup.master_itemsize * largest, host=setup.offloads_optimizer)
+        ledger.allocate(
+            GRADIENTS, setup.grad_accum_itemsize * self.shards_trained, host=setup.offloads_optimizer
+        )
+        ledger.allocate(OFFLOADED, self.passing, host=True)
+        if setup.contiguous_gradients:
             for kind in self.buckets:
-                ledger.take(BUCKET, kind * setup.bucket)
-        biggest = max(map(self.aligned, self.trained), default=0)
-        ledger.touch(GATHERED, setup.width * biggest * (2 if setup.ways.gathers_beside else 1))
+                ledger.allocate(BUCKET, kind * setup.reduce_bucket_size)
+        biggest = max(map(self.aligned, self.trainable), default=0)
+        ledger.allocate_briefly(
+            GATHERED, setup.itemsize * biggest * (2 if setup.quirks.gathers_into_copy else 1)
+        )
 
     def first_home(self, weight: Weight) -> bool | None:
         """Where a shard is cut to: True for the host, False for the rank, None for a drive."""
-        return self.setup.offloads_parameters and weight not in self.kept
+        return self.setup.offloads_params and weight not in self.kept
 
     def _cut_shard(self, weight: Weight, sign: int = 1) -> None:
         home = self.first_home(weight)
         if home is not None:
-            self.ledger.take(WEIGHTS, sign * self.bytes_of(weight), host=home)
+            self.ledger.allocate(WEIGHTS, sign * self.bytes_of(weight), host=home)
 
     def _cut_second(self, weight: Weight) -> None:
         """The part of a copy among the ranks of a node (`_partition_param_sec`)."""
         setup = self.setup
-        if setup.secondary > 1:
-            count = setup.width * self.aligned(weight) // setup.secondary
-            self.ledger.take(SECONDARY, count, host=setup.offloads_parameters)
+        if setup.hpz_size > 1:
+            count = setup.itemsize * self.aligned(weight) // setup.hpz_size
+            self.ledger.allocate(SECONDARY, count, host=setup.offloads_params)
 
     def _cut(self) -> None:
         """Each parameter becomes a shard, one after the other (`_convert_to_zero_parameters`)."""
         for weight in self.tape.weights:
             self._cut_shard(weight)
             self._cut_second(weight)
-            self.ledger.give(WEIGHTS, self.setup.width * weight.elements)
+            self.ledger.free(WEIGHTS, self.setup.itemsize * weight.numel)
 
     def _move_shards(self) -> None:
         """All shards go through a buffer on the host (`defragment`), or to one, where they are offloaded."""
         setup, ledger = self.setup, self.ledger
-        ledger.touch(
-            WEIGHTS, sum(map(self.bytes_of, self.trained)) * self.flat // self.shards_trained, host=True
+        ledger.allocate_briefly(
+            WEIGHTS, sum(map(self.bytes_of, self.trainable)) * self.flat // self.shards_trained, host=True
         )
-        if setup.offloads_parameters:
+        if setup.offloads_params:
             for weight in self.tape.weights:
                 self._cut_shard(weight, -1)
             self.take_shards()
 
     def take_shards(self) -> None:
         """Offloaded, they are here from then on."""
-        self.ledger.take(WEIGHTS, self.bytes, host=True)
+        self.ledger.allocate(WEIGHTS, self.bytes, host=True)
 
     def _build_in_shards(self) -> None:
         """`zero.Init`: each parameter whole for a moment as it is cast, beside earlier shards."""
-        width, built, ledger = self.setup.width, self.setup.built, self.ledger
-        both = built + (width if width != built else 0)
-        made = {weight for weight in self.tape.weights if not (self.tape.adapter and weight.trains)}
+        itemsize, built, ledger = self.setup.itemsize, self.setup.build_itemsize, self.ledger
+        both = built + (itemsize if itemsize != built else 0)
+        made = {weight for weight in self.tape.weights if not (self.tape.adapter and weight.requires_grad)}
         for module in self.tape.modules:
-            own = [weight for weight in module.weights if weight in made and weight.module == module.number]
+            own = [
+                weight
+                for weight in module.weights
+                if weight in made and weight.module_number == module.number
+            ]
             for weight in own:
-                ledger.touch(BUILT, both * weight.elements * weight.parts)
-                ledger.take(BUILT, width * weight.elements * weight.parts)
+                ledger.allocate_briefly(BUILT, both * weight.numel * weight.tp_size)
+                ledger.allocate(BUILT, itemsize * weight.numel * weight.tp_size)
             for weight in own:
                 self._cut_shard(weight)
                 self._cut_second(weight)
-            ledger.give(BUILT, width * sum(weight.elements * weight.parts for weight in own))
+            ledger.free(BUILT, itemsize * sum(weight.numel * weight.tp_size for weight in own))
         self._cut_untied(both)
         self._keep_untied()
-        for weight in self.trained if self.tape.adapter else ():  # adapters are made last, on the host
+        for weight in self.trainable if self.tape.adapter else ():  # adapters are made last, on the host
             self._cut_shard(weight)
             self._cut_second(weight)
         self._share()
 
     def _cut_untied(self, both: int) -> None:
         """A head is made and cut like any other layer, before it is tied to the embeddings."""
-        setup, untied, host = self.setup, self.tape.untied, self.setup.offloads_parameters
-        self.ledger.touch(BUILT, both * untied)
-        self.ledger.take(BUILT, setup.width * untied)
-        self.ledger.touch(SECONDARY, setup.width * self._shares_of(untied), host=host)
-        self.ledger.give(BUILT, setup.width * untied)
+        setup, untied, host = self.setup, self.tape.untied_numel, self.setup.offloads_params
+        self.ledger.allocate_briefly(BUILT, both * untied)
+        self.ledger.allocate(BUILT, setup.itemsize * untied)
+        self.ledger.allocate_briefly(SECONDARY, setup.itemsize * self._shares_of(untied), host=host)
+        self.ledger.free(BUILT, setup.itemsize * untied)
 
     def _shares_of(self, untied: int) -> int:
         """Elements of the shard of a head, and of the part of a copy."""
-        secondary = self.setup.secondary
-        return -(-untied // self.setup.world) + (untied // secondary if secondary > 1 else 0)
+        secondary = self.setup.hpz_size
+        return -(-untied // self.setup.dp_world_size) + (untied // secondary if secondary > 1 else 0)
 
     def _keep_untied(self) -> None:
         """Shard and copy of a head that was made, and then tied to the embeddings."""
-        setup, untied = self.setup, self.tape.untied
-        if untied and setup.zero_init and setup.secondary > 1 and setup.ways.keeps_untied:
-            count = setup.width * self._shares_of(untied)
-            self.ledger.take(SECONDARY, count, host=setup.offloads_parameters)
+        setup, untied = self.setup, self.tape.untied_numel
+        if untied and setup.zero_init and setup.hpz_size > 1 and setup.quirks.keeps_untied_secondary:
+            count = setup.itemsize * self._shares_of(untied)
+            self.ledger.allocate(SECONDARY, count, host=setup.offloads_params)
 
     def _share(self) -> None:
         """What ranks share is gathered, copied, cut (`_gather_zero3_params`), and partitioned again."""
-        width, ledger = self.setup.width, self.ledger
-        cut = [weight for weight in self.tape.weights if weight.parts > 1]
+        itemsize, ledger = self.setup.itemsize, self.ledger
+        cut = [weight for weight in self.tape.weights if weight.tp_size > 1]
         for weight in cut:
-            ledger.touch(GATHERED, 2 * width * weight.elements * weight.parts)
-            ledger.take(WEIGHTS, width * weight.elements)
+            ledger.allocate_briefly(GATHERED, 2 * itemsize * weight.numel * weight.tp_size)
+            ledger.allocate(WEIGHTS, itemsize * weight.numel)
         for weight in cut:
-            ledger.touch(WEIGHTS, self.bytes_of(weight))
-            ledger.give(WEIGHTS, width * weight.elements)
+            ledger.allocate_briefly(WEIGHTS, self.bytes_of(weight))
+            ledger.free(WEIGHTS, itemsize * weight.numel)
 
     # ------------------------------------------------------------ at rest
     def rest(self) -> None:
         """Shards of weights, masters, states and gradients; the bucket and what persists."""
         setup, ledger = self.setup, self.ledger
         self.take_parameter_buffers()
-        if setup.offloads_parameters:
+        if setup.offloads_params:
             self.take_shards()
         else:
-            ledger.take(WEIGHTS, self.bytes)
+            ledger.allocate(WEIGHTS, self.bytes)
         self.take_optimizer_buffers()
         for index, group in enumerate(self.groups):
             host, count = self.on_host(index), sum(group)
             if self.swapped(index):
                 continue
-            ledger.take(MASTER, self.masters * count, host=host)
-            ledger.take(STATES, self.states(index, count), host=host)
-            if setup.offloads:
-                ledger.take(OFFLOADED, self.gradients_of(count), host=host)
+            ledger.allocate(MASTER, self.masters * count, host=host)
+            ledger.allocate(STATES, self.states(index, count), host=host)
+            if setup.offloads_optimizer:
+                ledger.allocate(OFFLOADED, self.gradients_of(count), host=host)
         self._keep_untied()
         if not setup.zero_init:
-            ledger.take(STATES, self.begun)
-        ledger.take(GRADIENTS, setup.gradient * self.shards_trained, host=setup.offloads)
-        ledger.take(OFFLOADED, self.passing, host=True)
-        if setup.contiguous:
+            ledger.allocate(STATES, self.begun)
+        ledger.allocate(
+            GRADIENTS, setup.grad_accum_itemsize * self.shards_trained, host=setup.offloads_optimizer
+        )
+        ledger.allocate(OFFLOADED, self.passing, host=True)
+        if setup.contiguous_gradients:
             for kind in self.buckets:
-                ledger.take(BUCKET, kind * setup.bucket)
+                ledger.allocate(BUCKET, kind * setup.reduce_bucket_size)
         self.gather_persistent()
 
     def rounding(self) -> int:
         """Gradients, those of the masters, and the flat shards, which are pinned whatever the config says."""
         setup, blocks = self.setup, [self.passing]
-        if setup.offloads and setup.pins_optimizer:
+        if setup.offloads_optimizer and setup.pins_optimizer:
             there = (index for index in range(len(self.groups)) if not self.swapped(index))
-            blocks += [setup.master * sum(self.groups[index]) for index in there if self.on_host(index)]
-            blocks.append(setup.gradient * self.shards_trained)
-        if setup.offloads_parameters:
-            blocks.append(setup.width * self.flat)
-        built = setup.offloads_parameters and setup.pins_parameters and setup.zero_init
-        shards = [self.bytes_of(weight) for weight in self.trained if weight not in self.kept] * built
+            blocks += [
+                setup.master_itemsize * sum(self.groups[index]) for index in there if self.on_host(index)
+            ]
+            blocks.append(setup.grad_accum_itemsize * self.shards_trained)
+        if setup.offloads_params:
+            blocks.append(setup.itemsize * self.flat)
+        built = setup.offloads_params and setup.pins_params and setup.zero_init
+        shards = [self.bytes_of(weight) for weight in self.trainable if weight not in self.kept] * built
         return rounding([*blocks, *shards]) + sum(shards)  # these were moved, and their blocks are kept
 
     @property
@@ -345,7 +361,7 @@ class Placed(Quantised):
     def gather_persistent(self) -> None:
         """What is small stays whole between steps."""
         self.persisting = self.gathered(self.kept)
-        self.ledger.take(PERSISTENT, self.persisting)
+        self.ledger.allocate(PERSISTENT, self.persisting)
 
     def gathered(self, weights: Iterable[Weight]) -> int:
         """Bytes of these parameters, whole: those that are partitioned at all."""
@@ -376,49 +392,51 @@ class Partitioned(Placed):
     def save(self) -> None:
         """Gather each module, and let rank 0 copy it (`_zero3_consolidated_16bit_state_dict`)."""
         setup, ledger = self.setup, self.ledger
-        if not setup.saves or setup.experts:  # DeepSpeed raises for those that share experts
+        if not setup.gathers_on_save or setup.ep_size:  # DeepSpeed raises for those that share experts
             return
         ledger.enter(SAVE)
-        ledger.give(PERSISTENT, self.persisting)
+        ledger.free(PERSISTENT, self.persisting)
         whole = 0
         for module in self.tape.modules:
-            own = [weight for weight in module.weights if weight.module == module.number]  # none that is tied
+            own = [
+                weight for weight in module.weights if weight.module_number == module.number
+            ]  # none that is tied
             count = self.gathered(module.weights)
-            ledger.take(GATHERED, count)
+            ledger.allocate(GATHERED, count)
             alone = len(module.weights) == 1  # several arrive in place (`_allgather_params_coalesced`)
-            ledger.touch(GATHERED, count if setup.ways.gathers_beside and alone else 0)
+            ledger.allocate_briefly(GATHERED, count if setup.quirks.gathers_into_copy and alone else 0)
             count += self._put_together(module)
-            made = setup.width * sum(weight.elements * weight.parts for weight in own)
+            made = setup.itemsize * sum(weight.numel * weight.tp_size for weight in own)
             saved = 0 if setup.rank else made
             whole += saved
-            if not setup.apart:  # it is no copy
-                ledger.give(GATHERED, count)
-            ledger.take(CONSOLIDATED, saved, host=True)
-            if setup.apart:
-                ledger.give(GATHERED, count)
+            if not setup.has_separate_host:  # it is no copy
+                ledger.free(GATHERED, count)
+            ledger.allocate(CONSOLIDATED, saved, host=True)
+            if setup.has_separate_host:
+                ledger.free(GATHERED, count)
             for weight in own:
                 self.coordinator.keep_second(weight)
-        if setup.ways.forgets_second:
+        if setup.quirks.drops_secondary_after_save:
             self.coordinator.expire()
         self.gather_persistent()
-        ledger.give(CONSOLIDATED, whole, host=True)
+        ledger.free(CONSOLIDATED, whole, host=True)
 
     def _put_together(self, module: Module) -> int:
         """Bytes of a layer that ranks share (`GatherReplacedLayerParams`); columns are copied once more."""
-        cut = [weight for weight in module.weights if weight.parts > 1]
-        count = sum(self.width_of(weight) * weight.elements * weight.parts for weight in cut)
-        self.ledger.take(GATHERED, count)
-        if module.name.endswith(SUMMED):
-            self.ledger.touch(GATHERED, count)
+        cut = [weight for weight in module.weights if weight.tp_size > 1]
+        count = sum(self.width_of(weight) * weight.numel * weight.tp_size for weight in cut)
+        self.ledger.allocate(GATHERED, count)
+        if module.name.endswith(ROW_PARALLEL):
+            self.ledger.allocate_briefly(GATHERED, count)
         return count
 
     # ------------------------------------------------------------ passes
     def before(self) -> None:
         """`reset_step`, which releases before 0.15.4 call as the backward pass ends."""
         coordinator = self.coordinator
-        if self.setup.accumulation > 1 and not coordinator.chosen:
+        if self.setup.gradient_accumulation_steps > 1 and not coordinator.chosen:
             coordinator.chosen = coordinator.rehearsed()
-        if not self.setup.ways.counts_on:
+        if not self.setup.quirks.resets_count_after_backward:
             coordinator.reset()
 
     def enter(self, number: int, forward: bool) -> None:  # noqa: ARG002
@@ -436,7 +454,7 @@ class Partitioned(Placed):
 
     def again(self, number: int | None) -> None:
         """What is gathered now goes with this module."""
-        self.coordinator.owner = number if self.setup.ways.frees_recomputed else None
+        self.coordinator.owner = number if self.setup.quirks.releases_recomputed_params else None
 
     def hold(self, weight: Weight) -> None:
         """What is gathered now stays, though it is released."""
@@ -457,75 +475,83 @@ class Partitioned(Placed):
     def _bucket(self, weight: Weight, count: int) -> None:
         """`reduce_independent_p_g_buckets_and_remove_grads`."""
         setup = self.setup
-        kind = (2 if weight.linear else 4) if setup.autocast else next(iter(self.buckets))
-        filled = self.filled[kind] + weight.elements > setup.bucket
-        if self.buckets[kind] and (filled or setup.place(self.buckets[kind][-1]) != setup.place(weight)):
+        kind = (2 if weight.is_linear else 4) if setup.autocast else next(iter(self.buckets))
+        filled = self.filled[kind] + weight.numel > setup.reduce_bucket_size
+        if self.buckets[kind] and (
+            filled or setup.gather_group(self.buckets[kind][-1]) != setup.gather_group(weight)
+        ):
             self._reduce(kind)
-        if setup.contiguous and self.filled[kind] + weight.elements <= setup.bucket:
-            self.ledger.give(GRADIENTS, count)
+        if setup.contiguous_gradients and self.filled[kind] + weight.numel <= setup.reduce_bucket_size:
+            self.ledger.free(GRADIENTS, count)
         else:
             self.there[weight] = count
         self.buckets[kind].append(weight)
-        self.filled[kind] += weight.elements
+        self.filled[kind] += weight.numel
 
     def _reduce(self, kind: int) -> None:
         """`__reduce_and_partition_ipg_grads`."""
         setup, ledger, weights = self.setup, self.ledger, self.buckets[kind]
         if not weights:
             return
-        total, world = sum(weight.elements for weight in weights), self.ranks_of(weights[0])
+        total, world = sum(weight.numel for weight in weights), self.ranks_of(weights[0])
         shards = sum(self.shard(weight) for weight in weights)
-        if setup.quantised_gradients and world > setup.node > 0:
+        if setup.quantized_gradients and world > setup.gpus_per_node > 0:
             self.reduce_quantised(kind)
             return
-        whole = setup.contiguous and total <= setup.bucket and not setup.reduce_scatter
-        sent = kind if setup.ways.typed_buckets else setup.sent
-        casts = sent != kind or (setup.retyped and not setup.ways.typed_buckets)
-        raises = setup.gradient != sent or setup.retyped
+        whole = setup.contiguous_gradients and total <= setup.reduce_bucket_size and not setup.reduce_scatter
+        sent = kind if setup.quirks.has_buckets_per_comm_dtype else setup.comm_itemsize
+        casts = sent != kind or (
+            setup.comm_dtype_is_other_half and not setup.quirks.has_buckets_per_comm_dtype
+        )
+        raises = setup.grad_accum_itemsize != sent or setup.comm_dtype_is_other_half
         name = "all_reduce" if whole else "reduce_scatter"
         self.send(name, total if whole else shards * world, sent, world)
         copy = flat = 0
         if whole:
             cast = sent * total if casts else 0
-            scaled = 0 if setup.postscale in (None, world) else sent * total  # `mul`, by 1 mostly
-            raised = setup.gradient * total if raises else 0
+            scaled = 0 if setup.gradient_postscale in (None, world) else sent * total  # `mul`, by 1 mostly
+            raised = setup.grad_accum_itemsize * total if raises else 0
             copy, flat = max(cast + scaled, (scaled or cast) + raised), raised or scaled or cast
         else:
             if casts:
                 copy += sent * total
-            elif kind != setup.width or setup.retyped:  # what lies in the bucket has its type
-                copy += kind * sum(weight.elements for weight in weights if weight in self.there)
+            elif (
+                kind != setup.itemsize or setup.comm_dtype_is_other_half
+            ):  # what lies in the bucket has its type
+                copy += kind * sum(weight.numel for weight in weights if weight in self.there)
             if len(weights) > 1 or total % world:
                 flat = sent * shards * world
                 copy += flat
             if raises:
-                flat = setup.gradient * shards  # and not views of it
+                flat = setup.grad_accum_itemsize * shards  # and not views of it
                 copy += flat
-            if weights[0].expert and self.tape.experts > 1:  # they are divided by the number of all ranks
+            if weights[0].is_expert and self.tape.ep_size > 1:  # they are divided by the number of all ranks
                 copy += sent * shards
-        ledger.touch(FLATTENED, copy)
-        ledger.take(FLATTENED, flat)  # the shards are views of it
+        ledger.allocate_briefly(FLATTENED, copy)
+        ledger.allocate(FLATTENED, flat)  # the shards are views of it
         self.hand_over(weights)
-        ledger.give(FLATTENED, flat)
+        ledger.free(FLATTENED, flat)
         self.buckets[kind] = []
-        if not setup.ways.never_empties:
+        if not setup.quirks.never_resets_bucket_count:
             self.filled[kind] = 0
 
     def hand_over(self, weights: list[Weight]) -> None:
         """The shards of a bucket go to where the optimizer wants them (`partition_grads`)."""
         for weight in weights:
-            if self.setup.offloads and self.boundary:  # its norm, in fp64 (`_constant_buffered_norm2`)
-                self.ledger.touch(TEMPORARY, 8 * min(self.shard(weight), NORMED))
+            if (
+                self.setup.offloads_optimizer and self.boundary
+            ):  # its norm, in fp64 (`_constant_buffered_norm2`)
+                self.ledger.allocate_briefly(TEMPORARY, 8 * min(self.shard(weight), NORMED))
             if weight in self.there:
-                self.ledger.give(GRADIENTS, self.there.pop(weight))
+                self.ledger.free(GRADIENTS, self.there.pop(weight))
 
     def after(self) -> None:
         """The epilogue of a backward pass."""
         for kind in sorted(self.buckets):
             self._reduce(kind)
-        if not self.setup.ways.stays_gathered:
+        if not self.setup.quirks.keeps_unreleased_params:
             self.coordinator.finish()
-        if self.setup.ways.counts_on:
+        if self.setup.quirks.resets_count_after_backward:
             self.coordinator.reset()
 
     # ------------------------------------------------------------ step
@@ -536,26 +562,34 @@ class Partitioned(Placed):
         """One sub-group at a time, with nothing gathered."""
         setup, ledger = self.setup, self.ledger
         self.coordinator.partition()
-        ledger.give(PERSISTENT, self.persisting)
-        if setup.overflows:
-            ledger.touch(TEMPORARY, (setup.gradient + 1) * self.shards_trained, host=setup.offloads)
+        ledger.free(PERSISTENT, self.persisting)
+        if setup.checks_overflow:
+            ledger.allocate_briefly(
+                TEMPORARY,
+                (setup.grad_accum_itemsize + 1) * self.shards_trained,
+                host=setup.offloads_optimizer,
+            )
         self.orthogonalise()
         for group in self.groups:
-            if not setup.offloads:
+            if not setup.offloads_optimizer:
                 for shard in group:
-                    ledger.touch(TEMPORARY, 8 * shard)
+                    ledger.allocate_briefly(TEMPORARY, 8 * shard)
         for index, group in enumerate(self.groups):
             count, host = sum(group), self.on_host(index)
             held = 0
-            if not setup.offloads:
-                held = setup.master * count
-                flat = setup.gradient * count if len(group) > 1 and setup.gradient != setup.master else 0
-                if len(group) == 1 and setup.gradient == setup.master:
+            if not setup.offloads_optimizer:
+                held = setup.master_itemsize * count
+                flat = (
+                    setup.grad_accum_itemsize * count
+                    if len(group) > 1 and setup.grad_accum_itemsize != setup.master_itemsize
+                    else 0
+                )
+                if len(group) == 1 and setup.grad_accum_itemsize == setup.master_itemsize:
                     held = 0
-                ledger.take(TEMPORARY, flat + held)
-                ledger.give(TEMPORARY, flat)
+                ledger.allocate(TEMPORARY, flat + held)
+                ledger.free(TEMPORARY, flat)
             self.update_group(index, count, host=host)
-            ledger.give(TEMPORARY, held)
+            ledger.free(TEMPORARY, held)
         self.coordinator.expire()
         self.gather_persistent()
         for weight in sorted(self.kept, key=lambda found: found.number):
@@ -566,20 +600,23 @@ class Partitioned(Placed):
 # Which parameters stage 3 leaves whole, and which of a rank's shards it updates together.
 
 
-def persistent(third: Third, weights: Sequence[Weight]) -> set[Weight]:
+def persistent(third: Stage3Settings, weights: Sequence[Weight]) -> set[Weight]:
     """Small parameters that stay whole (`mark_persistent_parameters`)."""
     found: set[Weight] = set()
     total = 0
     for weight in weights:
-        if weight.elements + total <= third.model_persistence and weight.elements <= third.persistence:
+        if (
+            weight.numel + total <= third.model_persistence_threshold
+            and weight.numel <= third.param_persistence_threshold
+        ):
             found.add(weight)
-            total += weight.elements
+            total += weight.numel
     return found
 
 
-def sub_groups(third: Third, shards: list[int]) -> list[list[int]]:
+def sub_groups(third: Stage3Settings, shards: list[int]) -> list[list[int]]:
     """`_create_fp16_sub_groups`: a group is closed once it has the size; elements of each shard."""
-    if third.sub_group >= sum(shards):
+    if third.sub_group_size >= sum(shards):
         return [shards]
     found: list[list[int]] = []
     group: list[int] = []
@@ -587,7 +624,7 @@ def sub_groups(third: Third, shards: list[int]) -> list[list[int]]:
     for shard in shards:
         group.append(shard)
         count += shard
-        if count >= third.sub_group:
+        if count >= third.sub_group_size:
             found.append(group)
             group, count = [], 0
     return [*found, group] if group else found

@@ -17,7 +17,7 @@ from dsconfig.memory.layers import (
     masked_loss,
     relu,
 )
-from dsconfig.memory.models.shape import Shape, Work
+from dsconfig.memory.models.shape import Architecture, MicroBatch
 
 
 class Output:
@@ -29,11 +29,11 @@ class Output:
         self.norm = tape.module(f"{prefix}.output.LayerNorm", hidden, hidden)
         self.kept = tape.module(f"{prefix}.output.dropout")
 
-    def compute(self, tape: Tape, y: Tensor, x: Tensor, rows: int, shape: Shape) -> Tensor:
+    def compute(self, tape: Tape, y: Tensor, x: Tensor, rows: int, shape: Architecture) -> Tensor:
         """Of what was computed, and what it was computed from."""
-        with tape.inside(self.whole, y, x):
-            y = linear(tape, self.dense, y, rows, shape.hidden)
-            with tape.inside(self.kept):
+        with tape.scope(self.whole, y, x):
+            y = linear(tape, self.dense, y, rows, shape.hidden_size)
+            with tape.scope(self.kept):
                 y = dropout(tape, y, shape.dropout)
             return layer_norm(tape, self.norm, add(tape, y, x), rows)
 
@@ -41,8 +41,8 @@ class Output:
 class Layer:
     """The modules of one layer."""
 
-    def __init__(self, tape: Tape, shape: Shape, prefix: str) -> None:
-        hidden, wide = shape.hidden, shape.wide
+    def __init__(self, tape: Tape, shape: Architecture, prefix: str) -> None:
+        hidden, wide = shape.hidden_size, shape.intermediate_size
         self.whole = tape.module(prefix)
         self.attention = tape.module(f"{prefix}.attention")
         self.own = tape.module(f"{prefix}.attention.self")
@@ -60,16 +60,19 @@ class Layer:
 class Embeddings:
     """Words, places and kinds of sentences; RoBERTa makes the places last."""
 
-    def __init__(self, tape: Tape, shape: Shape, prefix: str) -> None:
-        hidden = shape.hidden
-        self.whole = tape.module(prefix, returns=False)
+    def __init__(self, tape: Tape, shape: Architecture, prefix: str) -> None:
+        hidden = shape.hidden_size
+        self.whole = tape.module(prefix, inputs_require_grad=False)
         sizes = {
-            "word": shape.vocabulary,
-            "position": shape.positions + shape.spare,
-            "token_type": shape.kinds,
+            "word": shape.vocab_size,
+            "position": shape.max_position_embeddings + shape.position_offset,
+            "token_type": shape.type_vocab_size,
         }
         words = tape.module(
-            f"{prefix}.word_embeddings", (sizes["word"], hidden), returns=False, casts=shape.tied
+            f"{prefix}.word_embeddings",
+            (sizes["word"], hidden),
+            inputs_require_grad=False,
+            casts=shape.tie_word_embeddings,
         )
         self.tables = {"word": words}
         last = shape.name == "roberta"
@@ -82,110 +85,115 @@ class Embeddings:
 
     @staticmethod
     def _table(tape: Tape, prefix: str, name: str, rows: int, hidden: int) -> Module:
-        return tape.module(f"{prefix}.{name}_embeddings", (rows, hidden), returns=False)
+        return tape.module(f"{prefix}.{name}_embeddings", (rows, hidden), inputs_require_grad=False)
 
-    def compute(self, tape: Tape, shape: Shape, work: Work) -> Tensor:
+    def compute(self, tape: Tape, shape: Architecture, work: MicroBatch) -> Tensor:
         """Their sum, normalised."""
-        rows, hidden = work.micro * work.length, shape.hidden
-        places = rows if shape.name == "roberta" else work.length
-        with tape.inside(self.whole):
+        rows, hidden = work.micro_batch_size * work.sequence_length, shape.hidden_size
+        places = rows if shape.name == "roberta" else work.sequence_length
+        with tape.scope(self.whole):
             found = []
             for name, count in (("word", rows), ("token_type", rows), ("position", places)):
                 table = self.tables[name]
-                with tape.inside(table):
-                    y = tape.step([], tape.tensor(count * hidden), weights=table.weights)
-                    if name == "word" and work.starts_gradients:
-                        tape.start(y)
+                with tape.scope(table):
+                    y = tape.op([], tape.tensor(count * hidden), weights=table.weights)
+                    if name == "word" and work.needs_input_grad:
+                        tape.enable_input_grad(y)
                 found.append(y)
                 if len(found) > 1:
-                    total = tape.step(found, tape.tensor(rows * hidden), shares=count == rows)
+                    total = tape.op(found, tape.tensor(rows * hidden), passes_grad_through=count == rows)
                     found = [total]
             x = layer_norm(tape, self.norm, found[0], rows)
-            with tape.inside(self.kept):
+            with tape.scope(self.kept):
                 return dropout(tape, x, shape.dropout)
 
 
 class Words:
     """The head for masked words: a layer, then the table of words again, with a bias."""
 
-    def __init__(self, tape: Tape, shape: Shape, words: Module) -> None:
-        hidden, bert = shape.hidden, shape.name == "bert"
+    def __init__(self, tape: Tape, shape: Architecture, words: Module) -> None:
+        hidden, bert = shape.hidden_size, shape.name == "bert"
         prefix = "cls.predictions" if bert else "lm_head"
-        self.outer = [tape.module("cls", returns=True)] if bert else []
-        self.whole = tape.module(prefix, shape.vocabulary, casts=True)
+        self.outer = [tape.module("cls", inputs_require_grad=True)] if bert else []
+        self.whole = tape.module(prefix, shape.vocab_size, casts=True)
         inner = f"{prefix}.transform" if bert else prefix
         self.transform = tape.module(inner) if bert else None
         self.dense = tape.projection(f"{inner}.dense", hidden, hidden, hidden)
         self.act = tape.module(f"{inner}.transform_act_fn") if bert else None
         self.norm = tape.module(f"{inner}.{'LayerNorm' if bert else 'layer_norm'}", hidden, hidden)
-        own = () if shape.tied else ((shape.vocabulary, hidden),)
+        own = () if shape.tie_word_embeddings else ((shape.vocab_size, hidden),)
         self.decoder = tape.module(f"{prefix}.decoder", *own, casts=True)
-        self.decoder.weights = (*(words if shape.tied else self.decoder).weights, *self.whole.weights)
-        self.whole.weights[0].module = self.decoder.number
-        self.whole.external, self.whole.weights = self.whole.weights, ()  # the bias is of both
-        tape.untied = shape.vocabulary * (hidden if shape.tied else 0) + shape.vocabulary
+        self.decoder.weights = (
+            *(words if shape.tie_word_embeddings else self.decoder).weights,
+            *self.whole.weights,
+        )
+        self.whole.weights[0].module_number = self.decoder.number
+        self.whole.external_params, self.whole.weights = self.whole.weights, ()  # the bias is of both
+        tape.untied_numel = shape.vocab_size * (hidden if shape.tie_word_embeddings else 0) + shape.vocab_size
 
-    def loss(self, tape: Tape, shape: Shape, work: Work, x: Tensor) -> None:
+    def loss(self, tape: Tape, shape: Architecture, work: MicroBatch, x: Tensor) -> None:
         """Logits of all words, and their loss."""
-        rows = work.micro * work.length
+        rows = work.micro_batch_size * work.sequence_length
         with ExitStack() as stack:
             for module in (*self.outer, self.whole):
-                stack.enter_context(tape.inside(module))
-            with tape.inside(self.transform) if self.transform else nullcontext():
-                y = activation(tape, self.act, linear(tape, self.dense, x, rows, shape.hidden))
+                stack.enter_context(tape.scope(module))
+            with tape.scope(self.transform) if self.transform else nullcontext():
+                y = activation(tape, self.act, linear(tape, self.dense, x, rows, shape.hidden_size))
                 y = layer_norm(tape, self.norm, y, rows)
-            logits = linear(tape, self.decoder, y, rows, shape.vocabulary, LOGITS)
+            logits = linear(tape, self.decoder, y, rows, shape.vocab_size, LOGITS)
         masked_loss(tape, logits)
 
 
 class Classes:
     """The head for classes: the first token of each sequence, through a layer and a projection."""
 
-    def __init__(self, tape: Tape, shape: Shape) -> None:
-        hidden, self.bert = shape.hidden, shape.name == "bert"
+    def __init__(self, tape: Tape, shape: Architecture) -> None:
+        hidden, self.bert = shape.hidden_size, shape.name == "bert"
         prefix = "bert.pooler" if self.bert else "classifier"
         self.whole = tape.module(prefix)
         self.dense = tape.projection(f"{prefix}.dense", hidden, hidden, hidden)
         self.act = tape.module(f"{prefix}.activation")
         self.kept = tape.module("dropout" if self.bert else f"{prefix}.dropout")
         last = "classifier" if self.bert else f"{prefix}.out_proj"
-        self.classes = tape.module(last, (shape.labels, hidden), shape.labels, casts=True)
+        self.classes = tape.module(last, (shape.num_labels, hidden), shape.num_labels, casts=True)
 
-    def pooled(self, tape: Tape, work: Work, x: Tensor) -> Tensor:
+    def pooled(self, tape: Tape, work: MicroBatch, x: Tensor) -> Tensor:
         """The first token of each sequence, through the layer."""
         hidden = self.dense.weights[0].shape[0]
-        with tape.inside(self.whole):
-            first = tape.step([x], tape.tensor(work.micro * hidden, x.width))
-            return relu(tape, self.act, linear(tape, self.dense, first, work.micro, hidden, flat=True))
+        with tape.scope(self.whole):
+            first = tape.op([x], tape.tensor(work.micro_batch_size * hidden, x.itemsize))
+            return relu(
+                tape, self.act, linear(tape, self.dense, first, work.micro_batch_size, hidden, flat=True)
+            )
 
-    def loss(self, tape: Tape, shape: Shape, work: Work, x: Tensor) -> None:
+    def loss(self, tape: Tape, shape: Architecture, work: MicroBatch, x: Tensor) -> None:
         """Logits of the classes, and their loss."""
         if not self.bert:
             x = self.pooled(tape, work, x)
-        with tape.inside(self.kept):
+        with tape.scope(self.kept):
             x = dropout(tape, x, shape.dropout)
-        masked_loss(tape, linear(tape, self.classes, x, work.micro, shape.labels, flat=True))
+        masked_loss(tape, linear(tape, self.classes, x, work.micro_batch_size, shape.num_labels, flat=True))
 
 
-def build(shape: Shape, work: Work) -> Tape:
+def build(shape: Architecture, work: MicroBatch) -> Tape:
     """The modules and the pass of a model."""
-    tape = work.tape()
-    rows, name = work.micro * work.length, shape.name
-    root, model = tape.module("", returns=False), tape.module(name, returns=False)
+    tape = work.new_tape()
+    rows, name = work.micro_batch_size * work.sequence_length, shape.name
+    root, model = tape.module("", inputs_require_grad=False), tape.module(name, inputs_require_grad=False)
     embeddings = Embeddings(tape, shape, f"{name}.embeddings")
     encoder = tape.module(f"{name}.encoder")
-    layers = [Layer(tape, shape, f"{name}.encoder.layer.{index}") for index in range(shape.layers)]
-    head = Classes(tape, shape) if shape.labels else Words(tape, shape, embeddings.tables["word"])
-    tape.extra = 8 * (work.micro if shape.labels else rows)
-    if not work.computes:
+    layers = [Layer(tape, shape, f"{name}.encoder.layer.{index}") for index in range(shape.num_layers)]
+    head = Classes(tape, shape) if shape.num_labels else Words(tape, shape, embeddings.tables["word"])
+    tape.input_bytes = 8 * (work.micro_batch_size if shape.num_labels else rows)
+    if not work.records_pass:
         return tape
-    size = shape.hidden // shape.heads
-    sizes = (shape.heads, shape.heads, size, work.micro, work.length)
+    size = shape.hidden_size // shape.num_heads
+    sizes = (shape.num_heads, shape.num_heads, size, work.micro_batch_size, work.sequence_length)
     heads = Heads(*sizes, shape.attention_dropout, bare=True, upcast=False)
-    with tape.inside(root):
-        with tape.inside(model):
+    with tape.scope(root):
+        with tape.scope(model):
             x = embeddings.compute(tape, shape, work)
-            with tape.inside(encoder):
+            with tape.scope(encoder):
                 for layer in layers:
                     x = bert_layer(tape, shape, layer, heads, work, x)
             if isinstance(head, Classes) and shape.name == "bert":
@@ -194,15 +202,17 @@ def build(shape: Shape, work: Work) -> Tape:
     return tape
 
 
-def bert_layer(tape: Tape, shape: Shape, layer: Layer, heads: Heads, work: Work, x: Tensor) -> Tensor:
+def bert_layer(
+    tape: Tape, shape: Architecture, layer: Layer, heads: Heads, work: MicroBatch, x: Tensor
+) -> Tensor:
     """One layer."""
-    rows, hidden = heads.rows, shape.hidden
-    with tape.inside(layer.whole, x), tape.segment(x, work.checkpointing):
-        with tape.inside(layer.attention, x):
-            with tape.inside(layer.own):
+    rows, hidden = heads.rows, shape.hidden_size
+    with tape.scope(layer.whole, x), tape.checkpoint(x, work.gradient_checkpointing):
+        with tape.scope(layer.attention, x):
+            with tape.scope(layer.own):
                 parts = [linear(tape, module, x, rows, hidden) for module in layer.inputs]
-                y = attend(tape, work.attention, heads, parts[0], parts[1], parts[2])
+                y = attend(tape, work.attn_implementation, heads, parts[0], parts[1], parts[2])
             x = layer.mixed.compute(tape, y, x, rows, shape)
-        with tape.inside(layer.between, x):
-            y = activation(tape, layer.act, linear(tape, layer.up, x, rows, shape.wide))
+        with tape.scope(layer.between, x):
+            y = activation(tape, layer.act, linear(tape, layer.up, x, rows, shape.intermediate_size))
         return layer.output.compute(tape, y, x, rows, shape)

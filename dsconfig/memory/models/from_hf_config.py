@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dsconfig.memory.models.shape import STYLES, Shape, Style
+from dsconfig.memory.models.shape import DECODER_VARIANTS, Architecture, DecoderVariant
 from dsconfig.memory.verdict import NotModelledError
 
 if TYPE_CHECKING:
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 # A model's `config.json`, as Transformers writes it, to the shape of the model.
 
-FAMILIES = (*STYLES, "gpt2", "gpt_neox", "opt", "bert", "roberta", "vit")
+FAMILIES = (*DECODER_VARIANTS, "gpt2", "gpt_neox", "opt", "bert", "roberta", "vit")
 
 
-def shape_of(config: Mapping[str, Json]) -> Shape:
+def architecture_of(config: Mapping[str, Json]) -> Architecture:
     """The shape that a `config.json` describes.
 
     Raises:
@@ -44,7 +44,7 @@ def _others(config: Mapping[str, Json]) -> str:
     return f"give one of {', '.join(FAMILIES)}"
 
 
-def checked(shape: Shape) -> Shape:
+def checked(shape: Architecture) -> Architecture:
     """The shape, where its sizes go together and are of this world.
 
     Raises:
@@ -53,14 +53,20 @@ def checked(shape: Shape) -> Shape:
     for name, most in MOST.items():
         if getattr(shape, name) > most:
             raise NotModelledError(f"a model with `{name}` above {most:,} is not modelled")
-    if not shape.head_size and shape.hidden % shape.heads:
-        raise NotModelledError(f"a hidden size of {shape.hidden} cannot be divided among {shape.heads} heads")
-    if shape.heads % shape.key_heads:
-        raise NotModelledError(f"{shape.heads} heads cannot share {shape.key_heads} heads of keys and values")
-    if shape.chosen > shape.experts:
-        raise NotModelledError(f"{shape.chosen} experts for each token are more than all {shape.experts}")
-    if shape.patch > shape.image:
-        raise NotModelledError(f"patches of {shape.patch} are larger than images of {shape.image}")
+    if not shape.head_dim and shape.hidden_size % shape.num_heads:
+        raise NotModelledError(
+            f"a hidden size of {shape.hidden_size} cannot be divided among {shape.num_heads} heads"
+        )
+    if shape.num_heads % shape.num_kv_heads:
+        raise NotModelledError(
+            f"{shape.num_heads} heads cannot share {shape.num_kv_heads} heads of keys and values"
+        )
+    if shape.num_experts_per_tok > shape.num_experts:
+        raise NotModelledError(
+            f"{shape.num_experts_per_tok} experts for each token are more than all {shape.num_experts}"
+        )
+    if shape.patch_size > shape.image_size:
+        raise NotModelledError(f"patches of {shape.patch_size} are larger than images of {shape.image_size}")
     return shape
 
 
@@ -70,67 +76,67 @@ MOST |= {"channels": 1 << 16, "expert_wide": 1 << 22, "shared_wide": 1 << 22, "w
 """Sizes beyond those of any model, which nobody waits for."""
 
 
-def _gpt2(config: Mapping[str, Json]) -> Shape:
+def _gpt2(config: Mapping[str, Json]) -> Architecture:
     hidden = count(config, "n_embd", 768)
     rates = [rate(config, key) for key in ("resid_pdrop", "embd_pdrop", "attn_pdrop")]
-    return Shape(
+    return Architecture(
         "gpt2",
         hidden,
         count(config, "n_layer", 12),
         count(config, "n_inner", 4 * hidden),
         count(config, "n_head", 12),
-        vocabulary=count(config, "vocab_size", 50257),
-        tied=config.get("tie_word_embeddings", True) is True,
-        positions=count(config, "n_positions", 1024),
+        vocab_size=count(config, "vocab_size", 50257),
+        tie_word_embeddings=config.get("tie_word_embeddings", True) is True,
+        max_position_embeddings=count(config, "n_positions", 1024),
         dropout=0.0 if not any(rates) else 0.1,
         attention_dropout=rates[2],
         name="gpt2",
     )
 
 
-def _gpt_neox(config: Mapping[str, Json]) -> Shape:
+def _gpt_neox(config: Mapping[str, Json]) -> Architecture:
     hidden, heads = count(config, "hidden_size"), count(config, "num_attention_heads")
-    return Shape(
+    return Architecture(
         "gpt_neox",
         hidden,
         count(config, "num_hidden_layers"),
         count(config, "intermediate_size"),
         heads,
-        vocabulary=count(config, "vocab_size"),
-        tied=config.get("tie_word_embeddings") is True,
-        query_bias=config.get("attention_bias", True) is True,
-        turned=turned(config, hidden // heads, "rotary_pct", 0.25),
-        parallel=config.get("use_parallel_residual", True) is True,
+        vocab_size=count(config, "vocab_size"),
+        tie_word_embeddings=config.get("tie_word_embeddings") is True,
+        qkv_bias=config.get("attention_bias", True) is True,
+        rotary_dim=turned(config, hidden // heads, "rotary_pct", 0.25),
+        use_parallel_residual=config.get("use_parallel_residual", True) is True,
         dropout=rate(config, "hidden_dropout", 0.0),
         attention_dropout=rate(config, "attention_dropout", 0.0),
         name="gpt_neox",
     )
 
 
-def _opt(config: Mapping[str, Json]) -> Shape:
+def _opt(config: Mapping[str, Json]) -> Architecture:
     hidden = count(config, "hidden_size", 768)
     for key in ("do_layer_norm_before", "enable_bias", "layer_norm_elementwise_affine"):
         if config.get(key, True) is not True:
             raise NotModelledError(f"a model whose `{key}` is {shown(config[key])} is not modelled")
     if count(config, "word_embed_proj_dim", hidden) != hidden:
         raise NotModelledError("a model whose `word_embed_proj_dim` is not its hidden size is not modelled")
-    return Shape(
+    return Architecture(
         "opt",
         hidden,
         count(config, "num_hidden_layers", 12),
         count(config, "ffn_dim", 3072),
         count(config, "num_attention_heads", 12),
-        vocabulary=count(config, "vocab_size", 50272),
-        tied=config.get("tie_word_embeddings", True) is True,
-        positions=count(config, "max_position_embeddings", 2048),
-        spare=2,
+        vocab_size=count(config, "vocab_size", 50272),
+        tie_word_embeddings=config.get("tie_word_embeddings", True) is True,
+        max_position_embeddings=count(config, "max_position_embeddings", 2048),
+        position_offset=2,
         dropout=rate(config, "dropout"),
         attention_dropout=rate(config, "attention_dropout", 0.0),
         name="opt",
     )
 
 
-def _bert(config: Mapping[str, Json]) -> Shape:
+def _bert(config: Mapping[str, Json]) -> Architecture:
     """The head is that of `architectures`, and the one for masked words where nothing says it."""
     kind = str(config["model_type"])
     classes = {"bert": "Bert", "roberta": "Roberta"}[kind]
@@ -146,36 +152,36 @@ def _bert(config: Mapping[str, Json]) -> Shape:
             raise NotModelledError(f"a model whose `{key}` is {shown(config[key])} is not modelled")
     labels = config.get("id2label")
     spare = 2 if kind == "roberta" else 0
-    return Shape(
+    return Architecture(
         "bert",
         count(config, "hidden_size", 768),
         count(config, "num_hidden_layers", 12),
         count(config, "intermediate_size", 3072),
         count(config, "num_attention_heads", 12),
-        vocabulary=count(config, "vocab_size", 30522 if kind == "bert" else 50265),
-        tied=config.get("tie_word_embeddings", True) is True and named[0] == heads[0],
-        positions=count(config, "max_position_embeddings", 512) - spare,
-        spare=spare,
-        kinds=count(config, "type_vocab_size", 2),
-        labels=0 if named[0] == heads[0] else len(labels) if isinstance(labels, dict) else 2,
+        vocab_size=count(config, "vocab_size", 30522 if kind == "bert" else 50265),
+        tie_word_embeddings=config.get("tie_word_embeddings", True) is True and named[0] == heads[0],
+        max_position_embeddings=count(config, "max_position_embeddings", 512) - spare,
+        position_offset=spare,
+        type_vocab_size=count(config, "type_vocab_size", 2),
+        num_labels=0 if named[0] == heads[0] else len(labels) if isinstance(labels, dict) else 2,
         dropout=rate(config, "hidden_dropout_prob"),
         attention_dropout=rate(config, "attention_probs_dropout_prob"),
         name=kind,
     )
 
 
-def _vit(config: Mapping[str, Json]) -> Shape:
+def _vit(config: Mapping[str, Json]) -> Architecture:
     labels = config.get("id2label")
-    return Shape(
+    return Architecture(
         "vit",
         count(config, "hidden_size", 768),
         count(config, "num_hidden_layers", 12),
         count(config, "intermediate_size", 3072),
         count(config, "num_attention_heads", 12),
-        image=count(config, "image_size", 224),
-        patch=count(config, "patch_size", 16),
-        channels=count(config, "num_channels", 3),
-        labels=len(labels) if isinstance(labels, dict) else 2,
+        image_size=count(config, "image_size", 224),
+        patch_size=count(config, "patch_size", 16),
+        num_channels=count(config, "num_channels", 3),
+        num_labels=len(labels) if isinstance(labels, dict) else 2,
         dropout=rate(config, "hidden_dropout_prob", 0.0),
         attention_dropout=rate(config, "attention_probs_dropout_prob", 0.0),
         name="vit",
@@ -187,20 +193,20 @@ def _vit(config: Mapping[str, Json]) -> Shape:
 SLIDING, FULL = "sliding_attention", "full_attention"
 
 
-def decoder(config: Mapping[str, Json], kind: str) -> Shape:
+def decoder(config: Mapping[str, Json], kind: str) -> Architecture:
     """The shape that it describes.
 
     Raises:
         NotModelledError: a key is missing or of another kind.
     """
-    style = STYLES[kind]
+    style = DECODER_VARIANTS[kind]
     heads, hidden = count(config, "num_attention_heads"), count(config, "hidden_size")
-    if config.get("head_dim") is None and not style.head_size and hidden % heads:
+    if config.get("head_dim") is None and not style.head_dim and hidden % heads:
         raise NotModelledError(f"a hidden size of {hidden} cannot be divided among {heads} heads")
-    size = count(config, "head_dim", style.head_size or max(1, hidden // heads))
-    bias = style.attention_bias and config.get("attention_bias") is True
+    size = count(config, "head_dim", style.head_dim or max(1, hidden // heads))
+    bias = style.reads_attention_bias and config.get("attention_bias") is True
     own = kind == "qwen2_moe" and config.get("qkv_bias", True) is True
-    found = Shape(
+    found = Architecture(
         "decoder",
         hidden,
         count(config, "num_hidden_layers"),
@@ -209,17 +215,17 @@ def decoder(config: Mapping[str, Json], kind: str) -> Shape:
         count(config, "num_key_value_heads", heads),
         size,
         count(config, "vocab_size"),
-        tied=config.get("tie_word_embeddings", style.tied) is True,
-        query_bias=style.query_bias or bias or own,
-        output_bias=bias,
-        mlp_bias=style.mlp_bias and config.get("mlp_bias") is True,
-        caps_scores=kind == "gemma2" and config.get("attn_logit_softcapping", 50.0) is not None,
+        tie_word_embeddings=config.get("tie_word_embeddings", style.tie_word_embeddings) is True,
+        qkv_bias=style.qkv_bias or bias or own,
+        o_proj_bias=bias,
+        mlp_bias=style.reads_mlp_bias and config.get("mlp_bias") is True,
+        caps_attn_scores=kind == "gemma2" and config.get("attn_logit_softcapping", 50.0) is not None,
         caps_logits=config.get("final_logit_softcapping", 30.0 if kind == "gemma2" else None) is not None,
-        turned=turned(config, size) if style.joined else 0,
+        rotary_dim=turned(config, size) if style.fused_projections else 0,
         attention_dropout=rate(config, "attention_dropout", 0.0),
         name=kind,
     )
-    if style.joined and any(rate(config, key, 0.0) for key in ("resid_pdrop", "embd_pdrop")):
+    if style.fused_projections and any(rate(config, key, 0.0) for key in ("resid_pdrop", "embd_pdrop")):
         raise NotModelledError("a model with `resid_pdrop` or `embd_pdrop` above 0 is not modelled")
     return _with_window(config, style, _with_experts(config, style, found))
 
@@ -235,13 +241,17 @@ def turned(
     return int(size * default)
 
 
-def _with_experts(config: Mapping[str, Json], style: Style, shape: Shape) -> Shape:
-    if not style.block:
+def _with_experts(config: Mapping[str, Json], style: DecoderVariant, shape: Architecture) -> Architecture:
+    if not style.moe_block:
         return shape
-    layers = range(shape.layers)
-    if style.each is None:  # Mixtral
-        chosen, wide = count(config, "num_experts_per_tok", 2), shape.wide
-        return shape._replace(experts=count(config, "num_local_experts", 8), chosen=chosen, expert_wide=wide)
+    layers = range(shape.num_layers)
+    if style.expert_defaults is None:  # Mixtral
+        chosen, wide = count(config, "num_experts_per_tok", 2), shape.intermediate_size
+        return shape._replace(
+            num_experts=count(config, "num_local_experts", 8),
+            num_experts_per_tok=chosen,
+            moe_intermediate_size=wide,
+        )
     key = "num_local_experts" if "num_local_experts" in config else "num_experts"
     alone = config.get("mlp_only_layers") or []
     if not isinstance(alone, list) or not all(type(number) is int for number in alone):
@@ -249,26 +259,34 @@ def _with_experts(config: Mapping[str, Json], style: Style, shape: Shape) -> Sha
         raise NotModelledError(said, "give a list of layers' numbers")
     every = count(config, "decoder_sparse_step", 1)
     made = shape._replace(
-        experts=count(config, key, style.each.experts),
-        chosen=count(config, "num_experts_per_tok", style.each.chosen),
-        expert_wide=count(config, "moe_intermediate_size", style.each.wide),
-        dense=tuple(number for number in layers if number in alone or (number + 1) % every),
+        num_experts=count(config, key, style.expert_defaults.num_experts),
+        num_experts_per_tok=count(config, "num_experts_per_tok", style.expert_defaults.num_experts_per_tok),
+        moe_intermediate_size=count(config, "moe_intermediate_size", style.expert_defaults.intermediate_size),
+        mlp_only_layers=tuple(number for number in layers if number in alone or (number + 1) % every),
     )
-    if style.each.shared:
-        return made._replace(shared_wide=count(config, "shared_expert_intermediate_size", style.each.shared))
+    if style.expert_defaults.shared_intermediate_size:
+        return made._replace(
+            shared_expert_intermediate_size=count(
+                config, "shared_expert_intermediate_size", style.expert_defaults.shared_intermediate_size
+            )
+        )
     return made
 
 
-def _with_window(config: Mapping[str, Json], style: Style, shape: Shape) -> Shape:
+def _with_window(config: Mapping[str, Json], style: DecoderVariant, shape: Architecture) -> Architecture:
     """The layers that see a part of the sequence alone."""
-    window, size = style.window, config.get("sliding_window", style.window_size)
-    if not window or not size or (style.switched and config.get("use_sliding_window") is not True):
+    window, size = style.window_layers, config.get("sliding_window", style.sliding_window)
+    if (
+        not window
+        or not size
+        or (style.needs_use_sliding_window and config.get("use_sliding_window") is not True)
+    ):
         return shape
     return shape._replace(
-        window=count(config, "sliding_window", style.window_size),
-        windowed=_listed(config, shape.layers)
+        sliding_window=count(config, "sliding_window", style.sliding_window),
+        sliding_layers=_listed(config, shape.num_layers)
         if window != "all" and config.get("layer_types")
-        else _usual(config, style, shape.layers),
+        else _usual(config, style, shape.num_layers),
     )
 
 
@@ -281,15 +299,15 @@ def _listed(config: Mapping[str, Json], layers: int) -> tuple[int, ...]:
     return tuple(number for number, kind in enumerate(kinds) if kind == SLIDING)
 
 
-def _usual(config: Mapping[str, Json], style: Style, layers: int) -> tuple[int, ...]:
+def _usual(config: Mapping[str, Json], style: DecoderVariant, layers: int) -> tuple[int, ...]:
     """The layers that have it where nothing lists them."""
-    numbers, window = range(layers), style.window
+    numbers, window = range(layers), style.window_layers
     if window == "late":
         return tuple(range(count(config, "max_window_layers", 28), layers))
     if window == "even early":
         return tuple(range(0, min(layers, count(config, "max_window_layers", 28)), 2))
     if window == "pattern":
-        every = count(config, "sliding_window_pattern", style.window_every)
+        every = count(config, "sliding_window_pattern", style.full_attention_interval)
         return tuple(number for number in numbers if (number + 1) % every)
     return tuple(numbers if window == "all" else numbers[::2])
 

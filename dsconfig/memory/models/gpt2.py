@@ -15,14 +15,14 @@ from dsconfig.memory.layers import (
     layer_norm,
     linear,
 )
-from dsconfig.memory.models.shape import Shape, Work
+from dsconfig.memory.models.shape import Architecture, MicroBatch
 
 
 class Layer:
     """The modules of one block."""
 
-    def __init__(self, tape: Tape, shape: Shape, prefix: str) -> None:
-        hidden, wide = shape.hidden, shape.wide
+    def __init__(self, tape: Tape, shape: Architecture, prefix: str) -> None:
+        hidden, wide = shape.hidden_size, shape.intermediate_size
         self.whole = tape.module(prefix)
         self.before = tape.module(f"{prefix}.ln_1", hidden, hidden)
         self.attention = tape.module(f"{prefix}.attn")
@@ -39,68 +39,84 @@ class Layer:
             for (
                 weight
             ) in module.weights:  # `Conv1D`: DeepSpeed knows it not, and its product takes it as it is
-                weight.linear = weight.viewed = False
+                weight.is_linear = weight.saves_view = False
                 weight.shape = weight.shape[::-1]
 
 
-def build(shape: Shape, work: Work) -> Tape:
+def build(shape: Architecture, work: MicroBatch) -> Tape:
     """The modules and the pass of a model."""
-    tape = work.tape()
-    rows, hidden = work.micro * work.length, shape.hidden
-    root, model = tape.module("", returns=False), tape.module("transformer", returns=False)
-    words = tape.module("transformer.wte", (shape.vocabulary, hidden), returns=False, casts=shape.tied)
-    places = tape.module("transformer.wpe", (shape.positions, hidden), returns=False)
+    tape = work.new_tape()
+    rows, hidden = work.micro_batch_size * work.sequence_length, shape.hidden_size
+    root, model = (
+        tape.module("", inputs_require_grad=False),
+        tape.module("transformer", inputs_require_grad=False),
+    )
+    words = tape.module(
+        "transformer.wte",
+        (shape.vocab_size, hidden),
+        inputs_require_grad=False,
+        casts=shape.tie_word_embeddings,
+    )
+    places = tape.module(
+        "transformer.wpe", (shape.max_position_embeddings, hidden), inputs_require_grad=False
+    )
     kept = tape.module("transformer.drop")
-    layers = [Layer(tape, shape, f"transformer.h.{index}") for index in range(shape.layers)]
+    layers = [Layer(tape, shape, f"transformer.h.{index}") for index in range(shape.num_layers)]
     norm = tape.module("transformer.ln_f", hidden, hidden)
     head = head_of(tape, words, shape)
-    tape.extra = 8 * rows
-    if not work.computes:
+    tape.input_bytes = 8 * rows
+    if not work.records_pass:
         return tape
-    sizes = (shape.heads, shape.heads, hidden // shape.heads, work.micro, work.length)
+    sizes = (
+        shape.num_heads,
+        shape.num_heads,
+        hidden // shape.num_heads,
+        work.micro_batch_size,
+        work.sequence_length,
+    )
     heads = Heads(*sizes, shape.attention_dropout, upcast=False)
-    with tape.inside(root):
-        with tape.inside(model):
+    with tape.scope(root):
+        with tape.scope(model):
             x = embedded(tape, words, rows * hidden, work)
-            with tape.inside(places):
-                y = tape.step([], tape.tensor(work.length * hidden), weights=places.weights)
-            x = tape.step([x, y], tape.tensor(rows * hidden), shares=work.micro == 1)
-            with tape.inside(kept):
+            with tape.scope(places):
+                y = tape.op([], tape.tensor(work.sequence_length * hidden), weights=places.weights)
+            x = tape.op([x, y], tape.tensor(rows * hidden), passes_grad_through=work.micro_batch_size == 1)
+            with tape.scope(kept):
                 x = dropout(tape, x, shape.dropout)
             for layer in layers:
                 x = block(tape, shape, layer, heads, work, x)
             x = layer_norm(tape, norm, x, rows)
-        language_loss(tape, head, head.weights, x, rows, shape.vocabulary)
+        language_loss(tape, head, head.weights, x, rows, shape.vocab_size)
     return tape
 
 
-def block(tape: Tape, shape: Shape, layer: Layer, heads: Heads, work: Work, x: Tensor) -> Tensor:
+def block(tape: Tape, shape: Architecture, layer: Layer, heads: Heads, work: MicroBatch, x: Tensor) -> Tensor:
     """One layer."""
-    rows, hidden = heads.rows, shape.hidden
-    with tape.inside(layer.whole, x), tape.segment(x, work.checkpointing):
+    rows, hidden = heads.rows, shape.hidden_size
+    with tape.scope(layer.whole, x), tape.checkpoint(x, work.gradient_checkpointing):
         y = layer_norm(tape, layer.before, x, rows)
-        with tape.inside(layer.attention, y):
+        with tape.scope(layer.attention, y):
             joint = linear(tape, layer.joint, y, rows, 3 * hidden)
             mixed = attend_joint(tape, work, heads, joint)
             y = linear(tape, layer.output, mixed, rows, hidden)
-            with tape.inside(layer.kept):
+            with tape.scope(layer.kept):
                 y = dropout(tape, y, shape.dropout)
         x = add(tape, x, y)
         y = layer_norm(tape, layer.after, x, rows)
-        with tape.inside(layer.mlp, y):
-            y = gelu_new(tape, layer.act, linear(tape, layer.up, y, rows, shape.wide))
+        with tape.scope(layer.mlp, y):
+            y = gelu_new(tape, layer.act, linear(tape, layer.up, y, rows, shape.intermediate_size))
             y = linear(tape, layer.down, y, rows, hidden)
-            with tape.inside(layer.mlp_kept):
+            with tape.scope(layer.mlp_kept):
                 y = dropout(tape, y, shape.dropout)
         return add(tape, x, y)
 
 
-def attend_joint(tape: Tape, work: Work, heads: Heads, joint: Tensor) -> Tensor:
+def attend_joint(tape: Tape, work: MicroBatch, heads: Heads, joint: Tensor) -> Tensor:
     """Queries, keys and values are views of one tensor, which stays whole for them."""
-    if work.attention == "eager":
-        parts = [tape.step([joint], tape.tensor(joint.elements // 3, joint.width)) for _ in range(3)]
-        return attend(tape, work.attention, heads, parts[0], parts[1], parts[2])
-    rows = tape.tensor(heads.rows * heads.queries, 4, needs=False)
-    tape.step([], rows)
-    made = tape.tensor(joint.elements // 3, joint.width)
-    return tape.step([joint, rows], made, [joint, rows, made], back=joint.bytes)
+    if work.attn_implementation == "eager":
+        parts = [tape.op([joint], tape.tensor(joint.numel // 3, joint.itemsize)) for _ in range(3)]
+        return attend(tape, work.attn_implementation, heads, parts[0], parts[1], parts[2])
+    rows = tape.tensor(heads.rows * heads.queries, 4, requires_grad=False)
+    tape.op([], rows)
+    made = tape.tensor(joint.numel // 3, joint.itemsize)
+    return tape.op([joint, rows], made, [joint, rows, made], backward_temporary=joint.bytes)

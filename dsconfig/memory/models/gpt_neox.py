@@ -17,14 +17,14 @@ from dsconfig.memory.layers import (
     linear,
     turn_joined,
 )
-from dsconfig.memory.models.shape import Shape, Work
+from dsconfig.memory.models.shape import Architecture, MicroBatch
 
 
 class Layer:
     """The modules of one layer."""
 
-    def __init__(self, tape: Tape, shape: Shape, prefix: str) -> None:
-        hidden, wide, biased = shape.hidden, shape.wide, shape.query_bias
+    def __init__(self, tape: Tape, shape: Architecture, prefix: str) -> None:
+        hidden, wide, biased = shape.hidden_size, shape.intermediate_size, shape.qkv_bias
         self.whole = tape.module(prefix)
         self.before = tape.module(f"{prefix}.input_layernorm", hidden, hidden)
         self.after = tape.module(f"{prefix}.post_attention_layernorm", hidden, hidden)
@@ -42,60 +42,82 @@ class Layer:
         self.act = tape.module(f"{prefix}.mlp.act")
 
 
-def build(shape: Shape, work: Work) -> Tape:
+def build(shape: Architecture, work: MicroBatch) -> Tape:
     """The modules and the pass of a model."""
-    tape = work.tape()
-    rows, hidden = work.micro * work.length, shape.hidden
-    root, model = tape.module("", returns=False), tape.module("gpt_neox", returns=False)
-    words = tape.module("gpt_neox.embed_in", (shape.vocabulary, hidden), returns=False, casts=shape.tied)
-    kept = tape.module("gpt_neox.emb_dropout")
-    layers = [Layer(tape, shape, f"gpt_neox.layers.{index}") for index in range(shape.layers)]
-    norm = tape.module("gpt_neox.final_layer_norm", hidden, hidden)
-    turning = tape.module("gpt_neox.rotary_emb", returns=False)
-    head = head_of(tape, words, shape)
-    tape.extra = 8 * rows
-    if not work.computes:
-        return tape
-    size = hidden // shape.heads
-    heads = Heads(
-        shape.heads, shape.heads, size, work.micro, work.length, shape.attention_dropout, apart=True
+    tape = work.new_tape()
+    rows, hidden = work.micro_batch_size * work.sequence_length, shape.hidden_size
+    root, model = (
+        tape.module("", inputs_require_grad=False),
+        tape.module("gpt_neox", inputs_require_grad=False),
     )
-    with tape.inside(root):
-        with tape.inside(model):
+    words = tape.module(
+        "gpt_neox.embed_in",
+        (shape.vocab_size, hidden),
+        inputs_require_grad=False,
+        casts=shape.tie_word_embeddings,
+    )
+    kept = tape.module("gpt_neox.emb_dropout")
+    layers = [Layer(tape, shape, f"gpt_neox.layers.{index}") for index in range(shape.num_layers)]
+    norm = tape.module("gpt_neox.final_layer_norm", hidden, hidden)
+    turning = tape.module("gpt_neox.rotary_emb", inputs_require_grad=False)
+    head = head_of(tape, words, shape)
+    tape.input_bytes = 8 * rows
+    if not work.records_pass:
+        return tape
+    size = hidden // shape.num_heads
+    heads = Heads(
+        shape.num_heads,
+        shape.num_heads,
+        size,
+        work.micro_batch_size,
+        work.sequence_length,
+        shape.attention_dropout,
+        apart=True,
+    )
+    with tape.scope(root):
+        with tape.scope(model):
             x = embedded(tape, words, rows * hidden, work)
             masks = Masks(tape, shape, work)
-            with tape.inside(kept):
+            with tape.scope(kept):
                 x = dropout(tape, x, shape.dropout)
-            with tape.inside(turning):
-                turns = tape.step([], tape.tensor(2 * work.length * shape.turned, needs=False))
+            with tape.scope(turning):
+                turns = tape.op(
+                    [], tape.tensor(2 * work.sequence_length * shape.rotary_dim, requires_grad=False)
+                )
             for layer in layers:
                 x = neox_layer(tape, shape, layer, heads, work, x, masks.full)
             x = layer_norm(tape, norm, x, rows)
             masks.drop()
-        language_loss(tape, head, head.weights, x, rows, shape.vocabulary)
-    tape.hold(turns)
+        language_loss(tape, head, head.weights, x, rows, shape.vocab_size)
+    tape.keep_alive(turns)
     return tape
 
 
 def neox_layer(
-    tape: Tape, shape: Shape, layer: Layer, heads: Heads, work: Work, x: Tensor, mask: Tensor | None
+    tape: Tape,
+    shape: Architecture,
+    layer: Layer,
+    heads: Heads,
+    work: MicroBatch,
+    x: Tensor,
+    mask: Tensor | None,
 ) -> Tensor:
     """One layer: attention and MLP beside each other, or one after the other."""
-    rows, hidden = heads.rows, shape.hidden
-    with tape.inside(layer.whole, x), tape.segment(x, work.checkpointing):
+    rows, hidden = heads.rows, shape.hidden_size
+    with tape.scope(layer.whole, x), tape.checkpoint(x, work.gradient_checkpointing):
         y = layer_norm(tape, layer.before, x, rows)
-        with tape.inside(layer.attention, y):
+        with tape.scope(layer.attention, y):
             joint = linear(tape, layer.joint, y, rows, 3 * hidden)
-            query, key, value = turn_joined(tape, heads, joint, shape.turned)
-            mixed = attend(tape, work.attention, heads, query, key, value, mask)
+            query, key, value = turn_joined(tape, heads, joint, shape.rotary_dim)
+            mixed = attend(tape, work.attn_implementation, heads, query, key, value, mask)
             mixed = linear(tape, layer.output, mixed, rows, hidden)
-        with tape.inside(layer.kept):
+        with tape.scope(layer.kept):
             mixed = dropout(tape, mixed, shape.dropout)
-        source = x if shape.parallel else add(tape, mixed, x)
+        source = x if shape.use_parallel_residual else add(tape, mixed, x)
         y = layer_norm(tape, layer.after, source, rows)
-        with tape.inside(layer.mlp, y):
-            y = activation(tape, layer.act, linear(tape, layer.up, y, rows, shape.wide))
+        with tape.scope(layer.mlp, y):
+            y = activation(tape, layer.act, linear(tape, layer.up, y, rows, shape.intermediate_size))
             y = linear(tape, layer.down, y, rows, hidden)
-        with tape.inside(layer.mlp_kept):
+        with tape.scope(layer.mlp_kept):
             y = dropout(tape, y, shape.dropout)
-        return add(tape, add(tape, y, mixed), x) if shape.parallel else add(tape, y, source)
+        return add(tape, add(tape, y, mixed), x) if shape.use_parallel_residual else add(tape, y, source)

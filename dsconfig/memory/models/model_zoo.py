@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from dsconfig.memory.models.shape import Shape
+from dsconfig.memory.models.shape import Architecture
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json
@@ -191,15 +191,15 @@ CONFIGS: Mapping[str, Mapping[str, Json]] = LLAMAS | MISTRALS | QWENS | GEMMAS |
 # Well-known shapes, by the names that their makers gave them.
 
 
-def preset(name: str) -> Shape:
+def preset(name: str) -> Architecture:
     """The shape of a model of published sizes.
 
     Raises:
         KeyError: there is none of this name.
     """
-    from dsconfig.memory.models.from_hf_config import shape_of
+    from dsconfig.memory.models.from_hf_config import architecture_of
 
-    return shape_of(CONFIGS[name])
+    return architecture_of(CONFIGS[name])
 
 
 NAMES = tuple(CONFIGS)
@@ -209,7 +209,7 @@ LARGEST, MOST_LAYERS = 10**15, 2000
 
 def like(
     parameters: int, hidden: int, layers: int, *, heads: int = 0, wide: int = 0, vocabulary: int = 0
-) -> Shape:
+) -> Architecture:
     """A decoder of these sizes: the MLP is as wide as the number of parameters asks for, unless it is given.
 
     Raises:
@@ -226,13 +226,13 @@ def like(
         raise ValueError(
             f"{layers} layers of {hidden} with a vocabulary of {words} have more than {parameters} parameters"
         )
-    return Shape("decoder", hidden, layers, wide, heads, heads, hidden // heads, words, name="llama")
+    return Architecture("decoder", hidden, layers, wide, heads, heads, hidden // heads, words, name="llama")
 
 
 # Names of the hub for shapes that are known.
 
 
-def preset_of(name: str) -> Shape | None:
+def preset_of(name: str) -> Architecture | None:
     """The preset of this name, or of the hub's name for it; capitals are as good as small letters."""
     maker, slash, last = name.lower().rpartition("/")
     if slash and maker not in MAKERS:

@@ -6,23 +6,23 @@ from functools import lru_cache
 
 from dsconfig.memory import autoep as experts
 from dsconfig.memory import autotp, ulysses
-from dsconfig.memory.graph import Sharing, Tape
-from dsconfig.memory.models.shape import Shape, Work
+from dsconfig.memory.graph import TensorParallel, Tape
+from dsconfig.memory.models.shape import Architecture, MicroBatch
 
-ALONE = Sharing()
+ALONE = TensorParallel()
 
 
-def record(shape: Shape, work: Work) -> Tape:
+def record(shape: Architecture, work: MicroBatch) -> Tape:
     """The modules of a model and the steps of its forward pass.
 
     Raises:
         NotModelledError: ranks are to share layers of a model for which that is not modelled.
     """
-    if work.sequence > 1:
+    if work.sp_size > 1:
         ulysses.refuse(shape, work)
-    if work.experts:
+    if work.ep_size:
         experts.refuse(shape, work)
-    if work.tensor.ranks > 1:
+    if work.tensor_parallel.size > 1:
         return shared(shape, work)
     if shape.family == "gpt2":
         from dsconfig.memory.models.gpt2 import build
@@ -42,16 +42,23 @@ def record(shape: Shape, work: Work) -> Tape:
 
 
 @lru_cache(maxsize=4)
-def weights_of(shape: Shape, width: int, autocast: bool, tensor: Sharing = ALONE, experts: int = 0) -> Tape:
+def weights_of(
+    shape: Architecture, itemsize: int, autocast: bool, tensor: TensorParallel = ALONE, experts: int = 0
+) -> Tape:
     """The modules and their parameters alone, without a pass."""
-    return record(shape, Work(1, 1, width, autocast, tensor=tensor, experts=experts, computes=False))
+    return record(
+        shape,
+        MicroBatch(1, 1, itemsize, autocast, tensor_parallel=tensor, ep_size=experts, records_pass=False),
+    )
 
 
-def shared(shape: Shape, work: Work) -> Tape:
+def shared(shape: Architecture, work: MicroBatch) -> Tape:
     """The same where each rank has a part of every linear layer."""
     autotp.refuse(shape, work)
-    ranks = work.tensor.ranks
-    tape = record(autotp.part_of(shape, work.tensor), work._replace(tensor=Sharing()))
-    tape.share(ranks, work.tensor.cuts_head(bool(shape.style.head_norms)))
-    tape.exchanged = autotp.exchanges(shape, work)
+    ranks = work.tensor_parallel.size
+    tape = record(
+        autotp.part_of(shape, work.tensor_parallel), work._replace(tensor_parallel=TensorParallel())
+    )
+    tape.apply_tensor_parallel(ranks, work.tensor_parallel.shards_lm_head(bool(shape.variant.qk_norm)))
+    tape.collectives = autotp.exchanges(shape, work)
     return tape

@@ -4,32 +4,43 @@ from __future__ import annotations
 
 from dsconfig.memory.graph import Tape
 from dsconfig.memory.layers import activation, add, linear
-from dsconfig.memory.models.shape import Shape, Work
+from dsconfig.memory.models.shape import Architecture, MicroBatch
 
 
-def build(shape: Shape, work: Work) -> Tape:
+def build(shape: Architecture, work: MicroBatch) -> Tape:
     """The modules and the pass of a model."""
-    tape = work.tape()
-    rows, hidden, wide = work.micro * work.length, shape.hidden, shape.wide
-    root = tape.module("", returns=False)
+    tape = work.new_tape()
+    rows, hidden, wide = (
+        work.micro_batch_size * work.sequence_length,
+        shape.hidden_size,
+        shape.intermediate_size,
+    )
+    root = tape.module("", inputs_require_grad=False)
     blocks = []
-    for index in range(shape.layers):
-        trains = index < shape.trained * shape.layers
-        whole = tape.module(str(index), returns=index > 0)
-        up = tape.module(f"{index}.up", (wide, hidden), wide, returns=index > 0, trains=trains, casts=True)
-        down = tape.module(f"{index}.down", (hidden, wide), hidden, trains=trains, casts=True)
+    for index in range(shape.num_layers):
+        requires_grad = index < shape.trained_fraction * shape.num_layers
+        whole = tape.module(str(index), inputs_require_grad=index > 0)
+        up = tape.module(
+            f"{index}.up",
+            (wide, hidden),
+            wide,
+            inputs_require_grad=index > 0,
+            requires_grad=requires_grad,
+            casts=True,
+        )
+        down = tape.module(f"{index}.down", (hidden, wide), hidden, requires_grad=requires_grad, casts=True)
         blocks.append((whole, up, down))
-    if not work.computes:
+    if not work.records_pass:
         return tape
-    tape.extra = rows * hidden * work.width
-    x = tape.tensor(0, needs=False)  # the batch: its script holds it
-    with tape.inside(root):
+    tape.input_bytes = rows * hidden * work.itemsize
+    x = tape.tensor(0, requires_grad=False)  # the batch: its script holds it
+    with tape.scope(root):
         for whole, up, down in blocks:
-            with tape.inside(whole, x):
+            with tape.scope(whole, x):
                 y = activation(tape, None, linear(tape, up, x, rows, wide))
                 x = add(tape, linear(tape, down, y, rows, hidden), x)
-    full = x if x.width == 4 else tape.step([x], tape.tensor(rows * hidden, 4))
-    square = tape.step([full], tape.tensor(rows * hidden, 4), [full], back=2 * 4 * rows * hidden)
-    loss = tape.step([square], tape.tensor(1, 4))
-    tape.step([loss], tape.tensor(1, 4), shares=True)
+    full = x if x.itemsize == 4 else tape.op([x], tape.tensor(rows * hidden, 4))
+    square = tape.op([full], tape.tensor(rows * hidden, 4), [full], backward_temporary=2 * 4 * rows * hidden)
+    loss = tape.op([square], tape.tensor(1, 4))
+    tape.op([loss], tape.tensor(1, 4), passes_grad_through=True)
     return tape

@@ -18,7 +18,7 @@ from dsconfig.rules._numbers import rounded_up
 if TYPE_CHECKING:
     from dsconfig.memory.engines.setup import Setup
     from dsconfig.memory.estimate import Estimate
-    from dsconfig.memory.models.shape import Shape
+    from dsconfig.memory.models.shape import Architecture
 
 _NODE, _LENGTH, _HALVES = 8, 128, ("bf16", "fp16")
 
@@ -126,25 +126,25 @@ def _estimate(ctx: Context) -> Estimate:
 
 
 @lru_cache(maxsize=32)
-def _of_host(found: Shape, setup: Setup, ranks: int) -> Estimate:
+def _of_host(found: Architecture, setup: Setup, ranks: int) -> Estimate:
     """The estimate of `dsconfig memory`; no activations are on the host, so one short sample is enough."""
     from dsconfig.memory.estimate import estimate
-    from dsconfig.memory.models.shape import Work
+    from dsconfig.memory.models.shape import MicroBatch
     from dsconfig.memory.verdict import BUILT, MADE
 
-    work = Work(
+    work = MicroBatch(
         1,
-        _LENGTH * setup.sequence,
-        setup.width,
+        _LENGTH * setup.sp_size,
+        setup.itemsize,
         setup.autocast,
-        found.style.attention[0],
-        keeps_inputs=setup.own_linear,
-        tensor=setup.sharing,
-        sequence=setup.sequence,
-        experts=setup.experts,
+        found.variant.attn_implementations[0],
+        saves_linear_inputs=setup.memory_efficient_linear,
+        tensor_parallel=setup.tensor_parallel,
+        sp_size=setup.sp_size,
+        ep_size=setup.ep_size,
     )
     done = estimate(setup, found, work, "", ranks, ())
-    return replace(done, assumed=(BUILT, MADE) if setup.optimizer.client else (BUILT,))
+    return replace(done, assumed=(BUILT, MADE) if setup.optimizer.is_client else (BUILT,))
 
 
 def _setup(ctx: Context) -> Setup:
@@ -156,7 +156,7 @@ def _setup(ctx: Context) -> Setup:
     values = Values(effective, ["zero_optimization.zenflow."] if zenflow else [])
     in_shards = ctx.consumer in HUGGING_FACE
     setup = setup_of(values, ctx.world_size or 1, usual_client(values), in_shards, ctx.release)
-    return setup._replace(node=_ranks(ctx))
+    return setup._replace(gpus_per_node=_ranks(ctx))
 
 
 class _Effective(Mapping[str, Json]):
