@@ -11,7 +11,7 @@ from dsconfig.memory.engines.param_coordinator import GATHERED
 from dsconfig.memory.engines.select_engine import engine_of
 from dsconfig.memory.engines.zero12 import Flattened, refuse_mistyped
 from dsconfig.memory.graph import Segment
-from dsconfig.memory.memory_ledger import TERMS, SLACK, LimitExceededError, Ledger, MemoryPool, with_slack
+from dsconfig.memory.memory_ledger import SLACK, TERMS, Ledger, LimitExceededError, MemoryPool, with_slack
 from dsconfig.memory.models.registry import record
 from dsconfig.memory.quantized_gather import refuse_quantised
 from dsconfig.memory.verdict import BUILT, EXCEEDS, FITS, RANK, UNKNOWN, NotModelledError, Unmodelled, Verdict

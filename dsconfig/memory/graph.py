@@ -19,20 +19,20 @@ class Weight:
     """A parameter; `number` is its place among `named_parameters()`."""
 
     __slots__ = (
-        "is_autocast",
-        "numel",
-        "is_expert",
-        "stays_fp32",
         "created_after_init",
+        "is_autocast",
+        "is_expert",
         "is_linear",
         "module_number",
         "name",
         "number",
-        "tp_size",
-        "shape",
+        "numel",
         "requires_grad",
-        "use_count",
         "saves_view",
+        "shape",
+        "stays_fp32",
+        "tp_size",
+        "use_count",
     )
 
     def __init__(
@@ -84,12 +84,12 @@ class Module:
     """A module with the parameters that are its own; `returns`: its inputs take part in the backward pass."""
 
     __slots__ = (
-        "lora_modules",
-        "external_params",
         "class_name",
+        "external_params",
+        "inputs_require_grad",
+        "lora_modules",
         "name",
         "number",
-        "inputs_require_grad",
         "weights",
     )
 
@@ -115,7 +115,7 @@ class Module:
 class Tensor:
     """Something computed: elements, bytes of each, how often it is read, and whether gradients flow to it."""
 
-    __slots__ = ("bytes", "numel", "label", "requires_grad", "reader_count", "refcount", "itemsize")
+    __slots__ = ("bytes", "itemsize", "label", "numel", "reader_count", "refcount", "requires_grad")
 
     def __init__(self, numel: int, itemsize: int, requires_grad: bool, label: str) -> None:
         self.numel, self.itemsize, self.requires_grad, self.label = numel, itemsize, requires_grad, label
@@ -135,8 +135,8 @@ class Operation:
         "backward_temporary",
         "inputs",
         "output",
-        "saved",
         "passes_grad_through",
+        "saved",
         "temporary",
         "weights",
     )

@@ -31,7 +31,7 @@ class Peak(NamedTuple):
 class MemoryPool:
     """One kind of memory: what is held now, and the peak of each phase."""
 
-    __slots__ = ("_top", "live", "limit", "peaks", "phase", "total")
+    __slots__ = ("_top", "limit", "live", "peaks", "phase", "total")
 
     def __init__(self) -> None:
         self.phase, self.total, self._top = "load", 0, 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dsconfig.memory import autoep
 from dsconfig.memory.autotp import KEY as TENSOR
 from dsconfig.memory.autotp import refuse_keys
-from dsconfig.memory.engines.setup import OptimizerCost, Setup, NvmeOffload, Stage3Settings, release_quirks
+from dsconfig.memory.engines.setup import NvmeOffload, OptimizerCost, Setup, Stage3Settings, release_quirks
 from dsconfig.memory.models.shape import DECODER_VARIANTS
 from dsconfig.memory.optimizers import (
     CLIENT,

@@ -9,7 +9,7 @@ from copy import copy
 from itertools import accumulate
 
 from dsconfig.memory.engines.setup import Setup
-from dsconfig.memory.graph import Module, Tape, Weight, recomputed_modules, modules_never_left, module_visits
+from dsconfig.memory.graph import Module, Tape, Weight, module_visits, modules_never_left, recomputed_modules
 from dsconfig.memory.memory_ledger import Ledger
 from dsconfig.memory.quantized_gather import part, refuse_uneven
 from dsconfig.memory.verdict import NotModelledError

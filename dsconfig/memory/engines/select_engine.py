@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dsconfig.memory.engines.base import Engine
-from dsconfig.memory.engines.setup import ZenFlowSettings, Setup
+from dsconfig.memory.engines.setup import Setup, ZenFlowSettings
 from dsconfig.memory.graph import Tape
 from dsconfig.memory.memory_ledger import Ledger
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from dsconfig.memory.engines.base import GRADIENTS, MASTER, TEMPORARY, WEIGHTS, rounding
 from dsconfig.memory.engines.param_groups import Partition
-from dsconfig.memory.engines.setup import ZenFlowSettings, Setup
+from dsconfig.memory.engines.setup import Setup, ZenFlowSettings
 from dsconfig.memory.engines.zero3 import PERSISTENT, Partitioned
 from dsconfig.memory.engines.zero12 import OFFLOADED, Sharded
 from dsconfig.memory.graph import Tape, Weight

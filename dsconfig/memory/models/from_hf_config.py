@@ -70,9 +70,15 @@ def checked(shape: Architecture) -> Architecture:
     return shape
 
 
-MOST = {"layers": 2000, "hidden": 1 << 20, "wide": 1 << 22, "heads": 1 << 16, "head_size": 1 << 16}
-MOST |= {"vocabulary": 1 << 26, "experts": 1 << 12, "positions": 1 << 40, "image": 1 << 16, "labels": 1 << 26}
-MOST |= {"channels": 1 << 16, "expert_wide": 1 << 22, "shared_wide": 1 << 22, "window": 1 << 40}
+MOST = {"num_layers": 2000, "hidden_size": 1 << 20, "intermediate_size": 1 << 22, "num_heads": 1 << 16}
+MOST |= {
+    "head_dim": 1 << 16,
+    "vocab_size": 1 << 26,
+    "num_experts": 1 << 12,
+    "max_position_embeddings": 1 << 40,
+}
+MOST |= {"image_size": 1 << 16, "num_labels": 1 << 26, "num_channels": 1 << 16, "sliding_window": 1 << 40}
+MOST |= {"moe_intermediate_size": 1 << 22, "shared_expert_intermediate_size": 1 << 22}
 """Sizes beyond those of any model, which nobody waits for."""
 
 

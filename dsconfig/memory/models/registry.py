@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from dsconfig.memory import autoep as experts
 from dsconfig.memory import autotp, ulysses
-from dsconfig.memory.graph import TensorParallel, Tape
+from dsconfig.memory.graph import Tape, TensorParallel
 from dsconfig.memory.models.shape import Architecture, MicroBatch
 
 ALONE = TensorParallel()

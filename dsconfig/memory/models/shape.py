@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from dsconfig.memory.graph import Adapter, TensorParallel, Tape
+from dsconfig.memory.graph import Adapter, Tape, TensorParallel
 
 # The shape of a model: what decides how many parameters it has and what its pass keeps.
 
