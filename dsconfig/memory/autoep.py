@@ -9,50 +9,50 @@ from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.memory.graph import ModelCollective, Module, Tape, Tensor
-from dsconfig.memory.layers import cast, kept
+from dsconfig.memory.layers import cast, saved_inputs
 from dsconfig.memory.verdict import NotModelledError
 
 if TYPE_CHECKING:
-    from dsconfig.memory.models.shape import Architecture, MicroBatch
+    from dsconfig.memory.models.architecture import Architecture, MicroBatch
 
 KEY = "expert_parallel.enabled"
 DISPATCHED = "dispatched tokens"
 SECTION = "expert_parallel."
 SINCE = 19008
-SHARED = {"mixtral": "mixtral", "qwen3_moe": "qwen3_moe", "qwen2_moe": "qwen3_moe"}
+SUPPORTED_MODELS = {"mixtral": "mixtral", "qwen3_moe": "qwen3_moe", "qwen2_moe": "qwen3_moe"}
 """Families whose engines were measured with it, and the preset of each."""
-KNOWN = {
+SUPPORTED_VALUES = {
     "comm_backend": ("comm",),
     "combine_impl": ("auto", "weighted_sum"),
     "score_apply": ("auto", "post"),
     "gate_up_impl": ("separate",),
     "use_grouped_mm": (True,),
-    "preset_model": (None, *dict.fromkeys(SHARED.values())),
+    "preset_model": (None, *dict.fromkeys(SUPPORTED_MODELS.values())),
 }
 """Values of keys of the section with which engines were measured."""
-ALIGNED = 8
+ROW_ALIGNMENT = 8
 """Rows of an expert are filled up to a multiple (`TOKEN_GROUP_ALIGN_SIZE_M`)."""
 
 
-def refuse(shape: Architecture, work: MicroBatch) -> None:
+def reject_model(arch: Architecture, batch: MicroBatch) -> None:
     """Refuse what AutoEP does not do, and what was not measured.
 
     Raises:
         NotModelledError: it is one of these.
     """
-    ranks = work.ep_size
-    if not shape.num_experts:
+    ranks = batch.ep_size
+    if not arch.num_experts:
         raise NotModelledError(f"`{KEY}` needs a model with experts: Mixtral's and Qwen's are modelled")
-    if shape.name not in SHARED:
-        raise NotModelledError(f"`{KEY}` is not modelled for {shape.name}: no engine was measured with it")
-    if shape.num_experts % ranks:
-        raise NotModelledError(f"AutoEP refuses {shape.num_experts} experts for {ranks} ranks")
-    for name, there in (("adapters", work.adapter), ("sequence parallelism", work.sp_size > 1)):
+    if arch.name not in SUPPORTED_MODELS:
+        raise NotModelledError(f"`{KEY}` is not modelled for {arch.name}: no engine was measured with it")
+    if arch.num_experts % ranks:
+        raise NotModelledError(f"AutoEP refuses {arch.num_experts} experts for {ranks} ranks")
+    for name, there in (("adapters", batch.adapter), ("sequence parallelism", batch.sp_size > 1)):
         if there:
             raise NotModelledError(f"`{KEY}` with {name} is not modelled: no engine was measured with it")
 
 
-class Grouped(NamedTuple):
+class AutoEPBlock(NamedTuple):
     """The modules that AutoEP puts in the place of a mixture."""
 
     router: Module
@@ -60,51 +60,51 @@ class Grouped(NamedTuple):
     experts: Module
 
 
-def grouped(tape: Tape, shape: Architecture, work: MicroBatch, prefix: str) -> Grouped:
+def autoep_block(tape: Tape, arch: Architecture, batch: MicroBatch, prefix: str) -> AutoEPBlock:
     """A router, and the three weights of this rank's experts."""
-    count = shape.num_experts // work.ep_size * shape.hidden_size * shape.moe_intermediate_size
+    count = arch.num_experts // batch.ep_size * arch.hidden_size * arch.moe_intermediate_size
     router = tape.module(f"{prefix}.router")
-    gate = tape.module(f"{prefix}.router.gate", shape.num_experts * shape.hidden_size, casts=True)
+    gate = tape.module(f"{prefix}.router.gate", arch.num_experts * arch.hidden_size, casts=True)
     experts = tape.module(f"{prefix}.experts", count, count, count, casts=True)
     gate.weights[0].created_after_init = True
     for weight in experts.weights:
         weight.is_linear, weight.is_expert = False, True
-    tape.ep_size = work.ep_size
-    return Grouped(router, gate, experts)
+    tape.ep_size = batch.ep_size
+    return AutoEPBlock(router, gate, experts)
 
 
 def dispatch(
-    tape: Tape, shape: Architecture, work: MicroBatch, layer: Grouped, y: Tensor, rows: int
+    tape: Tape, arch: Architecture, batch: MicroBatch, layer: AutoEPBlock, y: Tensor, rows: int
 ) -> Tensor:
     """Tokens go to the ranks of their experts, through them, and back."""
-    many, hidden, itemsize = rows * shape.num_experts_per_tok, shape.hidden_size, tape.itemsize
-    top = _route(tape, shape, layer, y, rows)
+    many, hidden, itemsize = rows * arch.num_experts_per_tok, arch.hidden_size, tape.itemsize
+    top = _route(tape, arch, layer, y, rows)
     order, places, told = (tape.op([], tape.tensor(many, 8, requires_grad=False)) for _ in range(3))
     scores = tape.op([], tape.tensor(many, 4, requires_grad=False))
     sent = tape.op([y, places], tape.tensor(many * hidden, itemsize, label=DISPATCHED), [places])
     got = many
-    if work.ep_size > 1:
-        got = ceil(many * work.expert_imbalance)
-        sent = _exchange(tape, work, sent, got * hidden)
-    rows_held, out = _compute(tape, shape, work, layer, sent, got)
-    if work.ep_size > 1:
-        out = _exchange(tape, work, out, many * hidden)
+    if batch.ep_size > 1:
+        got = ceil(many * batch.expert_imbalance)
+        sent = _exchange(tape, batch, sent, got * hidden)
+    rows_held, out = _compute(tape, arch, batch, layer, sent, got)
+    if batch.ep_size > 1:
+        out = _exchange(tape, batch, out, many * hidden)
     placed = tape.op([out, order], tape.tensor(many * hidden, itemsize), [order])
     weighed = tape.tensor(many * hidden, 4)
     tape.op([placed, top], weighed, [placed, top], backward_temporary=8 * many * hidden)
     summed = tape.op([weighed], tape.tensor(rows * hidden, 4), passes_grad_through=True)
     found = cast(tape, summed, itemsize)
-    tape.keep_alive(order, places, told, scores, top, out, rows_held, *([sent] if work.ep_size == 1 else []))
+    tape.keep_alive(order, places, told, scores, top, out, rows_held, *([sent] if batch.ep_size == 1 else []))
     return found
 
 
-def _route(tape: Tape, shape: Architecture, layer: Grouped, y: Tensor, rows: int) -> Tensor:
+def _route(tape: Tape, arch: Architecture, layer: AutoEPBlock, y: Tensor, rows: int) -> Tensor:
     """`TokenChoiceTopKRouter`: odds in fp32, and of the chosen ones again."""
-    many, all_ = rows * shape.num_experts_per_tok, rows * shape.num_experts
+    many, all_ = rows * arch.num_experts_per_tok, rows * arch.num_experts
     with tape.scope(layer.router):
         with tape.scope(layer.gate):
             weights = layer.gate.weights
-            scores = tape.op([y], tape.tensor(all_), kept(tape, y, weights), weights)
+            scores = tape.op([y], tape.tensor(all_), saved_inputs(tape, y, weights), weights)
         odds = tape.tensor(all_, 4)
         tape.op([cast(tape, scores, 4)], odds, [odds])
         chosen = tape.op([], tape.tensor(many, 8, requires_grad=False))
@@ -116,27 +116,27 @@ def _route(tape: Tape, shape: Architecture, layer: Grouped, y: Tensor, rows: int
 
 
 def _compute(
-    tape: Tape, shape: Architecture, work: MicroBatch, layer: Grouped, x: Tensor, many: int
+    tape: Tape, arch: Architecture, batch: MicroBatch, layer: AutoEPBlock, x: Tensor, many: int
 ) -> tuple[Tensor, Tensor]:
     """`permute_rows`, `GroupedExperts`, `unpermute_rows`: its input, and what it makes."""
-    itemsize, own = tape.itemsize, shape.num_experts // work.ep_size
-    padded = -(-(many + own * ALIGNED) // ALIGNED) * ALIGNED
+    itemsize, own = tape.itemsize, arch.num_experts // batch.ep_size
+    padded = -(-(many + own * ROW_ALIGNMENT) // ROW_ALIGNMENT) * ROW_ALIGNMENT
     index = tape.op([], tape.tensor(padded, 4, requires_grad=False))
     first, second = (tape.op([], tape.tensor(many + padded, 8, requires_grad=False)) for _ in range(2))
-    rows = tape.op([x, index, first], tape.tensor(padded * shape.hidden_size, itemsize), [index, first])
+    rows = tape.op([x, index, first], tape.tensor(padded * arch.hidden_size, itemsize), [index, first])
     with tape.scope(layer.experts):
         gate, down, up = layer.experts.weights
-        wide = padded * shape.moe_intermediate_size
+        wide = padded * arch.moe_intermediate_size
         both = [tape.op([rows], tape.tensor(wide, itemsize), [rows], [weight]) for weight in (gate, up)]
         product = tape.op(both, tape.tensor(wide, itemsize), both)
-        made = tape.op([product], tape.tensor(padded * shape.hidden_size, itemsize), [product], [down])
+        made = tape.op([product], tape.tensor(padded * arch.hidden_size, itemsize), [product], [down])
         tape.keep_alive(*both, product)
-    return rows, tape.op([made, second], tape.tensor(many * shape.hidden_size, itemsize), [index, second])
+    return rows, tape.op([made, second], tape.tensor(many * arch.hidden_size, itemsize), [index, second])
 
 
-def _exchange(tape: Tape, work: MicroBatch, x: Tensor, count: int) -> Tensor:
+def _exchange(tape: Tape, batch: MicroBatch, x: Tensor, count: int) -> Tensor:
     """`_AllToAllV`; counted is the larger of what is sent and what is received."""
-    most, back = max(count, x.numel), 1 + work.gradient_checkpointing
-    tape.collectives.append(ModelCollective("all_to_all", "forward", 1, most, x.itemsize, work.ep_size))
-    tape.collectives.append(ModelCollective("all_to_all", "backward", back, most, x.itemsize, work.ep_size))
+    most, back = max(count, x.numel), 1 + batch.gradient_checkpointing
+    tape.collectives.append(ModelCollective("all_to_all", "forward", 1, most, x.itemsize, batch.ep_size))
+    tape.collectives.append(ModelCollective("all_to_all", "backward", back, most, x.itemsize, batch.ep_size))
     return tape.op([x], tape.tensor(count, x.itemsize, label=DISPATCHED))

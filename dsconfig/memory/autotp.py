@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from dsconfig.core.json_types import Json
     from dsconfig.memory.graph import TensorParallel
-    from dsconfig.memory.models.shape import Architecture, MicroBatch
+    from dsconfig.memory.models.architecture import Architecture, MicroBatch
 
 KEY = "tensor_parallel.autotp_size"
 HPZ = "zero_optimization.zero_hpz_partition_size"
@@ -20,9 +20,9 @@ AT_STAGE_3 = 19004
 """DeepSpeed 0.19.4: up to 0.19.3 `_configure_tensor_parallel_states` asserts a stage below 3."""
 BY_CONFIG = 18006
 """DeepSpeed 0.18.6: before, `tp_model_init` shares layers, which the script has to call."""
-FAMILIES = ("llama", "mistral", "mixtral", "qwen2", "qwen3")
+SUPPORTED_MODELS = ("llama", "mistral", "mixtral", "qwen2", "qwen3")
 """Decoders whose engines were measured."""
-STOPS = {
+UNSUPPORTED_FAMILIES = {
     "gpt2": "DeepSpeed stops with an AssertionError: AutoTP does not support it",
     "plain": "DeepSpeed stops with an AssertionError: AutoTP finds no policy for it",
     "vit": "DeepSpeed cuts its layers so that shapes do not fit, and stops",
@@ -40,7 +40,9 @@ OTHER_KEYS = {
 """Keys that change what is shared, and why they are not modelled beside it."""
 
 
-def refuse_keys(values: Mapping[str, Json], release: int, zero_init: bool, client: str | None) -> None:
+def reject_tensor_parallel_keys(
+    values: Mapping[str, Json], release: int, zero_init: bool, client: str | None
+) -> None:
     """Refuse keys beside it, and an optimizer of the script that has states before layers are shared.
 
     Raises:
@@ -53,7 +55,7 @@ def refuse_keys(values: Mapping[str, Json], release: int, zero_init: bool, clien
         why = "DeepSpeed stops with an AssertionError before 0.19.4"
         raise NotModelledError(f"`{KEY}` above 1 is not modelled at stage 3: {why}")
     if client == "adagrad":
-        _refuse_adagrad(values, release, zero_init)
+        _reject_adagrad(values, release, zero_init)
     secondary = values.get(HPZ, 1)
     there = {HPZ: "no engine was measured with it"} if isinstance(secondary, int) and secondary > 1 else {}
     there |= {key: why for key, why in OTHER_KEYS.items() if values.get(key)}
@@ -61,7 +63,7 @@ def refuse_keys(values: Mapping[str, Json], release: int, zero_init: bool, clien
         raise NotModelledError(f"`{key}` beside `{KEY}` is not modelled: {why}")
 
 
-def _refuse_adagrad(values: Mapping[str, Json], release: int, zero_init: bool) -> None:
+def _reject_adagrad(values: Mapping[str, Json], release: int, zero_init: bool) -> None:
     """Its states are there before the engine."""
     what, flat = f"`{KEY}` with Adagrad of the script is not modelled", ("bf16.enabled", "fp16.enabled")
     if zero_init:
@@ -72,35 +74,35 @@ def _refuse_adagrad(values: Mapping[str, Json], release: int, zero_init: bool) -
         raise NotModelledError(f"{what} at stage 0 in fp32: {why}, and DeepSpeed stops with a RuntimeError")
 
 
-def refuse(shape: Architecture, work: MicroBatch) -> None:
+def reject_model(arch: Architecture, batch: MicroBatch) -> None:
     """Refuse what DeepSpeed stops at, and what was not measured.
 
     Raises:
         NotModelledError: it is one of these.
     """
-    sharing = work.tensor_parallel
-    if shape.family != "decoder":
-        why = STOPS.get(shape.family, "no engine was measured with it")
+    sharing = batch.tensor_parallel
+    if arch.family != "decoder":
+        why = UNSUPPORTED_FAMILIES.get(arch.family, "no engine was measured with it")
         raise NotModelledError(f"`{KEY}` is not modelled for such a model: {why}")
-    if shape.name and shape.name not in FAMILIES:
-        raise NotModelledError(f"`{KEY}` is not modelled for {shape.name}: no engine was measured with it")
-    if work.adapter:
+    if arch.name and arch.name not in SUPPORTED_MODELS:
+        raise NotModelledError(f"`{KEY}` is not modelled for {arch.name}: no engine was measured with it")
+    if batch.adapter:
         why = "DeepSpeed cuts their layers too, so that shapes do not fit, and stops"
         raise NotModelledError(f"`{KEY}` with adapters is not modelled: {why}")
-    if shape.num_experts and sharing.reads_tp_plans:
+    if arch.num_experts and sharing.reads_tp_plans:
         why = "DeepSpeed stops with a ValueError, for Transformers' plan shares them in another way"
         raise NotModelledError(f"`{KEY}` is not modelled for a model with experts: {why}")
-    if shape.tie_word_embeddings and sharing.may_shard_lm_head:
+    if arch.tie_word_embeddings and sharing.may_shard_lm_head:
         why = "the vocabulary is shared too, which was not measured"
         raise NotModelledError(f"`{KEY}` is not modelled where embeddings are tied: {why}")
-    _refuse_uneven(shape, sharing)
+    _reject_uneven(arch, sharing)
 
 
-def _refuse_uneven(shape: Architecture, sharing: TensorParallel) -> None:
+def _reject_uneven(arch: Architecture, sharing: TensorParallel) -> None:
     """Ranks would hold parts that differ."""
-    whole = {"heads": shape.num_heads, "key and value heads": shape.num_kv_heads}
-    whole |= {} if shape.num_experts else {"elements of an MLP": shape.intermediate_size}
-    whole |= {"words": shape.vocab_size} if sharing.shards_lm_head(bool(shape.variant.qk_norm)) else {}
+    whole = {"heads": arch.num_heads, "key and value heads": arch.num_kv_heads}
+    whole |= {} if arch.num_experts else {"elements of an MLP": arch.intermediate_size}
+    whole |= {"words": arch.vocab_size} if sharing.shards_lm_head(bool(arch.variant.qk_norm)) else {}
     for name, count in whole.items():
         if count % sharing.size:
             raise NotModelledError(
@@ -108,18 +110,18 @@ def _refuse_uneven(shape: Architecture, sharing: TensorParallel) -> None:
             )
 
 
-def part_of(shape: Architecture, sharing: TensorParallel) -> Architecture:
+def rank_architecture(arch: Architecture, sharing: TensorParallel) -> Architecture:
     """What one rank has of a model."""
     ranks = sharing.size
-    return shape._replace(
-        num_heads=shape.num_heads // ranks,
-        num_kv_heads=shape.num_kv_heads // ranks,
-        intermediate_size=shape.intermediate_size if shape.num_experts else shape.intermediate_size // ranks,
-        lm_head_shards=ranks if sharing.shards_lm_head(bool(shape.variant.qk_norm)) else 1,
+    return arch._replace(
+        num_heads=arch.num_heads // ranks,
+        num_kv_heads=arch.num_kv_heads // ranks,
+        intermediate_size=arch.intermediate_size if arch.num_experts else arch.intermediate_size // ranks,
+        lm_head_shards=ranks if sharing.shards_lm_head(bool(arch.variant.qk_norm)) else 1,
     )
 
 
-def exchanges(shape: Architecture, work: MicroBatch) -> list[ModelCollective]:
+def tensor_parallel_collectives(arch: Architecture, batch: MicroBatch) -> list[ModelCollective]:
     """What ranks send each other in a micro batch (measured).
 
     On the way there what `o_proj` and `down_proj` make is summed, and the head's logits are gathered; on the
@@ -127,22 +129,22 @@ def exchanges(shape: Architecture, work: MicroBatch) -> list[ModelCollective]:
     is computed again ends before the sum of `down_proj`.
     """
     sharing, rows, layers = (
-        work.tensor_parallel,
-        work.micro_batch_size * work.sequence_length,
-        shape.num_layers,
+        batch.tensor_parallel,
+        batch.micro_batch_size * batch.sequence_length,
+        arch.num_layers,
     )
-    head, again = sharing.shards_lm_head(bool(shape.variant.qk_norm)), layers * work.gradient_checkpointing
-    there, back = (layers, 3 * layers) if shape.num_experts else (2 * layers, 5 * layers)
-    norms = 2 * layers if sharing.reads_tp_plans and shape.variant.qk_norm else 0
-    made = 2 if work.autocast else work.itemsize
+    head, again = sharing.shards_lm_head(bool(arch.variant.qk_norm)), layers * batch.gradient_checkpointing
+    there, back = (layers, 3 * layers) if arch.num_experts else (2 * layers, 5 * layers)
+    norms = 2 * layers if sharing.reads_tp_plans and arch.variant.qk_norm else 0
+    made = 2 if batch.autocast else batch.itemsize
     return [
         ModelCollective(name, phase, calls, numel, itemsize, sharing.size)
         for phase, name, calls, numel, itemsize in (
-            ("forward", "all_reduce", there, rows * shape.hidden_size, made),
-            ("forward", "all_gather", int(head), rows * shape.vocab_size, made),
-            ("backward", "all_reduce", again, rows * shape.hidden_size, made),
-            ("backward", "all_reduce", back + head, rows * shape.hidden_size, work.itemsize),
-            ("backward", "all_reduce", norms, shape.head_dim, work.itemsize),
+            ("forward", "all_reduce", there, rows * arch.hidden_size, made),
+            ("forward", "all_gather", int(head), rows * arch.vocab_size, made),
+            ("backward", "all_reduce", again, rows * arch.hidden_size, made),
+            ("backward", "all_reduce", back + head, rows * arch.hidden_size, batch.itemsize),
+            ("backward", "all_reduce", norms, arch.head_dim, batch.itemsize),
         )
         if calls
     ]

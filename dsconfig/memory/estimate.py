@@ -8,20 +8,29 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.memory.engines.base import CONSOLIDATED, PINNED, SAVE
 from dsconfig.memory.engines.param_coordinator import GATHERED
-from dsconfig.memory.engines.select_engine import engine_of
-from dsconfig.memory.engines.zero12 import Flattened, refuse_mistyped
+from dsconfig.memory.engines.select_engine import select_engine
+from dsconfig.memory.engines.zero12 import Stage12State, reject_mistyped_grads
 from dsconfig.memory.graph import Segment
 from dsconfig.memory.memory_ledger import SLACK, TERMS, Ledger, LimitExceededError, MemoryPool, with_slack
 from dsconfig.memory.models.registry import record
-from dsconfig.memory.quantized_gather import refuse_quantised
-from dsconfig.memory.verdict import BUILT, EXCEEDS, FITS, RANK, UNKNOWN, NotModelledError, Unmodelled, Verdict
+from dsconfig.memory.quantized_gather import reject_quantized
+from dsconfig.memory.verdict import (
+    EXCEEDS,
+    FITS,
+    HOST_BUILD,
+    RANK,
+    UNKNOWN,
+    NotModelledError,
+    UnmodeledSetting,
+    Verdict,
+)
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
     from dsconfig.memory.engines.base import Engine
     from dsconfig.memory.engines.setup import Setup
     from dsconfig.memory.graph import Tape
-    from dsconfig.memory.models.shape import Architecture, MicroBatch
+    from dsconfig.memory.models.architecture import Architecture, MicroBatch
 
 
 # Settings that gain nothing with this model, reported beside the table.
@@ -30,7 +39,7 @@ ZERO = "zero_optimization."
 NEARLY_ALL = 0.98
 
 
-class Remark(NamedTuple):
+class Advice(NamedTuple):
     """One of them, and the key that it is about."""
 
     key: str
@@ -41,41 +50,41 @@ class Remark(NamedTuple):
         return {"key": self.key, "text": self.text}
 
 
-def remarks(engine: Engine, ledger: Ledger) -> tuple[Remark, ...]:
+def advice_for(engine: Engine, ledger: Ledger) -> tuple[Advice, ...]:
     """All of them."""
     return (
-        *_bucket(engine),
-        *_flattened(engine, ledger),
-        *_third(engine, ledger),
-        *_counted_again(engine),
-        *_taken_for_half(engine),
-        *_experts(engine),
-        *_sequences(engine),
-        *_unsaved(engine),
-        *_scrambled(engine),
+        *_oversized_bucket(engine),
+        *_flatten_location(engine, ledger),
+        *_stage3_gathering(engine, ledger),
+        *_recomputed_modules(engine),
+        *_mistaken_fp32_accumulation(engine),
+        *_experts_not_leaf(engine),
+        *_sequence_parallel_dtype(engine),
+        *_autoep_save(engine),
+        *_zenflow_layout(engine),
     )
 
 
-def _bucket(engine: Engine) -> Iterator[Remark]:
+def _oversized_bucket(engine: Engine) -> Iterator[Advice]:
     setup = engine.setup
     if setup.stage and setup.contiguous_gradients and setup.reduce_bucket_size > engine.trainable_numel:
         text = f"the bucket of {setup.reduce_bucket_size:,} elements is larger than all {engine.trainable_numel:,} that are trained"
-        yield Remark(f"{ZERO}reduce_bucket_size", f"{text}, and is allocated whole")
+        yield Advice(f"{ZERO}reduce_bucket_size", f"{text}, and is allocated whole")
 
 
-def _flattened(engine: Engine, ledger: Ledger) -> Iterator[Remark]:
+def _flatten_location(engine: Engine, ledger: Ledger) -> Iterator[Advice]:
     """Where weights are flattened decides the highest peak (`flatten_on_accelerator`, stage_1_and_2.py)."""
-    if not isinstance(engine, Flattened) or engine.setup.quirks.flattens_on_host:
+    if not isinstance(engine, Stage12State) or engine.setup.quirks.flattens_on_host:
         return
     since = "from 0.19.0 on stages 1 and 2 flatten the weights on the host where the GPU lacks room"
-    if engine.on_host:
-        yield Remark(f"{ZERO}stage", f"{since} for a second copy of them, as here")
+    if engine.flattened_on_host:
+        yield Advice(f"{ZERO}stage", f"{since} for a second copy of them, as here")
     peaks = {phase: peak.bytes for phase, peak in ledger.rank.peaks.items()}
     if engine.setup.gpu_limit is None and max(peaks, key=lambda phase: peaks[phase]) == "load":
-        yield Remark(f"{ZERO}stage", f"{since} for a second copy of them: `--gpu` tells whether it does")
+        yield Advice(f"{ZERO}stage", f"{since} for a second copy of them: `--gpu` tells whether it does")
 
 
-def _third(engine: Engine, ledger: Ledger) -> Iterator[Remark]:
+def _stage3_gathering(engine: Engine, ledger: Ledger) -> Iterator[Advice]:
     """What stage 3 gathers, and what it offloads of one sub-group."""
     setup = engine.setup
     if setup.stage != 3:
@@ -84,65 +93,65 @@ def _third(engine: Engine, ledger: Ledger) -> Iterator[Remark]:
     most = max(peaks[phase].live.get(GATHERED, 0) for phase in ("forward", "backward") if phase in peaks)
     if setup.dp_world_size > 1 and most >= NEARLY_ALL * setup.itemsize * engine.total_numel:
         text = "all parameters are gathered at once: lower it together with `stage3_max_live_parameters`"
-        yield Remark(f"{ZERO}stage3_max_reuse_distance", text)
+        yield Advice(f"{ZERO}stage3_max_reuse_distance", text)
     shards = sum(-(-weight.numel // setup.dp_world_size) for weight in engine.trainable)
     if setup.offloads_optimizer and 0 < setup.offload_ratio < 1 and setup.stage3.sub_group_size >= shards:
         text = f"all is offloaded, for the {shards:,} parameters of a rank are one sub-group"
-        yield Remark(f"{ZERO}offload_optimizer.ratio", text)
+        yield Advice(f"{ZERO}offload_optimizer.ratio", text)
 
 
-def _counted_again(engine: Engine) -> Iterator[Remark]:
+def _recomputed_modules(engine: Engine) -> Iterator[Advice]:
     """`ds_grads_remaining` is not set back before a pass (0.16.0 to 0.16.7, parameter_offload.py)."""
     setup = engine.setup
     if setup.stage != 3 or not setup.quirks.miscounts_recomputed_modules or setup.use_reentrant:
         return
     if any(isinstance(step, Segment) for step in engine.tape.steps):
         text = "0.16.0 to 0.16.7 keep what non-reentrant checkpointing computes again gathered until the step"
-        yield Remark(f"{ZERO}stage", f"{text}: upgrade to 0.16.8, or pass `use_reentrant=True`")
+        yield Advice(f"{ZERO}stage", f"{text}: upgrade to 0.16.8, or pass `use_reentrant=True`")
 
 
-def _taken_for_half(engine: Engine) -> Iterator[Remark]:
+def _mistaken_fp32_accumulation(engine: Engine) -> Iterator[Advice]:
     """`DDP_BFLOAT16` was the same word as `BFLOAT16` (0.17.6 to 0.18.4, runtime/constants.py)."""
     if engine.setup.uses_bf16_optimizer and engine.setup.quirks.mistakes_fp32_accumulation:
         held = ", and every rank holds the full optimizer state" if engine.setup.stage else ""
-        yield Remark("data_types.grad_accum_dtype", f"0.17.6 to 0.18.4 accumulate in bf16 all the same{held}")
+        yield Advice("data_types.grad_accum_dtype", f"0.17.6 to 0.18.4 accumulate in bf16 all the same{held}")
 
 
-def _experts(engine: Engine) -> Iterator[Remark]:
+def _experts_not_leaf(engine: Engine) -> Iterator[Advice]:
     kinds = {module.class_name for module in engine.tape.modules if module.class_name}
     if engine.setup.stage == 3 and kinds and not kinds & set(engine.setup.leaf_classes):
         names = ", ".join(sorted(kinds))
         why = "where experts are modules (Transformers 4), ranks that skip one wait for ever"
         if engine.setup.quirks.reads_leaf_module:
-            yield Remark(f"{ZERO}leaf_module.classes", f"make {names} a leaf: {why}")
+            yield Advice(f"{ZERO}leaf_module.classes", f"make {names} a leaf: {why}")
         else:
             call = f"deepspeed.utils.set_z3_leaf_modules(model, [{names}])"
-            yield Remark(f"{ZERO}stage", f"make {names} a leaf, with `{call}` in the script: {why}")
+            yield Advice(f"{ZERO}stage", f"make {names} a leaf, with `{call}` in the script: {why}")
 
 
-def _sequences(engine: Engine) -> Iterator[Remark]:
+def _sequence_parallel_dtype(engine: Engine) -> Iterator[Advice]:
     """Gradients of ranks that share sequences are sent in fp32 unless this key says another type."""
     setup = engine.setup
     if setup.sp_size > 1 and setup.stage in (0, 3) and setup.comm_itemsize > setup.itemsize:
         text = "gradients are sent in fp32 where ranks share sequences"
         more = f", and the bucket takes {setup.comm_itemsize} bytes an element" if setup.stage == 3 else ""
-        yield Remark("seq_parallel_communication_data_type", f"{text}{more}: say bf16 or fp16 for half of it")
+        yield Advice("seq_parallel_communication_data_type", f"{text}{more}: say bf16 or fp16 for half of it")
 
 
-def _unsaved(engine: Engine) -> Iterator[Remark]:
+def _autoep_save(engine: Engine) -> Iterator[Advice]:
     """`_zero3_consolidated_16bit_state_dict` raises where experts are partitioned apart (0.19.8)."""
     setup = engine.setup
     if setup.ep_size and setup.stage == 3 and setup.gathers_on_save:
         text = "the model cannot be put together with AutoEP at stage 3: DeepSpeed raises as it is saved"
-        yield Remark(f"{ZERO}stage3_gather_16bit_weights_on_model_save", text)
+        yield Advice(f"{ZERO}stage3_gather_16bit_weights_on_model_save", text)
 
 
-def _scrambled(engine: Engine) -> Iterator[Remark]:
+def _zenflow_layout(engine: Engine) -> Iterator[Advice]:
     """`_update_model_bit16_weights` views the transposed weights in their old shape (0.19.7 and 0.19.8)."""
     setup = engine.setup
     if setup.zenflow and setup.stage in (1, 2):
         text = "from 0.19.7 on stages 1 and 2 read matrices row by row that ZenFlow has laid out by columns"
-        yield Remark(f"{ZERO}zenflow", f"{text}: the model that is trained is not the one that was loaded")
+        yield Advice(f"{ZERO}zenflow", f"{text}: the model that is trained is not the one that was loaded")
 
 
 # `memory`: what a config holds with a model, at rest and at the peaks.
@@ -185,7 +194,7 @@ class Side:
         """The highest of the bounds."""
         return max(self.at_rest, *self.bound.values())
 
-    def floor(self, lowering: Sequence[Unmodelled]) -> int:
+    def floor(self, lowering: Sequence[UnmodeledSetting]) -> int:
         """The highest of the bounds, without all that could be less."""
         if not lowering:
             return self.most_bound
@@ -195,8 +204,12 @@ class Side:
         less = [term.phases for term in self.terms if term.name in names]
         found = [self.at_rest - sum(held.get("at_rest", 0) for held in less)]
         for phase, count in self.peak.items():
-            part = sum(held.get(phase, 0) for held in less)
-            found.append(self.bound[phase] - part - part // SLACK if part < count else 0)
+            padded_shard_numel = sum(held.get(phase, 0) for held in less)
+            found.append(
+                self.bound[phase] - padded_shard_numel - padded_shard_numel // SLACK
+                if padded_shard_numel < count
+                else 0
+            )
         return max(found)
 
     def to_dict(self) -> JsonObject:
@@ -250,11 +263,11 @@ class Estimate:
     host: Side
     collectives: tuple[Collective, ...]
     assumptions: tuple[str, ...]
-    findings: tuple[Remark, ...] = ()
+    findings: tuple[Advice, ...] = ()
     """What the config does to no purpose with this model."""
-    unmodelled: tuple[Unmodelled, ...] = ()
+    unmodelled: tuple[UnmodeledSetting, ...] = ()
     """What of the job is not in these numbers, though it changes them."""
-    assumed: tuple[Unmodelled, ...] = (BUILT,)
+    assumed: tuple[UnmodeledSetting, ...] = (HOST_BUILD,)
     """What of the script they take for granted."""
 
     def verdict(self, name: str, least: int, most: int | None = None, margin: int = 0) -> Verdict:
@@ -317,7 +330,7 @@ class Room(NamedTuple):
 ANY = Room()
 
 
-def simulate(setup: Setup, tape: Tape, work: MicroBatch, room: Room = ANY) -> tuple[Ledger, Engine]:
+def simulate(setup: Setup, tape: Tape, batch: MicroBatch, room: Room = ANY) -> tuple[Ledger, Engine]:
     """Build an engine on paper around what was recorded, and take one step with it.
 
     Raises:
@@ -326,22 +339,22 @@ def simulate(setup: Setup, tape: Tape, work: MicroBatch, room: Room = ANY) -> tu
     ledger = Ledger(tracks_combined=not setup.has_separate_host)
     ledger.rank.limit = room.rank
     if not any(weight.requires_grad for weight in tape.weights):
-        names = ", ".join(sorted(work.adapter.targets)) if work.adapter else ""
+        names = ", ".join(sorted(batch.adapter.targets)) if batch.adapter else ""
         raise NotModelledError(
             f"no linear layer is called {names}", f"give some of {', '.join(tape.linear_names)}, or all"
         )
     if setup.zenflow:
-        from dsconfig.memory.optimizers import refuse_shapes
+        from dsconfig.memory.optimizers import reject_zenflow_shapes
 
-        refuse_shapes(setup, tape.weights, work.gradient_checkpointing)
-    refuse_quantised(setup, tape)
-    refuse_mistyped(setup, tape)
-    engine = engine_of(setup, tape, ledger)
+        reject_zenflow_shapes(setup, tape.weights, batch.gradient_checkpointing)
+    reject_quantized(setup, tape)
+    reject_mistyped_grads(setup, tape)
+    engine = select_engine(setup, tape, ledger)
     engine.load()
-    ledger.allocate_briefly(PINNED, engine.rounding() if setup.has_separate_host else 0, host=True)
+    ledger.allocate_briefly(PINNED, engine.pinned_padding() if setup.has_separate_host else 0, host=True)
     ledger.reset()
     ledger.enter(AT_REST)
-    engine.settle()
+    engine.allocate_steady_state()
     if room.host is not None and ledger.host.total > room.host:
         raise LimitExceededError
     engine.run()
@@ -384,13 +397,13 @@ def bound(count: int, phase: str, engine: Engine | None = None) -> int:
     if not count:
         return 0
     more = engine is not None and (phase == "step" or (engine.gathers and phase != "load"))
-    return with_slack(count) + (engine.largest_in(phase) if engine is not None and more else 0)
+    return with_slack(count) + (engine.largest_block_in(phase) if engine is not None and more else 0)
 
 
 def estimate(
     setup: Setup,
-    shape: Architecture,
-    work: MicroBatch,
+    arch: Architecture,
+    batch: MicroBatch,
     release: str,
     ranks_of_host: int,
     assumptions: tuple[str, ...],
@@ -404,9 +417,9 @@ def estimate(
     found = []
     alone = setup.stage in (0, 3)
     host = room.host // ranks_of_host if alone and room.host is not None else None
-    tape = record(shape, work)
+    tape = record(arch, batch)
     for number in (0,) if alone else sorted({0, setup.dp_world_size - 1}):
-        ledger, engine = simulate(setup._replace(rank=number), tape, work, Room(room.rank, host))
+        ledger, engine = simulate(setup._replace(rank=number), tape, batch, Room(room.rank, host))
         found.append((max(peak.bytes for peak in ledger.rank.peaks.values()), number, ledger, engine))
     _, number, ledger, engine = max(found, key=lambda entry: entry[0])
     calls = tuple(
@@ -417,11 +430,11 @@ def estimate(
         release,
         setup.dp_world_size * setup.tp_size,
         number * setup.tp_size,
-        engine.whole,
+        engine.model_numel,
         engine.trainable_numel,
         side(ledger.rank, engine),
         side(ledger.host, times=ranks_of_host),
         calls,
         assumptions,
-        remarks(engine, ledger),
+        advice_for(engine, ledger),
     )

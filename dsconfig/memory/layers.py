@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from dsconfig.memory.graph import LoraModules, Module, Tape, Tensor, Weight
-from dsconfig.memory.models.shape import Architecture, MicroBatch
+from dsconfig.memory.models.architecture import Architecture, MicroBatch
 
 # The layers that models are made of, as operations of autograd (Transformers' and torch's own code).
 
@@ -18,7 +18,7 @@ def cast(tape: Tape, x: Tensor, itemsize: int) -> Tensor:
     return tape.op([x], tape.tensor(x.numel, itemsize, x.requires_grad))
 
 
-def widened(tape: Tape, x: Tensor) -> Tensor:
+def to_fp32_under_autocast(tape: Tape, x: Tensor) -> Tensor:
     """What CUDA's autocast computes in fp32: powers, norms (`AT_FORALL_FP32`, ATen/autocast_mode.h)."""
     return cast(tape, x, 4) if tape.autocast else x
 
@@ -46,10 +46,10 @@ def linear(
         own = tape.saves_linear_inputs and module.weights[0].is_linear and len(module.weights) > 1
         # a bias in fp32 is added in place: on a CPU alone TensorIterator casts both sides first
         both = 8 * made.numel if own and tape.on_cpu and itemsize < tape.itemsize and not flat else 0
-        return tape.op([x], made, kept(tape, x, module.weights), module.weights, both)
+        return tape.op([x], made, saved_inputs(tape, x, module.weights), module.weights, both)
 
 
-def kept(tape: Tape, x: Tensor, weights: Sequence[Weight]) -> list[Tensor]:
+def saved_inputs(tape: Tape, x: Tensor, weights: Sequence[Weight]) -> list[Tensor]:
     """What a product keeps of its input: nothing where the weights do not train."""
     own = tape.saves_linear_inputs and weights[0].is_linear
     return [x] if own or any(weight.requires_grad for weight in weights) else []
@@ -96,7 +96,7 @@ def relu(tape: Tape, module: Module, x: Tensor) -> Tensor:
         return tape.op([x], made, [made])
 
 
-def gated_halves(tape: Tape, module: Module, both: Tensor) -> Tensor:
+def gated_activation(tape: Tape, module: Module, both: Tensor) -> Tensor:
     """A function of one half of a tensor, times the other half: their gradients are put together at last."""
     count = both.numel // 2
     with tape.scope(module):
@@ -109,7 +109,7 @@ def gelu_new(tape: Tape, module: Module, x: Tensor) -> Tensor:
     count = x.numel
     with tape.scope(module, x):
         half = tape.op([x], tape.tensor(count, x.itemsize))
-        full = widened(tape, x)
+        full = to_fp32_under_autocast(tape, x)
         itemsize = full.itemsize  # of all that follows: the power decides
         cube = tape.op([full], tape.tensor(count, itemsize), [full], backward_temporary=2 * count * itemsize)
         scaled = tape.op([cube], tape.tensor(count, itemsize))
@@ -152,7 +152,7 @@ def rms_norm(tape: Tape, module: Module, x: Tensor, rows: int, kind: str = "narr
 def layer_norm(tape: Tape, module: Module, x: Tensor, rows: int) -> Tensor:
     """`nn.LayerNorm`: keeps its input, and mean and root of each row."""
     with tape.scope(module, x):
-        x = widened(tape, x)
+        x = to_fp32_under_autocast(tape, x)
         made = tape.tensor(x.numel, x.itemsize)
         sums = tape.tensor(2 * rows, x.itemsize, requires_grad=False)
         tape.op([], sums)
@@ -188,32 +188,32 @@ def rotary(tape: Tape, x: Tensor, itemsize: int) -> Tensor:
 class Heads(NamedTuple):
     """Query heads, key and value heads, elements of each; batch and length of a sequence."""
 
-    queries: int
-    keys: int
-    size: int
-    batch: int
-    length: int
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    batch_size: int
+    sequence_length: int
     dropout: float = 0.0
     """The rate at which attention step by step leaves something out."""
-    bare: bool = False
+    has_no_mask: bool = False
     """Whether attention step by step has no mask (BERT)."""
-    upcast: bool = True
+    fp32_softmax: bool = True
     """Whether its softmax is in fp32, whatever the scores are; of BERT's and GPT-2's only under autocast."""
-    apart: bool = False
+    is_concatenated: bool = False
     """Whether queries lie head by head, as `torch.cat` leaves them: what comes of them is copied."""
 
     @property
-    def rows(self) -> int:
+    def num_tokens(self) -> int:
         """Tokens."""
-        return self.batch * self.length
+        return self.batch_size * self.sequence_length
 
     @property
     def numel(self) -> int:
         """Those of all queries."""
-        return self.rows * self.queries * self.size
+        return self.num_tokens * self.num_heads * self.head_dim
 
 
-def attend(
+def attention(
     tape: Tape,
     kind: str,
     heads: Heads,
@@ -226,30 +226,35 @@ def attend(
     """The output of attention, of these queries, keys and values; `capped`: its scores go through a tanh."""
     itemsize = 2 if tape.autocast else tape.itemsize
     if kind == "eager":
-        return _eager(tape, heads, query, key, value, itemsize, capped)
+        return _eager_attention(tape, heads, query, key, value, itemsize, capped)
     more: list[Tensor] = []
     if mask is not None:  # it is there as numbers too, and keys and values as often as queries
-        if heads.keys > 1:  # one alone is only seen as often
-            key, value = _repeated(tape, heads, key), _repeated(tape, heads, value)
-        more = [tape.op([mask], tape.tensor(heads.batch * heads.length**2, itemsize, requires_grad=False))]
+        if heads.num_kv_heads > 1:  # one alone is only seen as often
+            key, value = _repeat_kv(tape, heads, key), _repeat_kv(tape, heads, value)
+        more = [
+            tape.op(
+                [mask],
+                tape.tensor(heads.batch_size * heads.sequence_length**2, itemsize, requires_grad=False),
+            )
+        ]
     query, key, value = (cast(tape, x, itemsize) for x in (query, key, value))
-    rows = tape.tensor(heads.rows * heads.queries, 4, requires_grad=False)
+    rows = tape.tensor(heads.num_tokens * heads.num_heads, 4, requires_grad=False)
     tape.op([], rows)
     made = tape.tensor(heads.numel, itemsize)
     tape.op([query, key, value, rows, *more], made, [query, key, value, rows, made, *more])
-    if heads.apart:
+    if heads.is_concatenated:
         made = tape.op([made], tape.tensor(made.numel, itemsize))
     return made
 
 
-def _repeated(tape: Tape, heads: Heads, x: Tensor) -> Tensor:
+def _repeat_kv(tape: Tape, heads: Heads, x: Tensor) -> Tensor:
     """`repeat_kv`: heads of keys or values that many queries share, once for each."""
-    if heads.keys == heads.queries:
+    if heads.num_kv_heads == heads.num_heads:
         return x
     return tape.op([x], tape.tensor(heads.numel, x.itemsize))
 
 
-def turn(tape: Tape, query: Tensor, key: Tensor, wide: bool = False) -> tuple[Tensor, Tensor]:
+def rotate(tape: Tape, query: Tensor, key: Tensor, wide: bool = False) -> tuple[Tensor, Tensor]:
     """Queries and keys with their positions; cos and sin have the type of the residual stream, or fp32."""
     if not wide:
         return rotary(tape, query, tape.itemsize), rotary(tape, key, tape.itemsize)
@@ -257,31 +262,35 @@ def turn(tape: Tape, query: Tensor, key: Tensor, wide: bool = False) -> tuple[Te
     return cast(tape, turned[0], query.itemsize), cast(tape, turned[1], key.itemsize)
 
 
-def turn_joined(tape: Tape, heads: Heads, joint: Tensor, turned: int) -> tuple[Tensor, Tensor, Tensor]:
+def rotate_fused(tape: Tape, heads: Heads, joint: Tensor, turned: int) -> tuple[Tensor, Tensor, Tensor]:
     """The same of slices of one tensor: a part of each head is turned, the whole put together anew.
 
     The values stay a slice of it.
     """
     itemsize, found = tape.itemsize, []
-    for count in (heads.queries, heads.keys):
-        own = heads.rows * count * turned
+    for count in (heads.num_heads, heads.num_kv_heads):
+        own = heads.num_tokens * count * turned
         straight = tape.op([], tape.tensor(own, itemsize))
         half = tape.tensor(own, joint.itemsize)
         tape.op([joint], half, temporary=half.bytes // 2, backward_temporary=half.bytes)
         other = tape.op([half], tape.tensor(own, itemsize))
         part = tape.op([straight, other], tape.tensor(own, itemsize), passes_grad_through=True)
         found.append(
-            tape.op([part], tape.tensor(heads.rows * count * heads.size, itemsize), passes_grad_through=True)
+            tape.op(
+                [part],
+                tape.tensor(heads.num_tokens * count * heads.head_dim, itemsize),
+                passes_grad_through=True,
+            )
         )
     return found[0], found[1], joint
 
 
-def _eager(
+def _eager_attention(
     tape: Tape, heads: Heads, query: Tensor, key: Tensor, value: Tensor, itemsize: int, capped: bool
 ) -> Tensor:
     """`eager_attention_forward`: a square of the length for each head, in fp32 and once more."""
-    count = heads.batch * heads.queries * heads.length**2
-    key, value = _repeated(tape, heads, key), _repeated(tape, heads, value)
+    count = heads.batch_size * heads.num_heads * heads.sequence_length**2
+    key, value = _repeat_kv(tape, heads, key), _repeat_kv(tape, heads, value)
     query, key, value = (cast(tape, x, itemsize) for x in (query, key, value))
     scores = tape.op([query, key], tape.tensor(count, itemsize), [query, key])
     scaled = tape.op([scores], tape.tensor(count, itemsize))
@@ -290,9 +299,11 @@ def _eager(
         tape.op([tape.op([scaled], tape.tensor(count, itemsize))], curve, [curve])
         scaled = tape.op([curve], tape.tensor(count, itemsize))
     masked = (
-        scaled if heads.bare else tape.op([scaled], tape.tensor(count, itemsize), passes_grad_through=True)
+        scaled
+        if heads.has_no_mask
+        else tape.op([scaled], tape.tensor(count, itemsize), passes_grad_through=True)
     )
-    full = tape.tensor(count, 4 if heads.upcast or tape.autocast else itemsize)
+    full = tape.tensor(count, 4 if heads.fp32_softmax or tape.autocast else itemsize)
     copy = 4 * count if itemsize != full.itemsize else 0  # ATen's `softmax` casts first
     tape.op([masked], full, [full], temporary=copy)
     narrow = dropout(tape, cast(tape, full, itemsize), heads.dropout)
@@ -303,35 +314,35 @@ def _eager(
 # Masks of attention: what `masking_utils.py` of Transformers makes once for all layers of a kind.
 
 
-class Masks:
+class AttentionMasks:
     """Those of a model: of numbers step by step (`eager`), else only where a window is shorter than all."""
 
-    def __init__(self, tape: Tape, shape: Architecture, work: MicroBatch) -> None:
-        self.tape, self.windowed = tape, frozenset(shape.sliding_layers)
+    def __init__(self, tape: Tape, arch: Architecture, batch: MicroBatch) -> None:
+        self.tape, self.sliding_layers = tape, frozenset(arch.sliding_layers)
         self.full: Tensor | None = None
         self.sliding: Tensor | None = None
-        square = work.sequence_length**2
-        if work.attn_implementation == "eager":
+        square = batch.sequence_length**2
+        if batch.attn_implementation == "eager":
             made = [
-                self._make(work.micro_batch_size * square, tape.itemsize)
-                for _ in range(shape.variant.num_masks)
+                self._make(batch.micro_batch_size * square, tape.itemsize)
+                for _ in range(arch.variant.num_masks)
             ]
             self.full, self.sliding = made[0], made[-1]
         elif (
-            work.attn_implementation == "sdpa"
-            and self.windowed
-            and work.sequence_length >= shape.sliding_window
+            batch.attn_implementation == "sdpa"
+            and self.sliding_layers
+            and batch.sequence_length >= arch.sliding_window
         ):
             self.sliding = self._make(square, 1)
 
     def _make(self, count: int, itemsize: int) -> Tensor:
         return self.tape.op([], self.tape.tensor(count, itemsize, requires_grad=False))
 
-    def of(self, layer: int) -> Tensor | None:
+    def for_layer(self, layer: int) -> Tensor | None:
         """That of a layer."""
-        return self.sliding if layer in self.windowed else self.full
+        return self.sliding if layer in self.sliding_layers else self.full
 
-    def drop(self) -> None:
+    def release(self) -> None:
         """The model is through."""
         there = {found: None for found in (self.full, self.sliding) if found is not None}
         if there:
@@ -343,25 +354,23 @@ class Masks:
 LOGITS = "logits and loss"
 
 
-def head_of(tape: Tape, words: Module, shape: Architecture) -> Module:
+def lm_head(tape: Tape, words: Module, arch: Architecture) -> Module:
     """The projection onto the vocabulary, whose weight may be the table of words."""
-    own = (
-        () if shape.tie_word_embeddings else ((shape.vocab_size // shape.lm_head_shards, shape.hidden_size),)
-    )
+    own = () if arch.tie_word_embeddings else ((arch.vocab_size // arch.lm_head_shards, arch.hidden_size),)
     head = tape.module("lm_head", *own, casts=True)
-    if shape.tie_word_embeddings:
+    if arch.tie_word_embeddings:
         head.weights = words.weights
-        tape.untied_numel = shape.vocab_size * shape.hidden_size
+        tape.untied_numel = arch.vocab_size * arch.hidden_size
     return head
 
 
-def embedded(tape: Tape, table: Module, count: int, work: MicroBatch, scaled: bool = False) -> Tensor:
+def embed(tape: Tape, table: Module, count: int, batch: MicroBatch, scaled: bool = False) -> Tensor:
     """Words by their table; multiplied by the root of the width in Gemma."""
     with tape.scope(table):
         x = tape.op([], tape.tensor(count), weights=table.weights)
         if scaled:
             x = tape.op([x], tape.tensor(count))
-        if work.needs_input_grad:
+        if batch.needs_input_grad:
             tape.enable_input_grad(x)
     return x
 
@@ -385,7 +394,7 @@ def language_loss(
     with tape.scope(head):
         x = cast(tape, x, itemsize)
         logits = tape.tensor(rows * vocabulary // parts, itemsize, label=LOGITS)
-        tape.op([x], logits, kept(tape, x, weights), weights)
+        tape.op([x], logits, saved_inputs(tape, x, weights), weights)
         if parts > 1:  # gathered side by side, then put together (`GatherFromTensorParallelRegion`)
             whole = tape.tensor(rows * vocabulary, itemsize, label=LOGITS)
             logits = tape.op([logits], whole, temporary=whole.bytes)
@@ -411,9 +420,9 @@ def cross_entropy(tape: Tape, hidden: Tensor, logits: Tensor, rows: int) -> None
     tape.op([loss], tape.tensor(1, 4), passes_grad_through=True)
 
 
-def masked_loss(tape: Tape, logits: Tensor) -> None:
+def loss_in_logits_dtype(tape: Tape, logits: Tensor) -> None:
     """The mean over all rows, in the type of the logits; autocast computes it in fp32."""
-    full = widened(tape, logits)
+    full = to_fp32_under_autocast(tape, logits)
     odds = tape.tensor(full.numel, full.itemsize, label=LOGITS)
     tape.op([full], odds, [odds])
     loss = tape.tensor(1, full.itemsize)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # What each optimizer keeps and needs for an element, in bytes of fp32.
 
-CLIENT, CPU_CLIENT = "adamw", "cpu-adam"
+DEFAULT_CLIENT, DEFAULT_CPU_CLIENT = "adamw", "cpu-adam"
 """What a script hands to DeepSpeed where nothing says another optimizer; offloaded, it wants its own."""
 FUSED, FOREACH, SINGLE = "fused", "foreach", "single"
 ADAM = {FUSED: (8, 0), FOREACH: (8, 4), SINGLE: (8, 8)}
@@ -36,7 +36,7 @@ CLIENTS: Mapping[str, OptimizerCost] = {
 """Optimizers that a script hands to DeepSpeed, as torch runs them on GPUs."""
 
 
-def of_config(kind: str, params: Mapping[str, Json], offloads: bool) -> OptimizerCost:
+def cost_from_config(kind: str, params: Mapping[str, Json], offloads: bool) -> OptimizerCost:
     """The rule of the config's `optimizer` section.
 
     Raises:
@@ -64,7 +64,7 @@ def of_config(kind: str, params: Mapping[str, Json], offloads: bool) -> Optimize
     raise NotModelledError(f"the optimizer `{kind}` is not modelled: {reason(name)}")
 
 
-def of_client(name: str, offloads: bool) -> OptimizerCost:
+def cost_of_client(name: str, offloads: bool) -> OptimizerCost:
     """The rule of an optimizer that a script makes; on the host torch has one temporary more.
 
     Raises:
@@ -83,32 +83,36 @@ SINCE, OLD, NEW = 18003, 19000, 19008
 ZERO = "zero_optimization."
 
 
-def refuse_muon(values: Mapping[str, Json], release: int) -> None:
+def reject_muon(values: Mapping[str, Json], release: int) -> None:
     """Refuse what is not modelled together with Muon.
 
     Raises:
         NotModelledError: something stands in the way.
     """
     if release < NEW:
-        _refuse_before(values, release)
+        _reject_muon_before_0_19_8(values, release)
     if values.get("optimizer.params.per_head_muon"):
-        raise _with("optimizer.params.per_head_muon", "the layers in which it finds heads were not measured")
+        raise _unmodeled_with_muon(
+            "optimizer.params.per_head_muon", "the layers in which it finds heads were not measured"
+        )
     for switch in ("expert_parallel.enabled", f"{ZERO}offload_optimizer.super_offload"):
         if values.get(switch):
-            raise _with(switch, "no engine was measured with both")
+            raise _unmodeled_with_muon(switch, "no engine was measured with both")
     together = f"{ZERO}use_multi_rank_bucket_allreduce"
     if values.get(together) is False and values.get(f"{ZERO}stage") in (1, 2):
-        raise _with(together, "no engine was measured with both")
+        raise _unmodeled_with_muon(together, "no engine was measured with both")
     for key in ("tensor_parallel.autotp_size", "sequence_parallel_size"):
         ranks = values.get(key)
         if isinstance(ranks, (int, float)) and ranks > 1:
-            raise _with(key, "no engine was measured with both")
+            raise _unmodeled_with_muon(key, "no engine was measured with both")
     for section in ("offload_optimizer", "offload_param"):
         if values.get(f"{ZERO}stage") == 3 and values.get(f"{ZERO}{section}.device") == "nvme":
-            raise _with(f"{ZERO}{section}.device", "what goes to a drive and back was not measured with it")
+            raise _unmodeled_with_muon(
+                f"{ZERO}{section}.device", "what goes to a drive and back was not measured with it"
+            )
 
 
-def _refuse_before(values: Mapping[str, Json], release: int) -> None:
+def _reject_muon_before_0_19_8(values: Mapping[str, Json], release: int) -> None:
     """0.18.3 to 0.18.9 agree, but for stage 3, which came with the last of them."""
     if release < SINCE:
         why = "where a rank has no part of a group, DeepSpeed raises `list index out of range`"
@@ -119,12 +123,16 @@ def _refuse_before(values: Mapping[str, Json], release: int) -> None:
     if values.get(f"{ZERO}stage") == 3:
         raise NotModelledError("the optimizer `Muon` is not modelled at stage 3 before 0.19.8")
     if values.get(f"{ZERO}offload_optimizer.device") == "cpu":
-        raise _with(f"{ZERO}offload_optimizer", "before 0.19.8 it was not measured: Muon then is SGD")
+        raise _unmodeled_with_muon(
+            f"{ZERO}offload_optimizer", "before 0.19.8 it was not measured: Muon then is SGD"
+        )
     if values.get("data_types.grad_accum_dtype") not in (None, "auto"):
-        raise _with("data_types.grad_accum_dtype", "before 0.19.7 stage 2 raises, and types differ at others")
+        raise _unmodeled_with_muon(
+            "data_types.grad_accum_dtype", "before 0.19.7 stage 2 raises, and types differ at others"
+        )
 
 
-def _with(key: str, why: str) -> NotModelledError:
+def _unmodeled_with_muon(key: str, why: str) -> NotModelledError:
     return NotModelledError(f"`{key}` with Muon is not modelled: {why}")
 
 
@@ -157,14 +165,14 @@ def zenflow_settings(values: Mapping[str, Json]) -> ZenFlowSettings:
     )
 
 
-def refuse_zenflow(values: Mapping[str, Json], release: int, client: str | None) -> None:
+def reject_zenflow(values: Mapping[str, Json], release: int, client: str | None) -> None:
     """Refuse what DeepSpeed does not get through with ZenFlow, and what was not measured.
 
     Raises:
         NotModelledError: something stands in the way.
     """
     stage = values.get(f"{ZERO}stage") or 0
-    for why in _stops(values, stage):
+    for why in _unsupported_zenflow(values, stage):
         raise NotModelledError(f"`{ZERO}zenflow` is not modelled: {why}")
     if stage in (1, 2) and release < CONTIGUOUS_SINCE:
         why = "weights are transposed views there, and engines of 0.18.9 held other amounts"
@@ -179,7 +187,7 @@ def refuse_zenflow(values: Mapping[str, Json], release: int, client: str | None)
             raise NotModelledError(f"`{ZERO}zenflow` with `{key}` is not modelled: {UNMEASURED}")
 
 
-def _stops(values: Mapping[str, Json], stage: Json) -> Iterator[str]:
+def _unsupported_zenflow(values: Mapping[str, Json], stage: Json) -> Iterator[str]:
     """Where DeepSpeed raises in the first step, or trains nothing; rules know where it does not start."""
     if not isinstance(values.get(f"{ZENFLOW}update_interval"), int):
         yield (
@@ -211,7 +219,7 @@ def _unmeasured(values: Mapping[str, Json], stage: Json) -> Iterator[tuple[str, 
             yield ZERO + key, values.get(ZERO + key) == "nvme"
 
 
-def refuse_shapes(setup: Setup, weights: Sequence[Weight], recomputes: bool) -> None:
+def reject_zenflow_shapes(setup: Setup, weights: Sequence[Weight], recomputes: bool) -> None:
     """Refuse models that DeepSpeed does not get through with ZenFlow.
 
     Raises:
@@ -220,27 +228,29 @@ def refuse_shapes(setup: Setup, weights: Sequence[Weight], recomputes: bool) -> 
     found = next((weight for weight in weights if weight.requires_grad and len(weight.shape) > 2), None)
     if found is not None:
         size = " × ".join(map(str, found.shape))
-        _stop(f"it transposes matrices, and `{found.name}` has a weight of {size}")
+        _raise_zenflow(f"it transposes matrices, and `{found.name}` has a weight of {size}")
     if setup.stage != 3:
         return
     third = "at stage 3 its hooks transpose what is gathered"
     if setup.zero_init:
-        _stop(f"{third}, and shards that `zero.Init` made were not transposed before")
+        _raise_zenflow(f"{third}, and shards that `zero.Init` made were not transposed before")
     if recomputes:
-        _stop(f"{third}, and a segment that is computed again stops before they turn it back")
+        _raise_zenflow(f"{third}, and a segment that is computed again stops before they turn it back")
     if not all(weight.requires_grad for weight in weights):
-        _stop(f"{third}, and not what passes by frozen weights (LoRA)")
+        _raise_zenflow(f"{third}, and not what passes by frozen weights (LoRA)")
     for weight in weights:
         shard = -(-weight.numel // setup.dp_world_size)
         if len(weight.shape) == 1 and weight.numel % shard:
-            _stop(f"at stage 3 {setup.dp_world_size} ranks do not share {weight.numel:,} of a vector evenly")
+            _raise_zenflow(
+                f"at stage 3 {setup.dp_world_size} ranks do not share {weight.numel:,} of a vector evenly"
+            )
     largest = max((weight.numel for weight in weights), default=0)
     if largest > setup.reduce_bucket_size:
         key = f"{ZERO}reduce_bucket_size"
-        _stop(f"at stage 3 `{key}` has to hold the largest parameter, {largest:,} elements")
+        _raise_zenflow(f"at stage 3 `{key}` has to hold the largest parameter, {largest:,} elements")
 
 
-def _stop(why: str) -> None:
+def _raise_zenflow(why: str) -> None:
     raise NotModelledError(f"DeepSpeed stops with `{ZERO}zenflow` and this model: {why}")
 
 

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from dsconfig.memory.engines.setup import Setup
     from dsconfig.memory.graph import Tape, Weight
 
-EIGHT = 8
+QUANTIZER_ALIGNMENT = 8
 """What `CUDAQuantizer.quantize` (runtime/zero/partition_parameters.py) wants a multiple of."""
 
-_OUT = "remove it, or change the number of GPUs"
+_WAYS_OUT = "remove it, or change the number of GPUs"
 
 
 class Uneven(NamedTuple):
@@ -25,7 +25,7 @@ class Uneven(NamedTuple):
     numel: int
 
 
-def part(numel: int, ranks: int, parts: int) -> int:
+def padded_shard_numel(numel: int, ranks: int, parts: int) -> int:
     """Elements of each of so many parts of a parameter, which is padded to a multiple of all ranks."""
     return -(-numel // ranks) * ranks // parts
 
@@ -37,10 +37,13 @@ def uneven(parameters: Iterable[tuple[str, int]], ranks: int, parts: int) -> Une
     (`runtime/zero/partitioned_param_coordinator.py:PartitionedParameterCoordinator.fetch_sub_module`), from
     shards of all ranks or from parts of a node's copy (`_partition_param_sec`).
     """
-    together: dict[str, int] = {}
+    numel_by_module: dict[str, int] = {}
     for module, numel in parameters:
-        together[module] = together.get(module, 0) + part(numel, ranks, parts)
-    return next((Uneven(module, count) for module, count in together.items() if count % EIGHT), None)
+        numel_by_module[module] = numel_by_module.get(module, 0) + padded_shard_numel(numel, ranks, parts)
+    return next(
+        (Uneven(module, count) for module, count in numel_by_module.items() if count % QUANTIZER_ALIGNMENT),
+        None,
+    )
 
 
 class Behind(NamedTuple):
@@ -57,7 +60,7 @@ def behind(parameters: Iterable[tuple[str, int]], ranks: int, secondary: int) ->
     Source: `runtime/zero/partition_parameters.py:Init._partition_param_sec`.
     """
     for name, numel in parameters:
-        start = part(numel, ranks, secondary) * (secondary - 1)
+        start = padded_shard_numel(numel, ranks, secondary) * (secondary - 1)
         if start > numel:
             return Behind(name, numel, start)
     return None
@@ -91,7 +94,7 @@ def divided(parameters: Iterable[tuple[str, Sequence[int]]], ranks: int) -> Divi
     return None
 
 
-def refuse_uneven(setup: Setup, weights: Sequence[Weight], second: bool) -> None:
+def reject_uneven_gather(setup: Setup, weights: Sequence[Weight], second: bool) -> None:
     """The same of what is gathered by one call, of shards or of parts of a node's copy.
 
     With `zero_hpz_partition_size` the first forward pass gathers parts of the copy, module by module. The
@@ -101,8 +104,8 @@ def refuse_uneven(setup: Setup, weights: Sequence[Weight], second: bool) -> None
         NotModelledError: they are not even together.
     """
     ranks, parts = setup.dp_world_size, setup.hpz_size if second else setup.dp_world_size
-    count = sum(part(weight.numel, ranks, parts) for weight in weights)
-    if ranks > 1 and count % EIGHT:
+    count = sum(padded_shard_numel(weight.numel, ranks, parts) for weight in weights)
+    if ranks > 1 and count % QUANTIZER_ALIGNMENT:
         raise uneven_error(Uneven(weights[0].name, count))
 
 
@@ -110,12 +113,12 @@ def uneven_error(found: Uneven) -> NotModelledError:
     """What is said of it."""
     return NotModelledError(
         f"DeepSpeed stops with `zero_optimization.zero_quantized_weights`: a rank's part of"
-        f" `{found.module}` has {found.numel:,} elements, no multiple of {EIGHT}",
-        _OUT,
+        f" `{found.module}` has {found.numel:,} elements, no multiple of {QUANTIZER_ALIGNMENT}",
+        _WAYS_OUT,
     )
 
 
-def refuse_quantised(setup: Setup, tape: Tape) -> None:
+def reject_quantized(setup: Setup, tape: Tape) -> None:
     """What DeepSpeed itself stops with.
 
     Raises:
@@ -129,7 +132,7 @@ def refuse_quantised(setup: Setup, tape: Tape) -> None:
             raise NotModelledError(
                 f"DeepSpeed stops with `zero_optimization.zero_hpz_partition_size`: a rank's part of"
                 f" `{short.name}` would start at {short.start:,} of {short.numel:,} elements",
-                _OUT,
+                _WAYS_OUT,
             )
     if setup.quantized_weights and ranks > 1:
         found = uneven(sizes, ranks, setup.hpz_size if copies else ranks)
@@ -143,5 +146,5 @@ def refuse_quantised(setup: Setup, tape: Tape) -> None:
             raise NotModelledError(
                 f"DeepSpeed stops with `zero_optimization.zero_quantized_gradients`: {ranks:,} ranks do not"
                 f" share the {matrix.groups:,} groups of `{matrix.name}` evenly",
-                _OUT,
+                _WAYS_OUT,
             )

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from dsconfig.memory import autoep
 from dsconfig.memory.autotp import KEY as TENSOR
-from dsconfig.memory.autotp import refuse_keys
+from dsconfig.memory.autotp import reject_tensor_parallel_keys
 from dsconfig.memory.engines.setup import NvmeOffload, OptimizerCost, Setup, Stage3Settings, release_quirks
-from dsconfig.memory.models.shape import DECODER_VARIANTS
+from dsconfig.memory.models.architecture import DECODER_VARIANTS
 from dsconfig.memory.optimizers import (
-    CLIENT,
-    CPU_CLIENT,
-    of_client,
-    of_config,
-    refuse_muon,
-    refuse_zenflow,
+    DEFAULT_CLIENT,
+    DEFAULT_CPU_CLIENT,
+    cost_from_config,
+    cost_of_client,
+    reject_muon,
+    reject_zenflow,
     super_offload,
     zenflow_settings,
 )
@@ -58,7 +58,7 @@ MODULES = tuple(
 """Where the classes are that may be leaves here."""
 OFFLOADED = ("cpu", "nvme")
 """Devices that are not the rank's own."""
-SWITCHES = (
+UNMODELED_SWITCHES = (
     "zero_quantized_nontrainable_weights",
     "stage3_use_all_reduce_for_fetch_params",
     "stage3_allgather_sequential",
@@ -67,7 +67,7 @@ SWITCHES = (
     "legacy_stage1",
 )
 """Keys below `zero_optimization` whose effect on memory is not modelled, where they are switched on."""
-ENGINES = ("compile.deepcompile", "hybrid_engine.enabled")
+UNMODELED_ENGINES = ("compile.deepcompile", "hybrid_engine.enabled")
 
 
 MOST_RANKS = 100_000
@@ -108,7 +108,9 @@ def usual_client(values: Values) -> str | None:
     """What a script hands to DeepSpeed; None where the config has an optimizer."""
     if values.text("optimizer.type"):
         return None
-    return CPU_CLIENT if values.text(f"{ZERO}offload_optimizer.device") in OFFLOADED else CLIENT
+    return (
+        DEFAULT_CPU_CLIENT if values.text(f"{ZERO}offload_optimizer.device") in OFFLOADED else DEFAULT_CLIENT
+    )
 
 
 def setup_of(values: Values, world: int, client: str | None, zero_init: bool, release: int) -> Setup:
@@ -117,7 +119,7 @@ def setup_of(values: Values, world: int, client: str | None, zero_init: bool, re
     Raises:
         NotModelledError: something in the config is not modelled.
     """
-    refuse(values, release, world, client, zero_init)
+    reject_unmodeled(values, release, world, client, zero_init)
     return _setup(values, world, client, zero_init, release)
 
 
@@ -128,22 +130,22 @@ def _setup(values: Values, world: int, client: str | None, zero_init: bool, rele
     offloads = stage > 0 and values.text(f"{ZERO}offload_optimizer.device") in OFFLOADED
     return Setup(
         stage=stage,
-        dp_world_size=max(1, world // _tensor(values)),
-        gradient_accumulation_steps=max(1, values.count(_accumulates(values), 1)),
+        dp_world_size=max(1, world // _tp_size(values)),
+        gradient_accumulation_steps=max(1, values.count(_accumulation_key(values), 1)),
         itemsize=itemsize,
         half_dtype=half,
         autocast=values.flag("torch_autocast.enabled"),
-        master_itemsize=2 if _pure(values, half, offloads) else 4,
-        grad_accum_itemsize=_accumulated(values, itemsize, stage, half, release),
-        comm_itemsize=_sent(values, itemsize),
-        comm_dtype_is_other_half=_is_retyped(values, half),
+        master_itemsize=2 if _uses_half_masters(values, half, offloads) else 4,
+        grad_accum_itemsize=_grad_accum_itemsize(values, itemsize, stage, half, release),
+        comm_itemsize=_comm_itemsize(values, itemsize),
+        comm_dtype_is_other_half=_comm_dtype_is_other_half(values, half),
         optimizer=_optimizer(values, client, offloads, ways.has_separate_muon_adam),
         checks_overflow=half == "fp16",
         offloads_optimizer=offloads,
         offloads_params=stage == 3 and values.text(f"{ZERO}offload_param.device") in OFFLOADED,
-        offload_ratio=_ratio(values),
-        leaf_classes=_leaves(values),
-        nvme=_swapping(values, release) if stage == 3 else NvmeOffload(),
+        offload_ratio=_offload_ratio(values),
+        leaf_classes=_leaf_classes(values),
+        nvme=_nvme_offload(values, release) if stage == 3 else NvmeOffload(),
         hpz_size=min(world, values.count(f"{ZERO}zero_hpz_partition_size", 1)) if stage == 3 else 1,
         zero_init=zero_init,
         reduce_bucket_size=values.count(f"{ZERO}reduce_bucket_size"),
@@ -151,32 +153,32 @@ def _setup(values: Values, world: int, client: str | None, zero_init: bool, rele
         overlap_comm=values.flag(f"{ZERO}overlap_comm"),
         contiguous_gradients=values.flag(f"{ZERO}contiguous_gradients") or (offloads and stage < 3),
         reduce_scatter=values.flag(f"{ZERO}reduce_scatter"),
-        gradient_postscale=_postscale(values),
+        gradient_postscale=_gradient_postscale(values),
         multi_rank_allreduce=values.values.get(f"{ZERO}use_multi_rank_bucket_allreduce", True) is not False,
         round_robin_gradients=values.flag(f"{ZERO}round_robin_gradients"),
         compute_grad_norm=values.values.get(f"{ZERO}compute_grad_norm", True) is not False,
         quirks=ways,
         quantized_weights=stage == 3 and values.flag(f"{ZERO}zero_quantized_weights"),
         quantized_gradients=stage == 3 and values.flag(f"{ZERO}zero_quantized_gradients"),
-        tp_size=_tensor(values),
-        sp_size=sequence_of(values),
+        tp_size=_tp_size(values),
+        sp_size=sp_size_of(values),
         super_offload=super_offload(values.values, client or values.text("optimizer.type") or "adamw"),
         zenflow=zenflow_settings(values.values) if values.written(f"{ZERO}zenflow") else None,
         pins_optimizer=values.flag(f"{ZERO}offload_optimizer.pin_memory"),
         pins_params=values.flag(f"{ZERO}offload_param.pin_memory"),
-        ep_size=experts_of(values),
+        ep_size=ep_size_of(values),
         gathers_on_save=stage == 3 and values.flag(f"{ZERO}stage3_gather_16bit_weights_on_model_save"),
         memory_efficient_linear=stage == 3
         and (zero_init or ways.patches_linear_without_init)
-        and _thrifty(values),
+        and _uses_memory_efficient_linear(values),
     )
 
 
-def _tensor(values: Values) -> int:
+def _tp_size(values: Values) -> int:
     return max(1, values.count(TENSOR, 1))
 
 
-def _accumulates(values: Values) -> str:
+def _accumulation_key(values: Values) -> str:
     """The key that counts micro batches of a step (`configure_zenflow`)."""
     return (
         f"{ZERO}zenflow.update_interval"
@@ -185,7 +187,7 @@ def _accumulates(values: Values) -> str:
     )
 
 
-def _pure(values: Values, half: str | None, offloads: bool) -> bool:
+def _uses_half_masters(values: Values, half: str | None, offloads: bool) -> bool:
     """Whether masters and their gradients are in half precision (`_configure_master_weights`)."""
     key = f"{half}.{half}_master_weights_and_grads"
     if not half or not values.flag(key):
@@ -210,7 +212,7 @@ STAGE3_KEYS = (
 """The fields of `Third` as keys below `zero_optimization`."""
 
 
-def _accumulated(values: Values, itemsize: int, stage: int, half: str | None, release: int) -> int:
+def _grad_accum_itemsize(values: Values, itemsize: int, stage: int, half: str | None, release: int) -> int:
     """Bytes of an accumulated gradient (`engine.get_data_types`; stage 2 takes notice from 0.19.8 on)."""
     if stage == 2 and release < 19008:
         return itemsize
@@ -219,27 +221,27 @@ def _accumulated(values: Values, itemsize: int, stage: int, half: str | None, re
     )
 
 
-def _sent(values: Values, itemsize: int) -> int:
+def _comm_itemsize(values: Values, itemsize: int) -> int:
     """Bytes of a gradient as it is sent: of ranks that share sequences by a key of its own, fp32 at first."""
     key = "communication_data_type"
-    if sequence_of(values) > 1 and values.values.get(f"seq_parallel_{key}", "fp32") is not None:
+    if sp_size_of(values) > 1 and values.values.get(f"seq_parallel_{key}", "fp32") is not None:
         return values.itemsize(f"seq_parallel_{key}", 4)
-    return itemsize if sequence_of(values) > 1 else values.itemsize(key, itemsize)
+    return itemsize if sp_size_of(values) > 1 else values.itemsize(key, itemsize)
 
 
-def _is_retyped(values: Values, half: str | None) -> bool:
+def _comm_dtype_is_other_half(values: Values, half: str | None) -> bool:
     """Whether the type that gradients are sent in is as wide as the model's, and another."""
     kind = str(values.values.get("communication_data_type")).lower().removeprefix("torch.")
     others = {"bf16": ("fp16", "float16", "half"), "fp16": ("bf16", "bfloat16")}
-    return half is not None and sequence_of(values) == 1 and kind in others[half]
+    return half is not None and sp_size_of(values) == 1 and kind in others[half]
 
 
-def sequence_of(values: Values) -> int:
+def sp_size_of(values: Values) -> int:
     """Ranks that share each sequence (`ulysses`)."""
     return max(1, values.count(SEQUENCE, 1))
 
 
-def _swapping(values: Values, release: int) -> NvmeOffload:
+def _nvme_offload(values: Values, release: int) -> NvmeOffload:
     """What is offloaded to NVMe; `thread_count` was all of the parallelism before 0.16."""
     optimizer, parameters = (
         values.text(f"{ZERO}{section}.device") == "nvme" for section in ("offload_optimizer", "offload_param")
@@ -256,16 +258,16 @@ def _swapping(values: Values, release: int) -> NvmeOffload:
     )
 
 
-def _thrifty(values: Values) -> bool:
+def _uses_memory_efficient_linear(values: Values) -> bool:
     return values.values.get(f"{ZERO}memory_efficient_linear", True) is not False
 
 
-def _ratio(values: Values) -> float:
+def _offload_ratio(values: Values) -> float:
     value = values.values.get(f"{ZERO}offload_optimizer.ratio", 1.0)
     return float(value) if isinstance(value, (int, float)) else 1.0
 
 
-def _leaves(values: Values) -> tuple[str, ...]:
+def _leaf_classes(values: Values) -> tuple[str, ...]:
     """Names of classes; DeepSpeed wants the bare one, or all of it (utils/z3_leaf_module.py)."""
     found = values.values.get(f"{ZERO}leaf_module.classes")
     names = [str(name) for name in found] if isinstance(found, list) else []
@@ -277,53 +279,53 @@ def _leaves(values: Values) -> tuple[str, ...]:
 def _optimizer(values: Values, client: str | None, offloads: bool, muon_late: bool) -> OptimizerCost:
     kind = values.text("optimizer.type")
     if client is not None or kind is None:
-        return of_client(client or CLIENT, offloads)
+        return cost_of_client(client or DEFAULT_CLIENT, offloads)
     start = "optimizer.params."
     params = {key.removeprefix(start): value for key, value in values.values.items() if key.startswith(start)}
-    rule = of_config(kind, params, offloads)
+    rule = cost_from_config(kind, params, offloads)
     own = rule.muon_method and muon_late  # its own Adam: some tensors of the size of the one that is updated
     return rule._replace(temporary_bytes=0, largest_tensor_bytes=16) if own else rule
 
 
-def refuse(
+def reject_unmodeled(
     values: Values, release: int, world: int, client: str | None = None, zero_init: bool = False
 ) -> None:
     """Refuse by name what is not modelled."""
     if world > MOST_RANKS:
         raise NotModelledError(f"a run of more than {MOST_RANKS:,} ranks is not modelled")
     if values.written(f"{ZERO}zenflow"):
-        refuse_zenflow(values.values, release, client)
-    for switch in (*(ZERO + each for each in SWITCHES), *ENGINES):
+        reject_zenflow(values.values, release, client)
+    for switch in (*(ZERO + each for each in UNMODELED_SWITCHES), *UNMODELED_ENGINES):
         if values.flag(switch):
-            raise _unknown(switch)
+            raise _unmodeled(switch)
     if values.count(f"{ZERO}mics_shard_size", 0) > 0:
-        raise _unknown(f"{ZERO}mics_shard_size")
+        raise _unmodeled(f"{ZERO}mics_shard_size")
     for key in (f"{ZERO}leaf_module.names", f"{ZERO}leaf_module.name_suffixes"):
         if values.count(f"{ZERO}stage") == 3 and values.values.get(key):
             why = "names of modules differ between releases of Transformers"
             raise NotModelledError(f"`{key}` is not modelled: {why}", "give `leaf_module.classes`")
-    _refuse_parallel(values, release)
-    refuse_keys(values.values, release, zero_init, client)
-    if experts_of(values):
-        _refuse_experts(values, release, world)
+    _reject_parallelism(values, release)
+    reject_tensor_parallel_keys(values.values, release, zero_init, client)
+    if ep_size_of(values):
+        _reject_autoep(values, release, world)
     if str(values.text("optimizer.type")).lower() == "muon" and client is None:
-        refuse_muon(values.values, release)
+        reject_muon(values.values, release)
 
 
-def experts_of(values: Values) -> int:
+def ep_size_of(values: Values) -> int:
     """Ranks that share experts by AutoEP; 0 where it is off."""
     on = values.flag(autoep.KEY)
     return max(1, values.count(f"{autoep.SECTION}autoep_size", 1)) if on else 0
 
 
-def _refuse_experts(values: Values, release: int, world: int) -> None:
+def _reject_autoep(values: Values, release: int, world: int) -> None:
     """What AutoEP refuses itself, and what was not measured."""
-    ranks, key = experts_of(values), autoep.KEY
+    ranks, key = ep_size_of(values), autoep.KEY
     if release < autoep.SINCE:
         raise NotModelledError(f"`{key}` is not modelled before 0.19.8")
     if world % ranks:
         raise NotModelledError(f"AutoEP refuses {world} ranks in groups of {ranks} (`autoep_size`)")
-    for name, known in autoep.KNOWN.items():
+    for name, known in autoep.SUPPORTED_VALUES.items():
         value = values.values.get(autoep.SECTION + name, known[0])
         if value not in known:
             raise NotModelledError(f"`{autoep.SECTION}{name}` {value!r} is not modelled: {reason(name)}")
@@ -342,18 +344,18 @@ def _refuse_experts(values: Values, release: int, world: int) -> None:
             raise NotModelledError(f"`{key}` with `{ZERO}{name}` false is not modelled: {reason(name)}")
 
 
-def _unknown(key: str) -> NotModelledError:
+def _unmodeled(key: str) -> NotModelledError:
     return NotModelledError(f"`{key}` is not modelled: {reason(key)}")
 
 
-def _refuse_parallel(values: Values, release: int) -> None:
-    if _tensor(values) > 1 and values.written(f"{ZERO}zenflow"):
+def _reject_parallelism(values: Values, release: int) -> None:
+    if _tp_size(values) > 1 and values.written(f"{ZERO}zenflow"):
         raise NotModelledError(f"`{ZERO}zenflow` beside `{TENSOR}` is not modelled: no engine was measured")
-    if sequence_of(values) > 1 and release < ULYSSES:
+    if sp_size_of(values) > 1 and release < ULYSSES:
         why = "`UlyssesSPAttentionHF` came with it"
         raise NotModelledError(f"`{SEQUENCE}` above 1 is not modelled before 0.17.0: {why}")
 
 
-def _postscale(values: Values) -> float | None:
+def _gradient_postscale(values: Values) -> float | None:
     factor: float = values.values.get("gradient_predivide_factor", 1.0)
     return None if values.flag("prescale_gradients") else factor

@@ -18,7 +18,7 @@ UNKNOWN: Final = "unknown"
 RANK, HOST = "rank", "host"
 
 
-class Unmodelled(NamedTuple):
+class UnmodeledSetting(NamedTuple):
     """A setting that changes what is held, by an amount that is not computed."""
 
     key: str
@@ -41,13 +41,13 @@ class Unmodelled(NamedTuple):
         }
 
 
-BUILT = Unmodelled(
+HOST_BUILD = UnmodeledSetting(
     "the model as it is built",
     "the script may build it in half precision, or never on the host",
     lowers=frozenset((HOST,)),
     terms=frozenset(("model as it is built",)),
 )
-MADE = Unmodelled(
+SCRIPT_OPTIMIZER = UnmodeledSetting(
     "the optimizer that the script makes",
     "it may keep fewer states",
     lowers=frozenset((HOST,)),

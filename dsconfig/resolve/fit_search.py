@@ -30,7 +30,7 @@ from dsconfig.resolve.memory import Options, Question, ask
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject, KeyPath
-    from dsconfig.memory.verdict import Unmodelled, Verdict
+    from dsconfig.memory.verdict import UnmodeledSetting, Verdict
     from dsconfig.resolve.run import Run
 
 
@@ -173,7 +173,7 @@ class Fit:
     ranks: int | None = None
     why: str = ""
     chosen: tuple[Change, ...] = ()
-    unmodelled: tuple[Unmodelled, ...] = ()
+    unmodelled: tuple[UnmodeledSetting, ...] = ()
 
     verdict: Verdict = EXCEEDS
     """Whether it fits after all these changes, or what is not modelled decides."""

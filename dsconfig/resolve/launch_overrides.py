@@ -17,7 +17,7 @@ from dsconfig.launch.config_references import launchers_of
 from dsconfig.launch.find_jobs import job_of, jobs_behind, jobs_naming
 from dsconfig.launch.model_argument import ADAPTED, TARGETS, found_from, named, tuning
 from dsconfig.launch.training_arguments import plain
-from dsconfig.memory.verdict import HOST, RANK, NotModelledError, Unmodelled
+from dsconfig.memory.verdict import HOST, RANK, NotModelledError, UnmodeledSetting
 from dsconfig.resolve.model_source import adapter_of
 
 if TYPE_CHECKING:
@@ -116,37 +116,37 @@ def optimizer_of(arguments: Mapping[str, Json]) -> str | None:
     return OPTIMIZERS.get(word) if isinstance(word, str) else None
 
 
-def of_optimizer(arguments: Mapping[str, Json], origin: str) -> Iterator[Unmodelled]:
+def of_optimizer(arguments: Mapping[str, Json], origin: str) -> Iterator[UnmodeledSetting]:
     """What of the Trainer's `optim` is not modelled."""
     word = plain(arguments.get("optim"))
     if not isinstance(word, str) or (word in OPTIMIZERS and not word.startswith("paged_")):
         return
     key = f"optim: {word}{origin}"
     if word in OPTIMIZERS:
-        yield Unmodelled(key, "pages of optimizer states may lie on the host", _HOST, _RANK, _STATES)
+        yield UnmodeledSetting(key, "pages of optimizer states may lie on the host", _HOST, _RANK, _STATES)
     else:
-        yield Unmodelled(key, _SMALL.text, *_SMALL[1:4])
+        yield UnmodeledSetting(key, _SMALL.text, *_SMALL[1:4])
 
 
-def unmodelled(arguments: Mapping[str, Json], origin: str = "") -> Iterator[Unmodelled]:
+def unmodelled(arguments: Mapping[str, Json], origin: str = "") -> Iterator[UnmodeledSetting]:
     """What these arguments do that an estimate leaves out; `origin`: ` in train.yaml`."""
     for key in METHODS:
         word = plain(arguments.get(key))
         if isinstance(word, str) and word.lower() not in PLAIN:
             text = _ROLLOUTS if word.lower() in _ONLINE else _PAIRS
-            yield Unmodelled(f"{key}: {word}{origin}", text, _BOTH)
+            yield UnmodeledSetting(f"{key}: {word}{origin}", text, _BOTH)
     script = arguments.get("SCRIPT")
     if isinstance(script, str) and (method := re.search(_METHOD, script.lower())):
         text = _ROLLOUTS if method[1] in _ONLINE else _PAIRS
-        yield Unmodelled(f"{script}{origin}", text, _BOTH)
+        yield UnmodeledSetting(f"{script}{origin}", text, _BOTH)
     for key, effect in EFFECTS.items():
         value = plain(arguments.get(key))
         number = value if type(value) in (int, float) else None
         if value in (None, False, 0, "", "none", []) or (number is not None and number <= effect.above):
             continue
-        yield Unmodelled(f"{key}: {_shown(value)}{origin}", effect.text, *effect[1:4])
+        yield UnmodeledSetting(f"{key}: {_shown(value)}{origin}", effect.text, *effect[1:4])
     if (value := plain(arguments.get("gradient_checkpointing"))) in _CHECKPOINTING:
-        yield Unmodelled(f"gradient_checkpointing: {value}{origin}", _MOVED.text, *_MOVED[1:4])
+        yield UnmodeledSetting(f"gradient_checkpointing: {value}{origin}", _MOVED.text, *_MOVED[1:4])
 
 
 def _shown(value: Json) -> str:
@@ -179,11 +179,11 @@ class Told(NamedTuple):
     adapter: Adapter | None = None
     reentrant: bool = False
     """Whether checkpointing is said to be reentrant."""
-    unmodelled: tuple[Unmodelled, ...] = ()
+    unmodelled: tuple[UnmodeledSetting, ...] = ()
     """What else it says that changes what is held, and is not modelled."""
     optimizer: str | None = None
     """The optimizer that the Trainer makes, where the config names none; see `CLIENTS`."""
-    optimizers: tuple[Unmodelled, ...] = ()
+    optimizers: tuple[UnmodeledSetting, ...] = ()
     """What of that is not modelled."""
     zero_init: bool | None = None
     """Whether the model is built in shards at stage 3 (Accelerate's `zero3_init_flag`)."""

@@ -14,7 +14,7 @@ from dsconfig.resolve.memory import LONGEST, Options, Question, ask
 if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject
     from dsconfig.document import Document
-    from dsconfig.memory.verdict import Unmodelled, Verdict
+    from dsconfig.memory.verdict import UnmodeledSetting, Verdict
 
 KINDS = ("micro-batch", "sequence", "model")
 MOST_LAYERS = 2000
@@ -32,7 +32,7 @@ class Largest:
     next_bound: int | None
     """What it would hold with one more, or one token more of each rank; None where there is no more."""
     parameters: int
-    unmodelled: tuple[Unmodelled, ...] = ()
+    unmodelled: tuple[UnmodeledSetting, ...] = ()
 
     @property
     def verdict(self) -> Verdict:

@@ -26,12 +26,12 @@ from dsconfig.memory.engines.setup import Setup
 from dsconfig.memory.estimate import ANY, Room, estimate
 from dsconfig.memory.estimate import Estimate as Estimate  # noqa: PLC0414  # callers get it here
 from dsconfig.memory.memory_ledger import LimitExceededError
+from dsconfig.memory.models.architecture import Architecture, MicroBatch
 from dsconfig.memory.models.registry import weights_of
-from dsconfig.memory.models.shape import Architecture, MicroBatch
 from dsconfig.memory.optimizers import zenflow_section as zenflow
 from dsconfig.memory.read_setup import OFFLOADED, SECTIONS, Values, setup_of, usual_client
 from dsconfig.memory.ulysses import KEY as SEQUENCE
-from dsconfig.memory.verdict import MADE, NotModelledError
+from dsconfig.memory.verdict import SCRIPT_OPTIMIZER, NotModelledError
 from dsconfig.memory.verdict import Verdict as Verdict  # noqa: PLC0414  # callers get it here
 from dsconfig.resolve.asked_config import reading
 from dsconfig.resolve.effective_values import effective
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
     from dsconfig.core.releases import Target
     from dsconfig.launch.config_source import ConfigSource
-    from dsconfig.memory.verdict import Unmodelled
+    from dsconfig.memory.verdict import UnmodeledSetting
 
 
 # `memory`: from a config and a model to what a rank and a host hold.
@@ -178,7 +178,7 @@ class Question(NamedTuple):
     said: Told
     batch: tuple[str, ...]
     """What is assumed of the batch."""
-    unmodelled: tuple[Unmodelled, ...] = ()
+    unmodelled: tuple[UnmodeledSetting, ...] = ()
     is_assumed: bool = False
     """Whether nothing says which optimizer the script makes."""
 
@@ -197,7 +197,7 @@ class Question(NamedTuple):
     def _answer(self, room: Room) -> Estimate:
         assumed = tuple(_assumptions(self))
         found = estimate(self.setup, self.shape, self.work, self.run.release, self.node, assumed, room)
-        doubts = (*found.assumed, MADE) if self.is_assumed else found.assumed
+        doubts = (*found.assumed, SCRIPT_OPTIMIZER) if self.is_assumed else found.assumed
         return replace(found, unmodelled=self.unmodelled, assumed=doubts)
 
 
@@ -253,7 +253,7 @@ def ask(document: Document, options: Options) -> Question:
 
 def _client(
     run: Run, values: Values, asked: str | None, said: Told, arguments: Mapping[str, Json]
-) -> tuple[str | None, tuple[Unmodelled, ...]]:
+) -> tuple[str | None, tuple[UnmodeledSetting, ...]]:
     """The optimizer that the script makes, as it is asked for or as the Trainer's `optim` says.
 
     The Trainer makes one where the config has none; offloaded it has to be DeepSpeed's own

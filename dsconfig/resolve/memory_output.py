@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dsconfig.core.gpu_memory import Gpu
     from dsconfig.core.json_types import JsonObject
     from dsconfig.memory.estimate import Estimate, Side
-    from dsconfig.memory.verdict import Unmodelled, Verdict
+    from dsconfig.memory.verdict import UnmodeledSetting, Verdict
     from dsconfig.render.terminal import Style
     from dsconfig.resolve.fit_search import Fit
     from dsconfig.resolve.max_search import Largest
@@ -181,7 +181,7 @@ def fit_lines(
         yield f"{style.paint('does not fit', 'error')} {size}{how}{kept}; {more}\n{found.why}\n"
 
 
-def _unmodelled(settings: Sequence[Unmodelled], style: Style) -> Iterator[str]:
+def _unmodelled(settings: Sequence[UnmodeledSetting], style: Style) -> Iterator[str]:
     """What of the job is not in the numbers."""
     for each in settings:
         yield f"{style.paint('not modelled', 'warning')}: `{each.key}`: {each.text}\n"

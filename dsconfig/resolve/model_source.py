@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from dsconfig.job.model_files import CONFIG, config_at, read
 from dsconfig.memory.graph import Adapter
-from dsconfig.memory.models.model_zoo import preset_of, similar
-from dsconfig.memory.models.shape import Architecture
+from dsconfig.memory.models.architecture import Architecture
+from dsconfig.memory.models.model_zoo import preset_of, similar_names
 from dsconfig.memory.verdict import NotModelledError
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ def of_sizes(
     Raises:
         ValueError: there is no such model.
     """
-    from dsconfig.memory.models.model_zoo import like
+    from dsconfig.memory.models.model_zoo import decoder_of_size
 
-    return like(parameters, hidden, layers, heads=heads, vocabulary=vocabulary)
+    return decoder_of_size(parameters, hidden, layers, heads=heads, vocabulary=vocabulary)
 
 
 def model_of(source: ModelSource) -> Model:
@@ -72,7 +72,7 @@ def model_of(source: ModelSource) -> Model:
 def _unknown(name: str) -> NotModelledError:
     """Neither a file nor a known name: what it may have been, and what is taken."""
     where = ", nor is it in the hub's cache on this machine" if name.count("/") == 1 else ""
-    likely = similar(name)
+    likely = similar_names(name)
     meant = f"did you mean {' or '.join(likely)}? If not, " if likely else ""
     return NotModelledError(f"there is no model `{name[:200]}` here{where}", f"{meant}give its {CONFIG}")
 

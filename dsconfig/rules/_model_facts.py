@@ -14,7 +14,7 @@ from dsconfig.job.model_files import CONFIG, config_at, read
 from dsconfig.job.run_facts import Model as Named
 
 if TYPE_CHECKING:
-    from dsconfig.memory.models.shape import Architecture
+    from dsconfig.memory.models.architecture import Architecture
 
 
 # The model that a config trains, where it is known: its kind, its sizes, its parameters.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from dsconfig import NotModelledError
+from dsconfig.memory.models.architecture import MicroBatch
 from dsconfig.memory.models.from_hf_config import architecture_of
-from dsconfig.memory.models.model_zoo import like, preset
+from dsconfig.memory.models.model_zoo import decoder_of_size, preset
 from dsconfig.memory.models.registry import record
-from dsconfig.memory.models.shape import MicroBatch
 from dsconfig.memory.optimizers import CLIENTS
 
 LLAMA = {
@@ -61,15 +61,15 @@ def test_presets_have_the_published_number_of_parameters(name: str, count: int) 
 
 
 def test_a_model_of_a_number_of_parameters_has_about_as_many() -> None:
-    tape = record(like(7_000_000_000, 4096, 32), MicroBatch(1, 16, 2))
+    tape = record(decoder_of_size(7_000_000_000, 4096, 32), MicroBatch(1, 16, 2))
     assert sum(weight.numel for weight in tape.weights) == pytest.approx(7e9, rel=0.001)
 
 
 def test_sizes_that_contradict_each_other_are_refused() -> None:
     with pytest.raises(ValueError, match="more than 1000000 parameters"):
-        like(1_000_000, 4096, 32)
+        decoder_of_size(1_000_000, 4096, 32)
     with pytest.raises(ValueError, match="cannot be divided among 3 heads"):
-        like(7_000_000_000, 4096, 32, heads=3)
+        decoder_of_size(7_000_000_000, 4096, 32, heads=3)
 
 
 @pytest.mark.parametrize(

@@ -41,8 +41,8 @@ class Engine:
         self.trainable = [weight for weight in tape.weights if weight.requires_grad]
         self.trainable_numel = sum(weight.numel for weight in self.trainable)
         self.total_numel = sum(weight.numel for weight in tape.weights)
-        self.boundary = True
-        self.micro, self.times = 0, 1
+        self.is_boundary = True
+        self.micro_step, self.repeats = 0, 1
         self.calls: dict[tuple[str, str, int, int], tuple[int, int]] = {}
         """Of each phase, collective, width and size of the group: calls, and elements of whole tensors."""
 
@@ -54,22 +54,22 @@ class Engine:
         """The script's model: on the host, cast parameter by parameter, then moved to the device."""
         built, itemsize, ledger = self.setup.build_itemsize, self.setup.itemsize, self.ledger
         if self.tape.tp_size > 1:
-            self._build_parts()
+            self._build_tensor_parallel()
             return
-        ledger.allocate(BUILT, built * self.whole, host=True)
+        ledger.allocate(BUILT, built * self.model_numel, host=True)
         ledger.allocate_briefly(BUILT, built * self.tape.untied_numel, host=True)
-        self._share_experts()
+        self._shard_experts()
         if self.setup.optimizer.is_client:  # its optimizer is made before the engine
-            ledger.allocate(STATES, self.begun)
+            ledger.allocate(STATES, self.construction_state_bytes)
         for weight in self.tape.weights if built != itemsize else ():
             ledger.allocate(BUILT, itemsize * weight.numel, host=True)
             ledger.free(BUILT, built * weight.numel, host=True)
         ledger.free(BUILT, itemsize * self.total_numel, host=True)
         ledger.allocate(WEIGHTS, itemsize * self.total_numel)
         if not self.setup.optimizer.is_client:
-            ledger.allocate(STATES, self.begun)
+            ledger.allocate(STATES, self.construction_state_bytes)
 
-    def _share_experts(self) -> None:
+    def _shard_experts(self) -> None:
         """This rank's experts are put together layer by layer; all others stay up to the last (AutoEP)."""
         built, ledger = self.setup.build_itemsize, self.ledger
         own = [weight.numel for weight in self.tape.weights if weight.is_expert]
@@ -82,7 +82,7 @@ class Engine:
             ledger.allocate_briefly(BUILT, built * largest, host=True)
             ledger.free(BUILT, built * (sum(own) * self.tape.ep_size + routers), host=True)
 
-    def _build_parts(self) -> None:
+    def _build_tensor_parallel(self) -> None:
         """Linear layers are cut into parts, which go to the device as they were built, and are cast there."""
         built, itemsize, ledger, weights = (
             self.setup.build_itemsize,
@@ -90,9 +90,9 @@ class Engine:
             self.ledger,
             self.tape.weights,
         )
-        ledger.allocate(BUILT, built * self.whole, host=True)
+        ledger.allocate(BUILT, built * self.model_numel, host=True)
         if self.setup.optimizer.is_client:
-            ledger.allocate(STATES, self.begun)
+            ledger.allocate(STATES, self.construction_state_bytes)
         for weight in weights:
             if weight.tp_size > 1:
                 ledger.allocate(WEIGHTS, built * weight.numel)
@@ -105,10 +105,10 @@ class Engine:
         ledger.free(BUILT, itemsize * others, host=True)
         ledger.allocate(WEIGHTS, itemsize * others)
         if not self.setup.optimizer.is_client:
-            ledger.allocate(STATES, self.begun)
+            ledger.allocate(STATES, self.construction_state_bytes)
 
     @property
-    def begun(self) -> int:
+    def construction_state_bytes(self) -> int:
         """Bytes of states that an optimizer makes at construction; the script's, of whole layers still."""
         late = self.setup.optimizer.is_client and self.setup.quirks.shards_layers_in_initialize
         return self.setup.early_state_itemsize * sum(
@@ -116,7 +116,7 @@ class Engine:
         )
 
     @property
-    def whole(self) -> int:
+    def model_numel(self) -> int:
         """Parameters of the model; a rank has a part of linear layers, or of experts, that are shared."""
         return sum(
             weight.numel * (self.tape.ep_size if weight.is_expert else weight.tp_size)
@@ -130,21 +130,21 @@ class Engine:
             return setup.dp_world_size * setup.tp_size  # `zero.Init` knows nothing of layers that are shared
         return setup.dp_world_size // (self.tape.ep_size if weight.is_expert else 1)
 
-    def largest_in(self, phase: str) -> int:
+    def largest_block_in(self, phase: str) -> int:
         """Bytes of the largest gradient; of the largest parameter, where all are put together."""
         weights = self.tape.weights if phase == SAVE else self.trainable
         return self.setup.itemsize * max((weight.numel for weight in weights), default=0)
 
-    def rest(self) -> None:
+    def allocate_at_rest(self) -> None:
         """Hold what is held at rest."""
         raise NotImplementedError
 
-    def settle(self) -> None:
+    def allocate_steady_state(self) -> None:
         """Hold what is held at rest, and what pinned memory takes beyond that on a host of its own."""
-        self.ledger.allocate(PINNED, self.rounding() if self.setup.has_separate_host else 0, host=True)
-        self.rest()
+        self.ledger.allocate(PINNED, self.pinned_padding() if self.setup.has_separate_host else 0, host=True)
+        self.allocate_at_rest()
 
-    def rounding(self) -> int:
+    def pinned_padding(self) -> int:
         """Bytes on the host that pinned tensors take beyond what they hold; see `pinned`."""
         return 0
 
@@ -152,21 +152,24 @@ class Engine:
         """A step: all its micro batches, the backward pass at the boundary last."""
         steps = self.setup.gradient_accumulation_steps
         for number in range(min(steps, MIDDLE + 2)):  # those between the second and the last are alike
-            self.micro, self.times = number, steps - MIDDLE - 1 if number == MIDDLE and steps > 2 else 1
-            self.boundary = number == min(steps, MIDDLE + 2) - 1
+            self.micro_step, self.repeats = (
+                number,
+                steps - MIDDLE - 1 if number == MIDDLE and steps > 2 else 1,
+            )
+            self.is_boundary = number == min(steps, MIDDLE + 2) - 1
             self.ledger.allocate("inputs", self.tape.input_bytes)
             self.ledger.enter("forward")
             passing = Pass(self.tape, self.ledger, self, self.setup.itemsize)
-            self.before()
-            self._exchange("forward")
+            self.before_forward()
+            self._count_model_collectives("forward")
             passing.forward()
             self.ledger.enter("backward")
-            self.begin()
-            self._exchange("backward")
+            self.before_backward()
+            self._count_model_collectives("backward")
             passing.backward()
-            self.after()
+            self.after_backward()
             self.ledger.enter("step")
-            if self.boundary:
+            if self.is_boundary:
                 left = (
                     2 * self.tape.input_grad_bytes
                 )  # the output that gradients began at, and its own (measured)
@@ -174,54 +177,54 @@ class Engine:
                 self.step()
                 self.ledger.free("activations", left)
             self.ledger.free("inputs", self.tape.input_bytes)
-        self.save()
+        self.consolidate()
         self.ledger.enter("at rest")
 
-    def _exchange(self, phase: str) -> None:
+    def _count_model_collectives(self, phase: str) -> None:
         for found in self.tape.collectives:
             if found.phase == phase and found.calls:
-                self.send(found.name, found.numel, found.itemsize, found.ranks, found.calls)
+                self.count_collective(found.name, found.numel, found.itemsize, found.ranks, found.calls)
 
-    def save(self) -> None:
+    def consolidate(self) -> None:
         """Put the whole model together, where weights are partitioned and that is wanted."""
 
-    def before(self) -> None:
+    def before_forward(self) -> None:
         """As a forward pass begins."""
 
-    def begin(self) -> None:
+    def before_backward(self) -> None:
         """As a backward pass begins."""
 
-    def after(self) -> None:
+    def after_backward(self) -> None:
         """As a backward pass ends."""
 
     def step(self) -> None:
         """Update the weights."""
         raise NotImplementedError
 
-    def enter(self, number: int, forward: bool) -> None:
+    def enter_module(self, number: int, forward: bool) -> None:
         """Before a module computes."""
 
-    def leave(self, number: int, forward: bool) -> None:
+    def leave_module(self, number: int, forward: bool) -> None:
         """After it has."""
 
-    def again(self, number: int | None) -> None:
+    def set_recomputing_module(self, number: int | None) -> None:
         """What is computed from here on is computed again, for this module, or is not."""
 
-    def hold(self, weight: Weight) -> None:
+    def hold_view(self, weight: Weight) -> None:
         """The graph keeps a view of a weight."""
 
-    def unhold(self, weight: Weight) -> None:
+    def release_view(self, weight: Weight) -> None:
         """It lets go of it."""
 
-    def gradient(self, weight: Weight, count: int) -> None:
+    def receive_gradient(self, weight: Weight, count: int) -> None:
         """A gradient is there."""
         raise NotImplementedError
 
-    def send(self, name: str, numel: int, itemsize: int, ranks: int = 0, alike: int = 1) -> None:
+    def count_collective(self, name: str, numel: int, itemsize: int, ranks: int = 0, alike: int = 1) -> None:
         """Count a collective, of all ranks or of so many, or several that are alike."""
         key = (self.ledger.rank.phase, name, itemsize, ranks or self.setup.dp_world_size)
         calls, total = self.calls.get(key, (0, 0))
-        times = self.times * alike
+        times = self.repeats * alike
         self.calls[key] = (calls + times, total + numel * times)
 
     def update(self, numel: int, largest: int, *, host: bool = False) -> None:
@@ -246,33 +249,33 @@ class Hooks(Protocol):
 
     gathers: bool
 
-    def again(self, number: int | None) -> None:
+    def set_recomputing_module(self, number: int | None) -> None:
         """Steps are computed again, for this module, or are no more."""
 
-    def enter(self, number: int, forward: bool) -> None:
+    def enter_module(self, number: int, forward: bool) -> None:
         """Before a module computes, forward or backward."""
 
-    def leave(self, number: int, forward: bool) -> None:
+    def leave_module(self, number: int, forward: bool) -> None:
         """After it has."""
 
-    def hold(self, weight: Weight) -> None:
+    def hold_view(self, weight: Weight) -> None:
         """The graph keeps a view of a weight."""
 
-    def unhold(self, weight: Weight) -> None:
+    def release_view(self, weight: Weight) -> None:
         """It lets go of it."""
 
-    def gradient(self, weight: Weight, count: int) -> None:
+    def receive_gradient(self, weight: Weight, count: int) -> None:
         """The gradient of a weight is there, in a block of its own of this many bytes."""
 
 
-def read(step: Step) -> tuple[Tensor, ...]:
+def tensors_released_by(step: Step) -> tuple[Tensor, ...]:
     """What a step lets go of."""
     if isinstance(step, Operation):
         return step.inputs
     return step.tensors if isinstance(step, DropReferences) else ()
 
 
-class Flow:
+class GradientBuffer:
     """The gradient of a tensor, and how many wait for it."""
 
     __slots__ = ("bytes", "owners")
@@ -284,24 +287,24 @@ class Flow:
 class Pass:
     """One micro batch."""
 
-    def __init__(self, tape: Tape, ledger: Ledger, hooks: Hooks, gradient_width: int) -> None:
+    def __init__(self, tape: Tape, ledger: Ledger, hooks: Hooks, grad_itemsize: int) -> None:
         self.tape, self.ledger, self.hooks = tape, ledger, hooks
-        self.gradient_width = gradient_width
-        self.flows: dict[Tensor, Flow] = {}
-        self.partial: dict[Weight, list[int]] = {}
-        self.copies: dict[Weight, int] = {}
-        self.last: Operation | None = None
+        self.grad_itemsize = grad_itemsize
+        self.grads: dict[Tensor, GradientBuffer] = {}
+        self.tied_grads: dict[Weight, list[int]] = {}
+        self.autocast_copies: dict[Weight, int] = {}
+        self.last_recomputed: Operation | None = None
         """Where computing a segment again stops: at the last operation that keeps something."""
 
     # ------------------------------------------------------------ forward
     def forward(self) -> None:
         """From the batch to the loss."""
         self._forward(self.tape.steps, saving=True)
-        self._forget()
+        self._clear_autocast_cache()
 
-    def _forget(self) -> None:
+    def _clear_autocast_cache(self) -> None:
         """Autocast forgets its copies; the graph keeps those that it needs."""
-        for weight in [found for found in self.copies if found.requires_grad]:
+        for weight in [found for found in self.autocast_copies if found.requires_grad]:
             self._drop_copy(weight)
 
     def _forward(self, steps: Sequence[Step], *, saving: bool) -> None:
@@ -309,12 +312,12 @@ class Pass:
             if isinstance(step, Operation):
                 self._compute(step, saving)
             elif isinstance(step, EnterModule):
-                self.hooks.enter(step.module.number, True)
+                self.hooks.enter_module(step.module.number, True)
             elif isinstance(step, LeaveModule):
-                self.hooks.leave(step.module.number, True)
+                self.hooks.leave_module(step.module.number, True)
             elif isinstance(step, DropReferences):
                 for tensor in step.tensors:
-                    self._drop(tensor)
+                    self._release_tensor(tensor)
             else:
                 step.source.refcount += 1
                 self._forward(step.steps, saving=False)
@@ -323,25 +326,27 @@ class Pass:
         made, casts = operation.output, self.tape.autocast and operation.weights
         if casts:
             self._cast_weights(operation, made, saving)
-        computes = operation is not self.last or made in operation.saved  # else it keeps what it reads
+        computes = (
+            operation is not self.last_recomputed or made in operation.saved
+        )  # else it keeps what it reads
         made.refcount = made.reader_count if computes else 0
         if computes:
             self.ledger.allocate(made.label, made.bytes)
             if operation.temporary:
                 self.ledger.allocate_briefly("temporaries", operation.temporary)
             if casts:
-                self._cast_for_a_moment(operation)
+                self._cast_briefly(operation)
         if saving and made.requires_grad:
             for tensor in operation.saved:
                 tensor.refcount += 1
             if operation.weights:
-                self._view(operation, self.hooks.hold)
+                self._for_each_view(operation, self.hooks.hold_view)
         for tensor in operation.inputs:
-            self._drop(tensor)
+            self._release_tensor(tensor)
         if computes and not made.refcount:
             self.ledger.free(made.label, made.bytes)
 
-    def _drop(self, tensor: Tensor) -> None:
+    def _release_tensor(self, tensor: Tensor) -> None:
         tensor.refcount -= 1
         if not tensor.refcount:
             self.ledger.free(tensor.label, tensor.bytes)
@@ -349,37 +354,39 @@ class Pass:
     def _cast_weights(self, operation: Operation, made: Tensor, saving: bool) -> None:
         """Autocast's copy of each weight: one reference for its cache, one for the graph."""
         for weight in operation.weights if operation.inputs else ():
-            if weight.is_autocast and not self._is_own(weight):
-                if weight not in self.copies:
+            if weight.is_autocast and not self._uses_stage3_linear(weight):
+                if weight not in self.autocast_copies:
                     self.ledger.allocate(COPIES, 2 * weight.numel)
-                    self.copies[weight] = 1
+                    self.autocast_copies[weight] = 1
                 if saving and made.requires_grad:
-                    self.copies[weight] += 1
+                    self.autocast_copies[weight] += 1
                 if not weight.requires_grad:  # the cache holds leaves that train
                     self._drop_copy(weight)
 
-    def _cast_for_a_moment(self, operation: Operation) -> None:
+    def _cast_briefly(self, operation: Operation) -> None:
         """Stage 3's own linear casts its weight, or on the way back the gradient of it, and keeps no copy."""
         if operation.inputs:
             own = [
-                weight.numel for weight in operation.weights if weight.is_autocast and self._is_own(weight)
+                weight.numel
+                for weight in operation.weights
+                if weight.is_autocast and self._uses_stage3_linear(weight)
             ]
             self.ledger.allocate_briefly(COPIES, 2 * sum(own))
 
     def _drop_copy(self, weight: Weight) -> None:
-        if weight in self.copies:
-            self.copies[weight] -= 1
-            if not self.copies[weight]:
-                del self.copies[weight]
+        if weight in self.autocast_copies:
+            self.autocast_copies[weight] -= 1
+            if not self.autocast_copies[weight]:
+                del self.autocast_copies[weight]
                 self.ledger.free(COPIES, 2 * weight.numel)
 
     # ------------------------------------------------------------ backward
     def backward(self) -> None:
         """From the loss to the gradients of the parameters."""
         last = next(step for step in reversed(self.tape.steps) if isinstance(step, Operation))
-        self.flows[last.output] = Flow(0)
+        self.grads[last.output] = GradientBuffer(0)
         self._backward(self.tape.steps)
-        self.flows.clear()
+        self.grads.clear()
 
     def _backward(self, steps: Sequence[Step]) -> None:
         for step in reversed(steps):
@@ -387,76 +394,80 @@ class Pass:
                 self._differentiate(step)
             elif isinstance(step, LeaveModule):
                 if step.requires_grad:
-                    self.hooks.enter(step.module.number, False)
+                    self.hooks.enter_module(step.module.number, False)
             elif isinstance(step, EnterModule):
                 if step.requires_grad and step.module.inputs_require_grad:
-                    self.hooks.leave(step.module.number, False)
+                    self.hooks.leave_module(step.module.number, False)
             elif isinstance(step, Segment):
-                self._again(step)
+                self._recompute_segment(step)
 
-    def _again(self, segment: Segment) -> None:
+    def _recompute_segment(self, segment: Segment) -> None:
         """Go back through a segment, and compute it once more where something is missing."""
         early, late = segment.split()
         self._backward(late)
-        segment.source.refcount += sum(read(step).count(segment.source) for step in early)
-        self.hooks.again(recomputing_module(late))
-        self.last = next((step for step in reversed(early) if isinstance(step, Operation)), None)
+        segment.source.refcount += sum(tensors_released_by(step).count(segment.source) for step in early)
+        self.hooks.set_recomputing_module(recomputing_module(late))
+        self.last_recomputed = next((step for step in reversed(early) if isinstance(step, Operation)), None)
         self._forward(early, saving=True)
-        self._leave_off(early, late)
-        self.last = None
-        self.hooks.again(None)
-        self._forget()
+        self._stop_recomputing(early, late)
+        self.last_recomputed = None
+        self.hooks.set_recomputing_module(None)
+        self._clear_autocast_cache()
         self._backward(early)
-        self._drop(segment.source)
+        self._release_tensor(segment.source)
 
-    def _leave_off(self, early: Sequence[Step], late: Sequence[Step]) -> None:
+    def _stop_recomputing(self, early: Sequence[Step], late: Sequence[Step]) -> None:
         """Nobody reads on: let go of what is kept for that alone."""
         operations = [step for step in early if isinstance(step, Operation)]
-        made = {step.output for step in operations if step is not self.last or step.output in step.saved}
+        made = {
+            step.output
+            for step in operations
+            if step is not self.last_recomputed or step.output in step.saved
+        }
         for step in late:
-            for tensor in read(step):
+            for tensor in tensors_released_by(step):
                 if tensor in made:
-                    self._drop(tensor)
+                    self._release_tensor(tensor)
 
     def _differentiate(self, operation: Operation) -> None:
         made, ledger = operation.output, self.ledger
-        flow = self.flows.pop(made, None)
+        grad = self.grads.pop(made, None)
         if not made.requires_grad:
             return
         arriving = [tensor for tensor in operation.inputs if tensor.requires_grad]
-        if operation.passes_grad_through and flow is not None:
+        if operation.passes_grad_through and grad is not None:
             for tensor in arriving:
-                flow.owners += 1
-                self._arrive(tensor, flow)
-            self._spend(flow)
+                grad.owners += 1
+                self._add_grad(tensor, grad)
+            self._release_grad(grad)
         else:
             for tensor in arriving:
                 ledger.allocate(FLOWING, tensor.bytes)
             sizes = self._gradients_of(operation) if operation.weights else {}
             if operation.backward_temporary:
                 ledger.allocate_briefly("temporaries", operation.backward_temporary)
-            if flow is not None:
-                self._spend(flow)
-            self._release(operation)
+            if grad is not None:
+                self._release_grad(grad)
+            self._release_saved(operation)
             for tensor in arriving:
-                self._arrive(tensor, Flow(tensor.bytes))
+                self._add_grad(tensor, GradientBuffer(tensor.bytes))
             for weight, size in sizes.items():
                 self._accumulate(weight, size)
             return
-        self._release(operation)
+        self._release_saved(operation)
 
     def _gradients_of(self, operation: Operation) -> dict[Weight, int]:
         """Gradients of weights, in bytes, in the order in which they come."""
-        weights = self._in_order([weight for weight in operation.weights if weight.requires_grad])
+        weights = self._arrival_order([weight for weight in operation.weights if weight.requires_grad])
         sizes = {
-            weight: weight.numel * (4 if weight.stays_fp32 else self.gradient_width) for weight in weights
+            weight: weight.numel * (4 if weight.stays_fp32 else self.grad_itemsize) for weight in weights
         }
         self.ledger.allocate("gradients", sum(sizes.values()))
         if self.tape.autocast:
-            self._cast_for_a_moment(operation)
+            self._cast_briefly(operation)
         return sizes
 
-    def _in_order(self, weights: list[Weight]) -> list[Weight]:
+    def _arrival_order(self, weights: list[Weight]) -> list[Weight]:
         """Gradients as they come: a bias's first, where a product reads its weight through a view.
 
         So does `nn.Linear`; of copies, of stage 3's own linear, and of `Conv1D` both go alike, the bias of
@@ -464,64 +475,64 @@ class Pass:
         """
         if len(weights) != 2 or not weights[0].is_autocast or len(weights[0].shape) != 2:
             return weights
-        through = weights[0].saves_view and not (self.tape.autocast or self._is_own(weights[0]))
+        through = weights[0].saves_view and not (self.tape.autocast or self._uses_stage3_linear(weights[0]))
         return weights[::-1] if through or not weights[0].is_linear else weights
 
-    def _release(self, operation: Operation) -> None:
+    def _release_saved(self, operation: Operation) -> None:
         for tensor in operation.saved:
-            self._drop(tensor)
+            self._release_tensor(tensor)
         if operation.weights:
-            self._view(operation, self.hooks.unhold)
-        for weight in operation.weights if self.copies else ():
+            self._for_each_view(operation, self.hooks.release_view)
+        for weight in operation.weights if self.autocast_copies else ():
             self._drop_copy(weight)
 
-    def _view(self, operation: Operation, hook: Callable[[Weight], None]) -> None:
+    def _for_each_view(self, operation: Operation, hook: Callable[[Weight], None]) -> None:
         """The gradient of an input is computed from a view of the weight, or from autocast's copy of it."""
         if not any(tensor.requires_grad for tensor in operation.inputs):
             return
         for weight in operation.weights[:1]:
             copied = self.tape.autocast and weight.is_autocast
-            if weight.saves_view and not copied and not self._is_own(weight):
+            if weight.saves_view and not copied and not self._uses_stage3_linear(weight):
                 hook(weight)
 
-    def _is_own(self, weight: Weight) -> bool:
+    def _uses_stage3_linear(self, weight: Weight) -> bool:
         """Whether its product is stage 3's own, which keeps the weight itself."""
         return weight.is_linear and self.tape.saves_linear_inputs
 
-    def _spend(self, flow: Flow) -> None:
-        flow.owners -= 1
-        if not flow.owners:
-            self.ledger.free(FLOWING, flow.bytes)
+    def _release_grad(self, grad: GradientBuffer) -> None:
+        grad.owners -= 1
+        if not grad.owners:
+            self.ledger.free(FLOWING, grad.bytes)
 
-    def _arrive(self, tensor: Tensor, flow: Flow) -> None:
+    def _add_grad(self, tensor: Tensor, grad: GradientBuffer) -> None:
         """Add a gradient to what has arrived: in place where one of the two belongs to nobody else."""
-        forward_visits = self.flows.get(tensor)
+        forward_visits = self.grads.get(tensor)
         if forward_visits is None:
-            self.flows[tensor] = flow
+            self.grads[tensor] = grad
         elif forward_visits.owners == 1:
-            self._spend(flow)
-        elif flow.owners == 1:
-            self.flows[tensor] = flow
-            self._spend(forward_visits)
+            self._release_grad(grad)
+        elif grad.owners == 1:
+            self.grads[tensor] = grad
+            self._release_grad(forward_visits)
         else:
-            self.flows[tensor] = Flow(flow.bytes)
-            self.ledger.allocate(FLOWING, flow.bytes)
-            self._spend(flow)
-            self._spend(forward_visits)
+            self.grads[tensor] = GradientBuffer(grad.bytes)
+            self.ledger.allocate(FLOWING, grad.bytes)
+            self._release_grad(grad)
+            self._release_grad(forward_visits)
 
     def _accumulate(self, weight: Weight, count: int) -> None:
         """A tied weight waits for all its gradients; their sum is a block more where the first is a view."""
         if weight.use_count == 1:
-            self.hooks.gradient(weight, count)
+            self.hooks.receive_gradient(weight, count)
             return
-        parts = self.partial.setdefault(weight, [])
+        parts = self.tied_grads.setdefault(weight, [])
         parts.append(count)
         if len(parts) == weight.use_count:
             alone = self.tape.autocast or self.tape.saves_linear_inputs
             self.ledger.allocate("gradients", 0 if alone else count)
-            for part in self.partial.pop(weight)[alone:]:
+            for part in self.tied_grads.pop(weight)[alone:]:
                 self.ledger.free("gradients", part)
-            self.hooks.gradient(weight, count)
+            self.hooks.receive_gradient(weight, count)
 
 
 # What torch rounds where memory of the host is pinned.
@@ -532,6 +543,6 @@ class Pass:
 PINNED = "rounding of pinned memory"
 
 
-def rounding(blocks: Iterable[int]) -> int:
+def pinned_padding(blocks: Iterable[int]) -> int:
     """Bytes that these blocks have beyond what they hold."""
     return sum((1 << (count - 1).bit_length()) - count for count in blocks if count > 1)

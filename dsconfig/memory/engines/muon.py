@@ -6,12 +6,12 @@ from collections import OrderedDict
 from collections.abc import Hashable, Iterator
 
 from dsconfig.memory.engines.base import BUCKET, GRADIENTS, TEMPORARY
-from dsconfig.memory.engines.bf16_optimizer import Accumulated
-from dsconfig.memory.engines.param_groups import Partition, halves, is_muon, muon_update_peak
+from dsconfig.memory.engines.bf16_optimizer import BF16OptimizerEngine
+from dsconfig.memory.engines.param_groups import Partition, is_muon, muon_halves, muon_update_peak
 from dsconfig.memory.engines.setup import Setup
-from dsconfig.memory.engines.zero0 import Whole
-from dsconfig.memory.engines.zero3 import Partitioned
-from dsconfig.memory.engines.zero12 import COMPACT, Sharded
+from dsconfig.memory.engines.zero0 import Stage0Engine
+from dsconfig.memory.engines.zero3 import Stage3Engine
+from dsconfig.memory.engines.zero12 import COMPACT, Stage12Engine
 from dsconfig.memory.graph import Tape, Weight
 from dsconfig.memory.memory_ledger import Ledger
 from dsconfig.memory.verdict import NotModelledError
@@ -19,7 +19,7 @@ from dsconfig.memory.verdict import NotModelledError
 # Stage 0 with Muon: every rank makes every matrix orthogonal.
 
 
-class OrthogonalWhole(Whole):
+class MuonStage0(Stage0Engine):
     """`MuonWithAuxAdam.step`, over gradients in fp32 and with them."""
 
     def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
@@ -29,7 +29,7 @@ class OrthogonalWhole(Whole):
             self.matrices.sort(key=lambda weight: weight.shape, reverse=True)
         self.others = [weight for weight in self.trainable if not is_muon(weight)]
 
-    def _states(self) -> int:
+    def _state_bytes(self) -> int:
         """The momentum of matrices, and what Adam keeps of the rest."""
         rest = sum(weight.numel for weight in self.others)
         late = self.setup.quirks.has_separate_muon_adam  # without ZeRO it then is SGD
@@ -53,42 +53,45 @@ class OrthogonalWhole(Whole):
 # Stage 1 of bf16 with gradients in fp32, with Muon (`BF16_Optimizer._prepare_muon_updates`).
 
 
-class OrthogonalAccumulated(Accumulated):
+class MuonBF16Optimizer(BF16OptimizerEngine):
     """Momentum is cut as the masters are; pieces of matrices go to the ranks that have others of them."""
 
     def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
         super().__init__(setup, tape, ledger)
-        first = self.cuts[0]
-        self.matrices: Partition | None = first if is_muon(next(iter(first.starts))) else None
+        first = self.partitions[0]
+        self.matrices: Partition | None = first if is_muon(next(iter(first.offsets))) else None
         if any(len(weight.shape) != 2 for weight in self.trainable if is_muon(weight)):
             raise NotModelledError(
                 "Muon at stage 1 with gradients in fp32 and experts is not modelled: DeepSpeed raises "
                 "`BF16 Muon currently supports dense two-dimensional matrices only`"
             )
 
-    def _states(self) -> int:
+    def _state_bytes(self) -> int:
         """The momentum of a piece of the matrices, and what Adam keeps of a piece of the rest."""
-        muon = self.matrices.size if self.matrices else 0
-        return self.setup.optimizer.states_nbytes(self.cut.size - muon) + self.setup.master_itemsize * muon
+        muon = self.matrices.numel if self.matrices else 0
+        return (
+            self.setup.optimizer.states_nbytes(self.partition.numel - muon)
+            + self.setup.master_itemsize * muon
+        )
 
     def _update(self) -> None:
-        cut, setup = self.matrices, self.setup
-        if cut is not None:
-            received, sent, split = _exchanged(cut, setup)
+        partition, setup = self.matrices, self.setup
+        if partition is not None:
+            received, sent, split = _exchanged(partition, setup)
             self.ledger.allocate(TEMPORARY, 4 * (received + sent))
             if split:
-                self.send("all_to_all", max(received, sent), 4)
-            self._orthogonalise(cut)
+                self.count_collective("all_to_all", max(received, sent), 4)
+            self._orthogonalise(partition)
             self.ledger.free(TEMPORARY, 4 * (received + sent))
-        rest = self.cut.size - (cut.size if cut else 0)
+        rest = self.partition.numel - (partition.numel if partition else 0)
         self.update(rest, rest)
 
-    def _orthogonalise(self, cut: Partition) -> None:
+    def _orthogonalise(self, partition: Partition) -> None:
         """A whole matrix at a time; Python has names for the last update and momentum up to the next."""
         ledger = self.ledger
         update = momentum = 0
-        for weight in cut.own:
-            whole = 0 if cut.parts[weight] == weight.numel else 4 * weight.numel
+        for weight in partition.weights:
+            whole = 0 if partition.numel_by_weight[weight] == weight.numel else 4 * weight.numel
             ledger.allocate(TEMPORARY, whole)
             ledger.free(TEMPORARY, momentum)
             momentum = whole
@@ -99,49 +102,49 @@ class OrthogonalAccumulated(Accumulated):
         ledger.free(TEMPORARY, update + momentum)
 
 
-def _exchanged(cut: Partition, setup: Setup) -> tuple[int, int, bool]:
+def _exchanged(partition: Partition, setup: Setup) -> tuple[int, int, bool]:
     """Elements that this rank gets and gives, and whether any is split (`_build_muon_exchange_layout`)."""
-    received = sum(weight.numel - part for weight, part in cut.parts.items())
+    received = sum(weight.numel - part for weight, part in partition.numel_by_weight.items())
     sent, split = 0, False
-    for weight, start in cut.starts.items():
-        ranks = (start + weight.numel - 1) // cut.size - start // cut.size + 1
+    for weight, start in partition.offsets.items():
+        ranks = (start + weight.numel - 1) // partition.numel - start // partition.numel + 1
         split = split or ranks > 1
-        sent += (ranks - 1) * cut.parts.get(weight, 0)
+        sent += (ranks - 1) * partition.numel_by_weight.get(weight, 0)
     return received, sent if split else 0, split and setup.dp_world_size > 1
 
 
 # Stages 1 and 2 with Muon: two groups, of which that of the matrices is made orthogonal whole.
 
-MOST = 64 << 20
+MAX_BUFFER_BYTES = 64 << 20
 """Bytes of what is put together at once, and of the buffer (`_muon_allgather_max_buffer_bytes`)."""
 
 
-class Orthogonal(Sharded):
+class MuonStage12(Stage12Engine):
     """`get_flat_partition`, at the end of the last backward pass, and the step that follows."""
 
     def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
         super().__init__(setup, tape, ledger)
         found = frozenset(weight for weight in self.trainable if is_muon(weight))
         self.matrices = frozenset() if setup.quirks.has_separate_muon_adam else found
-        self.own_matrices = [weight for weight in self.cut.own if weight in found]
+        self.own_matrices = [weight for weight in self.partition.weights if weight in found]
         """Those of which this rank has a part."""
-        self.first = self.groups[0][0][0] in found
+        self.has_matrix_group = self.groups[0][0][0] in found
         """Whether the first group is that of matrices."""
-        self.piece = self.groups[0][1].size if self.first else 0
+        self.matrix_numel = self.groups[0][1].numel if self.has_matrix_group else 0
         """Elements of its piece of them."""
-        self.exchange = Exchange(ledger)
-        self.updates = 0
+        self.gather_buffers = GatherBufferCache(ledger)
+        self.update_bytes = 0
         """Bytes of what Muon has made of the gradients of matrices."""
         self.itemsize = setup.itemsize
         """Bytes of an element of a gradient of them: those in fp32 are of the rest alone."""
-        self.made = 2 if setup.quirks.has_separate_muon_adam else setup.itemsize
+        self.update_itemsize = 2 if setup.quirks.has_separate_muon_adam else setup.itemsize
         """And of what Muon makes of it."""
 
-    def states(self) -> int:
+    def state_bytes(self) -> int:
         """Adam's of its part; the momentum of whole matrices, twice: kept, and of a step that may fail."""
-        rule, setup, adam = self.setup.optimizer, self.setup, self.cut.size - self.piece
+        rule, setup, adam = self.setup.optimizer, self.setup, self.partition.numel - self.matrix_numel
         if setup.offloads_optimizer:  # momentum is cut as the masters are
-            kept = 0 if setup.quirks.has_separate_muon_adam else 4 * self.piece  # then it is SGD
+            kept = 0 if setup.quirks.has_separate_muon_adam else 4 * self.matrix_numel  # then it is SGD
             return (rule.states_nbytes(adam) + kept) * setup.master_itemsize // 4
         momentum = self.itemsize * sum(weight.numel for weight in self.own_matrices)
         return rule.states_nbytes(adam) * setup.master_itemsize // 4 + momentum * (
@@ -150,62 +153,66 @@ class Orthogonal(Sharded):
 
     def _epilogue(self) -> None:
         """Each matrix of this rank's is made orthogonal, whole."""
-        added = self.partial if self.kept else 0
+        added = self.new_grad_bytes if self.accumulated_grad_bytes else 0
         super()._epilogue()
-        if not self.boundary or self.setup.offloads_optimizer:
+        if not self.is_boundary or self.setup.offloads_optimizer:
             return
         self.ledger.allocate(GRADIENTS, added)  # those of this micro batch have names up to the end
-        bucket = self.bucket_bytes if self.setup.contiguous_gradients and not self.casts else 0
+        bucket = self.bucket_bytes if self.setup.contiguous_gradients and not self.casts_each_grad else 0
         self.ledger.allocate(BUCKET, bucket)  # let go of at the end too (`_release_ipg_buffers`)
         setup, ledger, itemsize = self.setup, self.ledger, self.itemsize
         for weight in self.own_matrices:
             ledger.allocate_briefly(TEMPORARY, muon_update_peak(setup, weight, itemsize))
-            ledger.allocate(GRADIENTS, self.made * weight.numel)
-            self.updates += self.made * weight.numel
+            ledger.allocate(GRADIENTS, self.update_itemsize * weight.numel)
+            self.update_bytes += self.update_itemsize * weight.numel
         if not setup.contiguous_gradients:
             gone = sum(itemsize * weight.numel for weight in self.own_matrices)
         else:  # views of one tensor
-            gone = 0 if len(self.own_matrices) < len(self.cut.own) and not self.compact else self.kept
-        for index, (members, cut, _) in enumerate(self.groups if self.compact else ()):
-            if index not in self.compact_held and members[0] not in self.matrices:
-                self.compact_held[index] = 4 * cut.size
-                ledger.allocate(COMPACT, 4 * cut.size)
+            gone = (
+                0
+                if len(self.own_matrices) < len(self.partition.weights) and not self.has_compact_grads
+                else self.accumulated_grad_bytes
+            )
+        for index, (members, partition, _) in enumerate(self.groups if self.has_compact_grads else ()):
+            if index not in self.compact_grad_bytes and members[0] not in self.matrices:
+                self.compact_grad_bytes[index] = 4 * partition.numel
+                ledger.allocate(COMPACT, 4 * partition.numel)
         ledger.free(GRADIENTS, gone + added)
         ledger.free(BUCKET, bucket)
-        self.kept -= gone
+        self.accumulated_grad_bytes -= gone
 
     def step(self) -> None:
         """Offloaded, matrices are put together for it."""
         if self.setup.offloads_optimizer and not self.setup.quirks.has_separate_muon_adam:
-            self._orthogonalise_offloaded()
+            self._update_offloaded_matrices()
         super().step()
 
-    def update_group(self, cut: Partition, index: int, kept: int, *, steps: bool = True) -> None:
+    def update_group(self, partition: Partition, index: int, kept: int, *, steps: bool = True) -> None:
         """Of matrices the step has but to subtract."""
-        if self.first and index == 0:
-            super().update_group(cut, index, self.updates + kept, steps=False)
-            self.updates = 0
+        if self.has_matrix_group and index == 0:
+            super().update_group(partition, index, self.update_bytes + kept, steps=False)
+            self.update_bytes = 0
         else:
-            super().update_group(cut, index, kept, steps=steps)
+            super().update_group(partition, index, kept, steps=steps)
 
     # ------------------------------------------------------------ offload
-    def rest(self) -> None:
+    def allocate_at_rest(self) -> None:
         """Buffers stay from the steps before; in the first no momentum is sent."""
-        super().rest()
+        super().allocate_at_rest()
         if (
             self.setup.offloads_optimizer
             and self.setup.dp_world_size > 1
             and not self.setup.quirks.has_separate_muon_adam
         ):
             for tensors in (1, 2, 2):
-                for batch in self._batches():
-                    self.ledger.free(EXCHANGE, self._buffer(batch, tensors)[0])
+                for batch in self._matrix_batches():
+                    self.ledger.free(GATHER_BUFFERS, self._use_buffer(batch, tensors)[0])
 
-    def _batches(self) -> Iterator[list[Weight]]:
+    def _matrix_batches(self) -> Iterator[list[Weight]]:
         """`_muon_param_batches`."""
         batch, numel = list[Weight](), 0
         for weight in self.groups[0][0] if self.matrices else ():
-            if batch and numel + weight.numel > MOST // 8:
+            if batch and numel + weight.numel > MAX_BUFFER_BYTES // 8:
                 yield batch
                 batch, numel = [], 0
             batch.append(weight)
@@ -213,40 +220,42 @@ class Orthogonal(Sharded):
         if batch:
             yield batch
 
-    def _buffer(self, batch: list[Weight], tensors: int) -> tuple[int, int, int]:
+    def _use_buffer(self, batch: list[Weight], tensors: int) -> tuple[int, int, int]:
         """Bytes of a buffer that do not stay, elements of a chunk in it, and how many of these there are."""
         world, itemsize = self.setup.dp_world_size, self.setup.master_itemsize
-        most = max(_elements_by_rank(self.piece_of[batch[0]][0], batch))
-        chunk = min(most, max(1, MOST // ((world + 1) * tensors * itemsize)))
-        gone = self.exchange.use((chunk, tensors), chunk * tensors * (world + 1) * itemsize)
+        most = max(_elements_by_rank(self.partition_by_weight[batch[0]][0], batch))
+        chunk = min(most, max(1, MAX_BUFFER_BYTES // ((world + 1) * tensors * itemsize)))
+        gone = self.gather_buffers.use((chunk, tensors), chunk * tensors * (world + 1) * itemsize)
         return gone, chunk, -(-most // chunk)
 
-    def _orthogonalise_offloaded(self) -> None:
+    def _update_offloaded_matrices(self) -> None:
         """`_apply_muon_updates_cpu_offload`: each rank makes all matrices orthogonal."""
         setup, ledger, itemsize = self.setup, self.ledger, self.setup.master_itemsize
-        for batch in self._batches():
+        for batch in self._matrix_batches():
             made = 2 * itemsize * sum(weight.numel for weight in batch)
-            ledger.allocate(EXCHANGE, made)
+            ledger.allocate(GATHER_BUFFERS, made)
             if setup.dp_world_size > 1:
-                gone, chunk, times = self._buffer(batch, 2)
-                ledger.free(EXCHANGE, gone)
-                self.send("all_gather", 2 * chunk * setup.dp_world_size, itemsize, alike=times)
+                gone, chunk, times = self._use_buffer(batch, 2)
+                ledger.free(GATHER_BUFFERS, gone)
+                self.count_collective("all_gather", 2 * chunk * setup.dp_world_size, itemsize, alike=times)
             update = 0
             for weight in batch:
                 ledger.allocate_briefly(TEMPORARY, update + muon_update_peak(setup, weight, itemsize))
                 update = itemsize * weight.numel
-                ledger.allocate_briefly(TEMPORARY, update + 12 * self.cut.parts.get(weight, 0))
-            ledger.free(EXCHANGE, made)
+                ledger.allocate_briefly(
+                    TEMPORARY, update + 12 * self.partition.numel_by_weight.get(weight, 0)
+                )
+            ledger.free(GATHER_BUFFERS, made)
 
 
-def _elements_by_rank(cut: Partition, batch: list[Weight]) -> list[int]:
+def _elements_by_rank(partition: Partition, batch: list[Weight]) -> list[int]:
     """Elements of these matrices that each rank has."""
     found: dict[int, int] = {}
     for weight in batch:
-        at, end = cut.starts[weight], cut.starts[weight] + weight.numel
+        at, end = partition.offsets[weight], partition.offsets[weight] + weight.numel
         while at < end:
-            to = at // cut.size
-            stop = min(end, (to + 1) * cut.size)
+            to = at // partition.numel
+            stop = min(end, (to + 1) * partition.numel)
             found[to] = found.get(to, 0) + stop - at
             at = stop
     return list(found.values())
@@ -254,26 +263,26 @@ def _elements_by_rank(cut: Partition, batch: list[Weight]) -> list[int]:
 
 # Stage 3 with Muon: matrices are put together a bucket at a time, and made orthogonal one on each rank.
 
-LARGEST = 1 << 60
+UNLIMITED = 1 << 60
 """More than any bucket."""
 
 
-class OrthogonalShards(Partitioned):
+class MuonStage3(Stage3Engine):
     """`_apply_muon_to_accumulated_grads`."""
 
     def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
         super().__init__(setup, tape, ledger)
-        self.exchange = Exchange(ledger)
-        matrices = next((half for half in halves(setup, self.trainable) if is_muon(half[0])), [])
+        self.gather_buffers = GatherBufferCache(ledger)
+        matrices = next((half for half in muon_halves(setup, self.trainable) if is_muon(half[0])), [])
         self.chunks = list(self._chunks(matrices))
         """Matrices that are put together at once."""
-        self.matrix_groups = len(self.divided(matrices)) if matrices else 0
+        self.matrix_group_count = len(self.sub_groups_of(matrices)) if matrices else 0
 
     def _chunks(self, matrices: list[Weight]) -> Iterator[list[Weight]]:
         """Matrices of a sub-group, as many at a time as fit into the reduce bucket; all, where offloaded."""
-        most = LARGEST if self.setup.offloads_optimizer else self.setup.reduce_bucket_size
+        most = UNLIMITED if self.setup.offloads_optimizer else self.setup.reduce_bucket_size
         at = 0
-        for group in self.divided(matrices) if matrices else ():
+        for group in self.sub_groups_of(matrices) if matrices else ():
             members, at = matrices[at : at + len(group)], at + len(group)
             chunk: list[Weight] = []
             for weight in members:
@@ -283,34 +292,38 @@ class OrthogonalShards(Partitioned):
                 chunk.append(weight)
             yield chunk
 
-    def rest(self) -> None:
+    def allocate_at_rest(self) -> None:
         """Buffers stay from the step before."""
-        super().rest()
+        super().allocate_at_rest()
         if self.setup.dp_world_size > 1:
             for chunk in self.chunks * 2:
-                self.ledger.free(EXCHANGE, self._buffer(chunk))
+                self.ledger.free(GATHER_BUFFERS, self._use_buffer(chunk))
 
-    def states(self, index: int, count: int) -> int:
+    def state_bytes(self, index: int, count: int) -> int:
         """Momenta have the type in which gradients are sent."""
         return (
-            self.setup.comm_itemsize * count if index < self.matrix_groups else super().states(index, count)
+            self.setup.comm_itemsize * count
+            if index < self.matrix_group_count
+            else super().state_bytes(index, count)
         )
 
-    def early_states(self, index: int, count: int) -> int:
+    def states_before_first_step(self, index: int, count: int) -> int:
         """Momenta are made with the masters."""
-        return self.states(index, count) if index < self.matrix_groups else 0
+        return self.state_bytes(index, count) if index < self.matrix_group_count else 0
 
     def update_group(self, index: int, count: int, *, host: bool) -> None:
         """Of matrices the step has but to subtract."""
-        if index >= self.matrix_groups:
+        if index >= self.matrix_group_count:
             super().update_group(index, count, host=host)
 
-    def _buffer(self, chunk: list[Weight]) -> int:
+    def _use_buffer(self, chunk: list[Weight]) -> int:
         """Bytes that do not stay of the buffer for a bucket; offloaded momenta come with the gradients."""
         setup, local = self.setup, sum(map(self.shard, chunk))
         if setup.offloads_optimizer:
-            return self.exchange.use(local, setup.grad_accum_itemsize * 2 * local * (setup.dp_world_size + 1))
-        return self.exchange.use(local, setup.comm_itemsize * local * (setup.dp_world_size + 1))
+            return self.gather_buffers.use(
+                local, setup.grad_accum_itemsize * 2 * local * (setup.dp_world_size + 1)
+            )
+        return self.gather_buffers.use(local, setup.comm_itemsize * local * (setup.dp_world_size + 1))
 
     def _gather_parts(self, chunk: list[Weight]) -> int:
         """Put gradients or momenta together, both where they are offloaded: bytes of what is made."""
@@ -320,40 +333,40 @@ class OrthogonalShards(Partitioned):
             if setup.offloads_optimizer
             else (setup.comm_itemsize, local)
         )
-        gone = self._buffer(chunk)
+        gone = self._use_buffer(chunk)
         made = itemsize * count * setup.dp_world_size
-        self.ledger.allocate(EXCHANGE, made)
-        self.ledger.free(EXCHANGE, gone)
-        self.send("all_gather", count * setup.dp_world_size, itemsize)
+        self.ledger.allocate(GATHER_BUFFERS, made)
+        self.ledger.free(GATHER_BUFFERS, gone)
+        self.count_collective("all_gather", count * setup.dp_world_size, itemsize)
         return made
 
-    def orthogonalise(self) -> None:
+    def update_matrices(self) -> None:
         """In the step, before the norm is taken."""
         setup, ledger, left = self.setup, self.ledger, 0
         if setup.offloads_optimizer:
-            self._orthogonalise_offloaded()
+            self._update_offloaded_matrices()
             return
         for chunk in self.chunks:
             if setup.dp_world_size == 1:
-                self._round(chunk)
+                self._update_on_one_rank(chunk)
                 continue
             gradients = self._gather_parts(chunk)
             clones = setup.comm_itemsize * sum(map(self.shard, chunk))
             ledger.allocate(TEMPORARY, clones)
             momenta = self._gather_parts(chunk)
-            self._rounds(chunk)
-            ledger.free(EXCHANGE, momenta + left)
+            self._update_in_rounds(chunk)
+            ledger.free(GATHER_BUFFERS, momenta + left)
             ledger.free(TEMPORARY, clones)
             left = gradients  # Python has a name for the last of them until the next are there
-        ledger.free(EXCHANGE, left)
+        ledger.free(GATHER_BUFFERS, left)
 
-    def _orthogonalise_offloaded(self) -> None:
+    def _update_offloaded_matrices(self) -> None:
         """`_apply_muon_updates_cpu_offload`: each rank makes all matrices of a sub-group orthogonal."""
         setup, ledger, itemsize = self.setup, self.ledger, self.setup.grad_accum_itemsize
         left = made = 0
         for index, chunk in enumerate(self.chunks):
             local = sum(map(self.shard, chunk))
-            copied = (setup.master_itemsize + setup.comm_itemsize) * local if self.on_host(index) else 0
+            copied = (setup.master_itemsize + setup.comm_itemsize) * local if self.is_offloaded(index) else 0
             ledger.rank.add(TEMPORARY, copied)  # parts that come from the host: on a CPU they are there
             if setup.dp_world_size > 1:
                 both = self._gather_parts(chunk)
@@ -363,8 +376,8 @@ class OrthogonalShards(Partitioned):
                     for other in (setup.master_itemsize, setup.comm_itemsize)
                     if other != itemsize
                 )
-                ledger.allocate(EXCHANGE, both)
-            ledger.free(EXCHANGE, left)
+                ledger.allocate(GATHER_BUFFERS, both)
+            ledger.free(GATHER_BUFFERS, left)
             left = both
             for weight in chunk:
                 ledger.allocate_briefly(TEMPORARY, muon_update_peak(setup, weight, itemsize))
@@ -376,9 +389,9 @@ class OrthogonalShards(Partitioned):
                 )
             ledger.rank.add(TEMPORARY, -copied)
         ledger.free(TEMPORARY, made)
-        ledger.free(EXCHANGE, left)
+        ledger.free(GATHER_BUFFERS, left)
 
-    def _round(self, chunk: list[Weight]) -> None:
+    def _update_on_one_rank(self, chunk: list[Weight]) -> None:
         setup = self.setup
         clones = setup.comm_itemsize * sum(weight.numel for weight in chunk)
         self.ledger.allocate(TEMPORARY, clones)
@@ -390,7 +403,7 @@ class OrthogonalShards(Partitioned):
             made = setup.comm_itemsize * weight.numel
         self.ledger.free(TEMPORARY, clones)
 
-    def _rounds(self, chunk: list[Weight]) -> None:
+    def _update_in_rounds(self, chunk: list[Weight]) -> None:
         """As many matrices at a time as there are ranks, one on each; those of unlike shapes are padded."""
         setup, ledger, itemsize = self.setup, self.ledger, self.setup.comm_itemsize
         old = made = local = 0
@@ -406,43 +419,45 @@ class OrthogonalShards(Partitioned):
                 ledger.allocate(TEMPORARY, made)
             fresh = 0 if even else setup.dp_world_size * most
             own = 0 if even else 2 * most
-            ledger.allocate(EXCHANGE, own)
-            ledger.free(EXCHANGE, local)
+            ledger.allocate(GATHER_BUFFERS, own)
+            ledger.free(GATHER_BUFFERS, local)
             for _ in "gm":  # gradients, then momenta
-                ledger.allocate(EXCHANGE, fresh)
-                ledger.free(EXCHANGE, old)
-                self.send("all_gather", setup.dp_world_size * most // itemsize, itemsize)
-            ledger.rank.add(EXCHANGE, 2 * setup.dp_world_size * most)  # NCCL gathers lists by one tensor more
-            ledger.rank.add(EXCHANGE, -2 * setup.dp_world_size * most)
+                ledger.allocate(GATHER_BUFFERS, fresh)
+                ledger.free(GATHER_BUFFERS, old)
+                self.count_collective("all_gather", setup.dp_world_size * most // itemsize, itemsize)
+            ledger.rank.add(
+                GATHER_BUFFERS, 2 * setup.dp_world_size * most
+            )  # NCCL gathers lists by one tensor more
+            ledger.rank.add(GATHER_BUFFERS, -2 * setup.dp_world_size * most)
             local, old = own, fresh
-        ledger.free(EXCHANGE, local + 2 * old)
+        ledger.free(GATHER_BUFFERS, local + 2 * old)
         ledger.free(TEMPORARY, made)
 
 
 # Buffers in which Muon's matrices are put together; up to a size they stay from step to step.
 
-EXCHANGE = "buffers that put matrices together"
-CACHED = 256 << 20
+GATHER_BUFFERS = "buffers that put matrices together"
+MAX_CACHED_BYTES = 256 << 20
 """Bytes of them that stay (`_muon_allgather_max_cached_bytes`)."""
 
 
-class Exchange:
+class GatherBufferCache:
     """What stays, the longest unused first."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
-        self.kept: OrderedDict[Hashable, int] = OrderedDict()
+        self.cached: OrderedDict[Hashable, int] = OrderedDict()
 
     def use(self, key: Hashable, count: int) -> int:
         """Take a buffer, or have it already: bytes of it that do not stay."""
-        if key in self.kept:
-            self.kept.move_to_end(key)
+        if key in self.cached:
+            self.cached.move_to_end(key)
             return 0
-        if count > CACHED:
-            self.ledger.allocate(EXCHANGE, count)
+        if count > MAX_CACHED_BYTES:
+            self.ledger.allocate(GATHER_BUFFERS, count)
             return count
-        while self.kept and sum(self.kept.values()) + count > CACHED:
-            self.ledger.free(EXCHANGE, self.kept.popitem(last=False)[1])
-        self.kept[key] = count
-        self.ledger.allocate(EXCHANGE, count)
+        while self.cached and sum(self.cached.values()) + count > MAX_CACHED_BYTES:
+            self.ledger.free(GATHER_BUFFERS, self.cached.popitem(last=False)[1])
+        self.cached[key] = count
+        self.ledger.allocate(GATHER_BUFFERS, count)
         return 0

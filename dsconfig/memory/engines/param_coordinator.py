@@ -11,7 +11,7 @@ from itertools import accumulate
 from dsconfig.memory.engines.setup import Setup
 from dsconfig.memory.graph import Module, Tape, Weight, module_visits, modules_never_left, recomputed_modules
 from dsconfig.memory.memory_ledger import Ledger
-from dsconfig.memory.quantized_gather import part, refuse_uneven
+from dsconfig.memory.quantized_gather import padded_shard_numel, reject_uneven_gather
 from dsconfig.memory.verdict import NotModelledError
 
 # Stage 3's coordinator: which parameters are gathered when, and which are kept.
@@ -23,7 +23,7 @@ SECONDARY = "secondary partition"
 UPGRADE = "upgrade DeepSpeed to 0.17.5 or later"
 
 
-class Coordinator:
+class PartitionedParameterCoordinator:
     """The state of one pass, in a run whose order of modules is known from the passes before."""
 
     def __init__(
@@ -31,147 +31,157 @@ class Coordinator:
         setup: Setup,
         tape: Tape,
         ledger: Ledger,
-        kept: set[Weight],
+        persistent: set[Weight],
         send: Callable[[str, int, int, int], None],
         ranks_of: Callable[[Weight], int],
     ) -> None:
-        self.setup, self.ledger, self.kept = setup, ledger, kept
-        self.third = setup.stage3
+        self.setup, self.ledger, self.persistent = setup, ledger, persistent
+        self.settings = setup.stage3
         self.send, self.ranks_of = send, ranks_of
-        self._order(tape)
-        self.there: dict[Weight, Block] = {}
+        self._build_trace(tape)
+        self.available: dict[Weight, GatheredBlock] = {}
         """Gathered and ready."""
-        self.held: dict[Weight, list[Block]] = {}
+        self.view_blocks: dict[Weight, list[GatheredBlock]] = {}
         """What the graph keeps views of, the oldest first."""
-        self.flying: dict[Weight, Batch] = {}
+        self.in_flight: dict[Weight, AllGatherHandle] = {}
         self.active: dict[Weight, set[int]] = {}
-        self.owner: int | None = None
-        self.owned: dict[int, set[Weight]] = {}
+        self.recomputing_for: int | None = None
+        self.recompute_params: dict[int, set[Weight]] = {}
         """Frozen weights that are gathered to compute again what a module on the way back needs."""
         self.secondary: dict[Weight, int] = {}
         """Parts of a copy among the ranks of a node, in bytes: made as a parameter is partitioned again."""
-        self.home: frozenset[Weight] = frozenset()
+        self.nvme_params: frozenset[Weight] = frozenset()
         """What lies on a drive between its uses."""
-        self.away: set[Weight] = set()
+        self.params_on_nvme: set[Weight] = set()
         """What lies there now."""
-        self.buffers = self.available = 0
-        self.whole = kept
+        self.nvme_buffers = self.n_available_params = 0
+        self.always_gathered = persistent
         """What is whole as a pass begins, and is never gathered."""
-        self.chosen: dict[tuple[int, int], set[Weight]] = {}
+        self.releases: dict[tuple[int, int], set[Weight]] = {}
         """What a module lets go of at each of its turns, once for all (`lru_cache`)."""
-        self.rehearses = False
+        self.is_rehearsal = False
         self.reset()
         if setup.quirks.resets_count_after_backward:  # and the step let go of these
-            self.available = -sum(weight.numel for weight in kept | self.left())
+            self.n_available_params = -sum(weight.numel for weight in persistent | self.unreleased_params())
 
-    def _order(self, tape: Tape) -> None:
+    def _build_trace(self, tape: Tape) -> None:
         """Which modules come after one another, and what each of them needs."""
         setup = self.setup
-        self.leaves, self.inner = leaves_of(tape, setup.leaf_classes)
-        self.weights_of = [self.leaves.get(module.number, module.params_to_fetch) for module in tape.modules]
+        self.leaves, self.leaf_of_module = leaf_modules(tape, setup.leaf_classes)
+        self.params_of_module = [
+            self.leaves.get(module.number, module.params_to_fetch) for module in tape.modules
+        ]
         twice = setup.quirks.miscounts_recomputed_modules and not setup.use_reentrant
-        self.counted = frozenset(recomputed_modules(tape.steps) if twice else ())
+        self.miscounted = frozenset(recomputed_modules(tape.steps) if twice else ())
         """Modules that count a pass that is computed again, and never come back to zero."""
-        self.visits = module_visits(tape.steps, self.counted)
+        self.visits = module_visits(tape.steps, self.miscounted)
         entered = [visit.module for visit in self.visits if visit.is_entry]
-        self.order = [module for module in entered if module.number not in self.inner]
+        self.order = [module for module in entered if module.number not in self.leaf_of_module]
         self.trace = [
             (weight, number)
             for number, module in enumerate(self.order)
-            if self.weights_of[module.number]  # most have none
-            for weight in sorted(self.weights_of[module.number], key=lambda found: found.number)
+            if self.params_of_module[module.number]  # most have none
+            for weight in sorted(self.params_of_module[module.number], key=lambda found: found.number)
         ]
-        self.shallow = Coming(module.params_to_fetch for module in self.order)
-        inside = below(tape) if self.leaves else {}
-        self.deep = Coming(inside[module.number] for module in self.order if inside)
+        self.uses = UpcomingUses(module.params_to_fetch for module in self.order)
+        inside = params_below(tape) if self.leaves else {}
+        self.uses_in_leaves = UpcomingUses(inside[module.number] for module in self.order if inside)
 
-    def left(self) -> set[Weight]:
+    def unreleased_params(self) -> set[Weight]:
         """What no hook lets go of in a backward pass."""
-        over = (self.weights_of[module.number] for module in modules_never_left(self.visits))
+        over = (self.params_of_module[module.number] for module in modules_never_left(self.visits))
         return {weight for own in over for weight in own}
 
-    def rehearsed(self) -> dict[tuple[int, int], set[Weight]]:
+    def rehearse(self) -> dict[tuple[int, int], set[Weight]]:
         """What the first pass that knows its order chooses to let go of: the second of the first step.
 
         The first has let go of all that hooks let go of, of what persists too.
         """
         first = copy(self)
-        first.rehearses = True
-        first.ledger, first.send, first.whole, first.chosen = Ledger(), lambda *_: None, set(), {}
-        first.there = (
-            {weight: Block(0) for weight in self.left()} if self.setup.quirks.keeps_unreleased_params else {}
+        first.is_rehearsal = True
+        first.ledger, first.send, first.always_gathered, first.releases = Ledger(), lambda *_: None, set(), {}
+        first.available = (
+            {weight: GatheredBlock(0) for weight in self.unreleased_params()}
+            if self.setup.quirks.keeps_unreleased_params
+            else {}
         )
-        first.flying, first.active, first.owned, first.secondary = {}, {}, {}, {}
-        first.away = set(self.home)
+        first.in_flight, first.active, first.recompute_params, first.secondary = {}, {}, {}, {}
+        first.params_on_nvme = set(self.nvme_params)
         first.reset()
         if self.setup.quirks.counts_across_micro_batches:
-            first.available = sum(weight.numel for weight in first.there)
+            first.n_available_params = sum(weight.numel for weight in first.available)
         for visit in self.visits:
-            first.owner = visit.recomputed_for if self.setup.quirks.releases_recomputed_params else None
+            first.recomputing_for = (
+                visit.recomputed_for if self.setup.quirks.releases_recomputed_params else None
+            )
             (first.fetch if visit.is_entry else first.release)(visit.module.number)
-        return first.chosen
+        return first.releases
 
-    def drive(self, home: frozenset[Weight], buffers: int) -> None:
+    def set_nvme_params(self, home: frozenset[Weight], buffers: int) -> None:
         """These lie on a drive, and so many of them can be in memory at once."""
-        self.home, self.away, self.buffers = home, set(home), buffers
+        self.nvme_params, self.params_on_nvme, self.nvme_buffers = home, set(home), buffers
 
     def reset(self) -> None:
         """A forward pass begins."""
-        self.queue = deque(self.trace)
-        self.recent: dict[Weight, int] = {}
-        self.number = 0
+        self.param_queue = deque(self.trace)
+        self.most_recent_step: dict[Weight, int] = {}
+        self.step_id = 0
         if not self.setup.quirks.counts_across_micro_batches:
-            self.available = 0
+            self.n_available_params = 0
 
     # ------------------------------------------------------------ fetch
     def fetch(self, module: int) -> None:
         """Gather what a module needs, then what the next ones will."""
-        if module in self.inner:
+        if module in self.leaf_of_module:
             return
-        if own := self.weights_of[module]:  # most modules have none
-            if absent := list(filter(self._absent, own)):
-                self._gather(absent)
-            self._arrive(module, own)
-        if self.third.prefetch_bucket_size > 0:
+        if own := self.params_of_module[module]:  # most modules have none
+            if missing_params := list(filter(self._must_gather, own)):
+                self._gather(missing_params)
+            self._wait_for_module(module, own)
+        if self.settings.prefetch_bucket_size > 0:
             self._prefetch()
-        self.number += 1
+        self.step_id += 1
 
-    def _arrive(self, module: int, own: Sequence[Weight]) -> None:
+    def _wait_for_module(self, module: int, own: Sequence[Weight]) -> None:
         """Wait for what a module needs, and go on in the order of what is known to come."""
         for weight in own:
             active = self.active.setdefault(weight, set())
             active.add(module)
-            if self.owner is not None and not weight.requires_grad:
-                owner = self.inner.get(self.owner, self.owner)
-                self.owned.setdefault(owner, set()).add(weight)
+            if self.recomputing_for is not None and not weight.requires_grad:
+                owner = self.leaf_of_module.get(self.recomputing_for, self.recomputing_for)
+                self.recompute_params.setdefault(owner, set()).add(weight)
                 active.add(owner)
-            if weight in self.flying:
+            if weight in self.in_flight:
                 self._wait(weight)
-        missing = {weight for weight in own if self.recent.get(weight, -1) < self.number}
-        while self.queue and missing:
-            weight, step = self.queue.popleft()
-            self.recent[weight] = step
+        missing = {weight for weight in own if self.most_recent_step.get(weight, -1) < self.step_id}
+        while self.param_queue and missing:
+            weight, step = self.param_queue.popleft()
+            self.most_recent_step[weight] = step
             missing.discard(weight)
 
     def _prefetch(self) -> None:
-        most = min(self.third.max_live_parameters - self.available, self.third.prefetch_bucket_size)
+        most = min(
+            self.settings.max_live_parameters - self.n_available_params, self.settings.prefetch_bucket_size
+        )
         chosen: dict[Weight, None] = {}
         count = 0
-        while self.queue and count < most and self.queue[0][0] not in self.away:
-            weight, step = self.queue.popleft()
-            self.recent[weight] = max(self.recent.get(weight, -1), step)
-            if weight not in chosen and self._absent(weight):
+        while self.param_queue and count < most and self.param_queue[0][0] not in self.params_on_nvme:
+            weight, step = self.param_queue.popleft()
+            self.most_recent_step[weight] = max(self.most_recent_step.get(weight, -1), step)
+            if weight not in chosen and self._must_gather(weight):
                 chosen[weight] = None
                 count += weight.numel
         if chosen:
             self._gather(list(chosen))
-        free = self.buffers - len(self.home) + len(self.away)
-        if self.away and free > 0:
-            flying = sum(weight.numel for weight in self.flying)
-            self.away -= read_ahead((weight for weight, _ in self.queue), self.away, flying, free)
+        free = self.nvme_buffers - len(self.nvme_params) + len(self.params_on_nvme)
+        if self.params_on_nvme and free > 0:
+            flying = sum(weight.numel for weight in self.in_flight)
+            self.params_on_nvme -= prefetch_from_nvme(
+                (weight for weight, _ in self.param_queue), self.params_on_nvme, flying, free
+            )
 
-    def _absent(self, weight: Weight) -> bool:
-        return not (weight in self.there or weight in self.flying or weight in self.whole)
+    def _must_gather(self, weight: Weight) -> bool:
+        return not (weight in self.available or weight in self.in_flight or weight in self.always_gathered)
 
     def _gather(self, weights: list[Weight]) -> None:
         """`all_gather_coalesced`: of one parameter in place, of several into a buffer for each type."""
@@ -179,9 +189,9 @@ class Coordinator:
         if len(places) > 1:  # a call for each group of ranks
             for place in places:
                 self._gather([weight for weight in weights if self.setup.gather_group(weight) == place])
-            mates = list(dict.fromkeys(self.flying[weight] for weight in weights))
-            for batch in mates:
-                batch.mates = mates
+            siblings = list(dict.fromkeys(self.in_flight[weight] for weight in weights))
+            for handle in siblings:
+                handle.siblings = siblings
             return
         second = [weight for weight in weights if weight in self.secondary]
         if second and len(second) < len(weights):
@@ -189,17 +199,17 @@ class Coordinator:
             self._gather(second)
             return
         world = self.ranks_of(weights[0])
-        if self.setup.quantized_weights and self.setup.hpz_size > 1 and not self.rehearses:
-            refuse_uneven(self.setup, weights, bool(second))
-        self.away.difference_update(weights)
-        self.available += sum(weight.numel for weight in weights)
+        if self.setup.quantized_weights and self.setup.hpz_size > 1 and not self.is_rehearsal:
+            reject_uneven_gather(self.setup, weights, bool(second))
+        self.params_on_nvme.difference_update(weights)
+        self.n_available_params += sum(weight.numel for weight in weights)
         kinds: dict[int, list[Weight]] = {}
         for weight in sorted(weights, key=lambda found: found.number):
-            kinds.setdefault(self._width_sent(weight), []).append(weight)
+            kinds.setdefault(self._comm_itemsize(weight), []).append(weight)
         if len(kinds) > 1 and world > 1 and self.setup.quirks.gathers_each_dtype_twice:
             why = "parameters of two types that come together are gathered twice"
             raise NotModelledError(f"DeepSpeed stops with `torch_autocast` at stage 3: {why}", UPGRADE)
-        mates, alone = list[Batch](), len(weights) == 1
+        siblings, alone = list[AllGatherHandle](), len(weights) == 1
         for itemsize, members in kinds.items():
             buffer = sum(-(-weight.numel // world) * world for weight in members) * itemsize
             if world == 1:
@@ -208,154 +218,161 @@ class Coordinator:
                 ranks = self.setup.hpz_size if second else world
                 self.send("all_gather", buffer // itemsize, itemsize, ranks)
             self.ledger.allocate(GATHERED if alone else RECEIVE, buffer)
-            mates.append(Batch(members, buffer, alone))
-            mates[-1].mates = mates
-            self.flying.update(dict.fromkeys(members, mates[-1]))
+            siblings.append(AllGatherHandle(members, buffer, alone))
+            siblings[-1].siblings = siblings
+            self.in_flight.update(dict.fromkeys(members, siblings[-1]))
 
-    def _width_sent(self, weight: Weight) -> int:
+    def _comm_itemsize(self, weight: Weight) -> int:
         if self.setup.quantized_weights:
             return 1
-        return 2 if self.setup.autocast and weight.is_linear else self._width(weight)
+        return 2 if self.setup.autocast and weight.is_linear else self._param_itemsize(weight)
 
-    def _width(self, weight: Weight) -> int:
+    def _param_itemsize(self, weight: Weight) -> int:
         return 4 if weight.stays_fp32 else self.setup.itemsize
 
     def _wait(self, weight: Weight) -> None:
         """The first that is waited for cuts the buffer into copies; the last lets go of it."""
-        batch = self.flying.pop(weight)
-        if weight not in self.there:
-            for mate in batch.mates:
-                self._cut(mate)
-        batch.left -= 1
-        if not any(mate.left for mate in batch.mates):
-            self.ledger.free(RECEIVE, sum(mate.buffer for mate in batch.mates if not mate.alone))
+        handle = self.in_flight.pop(weight)
+        if weight not in self.available:
+            for sibling in handle.siblings:
+                self._unpack(sibling)
+        handle.waiting -= 1
+        if not any(sibling.waiting for sibling in handle.siblings):
+            self.ledger.free(
+                RECEIVE, sum(sibling.buffer_bytes for sibling in handle.siblings if not sibling.is_single)
+            )
 
-    def _cut(self, batch: Batch) -> None:
-        one = self.ranks_of(batch.weights[0]) == 1
-        if self.setup.quantized_weights and not batch.alone:  # all of them in fp16 (`dequantize`)
-            self.ledger.allocate(RECEIVE, 2 * batch.buffer)
-            batch.buffer *= 3
-        for weight in batch.weights:
-            itemsize = self._width(weight)
+    def _unpack(self, handle: AllGatherHandle) -> None:
+        one = self.ranks_of(handle.weights[0]) == 1
+        if self.setup.quantized_weights and not handle.is_single:  # all of them in fp16 (`dequantize`)
+            self.ledger.allocate(RECEIVE, 2 * handle.buffer_bytes)
+            handle.buffer_bytes *= 3
+        for weight in handle.weights:
+            itemsize = self._param_itemsize(weight)
             size = 0 if one else weight.numel * itemsize
-            if not batch.alone or self._width_sent(weight) != itemsize:
+            if not handle.is_single or self._comm_itemsize(weight) != itemsize:
                 self.ledger.allocate(GATHERED, size)
-                if not one and (self.setup.quantized_weights or not batch.alone):
-                    self.ledger.allocate_briefly(GATHERED, weight.numel * self._before_its_type(weight))
-                if batch.alone:
-                    self.ledger.free(GATHERED, batch.buffer)
+                if not one and (self.setup.quantized_weights or not handle.is_single):
+                    self.ledger.allocate_briefly(GATHERED, weight.numel * self._received_itemsize(weight))
+                if handle.is_single:
+                    self.ledger.free(GATHERED, handle.buffer_bytes)
             elif not one:
-                size = batch.buffer
-            self.there[weight] = Block(size)
+                size = handle.buffer_bytes
+            self.available[weight] = GatheredBlock(size)
 
-    def _before_its_type(self, weight: Weight) -> int:
+    def _received_itemsize(self, weight: Weight) -> int:
         """Bytes of an element as it arrives, where it is cast then; kernels give back fp16."""
         if self.setup.quantized_weights:
             return 0 if self.setup.half_dtype == "fp16" else 2
-        sent = self._width_sent(weight)
-        return sent if sent != self._width(weight) else 0
+        sent = self._comm_itemsize(weight)
+        return sent if sent != self._param_itemsize(weight) else 0
 
     # ------------------------------------------------------------ release
     def release(self, module: int) -> None:
         """Let go of what is not needed again soon, and of what was gathered for this module alone."""
-        if module in self.inner:
+        if module in self.leaf_of_module:
             return
-        own, turn = self.weights_of[module], (module, self.number)
-        if own and turn not in self.chosen:
-            self.chosen[turn] = self._going(module)
-        going = self.chosen[turn] if own else ()
+        own, turn = self.params_of_module[module], (module, self.step_id)
+        if own and turn not in self.releases:
+            self.releases[turn] = self._params_to_release(module)
+        going = self.releases[turn] if own else ()
         for weight in own:
             self.active.get(weight, set()).discard(module)
             if weight in going:
                 self.drop(weight)
-        for weight in () if self.owner is not None else self.owned.pop(module, ()):
+        for weight in () if self.recomputing_for is not None else self.recompute_params.pop(module, ()):
             self.active[weight].discard(module)
-            if weight not in self.kept:
+            if weight not in self.persistent:
                 self.drop(weight)
 
-    def _going(self, module: int) -> set[Weight]:
+    def _params_to_release(self, module: int) -> set[Weight]:
         """`__params_to_release`."""
         # it looks into what comes as deep as into what it lets go of
-        ahead, number = self.deep if module in self.leaves else self.shallow, self.number
+        ahead, number = self.uses_in_leaves if module in self.leaves else self.uses, self.step_id
         return {
             weight
-            for weight in self.weights_of[module]
-            if weight not in self.kept
-            and self.recent.get(weight, -1) <= number
-            and not ahead.soon(weight, number, self.third.max_reuse_distance)
+            for weight in self.params_of_module[module]
+            if weight not in self.persistent
+            and self.most_recent_step.get(weight, -1) <= number
+            and not ahead.is_needed_within(weight, number, self.settings.max_reuse_distance)
         }
 
     def drop(self, weight: Weight) -> None:
         """Partition a parameter again, unless a module is at work with it."""
-        if weight in self.there and not self.active.get(weight):
-            self.keep_second(weight)
-            self._let_go(self.there.pop(weight))
-            if weight in self.home:
-                self.away.add(weight)
-            self.available -= weight.numel
+        if weight in self.available and not self.active.get(weight):
+            self.partition_secondary(weight)
+            self._free_block(self.available.pop(weight))
+            if weight in self.nvme_params:
+                self.params_on_nvme.add(weight)
+            self.n_available_params -= weight.numel
 
-    def hold(self, weight: Weight) -> None:
+    def hold_view(self, weight: Weight) -> None:
         """A view of a gathered parameter is kept."""
-        if weight in self.there:
-            self.there[weight].owners += 1
-            self.held.setdefault(weight, []).append(self.there[weight])
+        if weight in self.available:
+            self.available[weight].owners += 1
+            self.view_blocks.setdefault(weight, []).append(self.available[weight])
 
-    def unhold(self, weight: Weight) -> None:
+    def release_view(self, weight: Weight) -> None:
         """It is kept no longer."""
-        if self.held.get(weight):
-            self._let_go(self.held[weight].pop())
+        if self.view_blocks.get(weight):
+            self._free_block(self.view_blocks[weight].pop())
 
-    def _let_go(self, block: Block) -> None:
+    def _free_block(self, block: GatheredBlock) -> None:
         block.owners -= 1
         if not block.owners:
             self.ledger.free(GATHERED, block.bytes)
 
-    def keep_second(self, weight: Weight) -> None:
+    def partition_secondary(self, weight: Weight) -> None:
         """`_partition_param_sec`."""
         ranks, world = self.setup.hpz_size, self.setup.dp_world_size
         if ranks > 1 and world > 1 and weight not in self.secondary:
-            self.secondary[weight] = part(weight.numel, world, ranks) * self.setup.itemsize
+            self.secondary[weight] = padded_shard_numel(weight.numel, world, ranks) * self.setup.itemsize
             self.ledger.allocate(SECONDARY, self.secondary[weight], host=self.setup.offloads_params)
 
-    def partition(self) -> None:
+    def partition_all(self) -> None:
         """The step partitions what is whole (`_partition_all_parameters`)."""
-        self.finish()
+        self.release_leftovers()
         if self.setup.quirks.counts_across_micro_batches:
-            self.available = 0
-        for weight in self.kept:
-            self.keep_second(weight)
+            self.n_available_params = 0
+        for weight in self.persistent:
+            self.partition_secondary(weight)
 
-    def expire(self) -> None:
+    def invalidate_secondary(self) -> None:
         """The second copy is forgotten (`invalidate_secondary_tensor`)."""
         self.ledger.free(SECONDARY, sum(self.secondary.values()), host=self.setup.offloads_params)
         self.secondary.clear()
 
-    def finish(self) -> None:
+    def release_leftovers(self) -> None:
         """A backward pass is over: what was not released is (`release_backward_leftovers`, `reset_step`)."""
-        for weight in list(self.flying):
+        for weight in list(self.in_flight):
             self._wait(weight)
         self.active.clear()
-        self.owned.clear()
-        for weight in list(self.there):
+        self.recompute_params.clear()
+        for weight in list(self.available):
             self.drop(weight)
 
 
 # What stage 3 gathers: parameters by one call, and the memory of each.
 
 
-class Batch:
+class AllGatherHandle:
     """Parameters gathered by one call, and the buffer that they arrive in."""
 
-    __slots__ = ("alone", "buffer", "left", "mates", "weights")
+    __slots__ = ("buffer_bytes", "is_single", "siblings", "waiting", "weights")
 
     def __init__(self, weights: Sequence[Weight], buffer: int, alone: bool) -> None:
-        self.weights, self.left, self.buffer, self.alone = tuple(weights), len(weights), buffer, alone
+        self.weights, self.waiting, self.buffer_bytes, self.is_single = (
+            tuple(weights),
+            len(weights),
+            buffer,
+            alone,
+        )
         """`alone`: whether the call is for one parameter, which stays where it arrives."""
-        self.mates = [self]
+        self.siblings = [self]
         """Those of other types or groups of ranks, waited for with it (`MultipleAllGatherHandles`)."""
 
 
-class Block:
+class GatheredBlock:
     """The memory of a gathered parameter, and how many have it: the parameter, and views in the graph."""
 
     __slots__ = ("bytes", "owners")
@@ -367,7 +384,7 @@ class Block:
 # Modules that stage 3 gathers whole, with all that is in them (`leaf_module`).
 
 
-def leaves_of(tape: Tape, kinds: Sequence[str]) -> tuple[dict[int, tuple[Weight, ...]], dict[int, int]]:
+def leaf_modules(tape: Tape, kinds: Sequence[str]) -> tuple[dict[int, tuple[Weight, ...]], dict[int, int]]:
     """Leaves fetch all that is in them, and modules in them nothing: these, with the leaf that each is in."""
     leaves = {
         module.name: module.number
@@ -376,46 +393,49 @@ def leaves_of(tape: Tape, kinds: Sequence[str]) -> tuple[dict[int, tuple[Weight,
     }
     if not leaves:
         return {}, {}
-    weights, inner = below(tape), dict[int, int]()
+    weights, inner = params_below(tape), dict[int, int]()
     for module in tape.modules:
-        for name in _around(module):
+        for name in _enclosing_modules(module):
             if name and name in leaves:
                 inner[module.number] = leaves[name]
     return {number: weights[number] for number in leaves.values()}, inner
 
 
-class Coming:
+class UpcomingUses:
     """When modules that are entered one after the other need a parameter."""
 
     def __init__(self, parameters: Iterable[tuple[Weight, ...]]) -> None:
-        self.places: dict[Weight, list[int]] = {}
+        self.turns: dict[Weight, list[int]] = {}
         """Of each parameter, the turns at which it is needed."""
-        self.before = [0]
+        self.numel_before = [0]
         """Elements of all that is needed before each turn."""
         for turn, weights in enumerate(parameters):
             for weight in weights:
-                self.places.setdefault(weight, []).append(turn)
-            self.before.append(self.before[-1] + sum(weight.numel for weight in weights))
+                self.turns.setdefault(weight, []).append(turn)
+            self.numel_before.append(self.numel_before[-1] + sum(weight.numel for weight in weights))
 
-    def soon(self, weight: Weight, turn: int, reach: int) -> bool:
+    def is_needed_within(self, weight: Weight, turn: int, reach: int) -> bool:
         """Whether it is needed from this turn on, before so many elements are."""
-        places = self.places.get(weight, [])
+        places = self.turns.get(weight, [])
         place = bisect_left(places, turn)
-        return place < len(places) and self.before[places[place]] - self.before[turn] < reach
+        return place < len(places) and self.numel_before[places[place]] - self.numel_before[turn] < reach
 
 
-def below(tape: Tape) -> dict[int, tuple[Weight, ...]]:
+def params_below(tape: Tape) -> dict[int, tuple[Weight, ...]]:
     """The parameters of each module, by its number, and of all that are in it."""
     numbers = {module.name: module.number for module in tape.modules}
     found = {module.number: list[Weight]() for module in tape.modules}
     for module in tape.modules:
         if module.weights:
-            for number in (module.number, *(numbers[name] for name in _around(module) if name in numbers)):
+            for number in (
+                module.number,
+                *(numbers[name] for name in _enclosing_modules(module) if name in numbers),
+            ):
                 found[number] += module.weights
     return {number: tuple(weights) for number, weights in found.items()}
 
 
-def _around(module: Module) -> Iterator[str]:
+def _enclosing_modules(module: Module) -> Iterator[str]:
     """The names of the modules that it is in, from the whole model on."""
     if module.name:
         yield ""
@@ -425,7 +445,9 @@ def _around(module: Module) -> Iterator[str]:
 # What stage 3 reads from NVMe before it is gathered (`partitioned_param_coordinator.py`).
 
 
-def read_ahead(queue: Iterable[Weight], away: Collection[Weight], flying: int, free: int) -> set[Weight]:
+def prefetch_from_nvme(
+    queue: Iterable[Weight], away: Collection[Weight], flying: int, free: int
+) -> set[Weight]:
     """Shards of what comes next, up to twice what is being gathered (`__prefetch_nvme_param_partitions`).
 
     `queue` are weights in the order in which modules want them, `away` those on the drive, `flying` the

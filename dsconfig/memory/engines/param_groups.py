@@ -20,30 +20,30 @@ ALIGNMENT = 2
 class Partition(NamedTuple):
     """The piece of one rank."""
 
-    padded: int
+    padded_numel: int
     """Elements of the flat weights with their padding."""
-    size: int
+    numel: int
     """Elements of a piece."""
-    own: tuple[Weight, ...]
+    weights: tuple[Weight, ...]
     """Parameters that the piece touches."""
-    parts: dict[Weight, int]
+    numel_by_weight: dict[Weight, int]
     """How many elements of each are in it."""
-    starts: dict[Weight, int]
+    offsets: dict[Weight, int]
     """Where each parameter begins."""
 
     @property
-    def whole(self) -> int:
+    def touched_numel(self) -> int:
         """Elements of the parameters that it touches, whole."""
-        return sum(weight.numel for weight in self.own)
+        return sum(weight.numel for weight in self.weights)
 
 
-def by_kind(weights: Sequence[Weight]) -> list[list[Weight]]:
+def split_experts(weights: Sequence[Weight]) -> list[list[Weight]]:
     """What all ranks share, then experts, which fewer do."""
     kinds = ([weight for weight in weights if weight.is_expert is expert] for expert in (False, True))
     return [members for members in kinds if members]
 
 
-def groups(weights: Sequence[Weight]) -> list[list[Weight]]:
+def optimizer_groups(weights: Sequence[Weight]) -> list[list[Weight]]:
     """Groups of the optimizer: all parameters but experts, then these, so many at a time."""
     found = [[weight for weight in weights if not weight.is_expert]]
     count = MOST_EXPERTS
@@ -57,18 +57,22 @@ def groups(weights: Sequence[Weight]) -> list[list[Weight]]:
     return [members for members in found if members]
 
 
-def joined(cuts: Sequence[Partition]) -> Partition:
+def merge_partitions(partitions: Sequence[Partition]) -> Partition:
     """The pieces of all groups together."""
     parts, starts = dict[Weight, int](), dict[Weight, int]()
-    for cut in cuts:
-        parts |= cut.parts
-        starts |= cut.starts
+    for partition in partitions:
+        parts |= partition.numel_by_weight
+        starts |= partition.offsets
     return Partition(
-        sum(cut.padded for cut in cuts), sum(cut.size for cut in cuts), tuple(parts), parts, starts
+        sum(partition.padded_numel for partition in partitions),
+        sum(partition.numel for partition in partitions),
+        tuple(parts),
+        parts,
+        starts,
     )
 
 
-def partition(weights: Sequence[Weight], world: int, rank: int, round_robin: bool) -> Partition:
+def partition_of(weights: Sequence[Weight], world: int, rank: int, round_robin: bool) -> Partition:
     """The piece of a rank (`DeepSpeedZeroOptimizer.__init__`, `get_partition_info`)."""
     if round_robin:  # `_round_robin_reorder`
         weights = [
@@ -90,8 +94,8 @@ def partition(weights: Sequence[Weight], world: int, rank: int, round_robin: boo
     return Partition(padded, size, tuple(parts), parts, starts)
 
 
-def slices(
-    cut_of: Callable[[Weight], tuple[Partition, int]],
+def bucket_slices(
+    partition_by: Callable[[Weight], tuple[Partition, int]],
     weights: Sequence[Weight],
     merge_all: bool,
     matrices: Collection[Weight] = (),
@@ -105,12 +109,12 @@ def slices(
     found: list[tuple[int, int, bool]] = []
     last: tuple[int, int, int, bool] | None = None
     for weight in weights:
-        cut, rank = cut_of(weight)
-        at, end = cut.starts[weight], cut.starts[weight] + weight.numel
-        first, final = at // cut.size, (end - 1) // cut.size
+        partition, rank = partition_by(weight)
+        at, end = partition.offsets[weight], partition.offsets[weight] + weight.numel
+        first, final = at // partition.numel, (end - 1) // partition.numel
         while at < end:
-            to = at // cut.size
-            stop = min(end, (to + 1) * cut.size)
+            to = at // partition.numel
+            stop = min(end, (to + 1) * partition.numel)
             whole = weight in matrices
             wanted = (to, *((first, final) if whole else (to, to)), weight.is_expert)
             if wanted == last and (merge_all or whole or to != rank):
@@ -136,7 +140,7 @@ def is_muon(weight: Weight) -> bool:
     return len(weight.shape) > 1 and not any(word in weight.name.lower() for word in OTHERS)
 
 
-def halves(setup: Setup, weights: Sequence[Weight]) -> list[list[Weight]]:
+def muon_halves(setup: Setup, weights: Sequence[Weight]) -> list[list[Weight]]:
     """The groups of parameters in their order: one, or with Muon its matrices by size and then the rest."""
     if not setup.optimizer.muon_method:
         return [list(weights)]

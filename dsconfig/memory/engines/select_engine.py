@@ -8,66 +8,66 @@ from dsconfig.memory.graph import Tape
 from dsconfig.memory.memory_ledger import Ledger
 
 
-def engine_of(setup: Setup, tape: Tape, ledger: Ledger) -> Engine:
+def select_engine(setup: Setup, tape: Tape, ledger: Ledger) -> Engine:
     """The engine of this set-up."""
     if setup.stage == 3 and setup.optimizer.muon_method:
-        from dsconfig.memory.engines.muon import OrthogonalShards
+        from dsconfig.memory.engines.muon import MuonStage3
 
-        return OrthogonalShards(setup, tape, ledger)
+        return MuonStage3(setup, tape, ledger)
     if setup.zenflow or setup.super_offload:
         return _with_processes(setup, tape, ledger, setup.zenflow)
     if setup.stage == 3 and (setup.nvme.optimizer_buffers or setup.nvme.param_buffer_size):
-        from dsconfig.memory.engines.zero3_offload import Swapped
+        from dsconfig.memory.engines.zero3_offload import NvmeStage3
 
-        return Swapped(setup, tape, ledger)
+        return NvmeStage3(setup, tape, ledger)
     if setup.stage == 3:
-        from dsconfig.memory.engines.zero3 import Partitioned
+        from dsconfig.memory.engines.zero3 import Stage3Engine
 
-        return Partitioned(setup, tape, ledger)
+        return Stage3Engine(setup, tape, ledger)
     if setup.uses_bf16_optimizer and not setup.quirks.mistakes_fp32_accumulation:
         if setup.optimizer.muon_method:
-            from dsconfig.memory.engines.muon import OrthogonalAccumulated
+            from dsconfig.memory.engines.muon import MuonBF16Optimizer
 
-            return OrthogonalAccumulated(setup, tape, ledger)
-        from dsconfig.memory.engines.bf16_optimizer import Accumulated
+            return MuonBF16Optimizer(setup, tape, ledger)
+        from dsconfig.memory.engines.bf16_optimizer import BF16OptimizerEngine
 
-        return Accumulated(setup, tape, ledger)
+        return BF16OptimizerEngine(setup, tape, ledger)
     if not setup.is_unsharded:
         return _sharded(setup, tape, ledger)
     if setup.optimizer.muon_method:
-        from dsconfig.memory.engines.muon import OrthogonalWhole
+        from dsconfig.memory.engines.muon import MuonStage0
 
-        return OrthogonalWhole(setup, tape, ledger)
-    from dsconfig.memory.engines.zero0 import Whole
+        return MuonStage0(setup, tape, ledger)
+    from dsconfig.memory.engines.zero0 import Stage0Engine
 
-    return Whole(setup, tape, ledger)
+    return Stage0Engine(setup, tape, ledger)
 
 
 def _sharded(setup: Setup, tape: Tape, ledger: Ledger) -> Engine:
     """That of stages 1 and 2."""
     if setup.optimizer.muon_method:
-        from dsconfig.memory.engines.muon import Orthogonal
+        from dsconfig.memory.engines.muon import MuonStage12
 
-        return Orthogonal(setup, tape, ledger)
+        return MuonStage12(setup, tape, ledger)
     if setup.accumulates_fp32 and not setup.quirks.has_compact_fp32_grads:
-        from dsconfig.memory.engines.zero12 import Listed
+        from dsconfig.memory.engines.zero12 import Stage12PerTensorGrads
 
-        return Listed(setup, tape, ledger)
-    from dsconfig.memory.engines.zero12 import Sharded
+        return Stage12PerTensorGrads(setup, tape, ledger)
+    from dsconfig.memory.engines.zero12 import Stage12Engine
 
-    return Sharded(setup, tape, ledger)
+    return Stage12Engine(setup, tape, ledger)
 
 
 def _with_processes(setup: Setup, tape: Tape, ledger: Ledger, selection: ZenFlowSettings | None) -> Engine:
     """What can have its optimizer in a process of its own."""
     if selection is None:
-        from dsconfig.memory.engines.zero3_offload import SuperOffloaded
+        from dsconfig.memory.engines.zero3_offload import SuperOffloadStage3
 
-        return SuperOffloaded(setup, tape, ledger)
+        return SuperOffloadStage3(setup, tape, ledger)
     if setup.stage == 3:
-        from dsconfig.memory.engines.zenflow import ZenFlowShards
+        from dsconfig.memory.engines.zenflow import ZenFlowStage3
 
-        return ZenFlowShards(setup, tape, ledger, selection)
-    from dsconfig.memory.engines.zenflow import ZenFlow
+        return ZenFlowStage3(setup, tape, ledger, selection)
+    from dsconfig.memory.engines.zenflow import ZenFlowStage12
 
-    return ZenFlow(setup, tape, ledger, selection)
+    return ZenFlowStage12(setup, tape, ledger, selection)

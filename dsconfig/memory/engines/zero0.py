@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 from dsconfig.memory.engines.base import FLATTENED, GRADIENTS, MASTER, STATES, TEMPORARY, WEIGHTS, Engine
-from dsconfig.memory.engines.param_groups import by_kind
+from dsconfig.memory.engines.param_groups import split_experts
 from dsconfig.memory.graph import Weight
 
 CHUNK = 500_000_000
 """Elements of a flattened copy (`engine.buffered_allreduce_fallback`)."""
 
 
-class Whole(Engine):
+class Stage0Engine(Engine):
     """`FP16_Optimizer` around bf16 and fp16, the bare optimizer around fp32."""
 
-    def rest(self) -> None:
+    def allocate_at_rest(self) -> None:
         """Weights, and for half precision their masters; the optimizer's states."""
         self.ledger.allocate(WEIGHTS, self.setup.itemsize * self.total_numel)
         if self.setup.half_dtype:
             self.ledger.allocate(MASTER, self.setup.master_itemsize * self.trainable_numel)
-        self.ledger.allocate(STATES, (self.begun if self.setup.half_dtype else 0) + self._states())
-        self.keeps = (
+        self.ledger.allocate(
+            STATES, (self.construction_state_bytes if self.setup.half_dtype else 0) + self._state_bytes()
+        )
+        self.keeps_bit16_grads = (
             self.setup.half_dtype == "bf16"
             and self.setup.stage in self.setup.quirks.stages_keeping_bit16_grads
         )
-        self.there = set[Weight](self.trainable if self.keeps else ())
-        self.ledger.allocate(GRADIENTS, self.setup.itemsize * self.trainable_numel if self.keeps else 0)
+        self.params_with_grad = set[Weight](self.trainable if self.keeps_bit16_grads else ())
+        self.ledger.allocate(
+            GRADIENTS, self.setup.itemsize * self.trainable_numel if self.keeps_bit16_grads else 0
+        )
 
     def load(self) -> None:
         """Half precision: the masters, and a step with gradients of zeros that makes the states."""
@@ -35,25 +39,25 @@ class Whole(Engine):
             self.ledger.allocate(TEMPORARY, gradients)
             if not self.setup.optimizer.is_fused_adam:
                 self.ledger.allocate(GRADIENTS, self.setup.itemsize * self.trainable_numel)
-            self.ledger.allocate(STATES, self._states())
+            self.ledger.allocate(STATES, self._state_bytes())
             largest = max((weight.numel for weight in self.trainable), default=0)
             self.update(
                 self.trainable_numel, self.trainable_numel if self.setup.optimizer.is_fused_adam else largest
             )
 
-    def _states(self) -> int:
+    def _state_bytes(self) -> int:
         """Bytes of the optimizer's states."""
         return self.setup.optimizer.states_nbytes(self.trainable_numel)
 
-    def gradient(self, weight: Weight, count: int) -> None:
+    def receive_gradient(self, weight: Weight, count: int) -> None:
         """It stays, and later ones are added to it."""
-        if weight in self.there:
+        if weight in self.params_with_grad:
             self.ledger.free(GRADIENTS, count)
-        self.there.add(weight)
+        self.params_with_grad.add(weight)
 
-    def after(self) -> None:
+    def after_backward(self) -> None:
         """At the boundary all gradients are flattened, chunk by chunk, and averaged."""
-        if not self.boundary:
+        if not self.is_boundary:
             return
         setup = self.setup
         sent = (
@@ -61,14 +65,16 @@ class Whole(Engine):
             if setup.comm_itemsize != setup.itemsize or setup.comm_dtype_is_other_half
             else 0
         )
-        for members in by_kind(self.trainable):
+        for members in split_experts(self.trainable):
             count = sum(weight.numel for weight in members)
             self.ledger.allocate_briefly(FLATTENED, (self.setup.itemsize + sent) * min(count, CHUNK))
             chunk = 0
             for weight in members:
                 chunk += weight.numel
                 if chunk > CHUNK or weight is members[-1]:
-                    self.send("all_reduce", chunk, self.setup.comm_itemsize, self.ranks_of(weight))
+                    self.count_collective(
+                        "all_reduce", chunk, self.setup.comm_itemsize, self.ranks_of(weight)
+                    )
                     chunk = 0
 
     def step(self) -> None:
@@ -92,6 +98,6 @@ class Whole(Engine):
             self._drop_gradients()
 
     def _drop_gradients(self) -> None:
-        if not self.keeps:
+        if not self.keeps_bit16_grads:
             self.ledger.free(GRADIENTS, self.setup.itemsize * self.trainable_numel)
-            self.there.clear()
+            self.params_with_grad.clear()

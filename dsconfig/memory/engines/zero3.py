@@ -16,10 +16,10 @@ from dsconfig.memory.engines.base import (
     TEMPORARY,
     WEIGHTS,
     Engine,
-    rounding,
+    pinned_padding,
 )
-from dsconfig.memory.engines.param_coordinator import GATHERED, SECONDARY, Coordinator
-from dsconfig.memory.engines.param_groups import groups, halves
+from dsconfig.memory.engines.param_coordinator import GATHERED, SECONDARY, PartitionedParameterCoordinator
+from dsconfig.memory.engines.param_groups import muon_halves, optimizer_groups
 from dsconfig.memory.engines.setup import Setup, Stage3Settings
 from dsconfig.memory.graph import ROW_PARALLEL, Module, Tape, Weight
 from dsconfig.memory.memory_ledger import Ledger
@@ -29,13 +29,13 @@ from dsconfig.memory.verdict import NotModelledError
 # Gradients that stage 3 sends as int4, in a node and then between nodes (`zero_quantized_gradients`).
 
 
-class Quantised(Engine):
+class QuantizedReduction(Engine):
     """The part of stage 3 that sends gradients so."""
 
     buckets: dict[int, list[Weight]]
     """Gradients that wait, by the width of their type."""
-    filled: dict[int, int]
-    there: dict[Weight, int]
+    bucket_fill: dict[int, int]
+    unbucketed_grads: dict[Weight, int]
     """Those that have blocks of their own, in bytes."""
 
     def shard(self, weight: Weight) -> int:
@@ -46,26 +46,28 @@ class Quantised(Engine):
         """Elements of all parts, with what fills up the last."""
         return self.shard(weight) * self.ranks_of(weight)
 
-    def reduce_quantised(self, kind: int) -> None:
+    def reduce_quantized(self, kind: int) -> None:
         """`all_to_all_quant_reduce`: the gradients of a bucket, one after the other."""
         setup, ledger, world, held = self.setup, self.ledger, self.setup.dp_world_size, 0
         for weight in self.buckets[kind]:
             count, shard = weight.numel, self.shard(weight)
             if not sent_as_int4(weight.shape, world):
-                self.send("reduce_scatter", shard * world, kind)
+                self.count_collective("reduce_scatter", shard * world, kind)
                 ledger.allocate_briefly(FLATTENED, kind * shard * world if count % world else 0)
             else:
-                self.send("all_to_all", count // 2, 1, setup.gpus_per_node)
-                self.send("all_to_all", count // 2 // setup.gpus_per_node, 1, world // setup.gpus_per_node)
+                self.count_collective("all_to_all", count // 2, 1, setup.gpus_per_node)
+                self.count_collective(
+                    "all_to_all", count // 2 // setup.gpus_per_node, 1, world // setup.gpus_per_node
+                )
                 ledger.allocate_briefly(FLATTENED, count)
             ledger.allocate(FLATTENED, setup.grad_accum_itemsize * shard)
             held += setup.grad_accum_itemsize * shard
-            if weight in self.there:
-                ledger.free(GRADIENTS, self.there.pop(weight))
+            if weight in self.unbucketed_grads:
+                ledger.free(GRADIENTS, self.unbucketed_grads.pop(weight))
         ledger.free(FLATTENED, held)
         self.buckets[kind] = []
         if not setup.quirks.never_resets_bucket_count:
-            self.filled[kind] = 0
+            self.bucket_fill[kind] = 0
 
 
 # Stage 3 as it is loaded and at rest: where shards, masters and gradients are (`stage3.py`).
@@ -73,7 +75,7 @@ class Quantised(Engine):
 PERSISTENT, OFFLOADED = "persistent parameters", "gradients of the partition, offloaded"
 
 
-class Placed(Quantised):
+class Stage3State(QuantizedReduction):
     """What `DeepSpeedZeroOptimizer_Stage3` has made by the time that training begins."""
 
     gathers = True
@@ -84,84 +86,90 @@ class Placed(Quantised):
         if setup.hpz_size > 1 and (leaf or len(self.trainable) < len(tape.weights)):
             told = "with frozen weights or experts as leaf modules"
             raise NotModelledError(f"`zero_optimization.zero_hpz_partition_size` {told} is not modelled")
-        self.kept = persistent(setup.stage3, tape.weights)
-        self.coordinator = Coordinator(setup, tape, ledger, self.kept, self.send, self.ranks_of)
-        found = halves(setup, self.trainable) if setup.optimizer.muon_method else groups(self.trainable)
+        self.persistent = persistent_params(setup.stage3, tape.weights)
+        self.coordinator = PartitionedParameterCoordinator(
+            setup, tape, ledger, self.persistent, self.count_collective, self.ranks_of
+        )
+        found = (
+            muon_halves(setup, self.trainable)
+            if setup.optimizer.muon_method
+            else optimizer_groups(self.trainable)
+        )
         if tape.tp_size > 1:
-            found = [members for group in found for members in self._by_place(group)]
-        self.groups = [group for members in found for group in self.divided(members)]
-        self.bytes = sum(map(self.bytes_of, tape.weights))
-        self.shards_trained = sum(map(sum, self.groups))
+            found = [members for group in found for members in self._by_gather_group(group)]
+        self.groups = [group for members in found for group in self.sub_groups_of(members)]
+        self.shard_bytes = sum(map(self.shard_bytes_of, tape.weights))
+        self.trainable_shard_numel = sum(map(sum, self.groups))
         sent = setup.comm_itemsize if setup.quirks.has_buckets_per_comm_dtype else setup.itemsize
         kinds = {2 if weight.is_linear else 4 for weight in self.trainable} if setup.autocast else {sent}
         self.buckets = {kind: [] for kind in kinds}
-        self.filled = dict.fromkeys(
+        self.bucket_fill = dict.fromkeys(
             kinds, setup.reduce_bucket_size if setup.quirks.never_resets_bucket_count else 0
         )
-        self.there = {}
+        self.unbucketed_grads = {}
 
     @property
-    def passing(self) -> int:
+    def pinned_grad_buffer_bytes(self) -> int:
         """Bytes of the buffer that each offloaded gradient goes through, in fp32."""
         through = self.setup.offloads_optimizer and self.setup.quirks.pins_grad_buffer
         return 4 * max(map(self.shard, self.trainable), default=0) if through else 0
 
     @property
-    def masters(self) -> int:
+    def master_itemsize(self) -> int:
         """Bytes of a master weight, where it is not the shard itself."""
         setup = self.setup
         shared = setup.itemsize == 4 and not setup.offloads_optimizer and not setup.offloads_params
         return 0 if shared and setup.quirks.aliases_fp32_masters else setup.master_itemsize
 
-    def _by_place(self, weights: list[Weight]) -> list[list[Weight]]:
+    def _by_gather_group(self, weights: list[Weight]) -> list[list[Weight]]:
         """Those of each group of ranks (`trainable_params_by_group`)."""
         found: dict[tuple[bool, bool], list[Weight]] = {}
         for weight in weights:
             found.setdefault(self.setup.gather_group(weight), []).append(weight)
         return list(found.values())
 
-    def divided(self, members: list[Weight]) -> list[list[int]]:
+    def sub_groups_of(self, members: list[Weight]) -> list[list[int]]:
         """Sub-groups of a group of parameters."""
         return sub_groups(self.setup.stage3, [self.shard(weight) for weight in members])
 
-    def width_of(self, weight: Weight) -> int:
+    def itemsize_of(self, weight: Weight) -> int:
         """Bytes of an element: adapters may be in fp32."""
         return 4 if weight.stays_fp32 else self.setup.itemsize
 
-    def bytes_of(self, weight: Weight) -> int:
+    def shard_bytes_of(self, weight: Weight) -> int:
         """Bytes of a rank's part."""
-        return self.width_of(weight) * self.shard(weight)
+        return self.itemsize_of(weight) * self.shard(weight)
 
-    def on_host(self, index: int) -> bool:
+    def is_offloaded(self, index: int) -> bool:
         """Whether a sub-group is offloaded (`subgroup_to_device`)."""
         return self.setup.offloads_optimizer and index >= int(
             (1 - self.setup.offload_ratio) * len(self.groups)
         )
 
-    def states(self, index: int, count: int) -> int:  # noqa: ARG002
+    def state_bytes(self, index: int, count: int) -> int:  # noqa: ARG002
         """Bytes of the optimizer's states for a sub-group."""
         return self.setup.optimizer.states_nbytes(count) * self.setup.master_itemsize // 4
 
-    def gradients_of(self, count: int) -> int:
+    def offloaded_grad_bytes(self, count: int) -> int:
         """Bytes of the gradients of so many masters, where they are offloaded."""
         return self.setup.master_itemsize * count
 
-    def early_states(self, index: int, count: int) -> int:  # noqa: ARG002
+    def states_before_first_step(self, index: int, count: int) -> int:  # noqa: ARG002
         """Bytes of those that are made before the first step."""
         return self.setup.optimizer.state_bytes * count if self.setup.optimizer.allocates_states_early else 0
 
     # ------------------------------------------------------------ what lies on NVMe: nothing, here
-    def swapped(self, index: int) -> bool:  # noqa: ARG002
+    def is_swapped(self, index: int) -> bool:  # noqa: ARG002
         """Whether masters and states of a sub-group lie there."""
         return False
 
-    def make_parameter_buffers(self) -> None:
+    def create_param_buffers(self) -> None:
         """What parameters are read into, while it is made."""
 
-    def take_parameter_buffers(self) -> None:
+    def allocate_param_buffers(self) -> None:
         """And from then on."""
 
-    def take_optimizer_buffers(self) -> None:
+    def allocate_optimizer_buffers(self) -> None:
         """What masters, states and gradients are read into."""
 
     def update_group(self, index: int, count: int, *, host: bool) -> None:  # noqa: ARG002
@@ -171,7 +179,7 @@ class Placed(Quantised):
         if setup.offloads_optimizer and not host and setup.optimizer.is_fused_adam:  # `backup_optimizer`
             self.ledger.allocate_briefly(TEMPORARY, (4 if setup.has_separate_host else 8) * count)
 
-    def write_masters(self, index: int, count: int) -> None:
+    def swap_out_masters(self, index: int, count: int) -> None:
         """Masters of so many bytes go to the drive."""
 
     # ------------------------------------------------------------ load
@@ -179,33 +187,35 @@ class Placed(Quantised):
         """Shards, then masters group by group, each for a moment twice; each parameter gathered once."""
         setup, ledger = self.setup, self.ledger
         if setup.zero_init:
-            self.make_parameter_buffers()
-            self._build_in_shards()
+            self.create_param_buffers()
+            self._build_with_zero_init()
         else:
             self.build()
-            self.make_parameter_buffers()
-            self._cut()
+            self.create_param_buffers()
+            self._partition_params()
         self._move_shards()
-        self.take_optimizer_buffers()
+        self.allocate_optimizer_buffers()
         for index, group in enumerate(self.groups):
-            host, count = self.on_host(index), self.masters * sum(group)
-            if self.swapped(index):
-                self.write_masters(index, count)
+            host, count = self.is_offloaded(index), self.master_itemsize * sum(group)
+            if self.is_swapped(index):
+                self.swap_out_masters(index, count)
                 continue
             ledger.allocate_briefly(MASTER, 2 * count, host=host)
             ledger.allocate(MASTER, count, host=host)
-            ledger.allocate(STATES, self.early_states(index, sum(group)), host=host)
+            ledger.allocate(STATES, self.states_before_first_step(index, sum(group)), host=host)
         largest = max(map(sum, self.groups), default=0)
         ledger.allocate(TEMPORARY, setup.master_itemsize * largest, host=setup.offloads_optimizer)
         if setup.offloads_optimizer:  # beside the gradient that is large enough for each
             for index, group in enumerate(self.groups):
-                if not self.swapped(index):
-                    ledger.allocate(OFFLOADED, self.gradients_of(sum(group)), host=self.on_host(index))
+                if not self.is_swapped(index):
+                    ledger.allocate(
+                        OFFLOADED, self.offloaded_grad_bytes(sum(group)), host=self.is_offloaded(index)
+                    )
         ledger.free(TEMPORARY, setup.master_itemsize * largest, host=setup.offloads_optimizer)
         ledger.allocate(
-            GRADIENTS, setup.grad_accum_itemsize * self.shards_trained, host=setup.offloads_optimizer
+            GRADIENTS, setup.grad_accum_itemsize * self.trainable_shard_numel, host=setup.offloads_optimizer
         )
-        ledger.allocate(OFFLOADED, self.passing, host=True)
+        ledger.allocate(OFFLOADED, self.pinned_grad_buffer_bytes, host=True)
         if setup.contiguous_gradients:
             for kind in self.buckets:
                 ledger.allocate(BUCKET, kind * setup.reduce_bucket_size)
@@ -214,45 +224,47 @@ class Placed(Quantised):
             GATHERED, setup.itemsize * biggest * (2 if setup.quirks.gathers_into_copy else 1)
         )
 
-    def first_home(self, weight: Weight) -> bool | None:
+    def initial_location(self, weight: Weight) -> bool | None:
         """Where a shard is cut to: True for the host, False for the rank, None for a drive."""
-        return self.setup.offloads_params and weight not in self.kept
+        return self.setup.offloads_params and weight not in self.persistent
 
-    def _cut_shard(self, weight: Weight, sign: int = 1) -> None:
-        home = self.first_home(weight)
+    def _allocate_shard(self, weight: Weight, sign: int = 1) -> None:
+        home = self.initial_location(weight)
         if home is not None:
-            self.ledger.allocate(WEIGHTS, sign * self.bytes_of(weight), host=home)
+            self.ledger.allocate(WEIGHTS, sign * self.shard_bytes_of(weight), host=home)
 
-    def _cut_second(self, weight: Weight) -> None:
+    def _allocate_secondary(self, weight: Weight) -> None:
         """The part of a copy among the ranks of a node (`_partition_param_sec`)."""
         setup = self.setup
         if setup.hpz_size > 1:
             count = setup.itemsize * self.aligned(weight) // setup.hpz_size
             self.ledger.allocate(SECONDARY, count, host=setup.offloads_params)
 
-    def _cut(self) -> None:
+    def _partition_params(self) -> None:
         """Each parameter becomes a shard, one after the other (`_convert_to_zero_parameters`)."""
         for weight in self.tape.weights:
-            self._cut_shard(weight)
-            self._cut_second(weight)
+            self._allocate_shard(weight)
+            self._allocate_secondary(weight)
             self.ledger.free(WEIGHTS, self.setup.itemsize * weight.numel)
 
     def _move_shards(self) -> None:
         """All shards go through a buffer on the host (`defragment`), or to one, where they are offloaded."""
         setup, ledger = self.setup, self.ledger
         ledger.allocate_briefly(
-            WEIGHTS, sum(map(self.bytes_of, self.trainable)) * self.flat // self.shards_trained, host=True
+            WEIGHTS,
+            sum(map(self.shard_bytes_of, self.trainable)) * self.flat_numel // self.trainable_shard_numel,
+            host=True,
         )
         if setup.offloads_params:
             for weight in self.tape.weights:
-                self._cut_shard(weight, -1)
-            self.take_shards()
+                self._allocate_shard(weight, -1)
+            self.allocate_shards()
 
-    def take_shards(self) -> None:
+    def allocate_shards(self) -> None:
         """Offloaded, they are here from then on."""
-        self.ledger.allocate(WEIGHTS, self.bytes, host=True)
+        self.ledger.allocate(WEIGHTS, self.shard_bytes, host=True)
 
-    def _build_in_shards(self) -> None:
+    def _build_with_zero_init(self) -> None:
         """`zero.Init`: each parameter whole for a moment as it is cast, beside earlier shards."""
         itemsize, built, ledger = self.setup.itemsize, self.setup.build_itemsize, self.ledger
         both = built + (itemsize if itemsize != built else 0)
@@ -267,106 +279,108 @@ class Placed(Quantised):
                 ledger.allocate_briefly(BUILT, both * weight.numel * weight.tp_size)
                 ledger.allocate(BUILT, itemsize * weight.numel * weight.tp_size)
             for weight in own:
-                self._cut_shard(weight)
-                self._cut_second(weight)
+                self._allocate_shard(weight)
+                self._allocate_secondary(weight)
             ledger.free(BUILT, itemsize * sum(weight.numel * weight.tp_size for weight in own))
-        self._cut_untied(both)
-        self._keep_untied()
+        self._build_untied(both)
+        self._keep_untied_secondary()
         for weight in self.trainable if self.tape.adapter else ():  # adapters are made last, on the host
-            self._cut_shard(weight)
-            self._cut_second(weight)
-        self._share()
+            self._allocate_shard(weight)
+            self._allocate_secondary(weight)
+        self._apply_autotp()
 
-    def _cut_untied(self, both: int) -> None:
+    def _build_untied(self, both: int) -> None:
         """A head is made and cut like any other layer, before it is tied to the embeddings."""
         setup, untied, host = self.setup, self.tape.untied_numel, self.setup.offloads_params
         self.ledger.allocate_briefly(BUILT, both * untied)
         self.ledger.allocate(BUILT, setup.itemsize * untied)
-        self.ledger.allocate_briefly(SECONDARY, setup.itemsize * self._shares_of(untied), host=host)
+        self.ledger.allocate_briefly(SECONDARY, setup.itemsize * self._untied_shard_numel(untied), host=host)
         self.ledger.free(BUILT, setup.itemsize * untied)
 
-    def _shares_of(self, untied: int) -> int:
+    def _untied_shard_numel(self, untied: int) -> int:
         """Elements of the shard of a head, and of the part of a copy."""
         secondary = self.setup.hpz_size
         return -(-untied // self.setup.dp_world_size) + (untied // secondary if secondary > 1 else 0)
 
-    def _keep_untied(self) -> None:
+    def _keep_untied_secondary(self) -> None:
         """Shard and copy of a head that was made, and then tied to the embeddings."""
         setup, untied = self.setup, self.tape.untied_numel
         if untied and setup.zero_init and setup.hpz_size > 1 and setup.quirks.keeps_untied_secondary:
-            count = setup.itemsize * self._shares_of(untied)
+            count = setup.itemsize * self._untied_shard_numel(untied)
             self.ledger.allocate(SECONDARY, count, host=setup.offloads_params)
 
-    def _share(self) -> None:
+    def _apply_autotp(self) -> None:
         """What ranks share is gathered, copied, cut (`_gather_zero3_params`), and partitioned again."""
         itemsize, ledger = self.setup.itemsize, self.ledger
-        cut = [weight for weight in self.tape.weights if weight.tp_size > 1]
-        for weight in cut:
+        partition = [weight for weight in self.tape.weights if weight.tp_size > 1]
+        for weight in partition:
             ledger.allocate_briefly(GATHERED, 2 * itemsize * weight.numel * weight.tp_size)
             ledger.allocate(WEIGHTS, itemsize * weight.numel)
-        for weight in cut:
-            ledger.allocate_briefly(WEIGHTS, self.bytes_of(weight))
+        for weight in partition:
+            ledger.allocate_briefly(WEIGHTS, self.shard_bytes_of(weight))
             ledger.free(WEIGHTS, itemsize * weight.numel)
 
     # ------------------------------------------------------------ at rest
-    def rest(self) -> None:
+    def allocate_at_rest(self) -> None:
         """Shards of weights, masters, states and gradients; the bucket and what persists."""
         setup, ledger = self.setup, self.ledger
-        self.take_parameter_buffers()
+        self.allocate_param_buffers()
         if setup.offloads_params:
-            self.take_shards()
+            self.allocate_shards()
         else:
-            ledger.allocate(WEIGHTS, self.bytes)
-        self.take_optimizer_buffers()
+            ledger.allocate(WEIGHTS, self.shard_bytes)
+        self.allocate_optimizer_buffers()
         for index, group in enumerate(self.groups):
-            host, count = self.on_host(index), sum(group)
-            if self.swapped(index):
+            host, count = self.is_offloaded(index), sum(group)
+            if self.is_swapped(index):
                 continue
-            ledger.allocate(MASTER, self.masters * count, host=host)
-            ledger.allocate(STATES, self.states(index, count), host=host)
+            ledger.allocate(MASTER, self.master_itemsize * count, host=host)
+            ledger.allocate(STATES, self.state_bytes(index, count), host=host)
             if setup.offloads_optimizer:
-                ledger.allocate(OFFLOADED, self.gradients_of(count), host=host)
-        self._keep_untied()
+                ledger.allocate(OFFLOADED, self.offloaded_grad_bytes(count), host=host)
+        self._keep_untied_secondary()
         if not setup.zero_init:
-            ledger.allocate(STATES, self.begun)
+            ledger.allocate(STATES, self.construction_state_bytes)
         ledger.allocate(
-            GRADIENTS, setup.grad_accum_itemsize * self.shards_trained, host=setup.offloads_optimizer
+            GRADIENTS, setup.grad_accum_itemsize * self.trainable_shard_numel, host=setup.offloads_optimizer
         )
-        ledger.allocate(OFFLOADED, self.passing, host=True)
+        ledger.allocate(OFFLOADED, self.pinned_grad_buffer_bytes, host=True)
         if setup.contiguous_gradients:
             for kind in self.buckets:
                 ledger.allocate(BUCKET, kind * setup.reduce_bucket_size)
         self.gather_persistent()
 
-    def rounding(self) -> int:
+    def pinned_padding(self) -> int:
         """Gradients, those of the masters, and the flat shards, which are pinned whatever the config says."""
-        setup, blocks = self.setup, [self.passing]
+        setup, blocks = self.setup, [self.pinned_grad_buffer_bytes]
         if setup.offloads_optimizer and setup.pins_optimizer:
-            there = (index for index in range(len(self.groups)) if not self.swapped(index))
+            there = (index for index in range(len(self.groups)) if not self.is_swapped(index))
             blocks += [
-                setup.master_itemsize * sum(self.groups[index]) for index in there if self.on_host(index)
+                setup.master_itemsize * sum(self.groups[index]) for index in there if self.is_offloaded(index)
             ]
-            blocks.append(setup.grad_accum_itemsize * self.shards_trained)
+            blocks.append(setup.grad_accum_itemsize * self.trainable_shard_numel)
         if setup.offloads_params:
-            blocks.append(setup.itemsize * self.flat)
+            blocks.append(setup.itemsize * self.flat_numel)
         built = setup.offloads_params and setup.pins_params and setup.zero_init
-        shards = [self.bytes_of(weight) for weight in self.trainable if weight not in self.kept] * built
-        return rounding([*blocks, *shards]) + sum(shards)  # these were moved, and their blocks are kept
+        shards = [
+            self.shard_bytes_of(weight) for weight in self.trainable if weight not in self.persistent
+        ] * built
+        return pinned_padding([*blocks, *shards]) + sum(shards)  # these were moved, and their blocks are kept
 
     @property
-    def flat(self) -> int:
+    def flat_numel(self) -> int:
         """Elements of the shards that lie in one block on the host (`param_groups_fp16_flat_cpu_memory`)."""
-        return self.shards_trained
+        return self.trainable_shard_numel
 
     def gather_persistent(self) -> None:
         """What is small stays whole between steps."""
-        self.persisting = self.gathered(self.kept)
-        self.ledger.allocate(PERSISTENT, self.persisting)
+        self.persistent_bytes = self.gathered_bytes(self.persistent)
+        self.ledger.allocate(PERSISTENT, self.persistent_bytes)
 
-    def gathered(self, weights: Iterable[Weight]) -> int:
+    def gathered_bytes(self, weights: Iterable[Weight]) -> int:
         """Bytes of these parameters, whole: those that are partitioned at all."""
         return sum(
-            self.width_of(weight) * self.aligned(weight) for weight in weights if self.ranks_of(weight) > 1
+            self.itemsize_of(weight) * self.aligned(weight) for weight in weights if self.ranks_of(weight) > 1
         )
 
 
@@ -375,37 +389,37 @@ class Placed(Quantised):
 #
 # `zero3_state` says what lies where between two steps. Source: deepspeed runtime/zero/stage3.py.
 
-NORMED = 250_000_000
+NORM_CHUNK = 250_000_000
 """Elements of a gradient whose norm is taken at once."""
 
 
-class Partitioned(Placed):
+class Stage3Engine(Stage3State):
     """`DeepSpeedZeroOptimizer_Stage3` with its parameter coordinator."""
 
     def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
         super().__init__(setup, tape, ledger)
         leaves = self.coordinator.leaves.items()
         self.leaf_of = {weight: number for number, weights in leaves for weight in weights}
-        self.delayed: dict[int, dict[Weight, int]] = {}
+        self.leaf_grads: dict[int, dict[Weight, int]] = {}
         """Gradients of leaf modules whose backward pass is going on, in bytes."""
 
-    def save(self) -> None:
+    def consolidate(self) -> None:
         """Gather each module, and let rank 0 copy it (`_zero3_consolidated_16bit_state_dict`)."""
         setup, ledger = self.setup, self.ledger
         if not setup.gathers_on_save or setup.ep_size:  # DeepSpeed raises for those that share experts
             return
         ledger.enter(SAVE)
-        ledger.free(PERSISTENT, self.persisting)
+        ledger.free(PERSISTENT, self.persistent_bytes)
         whole = 0
         for module in self.tape.modules:
             own = [
                 weight for weight in module.weights if weight.module_number == module.number
             ]  # none that is tied
-            count = self.gathered(module.weights)
+            count = self.gathered_bytes(module.weights)
             ledger.allocate(GATHERED, count)
             alone = len(module.weights) == 1  # several arrive in place (`_allgather_params_coalesced`)
             ledger.allocate_briefly(GATHERED, count if setup.quirks.gathers_into_copy and alone else 0)
-            count += self._put_together(module)
+            count += self._gather_tensor_parallel(module)
             made = setup.itemsize * sum(weight.numel * weight.tp_size for weight in own)
             saved = 0 if setup.rank else made
             whole += saved
@@ -415,78 +429,78 @@ class Partitioned(Placed):
             if setup.has_separate_host:
                 ledger.free(GATHERED, count)
             for weight in own:
-                self.coordinator.keep_second(weight)
+                self.coordinator.partition_secondary(weight)
         if setup.quirks.drops_secondary_after_save:
-            self.coordinator.expire()
+            self.coordinator.invalidate_secondary()
         self.gather_persistent()
         ledger.free(CONSOLIDATED, whole, host=True)
 
-    def _put_together(self, module: Module) -> int:
+    def _gather_tensor_parallel(self, module: Module) -> int:
         """Bytes of a layer that ranks share (`GatherReplacedLayerParams`); columns are copied once more."""
-        cut = [weight for weight in module.weights if weight.tp_size > 1]
-        count = sum(self.width_of(weight) * weight.numel * weight.tp_size for weight in cut)
+        partition = [weight for weight in module.weights if weight.tp_size > 1]
+        count = sum(self.itemsize_of(weight) * weight.numel * weight.tp_size for weight in partition)
         self.ledger.allocate(GATHERED, count)
         if module.name.endswith(ROW_PARALLEL):
             self.ledger.allocate_briefly(GATHERED, count)
         return count
 
     # ------------------------------------------------------------ passes
-    def before(self) -> None:
+    def before_forward(self) -> None:
         """`reset_step`, which releases before 0.15.4 call as the backward pass ends."""
         coordinator = self.coordinator
-        if self.setup.gradient_accumulation_steps > 1 and not coordinator.chosen:
-            coordinator.chosen = coordinator.rehearsed()
+        if self.setup.gradient_accumulation_steps > 1 and not coordinator.releases:
+            coordinator.releases = coordinator.rehearse()
         if not self.setup.quirks.resets_count_after_backward:
             coordinator.reset()
 
-    def enter(self, number: int, forward: bool) -> None:  # noqa: ARG002
+    def enter_module(self, number: int, forward: bool) -> None:  # noqa: ARG002
         """Fetch."""
         self.coordinator.fetch(number)
 
-    def leave(self, number: int, forward: bool) -> None:
+    def leave_module(self, number: int, forward: bool) -> None:
         """Release; the gradients of a leaf module come when its backward pass is over, in their order."""
-        if number in self.delayed and not forward:
-            waiting = self.delayed.pop(number)
+        if number in self.leaf_grads and not forward:
+            waiting = self.leaf_grads.pop(number)
             for weight in sorted(waiting, key=lambda found: found.number):
-                self._bucket(weight, waiting[weight])
-        if forward or number not in self.coordinator.counted:
+                self._add_to_bucket(weight, waiting[weight])
+        if forward or number not in self.coordinator.miscounted:
             self.coordinator.release(number)
 
-    def again(self, number: int | None) -> None:
+    def set_recomputing_module(self, number: int | None) -> None:
         """What is gathered now goes with this module."""
-        self.coordinator.owner = number if self.setup.quirks.releases_recomputed_params else None
+        self.coordinator.recomputing_for = number if self.setup.quirks.releases_recomputed_params else None
 
-    def hold(self, weight: Weight) -> None:
+    def hold_view(self, weight: Weight) -> None:
         """What is gathered now stays, though it is released."""
-        self.coordinator.hold(weight)
+        self.coordinator.hold_view(weight)
 
-    def unhold(self, weight: Weight) -> None:
+    def release_view(self, weight: Weight) -> None:
         """It stays no longer."""
-        self.coordinator.unhold(weight)
+        self.coordinator.release_view(weight)
 
-    def gradient(self, weight: Weight, count: int) -> None:
+    def receive_gradient(self, weight: Weight, count: int) -> None:
         """`reduce_partition_and_remove_grads`, or later `reduce_leaf_module_grads`."""
         leaf = self.leaf_of.get(weight)
         if leaf is None:
-            self._bucket(weight, count)
+            self._add_to_bucket(weight, count)
         else:
-            self.delayed.setdefault(leaf, {})[weight] = count
+            self.leaf_grads.setdefault(leaf, {})[weight] = count
 
-    def _bucket(self, weight: Weight, count: int) -> None:
+    def _add_to_bucket(self, weight: Weight, count: int) -> None:
         """`reduce_independent_p_g_buckets_and_remove_grads`."""
         setup = self.setup
         kind = (2 if weight.is_linear else 4) if setup.autocast else next(iter(self.buckets))
-        filled = self.filled[kind] + weight.numel > setup.reduce_bucket_size
+        filled = self.bucket_fill[kind] + weight.numel > setup.reduce_bucket_size
         if self.buckets[kind] and (
             filled or setup.gather_group(self.buckets[kind][-1]) != setup.gather_group(weight)
         ):
             self._reduce(kind)
-        if setup.contiguous_gradients and self.filled[kind] + weight.numel <= setup.reduce_bucket_size:
+        if setup.contiguous_gradients and self.bucket_fill[kind] + weight.numel <= setup.reduce_bucket_size:
             self.ledger.free(GRADIENTS, count)
         else:
-            self.there[weight] = count
+            self.unbucketed_grads[weight] = count
         self.buckets[kind].append(weight)
-        self.filled[kind] += weight.numel
+        self.bucket_fill[kind] += weight.numel
 
     def _reduce(self, kind: int) -> None:
         """`__reduce_and_partition_ipg_grads`."""
@@ -496,7 +510,7 @@ class Partitioned(Placed):
         total, world = sum(weight.numel for weight in weights), self.ranks_of(weights[0])
         shards = sum(self.shard(weight) for weight in weights)
         if setup.quantized_gradients and world > setup.gpus_per_node > 0:
-            self.reduce_quantised(kind)
+            self.reduce_quantized(kind)
             return
         whole = setup.contiguous_gradients and total <= setup.reduce_bucket_size and not setup.reduce_scatter
         sent = kind if setup.quirks.has_buckets_per_comm_dtype else setup.comm_itemsize
@@ -505,7 +519,7 @@ class Partitioned(Placed):
         )
         raises = setup.grad_accum_itemsize != sent or setup.comm_dtype_is_other_half
         name = "all_reduce" if whole else "reduce_scatter"
-        self.send(name, total if whole else shards * world, sent, world)
+        self.count_collective(name, total if whole else shards * world, sent, world)
         copy = flat = 0
         if whole:
             cast = sent * total if casts else 0
@@ -518,7 +532,7 @@ class Partitioned(Placed):
             elif (
                 kind != setup.itemsize or setup.comm_dtype_is_other_half
             ):  # what lies in the bucket has its type
-                copy += kind * sum(weight.numel for weight in weights if weight in self.there)
+                copy += kind * sum(weight.numel for weight in weights if weight in self.unbucketed_grads)
             if len(weights) > 1 or total % world:
                 flat = sent * shards * world
                 copy += flat
@@ -529,53 +543,53 @@ class Partitioned(Placed):
                 copy += sent * shards
         ledger.allocate_briefly(FLATTENED, copy)
         ledger.allocate(FLATTENED, flat)  # the shards are views of it
-        self.hand_over(weights)
+        self.partition_grads(weights)
         ledger.free(FLATTENED, flat)
         self.buckets[kind] = []
         if not setup.quirks.never_resets_bucket_count:
-            self.filled[kind] = 0
+            self.bucket_fill[kind] = 0
 
-    def hand_over(self, weights: list[Weight]) -> None:
+    def partition_grads(self, weights: list[Weight]) -> None:
         """The shards of a bucket go to where the optimizer wants them (`partition_grads`)."""
         for weight in weights:
             if (
-                self.setup.offloads_optimizer and self.boundary
+                self.setup.offloads_optimizer and self.is_boundary
             ):  # its norm, in fp64 (`_constant_buffered_norm2`)
-                self.ledger.allocate_briefly(TEMPORARY, 8 * min(self.shard(weight), NORMED))
-            if weight in self.there:
-                self.ledger.free(GRADIENTS, self.there.pop(weight))
+                self.ledger.allocate_briefly(TEMPORARY, 8 * min(self.shard(weight), NORM_CHUNK))
+            if weight in self.unbucketed_grads:
+                self.ledger.free(GRADIENTS, self.unbucketed_grads.pop(weight))
 
-    def after(self) -> None:
+    def after_backward(self) -> None:
         """The epilogue of a backward pass."""
         for kind in sorted(self.buckets):
             self._reduce(kind)
         if not self.setup.quirks.keeps_unreleased_params:
-            self.coordinator.finish()
+            self.coordinator.release_leftovers()
         if self.setup.quirks.resets_count_after_backward:
             self.coordinator.reset()
 
     # ------------------------------------------------------------ step
-    def orthogonalise(self) -> None:
+    def update_matrices(self) -> None:
         """What Muon does with gradients before their norm is taken (`orthogonal_shards`)."""
 
     def step(self) -> None:
         """One sub-group at a time, with nothing gathered."""
         setup, ledger = self.setup, self.ledger
-        self.coordinator.partition()
-        ledger.free(PERSISTENT, self.persisting)
+        self.coordinator.partition_all()
+        ledger.free(PERSISTENT, self.persistent_bytes)
         if setup.checks_overflow:
             ledger.allocate_briefly(
                 TEMPORARY,
-                (setup.grad_accum_itemsize + 1) * self.shards_trained,
+                (setup.grad_accum_itemsize + 1) * self.trainable_shard_numel,
                 host=setup.offloads_optimizer,
             )
-        self.orthogonalise()
+        self.update_matrices()
         for group in self.groups:
             if not setup.offloads_optimizer:
                 for shard in group:
                     ledger.allocate_briefly(TEMPORARY, 8 * shard)
         for index, group in enumerate(self.groups):
-            count, host = sum(group), self.on_host(index)
+            count, host = sum(group), self.is_offloaded(index)
             held = 0
             if not setup.offloads_optimizer:
                 held = setup.master_itemsize * count
@@ -590,33 +604,33 @@ class Partitioned(Placed):
                 ledger.free(TEMPORARY, flat)
             self.update_group(index, count, host=host)
             ledger.free(TEMPORARY, held)
-        self.coordinator.expire()
+        self.coordinator.invalidate_secondary()
         self.gather_persistent()
-        for weight in sorted(self.kept, key=lambda found: found.number):
+        for weight in sorted(self.persistent, key=lambda found: found.number):
             if (ranks := self.ranks_of(weight)) > 1:
-                self.send("all_gather", self.aligned(weight), self.width_of(weight), ranks)
+                self.count_collective("all_gather", self.aligned(weight), self.itemsize_of(weight), ranks)
 
 
 # Which parameters stage 3 leaves whole, and which of a rank's shards it updates together.
 
 
-def persistent(third: Stage3Settings, weights: Sequence[Weight]) -> set[Weight]:
+def persistent_params(settings: Stage3Settings, weights: Sequence[Weight]) -> set[Weight]:
     """Small parameters that stay whole (`mark_persistent_parameters`)."""
     found: set[Weight] = set()
     total = 0
     for weight in weights:
         if (
-            weight.numel + total <= third.model_persistence_threshold
-            and weight.numel <= third.param_persistence_threshold
+            weight.numel + total <= settings.model_persistence_threshold
+            and weight.numel <= settings.param_persistence_threshold
         ):
             found.add(weight)
             total += weight.numel
     return found
 
 
-def sub_groups(third: Stage3Settings, shards: list[int]) -> list[list[int]]:
+def sub_groups(settings: Stage3Settings, shards: list[int]) -> list[list[int]]:
     """`_create_fp16_sub_groups`: a group is closed once it has the size; elements of each shard."""
-    if third.sub_group_size >= sum(shards):
+    if settings.sub_group_size >= sum(shards):
         return [shards]
     found: list[list[int]] = []
     group: list[int] = []
@@ -624,7 +638,7 @@ def sub_groups(third: Stage3Settings, shards: list[int]) -> list[list[int]]:
     for shard in shards:
         group.append(shard)
         count += shard
-        if count >= third.sub_group_size:
+        if count >= settings.sub_group_size:
             found.append(group)
             group, count = [], 0
     return [*found, group] if group else found

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dsconfig.memory.models.shape import DECODER_VARIANTS, Architecture, DecoderVariant
+from dsconfig.memory.models.architecture import DECODER_VARIANTS, Architecture, DecoderVariant
 from dsconfig.memory.verdict import NotModelledError
 
 if TYPE_CHECKING:
@@ -27,15 +27,15 @@ def architecture_of(config: Mapping[str, Json]) -> Architecture:
     kind = config.get("model_type")
     if kind not in FAMILIES:
         named = f"the model type `{str(kind)[:40]}`" if kind else "a model without `model_type`"
-        raise NotModelledError(f"{named} is not modelled", _others(config))
+        raise NotModelledError(f"{named} is not modelled", _alternatives(config))
     if config.get("quantization_config"):
         raise NotModelledError("a quantised model (`quantization_config`) is not modelled")
     own = {"gpt2": _gpt2, "gpt_neox": _gpt_neox, "opt": _opt, "vit": _vit, "bert": _bert, "roberta": _bert}
     found = own.get(kind) or partial(decoder, kind=kind)
-    return checked(found(config))
+    return validated(found(config))
 
 
-def _others(config: Mapping[str, Json]) -> str:
+def _alternatives(config: Mapping[str, Json]) -> str:
     """What may be given in the place of a model that is not modelled."""
     text = config.get("text_config")
     kind = text.get("model_type") if isinstance(text, Mapping) else None
@@ -44,41 +44,46 @@ def _others(config: Mapping[str, Json]) -> str:
     return f"give one of {', '.join(FAMILIES)}"
 
 
-def checked(shape: Architecture) -> Architecture:
+def validated(arch: Architecture) -> Architecture:
     """The shape, where its sizes go together and are of this world.
 
     Raises:
         NotModelledError: they do not, or are not.
     """
-    for name, most in MOST.items():
-        if getattr(shape, name) > most:
+    for name, most in MAX_SIZES.items():
+        if getattr(arch, name) > most:
             raise NotModelledError(f"a model with `{name}` above {most:,} is not modelled")
-    if not shape.head_dim and shape.hidden_size % shape.num_heads:
+    if not arch.head_dim and arch.hidden_size % arch.num_heads:
         raise NotModelledError(
-            f"a hidden size of {shape.hidden_size} cannot be divided among {shape.num_heads} heads"
+            f"a hidden size of {arch.hidden_size} cannot be divided among {arch.num_heads} heads"
         )
-    if shape.num_heads % shape.num_kv_heads:
+    if arch.num_heads % arch.num_kv_heads:
         raise NotModelledError(
-            f"{shape.num_heads} heads cannot share {shape.num_kv_heads} heads of keys and values"
+            f"{arch.num_heads} heads cannot share {arch.num_kv_heads} heads of keys and values"
         )
-    if shape.num_experts_per_tok > shape.num_experts:
+    if arch.num_experts_per_tok > arch.num_experts:
         raise NotModelledError(
-            f"{shape.num_experts_per_tok} experts for each token are more than all {shape.num_experts}"
+            f"{arch.num_experts_per_tok} experts for each token are more than all {arch.num_experts}"
         )
-    if shape.patch_size > shape.image_size:
-        raise NotModelledError(f"patches of {shape.patch_size} are larger than images of {shape.image_size}")
-    return shape
+    if arch.patch_size > arch.image_size:
+        raise NotModelledError(f"patches of {arch.patch_size} are larger than images of {arch.image_size}")
+    return arch
 
 
-MOST = {"num_layers": 2000, "hidden_size": 1 << 20, "intermediate_size": 1 << 22, "num_heads": 1 << 16}
-MOST |= {
+MAX_SIZES = {"num_layers": 2000, "hidden_size": 1 << 20, "intermediate_size": 1 << 22, "num_heads": 1 << 16}
+MAX_SIZES |= {
     "head_dim": 1 << 16,
     "vocab_size": 1 << 26,
     "num_experts": 1 << 12,
     "max_position_embeddings": 1 << 40,
 }
-MOST |= {"image_size": 1 << 16, "num_labels": 1 << 26, "num_channels": 1 << 16, "sliding_window": 1 << 40}
-MOST |= {"moe_intermediate_size": 1 << 22, "shared_expert_intermediate_size": 1 << 22}
+MAX_SIZES |= {
+    "image_size": 1 << 16,
+    "num_labels": 1 << 26,
+    "num_channels": 1 << 16,
+    "sliding_window": 1 << 40,
+}
+MAX_SIZES |= {"moe_intermediate_size": 1 << 22, "shared_expert_intermediate_size": 1 << 22}
 """Sizes beyond those of any model, which nobody waits for."""
 
 
@@ -111,7 +116,7 @@ def _gpt_neox(config: Mapping[str, Json]) -> Architecture:
         vocab_size=count(config, "vocab_size"),
         tie_word_embeddings=config.get("tie_word_embeddings") is True,
         qkv_bias=config.get("attention_bias", True) is True,
-        rotary_dim=turned(config, hidden // heads, "rotary_pct", 0.25),
+        rotary_dim=rotary_dim(config, hidden // heads, "rotary_pct", 0.25),
         use_parallel_residual=config.get("use_parallel_residual", True) is True,
         dropout=rate(config, "hidden_dropout", 0.0),
         attention_dropout=rate(config, "attention_dropout", 0.0),
@@ -123,7 +128,7 @@ def _opt(config: Mapping[str, Json]) -> Architecture:
     hidden = count(config, "hidden_size", 768)
     for key in ("do_layer_norm_before", "enable_bias", "layer_norm_elementwise_affine"):
         if config.get(key, True) is not True:
-            raise NotModelledError(f"a model whose `{key}` is {shown(config[key])} is not modelled")
+            raise NotModelledError(f"a model whose `{key}` is {format_value(config[key])} is not modelled")
     if count(config, "word_embed_proj_dim", hidden) != hidden:
         raise NotModelledError("a model whose `word_embed_proj_dim` is not its hidden size is not modelled")
     return Architecture(
@@ -150,12 +155,12 @@ def _bert(config: Mapping[str, Json]) -> Architecture:
     named = config.get("architectures") or heads[:1]
     if not isinstance(named, list) or len(named) != 1 or named[0] not in heads:
         raise NotModelledError(
-            f"`architectures` of the model is {shown(named)}: that is not modelled",
+            f"`architectures` of the model is {format_value(named)}: that is not modelled",
             f"give one of {', '.join(heads)}",
         )
     for key in ("is_decoder", "add_cross_attention"):
         if config.get(key):
-            raise NotModelledError(f"a model whose `{key}` is {shown(config[key])} is not modelled")
+            raise NotModelledError(f"a model whose `{key}` is {format_value(config[key])} is not modelled")
     labels = config.get("id2label")
     spare = 2 if kind == "roberta" else 0
     return Architecture(
@@ -205,12 +210,12 @@ def decoder(config: Mapping[str, Json], kind: str) -> Architecture:
     Raises:
         NotModelledError: a key is missing or of another kind.
     """
-    style = DECODER_VARIANTS[kind]
+    variant = DECODER_VARIANTS[kind]
     heads, hidden = count(config, "num_attention_heads"), count(config, "hidden_size")
-    if config.get("head_dim") is None and not style.head_dim and hidden % heads:
+    if config.get("head_dim") is None and not variant.head_dim and hidden % heads:
         raise NotModelledError(f"a hidden size of {hidden} cannot be divided among {heads} heads")
-    size = count(config, "head_dim", style.head_dim or max(1, hidden // heads))
-    bias = style.reads_attention_bias and config.get("attention_bias") is True
+    size = count(config, "head_dim", variant.head_dim or max(1, hidden // heads))
+    bias = variant.reads_attention_bias and config.get("attention_bias") is True
     own = kind == "qwen2_moe" and config.get("qkv_bias", True) is True
     found = Architecture(
         "decoder",
@@ -221,22 +226,22 @@ def decoder(config: Mapping[str, Json], kind: str) -> Architecture:
         count(config, "num_key_value_heads", heads),
         size,
         count(config, "vocab_size"),
-        tie_word_embeddings=config.get("tie_word_embeddings", style.tie_word_embeddings) is True,
-        qkv_bias=style.qkv_bias or bias or own,
+        tie_word_embeddings=config.get("tie_word_embeddings", variant.tie_word_embeddings) is True,
+        qkv_bias=variant.qkv_bias or bias or own,
         o_proj_bias=bias,
-        mlp_bias=style.reads_mlp_bias and config.get("mlp_bias") is True,
+        mlp_bias=variant.reads_mlp_bias and config.get("mlp_bias") is True,
         caps_attn_scores=kind == "gemma2" and config.get("attn_logit_softcapping", 50.0) is not None,
         caps_logits=config.get("final_logit_softcapping", 30.0 if kind == "gemma2" else None) is not None,
-        rotary_dim=turned(config, size) if style.fused_projections else 0,
+        rotary_dim=rotary_dim(config, size) if variant.fused_projections else 0,
         attention_dropout=rate(config, "attention_dropout", 0.0),
         name=kind,
     )
-    if style.fused_projections and any(rate(config, key, 0.0) for key in ("resid_pdrop", "embd_pdrop")):
+    if variant.fused_projections and any(rate(config, key, 0.0) for key in ("resid_pdrop", "embd_pdrop")):
         raise NotModelledError("a model with `resid_pdrop` or `embd_pdrop` above 0 is not modelled")
-    return _with_window(config, style, _with_experts(config, style, found))
+    return _with_sliding_window(config, variant, _with_experts(config, variant, found))
 
 
-def turned(
+def rotary_dim(
     config: Mapping[str, Json], size: int, old: str = "partial_rotary_factor", default: float = 1
 ) -> int:
     """Elements of a head that are turned by its position; `old`: the key of before Transformers 5."""
@@ -247,13 +252,13 @@ def turned(
     return int(size * default)
 
 
-def _with_experts(config: Mapping[str, Json], style: DecoderVariant, shape: Architecture) -> Architecture:
-    if not style.moe_block:
-        return shape
-    layers = range(shape.num_layers)
-    if style.expert_defaults is None:  # Mixtral
-        chosen, wide = count(config, "num_experts_per_tok", 2), shape.intermediate_size
-        return shape._replace(
+def _with_experts(config: Mapping[str, Json], variant: DecoderVariant, arch: Architecture) -> Architecture:
+    if not variant.moe_block:
+        return arch
+    layers = range(arch.num_layers)
+    if variant.expert_defaults is None:  # Mixtral
+        chosen, wide = count(config, "num_experts_per_tok", 2), arch.intermediate_size
+        return arch._replace(
             num_experts=count(config, "num_local_experts", 8),
             num_experts_per_tok=chosen,
             moe_intermediate_size=wide,
@@ -261,59 +266,65 @@ def _with_experts(config: Mapping[str, Json], style: DecoderVariant, shape: Arch
     key = "num_local_experts" if "num_local_experts" in config else "num_experts"
     alone = config.get("mlp_only_layers") or []
     if not isinstance(alone, list) or not all(type(number) is int for number in alone):
-        said = f"`mlp_only_layers` of the model is {shown(alone)}"
+        said = f"`mlp_only_layers` of the model is {format_value(alone)}"
         raise NotModelledError(said, "give a list of layers' numbers")
     every = count(config, "decoder_sparse_step", 1)
-    made = shape._replace(
-        num_experts=count(config, key, style.expert_defaults.num_experts),
-        num_experts_per_tok=count(config, "num_experts_per_tok", style.expert_defaults.num_experts_per_tok),
-        moe_intermediate_size=count(config, "moe_intermediate_size", style.expert_defaults.intermediate_size),
+    made = arch._replace(
+        num_experts=count(config, key, variant.expert_defaults.num_experts),
+        num_experts_per_tok=count(config, "num_experts_per_tok", variant.expert_defaults.num_experts_per_tok),
+        moe_intermediate_size=count(
+            config, "moe_intermediate_size", variant.expert_defaults.intermediate_size
+        ),
         mlp_only_layers=tuple(number for number in layers if number in alone or (number + 1) % every),
     )
-    if style.expert_defaults.shared_intermediate_size:
+    if variant.expert_defaults.shared_intermediate_size:
         return made._replace(
             shared_expert_intermediate_size=count(
-                config, "shared_expert_intermediate_size", style.expert_defaults.shared_intermediate_size
+                config, "shared_expert_intermediate_size", variant.expert_defaults.shared_intermediate_size
             )
         )
     return made
 
 
-def _with_window(config: Mapping[str, Json], style: DecoderVariant, shape: Architecture) -> Architecture:
+def _with_sliding_window(
+    config: Mapping[str, Json], variant: DecoderVariant, arch: Architecture
+) -> Architecture:
     """The layers that see a part of the sequence alone."""
-    window, size = style.window_layers, config.get("sliding_window", style.sliding_window)
+    window, size = variant.window_layers, config.get("sliding_window", variant.sliding_window)
     if (
         not window
         or not size
-        or (style.needs_use_sliding_window and config.get("use_sliding_window") is not True)
+        or (variant.needs_use_sliding_window and config.get("use_sliding_window") is not True)
     ):
-        return shape
-    return shape._replace(
-        sliding_window=count(config, "sliding_window", style.sliding_window),
-        sliding_layers=_listed(config, shape.num_layers)
+        return arch
+    return arch._replace(
+        sliding_window=count(config, "sliding_window", variant.sliding_window),
+        sliding_layers=_listed_sliding_layers(config, arch.num_layers)
         if window != "all" and config.get("layer_types")
-        else _usual(config, style, shape.num_layers),
+        else _default_sliding_layers(config, variant, arch.num_layers),
     )
 
 
-def _listed(config: Mapping[str, Json], layers: int) -> tuple[int, ...]:
+def _listed_sliding_layers(config: Mapping[str, Json], layers: int) -> tuple[int, ...]:
     """The layers that `layer_types` names."""
     kinds = config["layer_types"]
     if not isinstance(kinds, list) or len(kinds) != layers or not set(map(str, kinds)) <= {SLIDING, FULL}:
         told = f"list `{SLIDING}` or `{FULL}` for each of {layers} layers"
-        raise NotModelledError(f"`layer_types` of the model is {shown(kinds)}", told)
+        raise NotModelledError(f"`layer_types` of the model is {format_value(kinds)}", told)
     return tuple(number for number, kind in enumerate(kinds) if kind == SLIDING)
 
 
-def _usual(config: Mapping[str, Json], style: DecoderVariant, layers: int) -> tuple[int, ...]:
+def _default_sliding_layers(
+    config: Mapping[str, Json], variant: DecoderVariant, layers: int
+) -> tuple[int, ...]:
     """The layers that have it where nothing lists them."""
-    numbers, window = range(layers), style.window_layers
+    numbers, window = range(layers), variant.window_layers
     if window == "late":
         return tuple(range(count(config, "max_window_layers", 28), layers))
     if window == "even early":
         return tuple(range(0, min(layers, count(config, "max_window_layers", 28)), 2))
     if window == "pattern":
-        every = count(config, "sliding_window_pattern", style.full_attention_interval)
+        every = count(config, "sliding_window_pattern", variant.full_attention_interval)
         return tuple(number for number in numbers if (number + 1) % every)
     return tuple(numbers if window == "all" else numbers[::2])
 
@@ -331,7 +342,7 @@ def count(config: Mapping[str, Json], key: str, default: int = 0) -> int:
     if value is None and default:
         return default
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        said = f"is {shown(value)}" if key in config else "is missing"
+        said = f"is {format_value(value)}" if key in config else "is missing"
         raise NotModelledError(f"`{key}` of the model {said}", "give a whole number above 0")
     return value
 
@@ -346,11 +357,11 @@ def rate(config: Mapping[str, Json], key: str, default: float = 0.1) -> float:
     if value is None:
         return default
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
-        raise NotModelledError(f"`{key}` of the model is {shown(value)}", "give a number from 0 to 1")
+        raise NotModelledError(f"`{key}` of the model is {format_value(value)}", "give a number from 0 to 1")
     return value
 
 
-def shown(value: Json) -> str:
+def format_value(value: Json) -> str:
     """A value as a message shows it."""
     words = {None: "null", True: "true", False: "false"}
     text = words[value] if value is None or isinstance(value, bool) else str(value)[:40]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from dsconfig.memory.models.shape import Architecture
+from dsconfig.memory.models.architecture import Architecture
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json
@@ -207,7 +207,7 @@ NAMES = tuple(CONFIGS)
 LARGEST, MOST_LAYERS = 10**15, 2000
 
 
-def like(
+def decoder_of_size(
     parameters: int, hidden: int, layers: int, *, heads: int = 0, wide: int = 0, vocabulary: int = 0
 ) -> Architecture:
     """A decoder of these sizes: the MLP is as wide as the number of parameters asks for, unless it is given.
@@ -235,32 +235,32 @@ def like(
 def preset_of(name: str) -> Architecture | None:
     """The preset of this name, or of the hub's name for it; capitals are as good as small letters."""
     maker, slash, last = name.lower().rpartition("/")
-    if slash and maker not in MAKERS:
+    if slash and maker not in HUB_OWNERS:
         return None
-    known = next((found for found in _readings(last) if found in NAMES), None)
+    known = next((found for found in _alias_candidates(last) if found in NAMES), None)
     return preset(known) if known else None
 
 
-def similar(name: str) -> list[str]:
+def similar_names(name: str) -> list[str]:
     """Names that are known and spelled most like one that is not."""
     from difflib import get_close_matches
 
     last = name.lower().rpartition("/")[2]
-    return get_close_matches(_bare(last), [*NAMES, *HUB], 3, 0.6)
+    return get_close_matches(_without_training_suffix(last), [*NAMES, *HUB_ALIASES], 3, 0.6)
 
 
-def _readings(last: str) -> list[str]:
+def _alias_candidates(last: str) -> list[str]:
     """A name as it is, then without what tells of training, then without its version."""
-    bare = _bare(last)
+    bare = _without_training_suffix(last)
     plain = re.sub(r"-(v\d+(\.\d+)?|\d{4})(?=-|$)", "", bare)
-    return [HUB.get(found, found) for found in (last, bare, plain)]
+    return [HUB_ALIASES.get(found, found) for found in (last, bare, plain)]
 
 
-def _bare(last: str) -> str:
+def _without_training_suffix(last: str) -> str:
     return re.sub(r"^meta-|-(hf|instruct|chat|base|it|pt|deduped|thinking)(?=-|$)", "", last)
 
 
-MAKERS = frozenset(
+HUB_OWNERS = frozenset(
     (
         *("meta-llama", "codellama", "huggyllama", "tinyllama", "nousresearch", "unsloth", "lmsys", "01-ai"),
         *("mistralai", "qwen", "deepseek-ai", "google", "microsoft", "allenai", "eleutherai", "facebook"),
@@ -268,7 +268,7 @@ MAKERS = frozenset(
     )
 )
 """Who puts models of these shapes on the hub under these names."""
-HUB = {
+HUB_ALIASES = {
     "vit-base-patch16-224": "vit-base",
     "vit-large-patch16-224": "vit-large",
     "llama-7b": "llama-2-7b",

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from dsconfig.memory.graph import Tape
 from dsconfig.memory.layers import activation, add, linear
-from dsconfig.memory.models.shape import Architecture, MicroBatch
+from dsconfig.memory.models.architecture import Architecture, MicroBatch
 
 
-def build(shape: Architecture, work: MicroBatch) -> Tape:
+def build(arch: Architecture, batch: MicroBatch) -> Tape:
     """The modules and the pass of a model."""
-    tape = work.new_tape()
+    tape = batch.new_tape()
     rows, hidden, wide = (
-        work.micro_batch_size * work.sequence_length,
-        shape.hidden_size,
-        shape.intermediate_size,
+        batch.micro_batch_size * batch.sequence_length,
+        arch.hidden_size,
+        arch.intermediate_size,
     )
     root = tape.module("", inputs_require_grad=False)
     blocks = []
-    for index in range(shape.num_layers):
-        requires_grad = index < shape.trained_fraction * shape.num_layers
+    for index in range(arch.num_layers):
+        requires_grad = index < arch.trained_fraction * arch.num_layers
         whole = tape.module(str(index), inputs_require_grad=index > 0)
         up = tape.module(
             f"{index}.up",
@@ -30,9 +30,9 @@ def build(shape: Architecture, work: MicroBatch) -> Tape:
         )
         down = tape.module(f"{index}.down", (hidden, wide), hidden, requires_grad=requires_grad, casts=True)
         blocks.append((whole, up, down))
-    if not work.records_pass:
+    if not batch.records_pass:
         return tape
-    tape.input_bytes = rows * hidden * work.itemsize
+    tape.input_bytes = rows * hidden * batch.itemsize
     x = tape.tensor(0, requires_grad=False)  # the batch: its script holds it
     with tape.scope(root):
         for whole, up, down in blocks:

@@ -18,7 +18,7 @@ from dsconfig.rules._numbers import rounded_up
 if TYPE_CHECKING:
     from dsconfig.memory.engines.setup import Setup
     from dsconfig.memory.estimate import Estimate
-    from dsconfig.memory.models.shape import Architecture
+    from dsconfig.memory.models.architecture import Architecture
 
 _NODE, _LENGTH, _HALVES = 8, 128, ("bf16", "fp16")
 
@@ -129,8 +129,8 @@ def _estimate(ctx: Context) -> Estimate:
 def _of_host(found: Architecture, setup: Setup, ranks: int) -> Estimate:
     """The estimate of `dsconfig memory`; no activations are on the host, so one short sample is enough."""
     from dsconfig.memory.estimate import estimate
-    from dsconfig.memory.models.shape import MicroBatch
-    from dsconfig.memory.verdict import BUILT, MADE
+    from dsconfig.memory.models.architecture import MicroBatch
+    from dsconfig.memory.verdict import HOST_BUILD, SCRIPT_OPTIMIZER
 
     work = MicroBatch(
         1,
@@ -144,7 +144,9 @@ def _of_host(found: Architecture, setup: Setup, ranks: int) -> Estimate:
         ep_size=setup.ep_size,
     )
     done = estimate(setup, found, work, "", ranks, ())
-    return replace(done, assumed=(BUILT, MADE) if setup.optimizer.is_client else (BUILT,))
+    return replace(
+        done, assumed=(HOST_BUILD, SCRIPT_OPTIMIZER) if setup.optimizer.is_client else (HOST_BUILD,)
+    )
 
 
 def _setup(ctx: Context) -> Setup:

@@ -227,7 +227,7 @@ def parts_that_are_not_quantized(ctx: Context) -> Iterator[Finding]:
     ranks = ranks_of_known_model(ctx)
     if ranks is None or ranks == 1 or not ctx.on(_WEIGHTS):
         return
-    from dsconfig.memory.quantized_gather import EIGHT, uneven
+    from dsconfig.memory.quantized_gather import QUANTIZER_ALIGNMENT, uneven
 
     node = min(secondary_partition(ctx), ranks)
     sizes = ((weight.name, weight.elements) for weight in weights(ctx))
@@ -236,7 +236,7 @@ def parts_that_are_not_quantized(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             _WEIGHTS,
             f"one of {ranks:,} ranks has {found.numel:,} elements of `{found.module}` in"
-            f" {model(ctx).shown}, and what is quantised has to be a multiple of {EIGHT}",
+            f" {model(ctx).shown}, and what is quantised has to be a multiple of {QUANTIZER_ALIGNMENT}",
             help="remove it, or change the number of GPUs",
             related=stage_set_here(ctx),
             fix=removal(ctx.place(_WEIGHTS)),

@@ -11,9 +11,9 @@ from dsconfig.memory.engines.setup import OptimizerCost
 from dsconfig.memory.estimate import PHASES, bound, simulate
 from dsconfig.memory.graph import Adapter
 from dsconfig.memory.memory_ledger import Ledger
+from dsconfig.memory.models.architecture import Architecture, MicroBatch
 from dsconfig.memory.models.from_hf_config import architecture_of
 from dsconfig.memory.models.registry import record
-from dsconfig.memory.models.shape import Architecture, MicroBatch
 from dsconfig.memory.optimizers import ADAM, FOREACH, FUSED, SINGLE, zenflow_section
 from dsconfig.memory.read_setup import SECTIONS, Values, setup_of
 from dsconfig.resolve.effective_values import effective
@@ -139,7 +139,7 @@ def predict(trial: dict[str, Any], release: str) -> Prediction:
             calls[phase, name, width] = (before[0] + count, before[1] + elements)
     own = max(sum(weight.numel for weight in module.weights) for module in engine.tape.modules)
     return Prediction(
-        engine.whole, own, ledger.combined.total, ledger.host.total, peak, device, bounds, calls
+        engine.model_numel, own, ledger.combined.total, ledger.host.total, peak, device, bounds, calls
     )
 
 
