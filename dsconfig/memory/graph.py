@@ -1,4 +1,4 @@
-"""Operations of a model's forward pass, the tensors that they keep, and the order of its modules."""
+"""Autograd graph of a model's forward pass: operations, saved tensors, and the order of module hooks."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from contextlib import contextmanager
 from math import prod
 from typing import NamedTuple, TypeAlias
 
-# A model's pass as a list of operations: what each takes and makes, and what it keeps for the way back.
+# Recorded forward pass: operations with their inputs, outputs and saved tensors.
 
 Sizes: TypeAlias = "int | tuple[int, ...]"
-"""Elements of a vector, or the shape of a parameter with more dimensions."""
+"""Shape of a parameter; a plain int for a vector."""
 ROW_PARALLEL = (".o_proj", ".down_proj")
-"""Layers whose outputs are summed where ranks share them (AutoTP): each has some of the columns."""
+"""Row-parallel layers under AutoTP (`LinearAllreduce`): each rank holds some columns, and outputs are summed.
+"""
 
 
 class Weight:
-    """A parameter; `number` is its place among `named_parameters()`."""
+    """A model parameter; `number` is its index in `named_parameters()`."""
 
     __slots__ = (
         "created_after_init",
@@ -43,36 +44,38 @@ class Weight:
         self.numel = prod(self.shape)
         self.requires_grad, self.is_autocast = requires_grad, casts
         self.is_linear = casts
-        """Whether autocast's type is the one that it is sent in: that of linear layers alone."""
+        """Whether gradients and gathers use the autocast dtype, which only `nn.Linear` weights do."""
         self.saves_view = casts
-        """Whether products keep a view of it, which holds its memory even where it is given another."""
+        """Whether a matmul saves a view of the weight, which keeps its storage alive after `param.data` is
+        replaced.
+        """
         self.stays_fp32 = False
-        """Whether it stays in fp32, though the model is in half precision."""
+        """Whether the parameter stays in fp32 in a half-precision model (LoRA adapters)."""
         self.is_expert = False
-        """Whether it is of experts that ranks share (AutoEP)."""
+        """Whether the parameter belongs to experts that AutoEP distributes over ranks."""
         self.created_after_init = False
-        """Whether DeepSpeed makes it, or what is left of it, after the model is there."""
+        """Whether DeepSpeed creates or replaces the parameter after the model's constructor (AutoTP, AutoEP)."""
         self.module_number = module
-        """Where it was made."""
+        """Number of the module that created the parameter."""
         self.tp_size = 1
-        """Ranks that share it (AutoTP); its elements are those of one."""
+        """Tensor-parallel ranks that share the parameter; `numel` is the part of one rank."""
         self.use_count = 0
-        """Operations that read it: more than one where it is tied."""
+        """Number of operations that read the parameter; above 1 for tied weights."""
 
 
 class Adapter(NamedTuple):
-    """LoRA (PEFT): every weight is frozen, and layers with these names get two small ones that train."""
+    """LoRA settings (PEFT): all base weights are frozen, and each target layer gets two trainable matrices."""
 
     rank: int
     targets: frozenset[str]
-    """Last parts of modules' names; all linear layers but the head where it is empty."""
+    """Last components of module names; empty means every linear layer except the head."""
     dropout: float = 0.0
     stays_fp32: bool = False
-    """Whether it stays in fp32 though the model is not (`cast_adapter_dtype`)."""
+    """Whether adapters stay in fp32 in a half-precision model (PEFT's `cast_adapter_dtype`)."""
 
 
 class LoraModules(NamedTuple):
-    """The modules of PEFT's `Linear` around a layer."""
+    """Submodules of PEFT's `Linear` wrapper."""
 
     base: Module
     dropout: Module
@@ -81,7 +84,10 @@ class LoraModules(NamedTuple):
 
 
 class Module:
-    """A module with the parameters that are its own; `returns`: its inputs take part in the backward pass."""
+    """A module and its direct parameters.
+
+    `inputs_require_grad`: gradients flow to its inputs, so that its post-backward hook fires.
+    """
 
     __slots__ = (
         "class_name",
@@ -101,34 +107,34 @@ class Module:
             inputs_require_grad,
         )
         self.class_name = ""
-        """Its class, where DeepSpeed's settings may name it."""
+        """Class name, set where a setting such as `leaf_module.classes` can refer to it."""
         self.lora_modules: LoraModules | None = None
         self.external_params: tuple[Weight, ...] = ()
-        """Of other modules: it shares them, or asks for their type (`register_external_parameter`)."""
+        """Parameters of other modules that its forward reads (`register_external_parameter`)."""
 
     @property
     def params_to_fetch(self) -> tuple[Weight, ...]:
-        """What stage 3 gathers for it (`iter_params`)."""
+        """Parameters that stage 3 gathers before the module runs (`iter_params`)."""
         return self.weights + self.external_params
 
 
 class Tensor:
-    """Something computed: elements, bytes of each, how often it is read, and whether gradients flow to it."""
+    """An activation: size, dtype width, number of readers, and whether it requires a gradient."""
 
     __slots__ = ("bytes", "itemsize", "label", "numel", "reader_count", "refcount", "requires_grad")
 
     def __init__(self, numel: int, itemsize: int, requires_grad: bool, label: str) -> None:
         self.numel, self.itemsize, self.requires_grad, self.label = numel, itemsize, requires_grad, label
         self.bytes = numel * itemsize
-        """Its size; its gradient's too."""
+        """Size of the tensor, and of its gradient."""
         self.reader_count = self.refcount = 0
 
 
 class Operation:
-    """A node of autograd's graph.
+    """A node of the autograd graph.
 
-    `temporary` and `back` are bytes held for a moment, forward and backward. `shares`: the gradient of the
-    output is handed on as it is.
+    `temporary` and `backward_temporary` are bytes allocated during the forward and the backward only. With
+    `passes_grad_through` the inputs receive the output's gradient itself, without a new tensor.
     """
 
     __slots__ = (
@@ -160,14 +166,14 @@ class Operation:
 
     @property
     def saves_for_backward(self) -> bool:
-        """Whether it keeps something for the way back: of its inputs, or its weights for their gradients."""
+        """Whether the operation saves inputs or weights for the backward pass."""
         return self.output.requires_grad and bool(
             self.saved or (self.weights and any(tensor.requires_grad for tensor in self.inputs))
         )
 
 
 class EnterModule:
-    """A module is entered; on the way back it is left, where a gradient flows to what it reads."""
+    """Start of a module's forward; its end in the backward pass if the module's input requires a gradient."""
 
     __slots__ = ("module", "requires_grad")
 
@@ -176,7 +182,7 @@ class EnterModule:
 
 
 class LeaveModule:
-    """A module is left; on the way back it is entered, where a gradient flows to what it made."""
+    """End of a module's forward; its start in the backward pass if the module's output requires a gradient."""
 
     __slots__ = ("module", "requires_grad")
 
@@ -185,7 +191,7 @@ class LeaveModule:
 
 
 class Segment:
-    """Steps that are computed again on the way back: only what they read from before them is kept."""
+    """A checkpointed segment: only its input is kept, the steps run again in the backward pass."""
 
     __slots__ = ("source", "steps")
 
@@ -193,7 +199,10 @@ class Segment:
         self.source, self.steps = source, list[Step]()
 
     def split(self) -> tuple[list[Step], list[Step]]:
-        """What is computed again, up to what is kept last, and what is not (`_StopRecomputationError`)."""
+        """The steps to recompute, up to the last one that saves something, and the rest.
+
+        torch stops the recomputation there (`_StopRecomputationError`, torch/utils/checkpoint.py).
+        """
         for index in reversed(range(len(self.steps))):
             step = self.steps[index]
             if isinstance(step, Operation) and step.saves_for_backward:
@@ -202,7 +211,7 @@ class Segment:
 
 
 class DropReferences:
-    """Python lets go of tensors that it has held up to here."""
+    """Point at which the last Python references to some tensors disappear."""
 
     __slots__ = ("tensors",)
 
@@ -214,7 +223,7 @@ Step: TypeAlias = "Operation | EnterModule | LeaveModule | Segment | DropReferen
 
 
 class ModuleScope:
-    """What a module does: the block of `with` from where it is entered to where it is left."""
+    """Context manager that records a module's forward between `EnterModule` and `LeaveModule`."""
 
     __slots__ = ("arguments", "entered", "start", "tape")
 
@@ -223,15 +232,15 @@ class ModuleScope:
         self.arguments = arguments
 
     def __enter__(self) -> None:
-        """The module is entered."""
+        """Record the start of the module's forward."""
         self.tape.steps.append(self.entered)
 
     def __exit__(self, *_: object) -> None:
-        """It is left."""
-        made, requires_grad = self.tape.operations, True
-        if len(made) > self.start:
-            requires_grad = made[-1].output.requires_grad
-            if inputs := made[self.start].inputs:
+        """Record the end, and whether inputs and output require gradients."""
+        operations, requires_grad = self.tape.operations, True
+        if len(operations) > self.start:
+            requires_grad = operations[-1].output.requires_grad
+            if inputs := operations[self.start].inputs:
                 self.entered.requires_grad = any(tensor.requires_grad for tensor in inputs)
         self.tape.steps.append(LeaveModule(self.entered.module, requires_grad))
         if self.arguments:
@@ -239,7 +248,7 @@ class ModuleScope:
 
 
 class Tape:
-    """A model under construction, and the steps of its forward pass."""
+    """A model under construction, and the recorded steps of its forward pass."""
 
     def __init__(
         self,
@@ -252,23 +261,23 @@ class Tape:
         self.itemsize, self.autocast, self.saves_linear_inputs = itemsize, autocast, saves_linear_inputs
         self.adapter, self.on_cpu = adapter, on_cpu
         self.linear_names: dict[str, None] = {}
-        """Last parts of the names of linear layers, which an adapter may be for."""
+        """Last components of linear layer names, the possible LoRA targets."""
         self.weights: list[Weight] = []
         self.modules: list[Module] = []
         self.steps: list[Step] = []
         self.operations: list[Operation] = []
-        """All of them, those of segments too."""
+        """Every operation, including those inside checkpointed segments."""
         self.input_bytes = 0
-        """Bytes of inputs that are there during the whole pass."""
+        """Bytes of the batch, alive during the whole pass."""
         self.input_grad_bytes = 0
-        """Bytes of a frozen embedding's output where gradients begin at it."""
+        """Bytes of a frozen embedding's output where the backward pass ends there."""
         self.tp_size = 1
-        """Ranks that share each linear layer."""
+        """Tensor-parallel ranks."""
         self.ep_size = 1
-        """Ranks that share experts."""
+        """Expert-parallel ranks (AutoEP)."""
         self.collectives: list[ModelCollective] = []
         self.untied_numel = 0
-        """Elements of parameters that are built, then replaced by others that they are tied to."""
+        """Elements of parameters that are built and then replaced by tied ones, such as an untied `lm_head`."""
 
     def module(
         self,
@@ -278,30 +287,30 @@ class Tape:
         requires_grad: bool = True,
         casts: bool = False,
     ) -> Module:
-        """A new module with parameters of these sizes; `casts`: autocast computes with a copy of them."""
+        """Create a module with parameters of these sizes; `casts`: autocast computes with a copy of them."""
         requires_grad = requires_grad and self.adapter is None
-        own = list[Weight]()
+        params = list[Weight]()
         for size in sizes:
-            own.append(Weight(len(self.weights), len(self.modules), name, size, requires_grad, casts))
-            self.weights += own[-1:]
-        made = Module(len(self.modules), name, own, inputs_require_grad)
-        self.modules.append(made)
-        return made
+            params.append(Weight(len(self.weights), len(self.modules), name, size, requires_grad, casts))
+            self.weights += params[-1:]
+        module = Module(len(self.modules), name, params, inputs_require_grad)
+        self.modules.append(module)
+        return module
 
     def projection(
         self, name: str, out: int, into: int, *bias: int, inputs_require_grad: bool = True
     ) -> Module:
-        """A linear layer, with an adapter where it is one of those that get one."""
+        """Create a linear layer, wrapped in LoRA modules if it is a target."""
         last, adapter = name.rpartition(".")[2], self.adapter
         self.linear_names[last] = None
         if adapter is None or (adapter.targets and last not in adapter.targets):
             return self.module(name, (out, into), *bias, inputs_require_grad=inputs_require_grad, casts=True)
-        made = self.module(name, inputs_require_grad=inputs_require_grad)
+        wrapper = self.module(name, inputs_require_grad=inputs_require_grad)
         base = self.module(
             f"{name}.base_layer", (out, into), *bias, inputs_require_grad=inputs_require_grad, casts=True
         )
         dropout = self.module(f"{name}.lora_dropout.default", inputs_require_grad=inputs_require_grad)
-        self.adapter = None  # these train
+        self.adapter = None  # LoRA matrices are trainable
         first = self.module(
             f"{name}.lora_A.default",
             (adapter.rank, into),
@@ -312,13 +321,16 @@ class Tape:
         self.adapter = adapter
         for weight in (*first.weights, *second.weights):
             weight.stays_fp32 = adapter.stays_fp32
-        made.lora_modules, made.external_params = LoraModules(base, dropout, first, second), first.weights
-        return made
+        wrapper.lora_modules, wrapper.external_params = (
+            LoraModules(base, dropout, first, second),
+            first.weights,
+        )
+        return wrapper
 
     def tensor(
         self, numel: int, itemsize: int = 0, requires_grad: bool = True, label: str = "activations"
     ) -> Tensor:
-        """A tensor, by default of the model's type."""
+        """Create a tensor, in the model's dtype by default."""
         return Tensor(numel, itemsize or self.itemsize, requires_grad, label)
 
     def op(
@@ -331,8 +343,8 @@ class Tape:
         backward_temporary: int = 0,
         passes_grad_through: bool = False,
     ) -> Tensor:
-        """Record an operation and return what it makes."""
-        made = Operation(
+        """Record an operation and return its output."""
+        operation = Operation(
             tuple(inputs),
             output,
             tuple(saved),
@@ -341,8 +353,8 @@ class Tape:
             backward_temporary,
             passes_grad_through,
         )
-        self.steps.append(made)
-        self.operations.append(made)
+        self.steps.append(operation)
+        self.operations.append(operation)
         requires_grad = False
         for tensor in inputs:
             tensor.reader_count += 1
@@ -355,36 +367,37 @@ class Tape:
         return output
 
     def keep_alive(self, *tensors: Tensor) -> None:
-        """Python has names for these tensors up to here."""
+        """Record that Python variables reference these tensors up to this point."""
         for tensor in tensors:
             tensor.reader_count += 1
         self.steps.append(DropReferences(tensors))
 
     def enable_input_grad(self, embedded: Tensor) -> None:
-        """Let gradients begin at the output of a frozen embedding."""
+        """Make a frozen embedding's output require gradients (PEFT's `enable_input_require_grads`)."""
         if not embedded.requires_grad:
             embedded.requires_grad, self.input_grad_bytes = True, embedded.bytes
 
     def scope(self, module: Module, *arguments: Tensor) -> ModuleScope:
-        """What is recorded in this block happens in a module; its caller holds what it is given."""
+        """Record the block as a module's forward; the caller keeps `arguments` alive."""
         return ModuleScope(self, module, arguments)
 
     @contextmanager
     def checkpoint(self, source: Tensor, active: bool) -> Iterator[None]:
-        """What is recorded in this block is computed again on the way back, if gradients are checkpointed."""
+        """Record the block as a checkpointed segment if `active`."""
         if not active:
             yield
             return
-        outer, made = self.steps, Segment(source)
-        self.steps = made.steps
+        outer_steps, segment = self.steps, Segment(source)
+        self.steps = segment.steps
         yield
-        self.steps = outer
-        self.steps.append(made)
+        self.steps = outer_steps
+        self.steps.append(segment)
 
     def apply_tensor_parallel(self, ranks: int, head: bool) -> None:
-        """These ranks share every linear layer, and the head or not; biases of sums are whole.
+        """Shard linear layers over `ranks`, and the head if `head`; biases of row-parallel layers stay whole.
 
-        What they share is no `nn.Linear` any more, for autocast's type of messages and stage 3's own product.
+        Sharded layers are no longer `nn.Linear`, so autocast's communication dtype and stage 3's
+        memory-efficient linear do not apply to them.
         """
         self.tp_size = ranks
         for module in self.modules:
@@ -394,21 +407,21 @@ class Tape:
                     weight.tp_size, weight.created_after_init, weight.is_linear = ranks, True, False
 
 
-# The order in which a pass enters and leaves the modules of a model, there and back.
+# Order of module hooks in the forward and the backward pass.
 
 
 class Visit(NamedTuple):
-    """A module is entered, or left."""
+    """One module hook: enter or leave, in the forward or the backward pass."""
 
     module: Module
     is_entry: bool
     is_backward: bool = False
     recomputed_for: int | None = None
-    """The module on the way back for which this is computed again."""
+    """Number of the module whose backward triggered the recomputation."""
 
 
 def forward_visits(steps: Sequence[Step], owner: int | None = None) -> Iterator[Visit]:
-    """Those of a forward pass."""
+    """Module hooks of a forward pass, in order."""
     for step in steps:
         if isinstance(step, (EnterModule, LeaveModule)):
             yield Visit(step.module, isinstance(step, EnterModule), False, owner)
@@ -417,83 +430,86 @@ def forward_visits(steps: Sequence[Step], owner: int | None = None) -> Iterator[
 
 
 def backward_visits(steps: Sequence[Step]) -> Iterator[Visit]:
-    """Those of a backward pass, which enters what the way there leaves."""
+    """Module hooks of a backward pass, recomputations included."""
     for step in reversed(steps):
         if isinstance(step, LeaveModule) and step.requires_grad:
             yield Visit(step.module, True, True)
         elif isinstance(step, EnterModule) and step.requires_grad and step.module.inputs_require_grad:
             yield Visit(step.module, False, True)
         elif isinstance(step, Segment):
-            early, late = step.split()
-            yield from backward_visits(late)
-            yield from forward_visits(early, recomputing_module(late))
-            yield from backward_visits(early)
+            recomputed, rest = step.split()
+            yield from backward_visits(rest)
+            yield from forward_visits(recomputed, recomputing_module(rest))
+            yield from backward_visits(recomputed)
 
 
-def recomputing_module(late: Sequence[Step]) -> int | None:
-    """The last module on the way back that is entered, and not left, before something is missing."""
-    found: list[int] = []
-    for step in reversed(late):
+def recomputing_module(rest: Sequence[Step]) -> int | None:
+    """The innermost module whose backward has started when the recomputation of a segment begins."""
+    open_modules: list[int] = []
+    for step in reversed(rest):
         if isinstance(step, LeaveModule) and step.requires_grad:
-            found.append(step.module.number)
-        elif isinstance(step, EnterModule) and step.module.number in found:
-            found.remove(step.module.number)
-    return found[-1] if found else None
+            open_modules.append(step.module.number)
+        elif isinstance(step, EnterModule) and step.module.number in open_modules:
+            open_modules.remove(step.module.number)
+    return open_modules[-1] if open_modules else None
 
 
 def module_visits(steps: Sequence[Step], counted: Collection[int] = ()) -> list[Visit]:
-    """Those of both ways; `counted`: modules that count a pass twice, and are not left on the way back."""
-    found = [*forward_visits(steps), *backward_visits(steps)]
+    """Module hooks of a forward and a backward pass, without post-backward hooks of `counted` modules."""
+    visits = [*forward_visits(steps), *backward_visits(steps)]
     return [
         visit
-        for visit in found
+        for visit in visits
         if visit.is_entry or not visit.is_backward or visit.module.number not in counted
     ]
 
 
 def recomputed_modules(steps: Sequence[Step]) -> Iterator[int]:
-    """Numbers of modules that are entered once more as a segment is computed again."""
+    """Numbers of the modules whose forward runs again when segments are recomputed."""
     for step in steps:
         if isinstance(step, Segment):
-            early, _ = step.split()
-            yield from (visit.module.number for visit in forward_visits(early) if visit.is_entry)
+            recomputed, _ = step.split()
+            yield from (visit.module.number for visit in forward_visits(recomputed) if visit.is_entry)
 
 
 def modules_never_left(visits: Sequence[Visit]) -> list[Module]:
-    """What the way back enters and does not leave, since no gradient flows to what it reads."""
-    found: dict[Module, None] = {}
+    """Modules whose post-backward hook never fires, because no gradient flows to their inputs."""
+    open_modules: dict[Module, None] = {}
     for visit in visits:
         if visit.is_backward and visit.is_entry:
-            found[visit.module] = None
+            open_modules[visit.module] = None
         elif visit.is_backward:
-            found.pop(visit.module, None)
-    return list(found)
+            open_modules.pop(visit.module, None)
+    return list(open_modules)
 
 
-# How ranks share linear layers, in the release that does it (AutoTP), and what they send each other.
+# Tensor parallelism (AutoTP) and the collectives inside a model.
 
 
 class TensorParallel(NamedTuple):
-    """How many ranks share them, and what of a model a release leaves whole."""
+    """Number of tensor-parallel ranks, and which layers the release can shard."""
 
     size: int = 1
     may_shard_lm_head: bool = True
-    """Whether the head is cut: Transformers' plan gathers its output, which 0.19.4 understands first."""
+    """Whether the head is sharded: `gather_output` of Transformers' plans is supported from 0.19.4 on."""
     reads_tp_plans: bool = True
-    """Whether plans are taken with all their words (0.19.6), gradients of whole norms among them."""
+    """Whether the release supports every style of Transformers' plans (0.19.6), such as replicated norms."""
 
     def shards_lm_head(self, head_norms: bool) -> bool:
-        """A plan with norms of heads is not understood before 0.19.6: layers are found by their names."""
+        """Whether the head of this model is sharded.
+
+        Before 0.19.6 a plan with query/key norms is not supported, and layers are found by name.
+        """
         return self.may_shard_lm_head and (self.reads_tp_plans or not head_norms)
 
 
 class ModelCollective(NamedTuple):
-    """What ranks that share a model, or a sequence, send each other in a micro batch."""
+    """A collective of tensor, sequence or expert parallelism in one micro batch."""
 
     name: str
     phase: str
     calls: int
     numel: int
-    """Of each call."""
+    """Elements of each call."""
     itemsize: int
     ranks: int

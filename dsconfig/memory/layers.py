@@ -8,18 +8,18 @@ from typing import NamedTuple
 from dsconfig.memory.graph import LoraModules, Module, Tape, Tensor, Weight
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
 
-# The layers that models are made of, as operations of autograd (Transformers' and torch's own code).
+# Layers as autograd operations. Shapes and saved tensors follow torch and Transformers, not the math.
 
 
 def cast(tape: Tape, x: Tensor, itemsize: int) -> Tensor:
-    """`x.to(dtype)`: nothing where it has the type."""
+    """`x.to(dtype)`; returns `x` itself if it already has the dtype."""
     if x.itemsize == itemsize:
         return x
     return tape.op([x], tape.tensor(x.numel, itemsize, x.requires_grad))
 
 
 def to_fp32_under_autocast(tape: Tape, x: Tensor) -> Tensor:
-    """What CUDA's autocast computes in fp32: powers, norms (`AT_FORALL_FP32`, ATen/autocast_mode.h)."""
+    """Cast to fp32 where CUDA's autocast does: pow, norms, softmax (`AT_FORALL_FP32`, ATen/autocast_mode.h)."""
     return cast(tape, x, 4) if tape.autocast else x
 
 
@@ -33,56 +33,64 @@ def linear(
     *,
     flat: bool = False,
 ) -> Tensor:
-    """`nn.Linear`; under autocast the input and the weight are cast, and the copies are kept.
+    """`nn.Linear`; under autocast input and weight are cast, and the copies are saved.
 
-    `flat`: the input has two dimensions, so that the bias is part of the product (`addmm`).
+    `flat`: the input is two-dimensional, so that the bias is part of the product (`addmm`).
     """
     if module.lora_modules is not None:
         return _adapted(tape, module, module.lora_modules, x, rows, out)
     with tape.scope(module, x):
         itemsize = 2 if tape.autocast else 4 if module.weights[0].stays_fp32 else tape.itemsize
         x = cast(tape, x, itemsize)
-        made = tape.tensor(rows * out, itemsize, label=label)
-        own = tape.saves_linear_inputs and module.weights[0].is_linear and len(module.weights) > 1
-        # a bias in fp32 is added in place: on a CPU alone TensorIterator casts both sides first
-        both = 8 * made.numel if own and tape.on_cpu and itemsize < tape.itemsize and not flat else 0
-        return tape.op([x], made, saved_inputs(tape, x, module.weights), module.weights, both)
+        output = tape.tensor(rows * out, itemsize, label=label)
+        is_stage3_linear = (
+            tape.saves_linear_inputs and module.weights[0].is_linear and len(module.weights) > 1
+        )
+        # The fp32 bias is added in place; on a CPU TensorIterator first casts both operands.
+        cast_bytes = (
+            8 * output.numel
+            if is_stage3_linear and tape.on_cpu and itemsize < tape.itemsize and not flat
+            else 0
+        )
+        return tape.op([x], output, saved_inputs(tape, x, module.weights), module.weights, cast_bytes)
 
 
 def saved_inputs(tape: Tape, x: Tensor, weights: Sequence[Weight]) -> list[Tensor]:
-    """What a product keeps of its input: nothing where the weights do not train."""
-    own = tape.saves_linear_inputs and weights[0].is_linear
-    return [x] if own or any(weight.requires_grad for weight in weights) else []
+    """Inputs that a matmul saves: none if its weights are frozen, except in stage 3's own linear."""
+    is_stage3_linear = tape.saves_linear_inputs and weights[0].is_linear
+    return [x] if is_stage3_linear or any(weight.requires_grad for weight in weights) else []
 
 
 def _adapted(tape: Tape, module: Module, parts: LoraModules, x: Tensor, rows: int, out: int) -> Tensor:
-    """PEFT's `Linear.forward`: the layer, and beside it two narrow ones, scaled."""
+    """PEFT's `Linear.forward`: the base layer plus the scaled output of `lora_B(lora_A(dropout(x)))`."""
     assert tape.adapter is not None
     with tape.scope(module, x):
-        straight = linear(tape, parts.base, x, rows, out)
+        base = linear(tape, parts.base, x, rows, out)
         y = cast(tape, x, 4) if tape.adapter.stays_fp32 else x
         with tape.scope(parts.dropout):
             y = dropout(tape, y, tape.adapter.dropout)
-        narrow = linear(tape, parts.lora_a, y, rows, tape.adapter.rank)
-        wide = linear(tape, parts.lora_b, narrow, rows, out)
-        scaled = tape.op([wide], tape.tensor(wide.numel, wide.itemsize))
-        return cast(tape, add(tape, straight, scaled), straight.itemsize)
+        low_rank = linear(tape, parts.lora_a, y, rows, tape.adapter.rank)
+        delta = linear(tape, parts.lora_b, low_rank, rows, out)
+        scaled = tape.op([delta], tape.tensor(delta.numel, delta.itemsize))
+        return cast(tape, add(tape, base, scaled), base.itemsize)
 
 
 def add(tape: Tape, x: Tensor, y: Tensor) -> Tensor:
-    """A residual: both get the gradient as it is; where types differ a CPU casts the narrow one first."""
-    same, itemsize = x.itemsize == y.itemsize, max(x.itemsize, y.itemsize)
-    cast_first = 0 if same or not tape.on_cpu else itemsize * x.numel
-    return tape.op([x, y], tape.tensor(x.numel, itemsize), temporary=cast_first, passes_grad_through=same)
+    """Residual addition: both inputs share the gradient; for mixed dtypes a CPU first casts the narrower one."""
+    same_dtype, itemsize = x.itemsize == y.itemsize, max(x.itemsize, y.itemsize)
+    cast_first = 0 if same_dtype or not tape.on_cpu else itemsize * x.numel
+    return tape.op(
+        [x, y], tape.tensor(x.numel, itemsize), temporary=cast_first, passes_grad_through=same_dtype
+    )
 
 
 def multiply(tape: Tape, x: Tensor, y: Tensor) -> Tensor:
-    """Two tensors, each kept for the other's gradient."""
+    """Element-wise product, which saves both factors."""
     return tape.op([x, y], tape.tensor(x.numel, max(x.itemsize, y.itemsize)), [x, y])
 
 
 def activation(tape: Tape, module: Module | None, x: Tensor) -> Tensor:
-    """A function of each element that keeps its input."""
+    """Element-wise function that saves its input (SiLU, GELU)."""
     if module is None:
         return tape.op([x], tape.tensor(x.numel, x.itemsize), [x])
     with tape.scope(module, x):
@@ -90,14 +98,14 @@ def activation(tape: Tape, module: Module | None, x: Tensor) -> Tensor:
 
 
 def relu(tape: Tape, module: Module, x: Tensor) -> Tensor:
-    """A function whose gradient is computed from what it makes."""
+    """Element-wise function that saves its output (ReLU, tanh)."""
     with tape.scope(module, x):
-        made = tape.tensor(x.numel, x.itemsize)
-        return tape.op([x], made, [made])
+        output = tape.tensor(x.numel, x.itemsize)
+        return tape.op([x], output, [output])
 
 
 def gated_activation(tape: Tape, module: Module, both: Tensor) -> Tensor:
-    """A function of one half of a tensor, times the other half: their gradients are put together at last."""
+    """`act(gate) * up` on the halves of one tensor; the backward pass concatenates their gradients."""
     count = both.numel // 2
     with tape.scope(module):
         gate = tape.op([both], tape.tensor(count, both.itemsize), [both])
@@ -105,62 +113,66 @@ def gated_activation(tape: Tape, module: Module, both: Tensor) -> Tensor:
 
 
 def gelu_new(tape: Tape, module: Module, x: Tensor) -> Tensor:
-    """`NewGELUActivation`: seven operations, of which the products and the power keep what they read."""
+    """`NewGELUActivation`: seven operations, of which the power, tanh and products save tensors."""
     count = x.numel
     with tape.scope(module, x):
         half = tape.op([x], tape.tensor(count, x.itemsize))
-        full = to_fp32_under_autocast(tape, x)
-        itemsize = full.itemsize  # of all that follows: the power decides
-        cube = tape.op([full], tape.tensor(count, itemsize), [full], backward_temporary=2 * count * itemsize)
+        x_fp32 = to_fp32_under_autocast(tape, x)
+        itemsize = x_fp32.itemsize  # autocast runs `pow` in fp32, and the rest of the chain stays in fp32
+        cube = tape.op(
+            [x_fp32], tape.tensor(count, itemsize), [x_fp32], backward_temporary=2 * count * itemsize
+        )
         scaled = tape.op([cube], tape.tensor(count, itemsize))
         total = tape.op([x, scaled], tape.tensor(count, itemsize), passes_grad_through=x.itemsize == itemsize)
         inner = tape.op([total], tape.tensor(count, itemsize))
-        curve = tape.tensor(count, itemsize)
-        tape.op([inner], curve, [curve])
-        one = tape.op([curve], tape.tensor(count, itemsize), passes_grad_through=True)
+        tanh = tape.tensor(count, itemsize)
+        tape.op([inner], tanh, [tanh])
+        one = tape.op([tanh], tape.tensor(count, itemsize), passes_grad_through=True)
         return multiply(tape, half, one)
 
 
-def rms_norm(tape: Tape, module: Module, x: Tensor, rows: int, kind: str = "narrow") -> Tensor:
-    """`LlamaRMSNorm`: computed in fp32, with one reciprocal root a row.
+def rms_norm(tape: Tape, module: Module, x: Tensor, rows: int, style: str = "narrow") -> Tensor:
+    """`LlamaRMSNorm`: computed in fp32, with one reciprocal root per token.
 
-    `kind`: its weight is multiplied in the type of the input (Llama), in fp32 (OLMo 2), or in fp32 after
-    1 is added to it (Gemma).
+    `style`: the weight is multiplied in the input's dtype (`llama`), in fp32 (`olmo2`), or in fp32 after
+    adding 1 (`gemma`).
     """
     itemsize, count = x.itemsize, x.numel
     with tape.scope(module, x):
-        full = cast(tape, x, 4)
-        square = tape.op([full], tape.tensor(count, 4), [full], backward_temporary=2 * 4 * count)
+        x_fp32 = cast(tape, x, 4)
+        square = tape.op([x_fp32], tape.tensor(count, 4), [x_fp32], backward_temporary=2 * 4 * count)
         mean = tape.op([square], tape.tensor(rows, 4))
         root = tape.tensor(rows, 4)
         tape.op([mean], root, [root])
-        normal = tape.op([full, root], tape.tensor(count, 4), [full, root], backward_temporary=4 * count)
-        if kind == "narrow":
-            normal = cast(tape, normal, itemsize)
+        normalized = tape.op(
+            [x_fp32, root], tape.tensor(count, 4), [x_fp32, root], backward_temporary=4 * count
+        )
+        if style == "narrow":
+            normalized = cast(tape, normalized, itemsize)
         requires_grad = any(weight.requires_grad for weight in module.weights)
-        saved, back = ([normal], normal.bytes) if requires_grad else ([], 0)
-        made = tape.tensor(count, 4 if kind != "narrow" else max(itemsize, tape.itemsize))
-        if kind == "added":
+        saved, back = ([normalized], normalized.bytes) if requires_grad else ([], 0)
+        output = tape.tensor(count, 4 if style != "narrow" else max(itemsize, tape.itemsize))
+        if style == "added":
             scale = tape.tensor(module.weights[0].numel, 4)
             tape.op([], scale, weights=module.weights)
-            tape.op([normal, scale], made, [*saved, scale], backward_temporary=back)
+            tape.op([normalized, scale], output, [*saved, scale], backward_temporary=back)
         else:
-            tape.op([normal], made, saved, module.weights, backward_temporary=back)
-        return made if kind == "narrow" else cast(tape, made, itemsize)
+            tape.op([normalized], output, saved, module.weights, backward_temporary=back)
+        return output if style == "narrow" else cast(tape, output, itemsize)
 
 
 def layer_norm(tape: Tape, module: Module, x: Tensor, rows: int) -> Tensor:
-    """`nn.LayerNorm`: keeps its input, and mean and root of each row."""
+    """`nn.LayerNorm`, which saves its input and the mean and reciprocal root of each token."""
     with tape.scope(module, x):
         x = to_fp32_under_autocast(tape, x)
-        made = tape.tensor(x.numel, x.itemsize)
+        output = tape.tensor(x.numel, x.itemsize)
         sums = tape.tensor(2 * rows, x.itemsize, requires_grad=False)
         tape.op([], sums)
-        return tape.op([x, sums], made, [x, sums], module.weights)
+        return tape.op([x, sums], output, [x, sums], module.weights)
 
 
 def dropout(tape: Tape, x: Tensor, rate: float) -> Tensor:
-    """A mask of a byte an element is kept."""
+    """Dropout, which saves a mask of one byte per element."""
     if not rate:
         return x
     mask = tape.tensor(x.numel, 1, requires_grad=False)
@@ -169,24 +181,24 @@ def dropout(tape: Tape, x: Tensor, rate: float) -> Tensor:
 
 
 def rotary(tape: Tape, x: Tensor, itemsize: int) -> Tensor:
-    """`apply_rotary_pos_emb` on queries or keys: nothing is kept, for cos and sin need no gradient."""
+    """`apply_rotary_pos_emb` on queries or keys; saves nothing, because cos and sin need no gradient."""
     count = x.numel
-    straight = tape.op([x], tape.tensor(count, itemsize))
-    half = tape.op(
+    x_cos = tape.op([x], tape.tensor(count, itemsize))
+    rotated_half = tape.op(
         [x],
         tape.tensor(count, x.itemsize),
         temporary=count // 2 * x.itemsize,
         backward_temporary=count * x.itemsize,
     )
-    turned = tape.op([half], tape.tensor(count, itemsize))
-    return tape.op([straight, turned], tape.tensor(count, itemsize), passes_grad_through=True)
+    x_sin = tape.op([rotated_half], tape.tensor(count, itemsize))
+    return tape.op([x_cos, x_sin], tape.tensor(count, itemsize), passes_grad_through=True)
 
 
-# Attention: one fused operation, or the products and the softmax one by one.
+# Attention: one fused kernel (sdpa, flash), or products and softmax one by one (eager).
 
 
 class Heads(NamedTuple):
-    """Query heads, key and value heads, elements of each; batch and length of a sequence."""
+    """Dimensions of an attention layer."""
 
     num_heads: int
     num_kv_heads: int
@@ -194,22 +206,22 @@ class Heads(NamedTuple):
     batch_size: int
     sequence_length: int
     dropout: float = 0.0
-    """The rate at which attention step by step leaves something out."""
+    """Dropout rate of eager attention."""
     has_no_mask: bool = False
-    """Whether attention step by step has no mask (BERT)."""
+    """Whether eager attention adds no mask (BERT)."""
     fp32_softmax: bool = True
-    """Whether its softmax is in fp32, whatever the scores are; of BERT's and GPT-2's only under autocast."""
+    """Whether eager softmax runs in fp32 in any precision; BERT and GPT-2 do so only under autocast."""
     is_concatenated: bool = False
-    """Whether queries lie head by head, as `torch.cat` leaves them: what comes of them is copied."""
+    """Whether queries come from `torch.cat`, head by head, so that the attention output has to be copied."""
 
     @property
     def num_tokens(self) -> int:
-        """Tokens."""
+        """Tokens of the batch."""
         return self.batch_size * self.sequence_length
 
     @property
     def numel(self) -> int:
-        """Those of all queries."""
+        """Elements of all queries."""
         return self.num_tokens * self.num_heads * self.head_dim
 
 
@@ -221,101 +233,102 @@ def attention(
     key: Tensor,
     value: Tensor,
     mask: Tensor | None = None,
-    capped: bool = False,
+    softcap: bool = False,
 ) -> Tensor:
-    """The output of attention, of these queries, keys and values; `capped`: its scores go through a tanh."""
+    """Record attention and return its output; `softcap`: scores go through a tanh (Gemma 2)."""
     itemsize = 2 if tape.autocast else tape.itemsize
     if kind == "eager":
-        return _eager_attention(tape, heads, query, key, value, itemsize, capped)
-    more: list[Tensor] = []
-    if mask is not None:  # it is there as numbers too, and keys and values as often as queries
-        if heads.num_kv_heads > 1:  # one alone is only seen as often
+        return _eager_attention(tape, heads, query, key, value, itemsize, softcap)
+    masks: list[Tensor] = []
+    if mask is not None:  # sdpa converts the mask to the query dtype and needs repeated key and value heads
+        if heads.num_kv_heads > 1:  # a single head is expanded without a copy
             key, value = _repeat_kv(tape, heads, key), _repeat_kv(tape, heads, value)
-        more = [
+        masks = [
             tape.op(
                 [mask],
                 tape.tensor(heads.batch_size * heads.sequence_length**2, itemsize, requires_grad=False),
             )
         ]
     query, key, value = (cast(tape, x, itemsize) for x in (query, key, value))
-    rows = tape.tensor(heads.num_tokens * heads.num_heads, 4, requires_grad=False)
-    tape.op([], rows)
-    made = tape.tensor(heads.numel, itemsize)
-    tape.op([query, key, value, rows, *more], made, [query, key, value, rows, made, *more])
+    logsumexp = tape.tensor(heads.num_tokens * heads.num_heads, 4, requires_grad=False)
+    tape.op([], logsumexp)
+    output = tape.tensor(heads.numel, itemsize)
+    tape.op([query, key, value, logsumexp, *masks], output, [query, key, value, logsumexp, output, *masks])
     if heads.is_concatenated:
-        made = tape.op([made], tape.tensor(made.numel, itemsize))
-    return made
+        output = tape.op([output], tape.tensor(output.numel, itemsize))
+    return output
 
 
 def _repeat_kv(tape: Tape, heads: Heads, x: Tensor) -> Tensor:
-    """`repeat_kv`: heads of keys or values that many queries share, once for each."""
+    """`repeat_kv`: copy key or value heads once for each query head that shares them."""
     if heads.num_kv_heads == heads.num_heads:
         return x
     return tape.op([x], tape.tensor(heads.numel, x.itemsize))
 
 
-def rotate(tape: Tape, query: Tensor, key: Tensor, wide: bool = False) -> tuple[Tensor, Tensor]:
-    """Queries and keys with their positions; cos and sin have the type of the residual stream, or fp32."""
-    if not wide:
+def rotate(tape: Tape, query: Tensor, key: Tensor, in_fp32: bool = False) -> tuple[Tensor, Tensor]:
+    """Apply rotary embeddings to queries and keys, in the model's dtype or in fp32."""
+    if not in_fp32:
         return rotary(tape, query, tape.itemsize), rotary(tape, key, tape.itemsize)
-    turned = rotary(tape, query, 4), rotary(tape, key, 4)
-    return cast(tape, turned[0], query.itemsize), cast(tape, turned[1], key.itemsize)
+    rotated = rotary(tape, query, 4), rotary(tape, key, 4)
+    return cast(tape, rotated[0], query.itemsize), cast(tape, rotated[1], key.itemsize)
 
 
-def rotate_fused(tape: Tape, heads: Heads, joint: Tensor, turned: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The same of slices of one tensor: a part of each head is turned, the whole put together anew.
+def rotate_fused(tape: Tape, heads: Heads, qkv: Tensor, rotary_dim: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Apply rotary embeddings to slices of a fused QKV tensor.
 
-    The values stay a slice of it.
+    Only `rotary_dim` elements of a head are rotated, and `torch.cat` builds new query and key tensors. Values
+    stay a slice.
     """
-    itemsize, found = tape.itemsize, []
+    itemsize, rotated = tape.itemsize, []
     for count in (heads.num_heads, heads.num_kv_heads):
-        own = heads.num_tokens * count * turned
-        straight = tape.op([], tape.tensor(own, itemsize))
-        half = tape.tensor(own, joint.itemsize)
-        tape.op([joint], half, temporary=half.bytes // 2, backward_temporary=half.bytes)
-        other = tape.op([half], tape.tensor(own, itemsize))
-        part = tape.op([straight, other], tape.tensor(own, itemsize), passes_grad_through=True)
-        found.append(
+        numel = heads.num_tokens * count * rotary_dim
+        x_cos = tape.op([], tape.tensor(numel, itemsize))
+        rotated_half = tape.tensor(numel, qkv.itemsize)
+        tape.op([qkv], rotated_half, temporary=rotated_half.bytes // 2, backward_temporary=rotated_half.bytes)
+        x_sin = tape.op([rotated_half], tape.tensor(numel, itemsize))
+        partial = tape.op([x_cos, x_sin], tape.tensor(numel, itemsize), passes_grad_through=True)
+        rotated.append(
             tape.op(
-                [part],
+                [partial],
                 tape.tensor(heads.num_tokens * count * heads.head_dim, itemsize),
                 passes_grad_through=True,
             )
         )
-    return found[0], found[1], joint
+    return rotated[0], rotated[1], qkv
 
 
 def _eager_attention(
-    tape: Tape, heads: Heads, query: Tensor, key: Tensor, value: Tensor, itemsize: int, capped: bool
+    tape: Tape, heads: Heads, query: Tensor, key: Tensor, value: Tensor, itemsize: int, softcap: bool
 ) -> Tensor:
-    """`eager_attention_forward`: a square of the length for each head, in fp32 and once more."""
+    """`eager_attention_forward`: scores of S×S per head, softmax in fp32 and its cast."""
     count = heads.batch_size * heads.num_heads * heads.sequence_length**2
     key, value = _repeat_kv(tape, heads, key), _repeat_kv(tape, heads, value)
     query, key, value = (cast(tape, x, itemsize) for x in (query, key, value))
     scores = tape.op([query, key], tape.tensor(count, itemsize), [query, key])
     scaled = tape.op([scores], tape.tensor(count, itemsize))
-    if capped:
-        curve = tape.tensor(count, itemsize)
-        tape.op([tape.op([scaled], tape.tensor(count, itemsize))], curve, [curve])
-        scaled = tape.op([curve], tape.tensor(count, itemsize))
+    if softcap:
+        tanh = tape.tensor(count, itemsize)
+        tape.op([tape.op([scaled], tape.tensor(count, itemsize))], tanh, [tanh])
+        scaled = tape.op([tanh], tape.tensor(count, itemsize))
     masked = (
         scaled
         if heads.has_no_mask
         else tape.op([scaled], tape.tensor(count, itemsize), passes_grad_through=True)
     )
-    full = tape.tensor(count, 4 if heads.fp32_softmax or tape.autocast else itemsize)
-    copy = 4 * count if itemsize != full.itemsize else 0  # ATen's `softmax` casts first
-    tape.op([masked], full, [full], temporary=copy)
-    narrow = dropout(tape, cast(tape, full, itemsize), heads.dropout)
-    mixed = tape.op([narrow, value], tape.tensor(query.numel, itemsize), [narrow, value])
-    return tape.op([mixed], tape.tensor(query.numel, itemsize))
+    probs_fp32 = tape.tensor(count, 4 if heads.fp32_softmax or tape.autocast else itemsize)
+    copy = 4 * count if itemsize != probs_fp32.itemsize else 0  # ATen's `softmax` casts its input first
+    tape.op([masked], probs_fp32, [probs_fp32], temporary=copy)
+    probs = dropout(tape, cast(tape, probs_fp32, itemsize), heads.dropout)
+    output = tape.op([probs, value], tape.tensor(query.numel, itemsize), [probs, value])
+    return tape.op([output], tape.tensor(query.numel, itemsize))
 
 
-# Masks of attention: what `masking_utils.py` of Transformers makes once for all layers of a kind.
+# Attention masks, which Transformers (`masking_utils.py`) creates once for all layers of a kind.
 
 
 class AttentionMasks:
-    """Those of a model: of numbers step by step (`eager`), else only where a window is shorter than all."""
+    """Attention masks of a model: float masks for `eager`, boolean ones for sliding windows under `sdpa`."""
 
     def __init__(self, tape: Tape, arch: Architecture, batch: MicroBatch) -> None:
         self.tape, self.sliding_layers = tape, frozenset(arch.sliding_layers)
@@ -323,11 +336,11 @@ class AttentionMasks:
         self.sliding: Tensor | None = None
         square = batch.sequence_length**2
         if batch.attn_implementation == "eager":
-            made = [
+            masks = [
                 self._make(batch.micro_batch_size * square, tape.itemsize)
                 for _ in range(arch.variant.num_masks)
             ]
-            self.full, self.sliding = made[0], made[-1]
+            self.full, self.sliding = masks[0], masks[-1]
         elif (
             batch.attn_implementation == "sdpa"
             and self.sliding_layers
@@ -339,14 +352,14 @@ class AttentionMasks:
         return self.tape.op([], self.tape.tensor(count, itemsize, requires_grad=False))
 
     def for_layer(self, layer: int) -> Tensor | None:
-        """That of a layer."""
+        """The mask of a layer."""
         return self.sliding if layer in self.sliding_layers else self.full
 
     def release(self) -> None:
-        """The model is through."""
-        there = {found: None for found in (self.full, self.sliding) if found is not None}
-        if there:
-            self.tape.keep_alive(*there)
+        """Drop the masks at the end of the model's forward."""
+        masks = {mask: None for mask in (self.full, self.sliding) if mask is not None}
+        if masks:
+            self.tape.keep_alive(*masks)
 
 
 # The end of a language model: logits and their loss, in fp32 (Transformers' `ForCausalLMLoss`).
@@ -355,9 +368,9 @@ LOGITS = "logits and loss"
 
 
 def lm_head(tape: Tape, words: Module, arch: Architecture) -> Module:
-    """The projection onto the vocabulary, whose weight may be the table of words."""
-    own = () if arch.tie_word_embeddings else ((arch.vocab_size // arch.lm_head_shards, arch.hidden_size),)
-    head = tape.module("lm_head", *own, casts=True)
+    """Create the output projection, whose weight may be the tied embedding."""
+    sizes = () if arch.tie_word_embeddings else ((arch.vocab_size // arch.lm_head_shards, arch.hidden_size),)
+    head = tape.module("lm_head", *sizes, casts=True)
     if arch.tie_word_embeddings:
         head.weights = words.weights
         tape.untied_numel = arch.vocab_size * arch.hidden_size
@@ -365,7 +378,7 @@ def lm_head(tape: Tape, words: Module, arch: Architecture) -> Module:
 
 
 def embed(tape: Tape, table: Module, count: int, batch: MicroBatch, scaled: bool = False) -> Tensor:
-    """Words by their table; multiplied by the root of the width in Gemma."""
+    """Look up token embeddings; Gemma multiplies them by `sqrt(hidden_size)`."""
     with tape.scope(table):
         x = tape.op([], tape.tensor(count), weights=table.weights)
         if scaled:
@@ -382,50 +395,50 @@ def language_loss(
     x: Tensor,
     rows: int,
     vocabulary: int,
-    parts: int = 1,
-    capped: bool = False,
+    shards: int = 1,
+    softcap: bool = False,
 ) -> None:
-    """The projection onto the vocabulary and the cross entropy of it; `parts`: ranks that share it.
+    """Output projection and cross entropy; `shards`: ranks that share the head.
 
-    `capped`: logits are divided, go through a tanh, and are multiplied (Gemma).
+    `softcap`: logits go through a tanh (Gemma 2).
     """
     itemsize = 2 if tape.autocast else tape.itemsize
-    hidden = x
+    hidden_states = x
     with tape.scope(head):
         x = cast(tape, x, itemsize)
-        logits = tape.tensor(rows * vocabulary // parts, itemsize, label=LOGITS)
+        logits = tape.tensor(rows * vocabulary // shards, itemsize, label=LOGITS)
         tape.op([x], logits, saved_inputs(tape, x, weights), weights)
-        if parts > 1:  # gathered side by side, then put together (`GatherFromTensorParallelRegion`)
-            whole = tape.tensor(rows * vocabulary, itemsize, label=LOGITS)
-            logits = tape.op([logits], whole, temporary=whole.bytes)
-    if capped:
-        count, curve = logits.numel, tape.tensor(logits.numel, itemsize, label=LOGITS)
-        tape.op([tape.op([logits], tape.tensor(count, itemsize, label=LOGITS))], curve, [curve])
-        logits = tape.op([curve], tape.tensor(count, itemsize, label=LOGITS))
-    cross_entropy(tape, hidden, logits, rows)
+        if shards > 1:  # all-gathered, then concatenated (`GatherFromTensorParallelRegion`)
+            gathered = tape.tensor(rows * vocabulary, itemsize, label=LOGITS)
+            logits = tape.op([logits], gathered, temporary=gathered.bytes)
+    if softcap:
+        count, tanh = logits.numel, tape.tensor(logits.numel, itemsize, label=LOGITS)
+        tape.op([tape.op([logits], tape.tensor(count, itemsize, label=LOGITS))], tanh, [tanh])
+        logits = tape.op([tanh], tape.tensor(count, itemsize, label=LOGITS))
+    cross_entropy(tape, hidden_states, logits, rows)
 
 
-def cross_entropy(tape: Tape, hidden: Tensor, logits: Tensor, rows: int) -> None:
-    """The mean over all rows; what the model made, and the logits, have names in Python until it is there."""
-    full = logits
+def cross_entropy(tape: Tape, hidden_states: Tensor, logits: Tensor, rows: int) -> None:
+    """Mean cross entropy; hidden states and logits stay referenced until it returns."""
+    logits_fp32 = logits
     if logits.itemsize != 4:
-        full = tape.op([logits], tape.tensor(logits.numel, 4, label=LOGITS))
+        logits_fp32 = tape.op([logits], tape.tensor(logits.numel, 4, label=LOGITS))
     labels = tape.tensor(rows, 8, requires_grad=False)
     tape.op([], labels)
-    odds = tape.tensor(logits.numel, 4, label=LOGITS)
-    tape.op([full], odds, [odds])
+    log_probs = tape.tensor(logits.numel, 4, label=LOGITS)
+    tape.op([logits_fp32], log_probs, [log_probs])
     loss = tape.tensor(1, 4)
-    tape.op([odds, labels], loss, [odds, labels])
-    tape.keep_alive(hidden, logits, *([full] if full is not logits else []))
+    tape.op([log_probs, labels], loss, [log_probs, labels])
+    tape.keep_alive(hidden_states, logits, *([logits_fp32] if logits_fp32 is not logits else []))
     tape.op([loss], tape.tensor(1, 4), passes_grad_through=True)
 
 
 def loss_in_logits_dtype(tape: Tape, logits: Tensor) -> None:
-    """The mean over all rows, in the type of the logits; autocast computes it in fp32."""
-    full = to_fp32_under_autocast(tape, logits)
-    odds = tape.tensor(full.numel, full.itemsize, label=LOGITS)
-    tape.op([full], odds, [odds])
-    loss = tape.tensor(1, full.itemsize)
-    tape.op([odds], loss, [odds])
+    """Mean cross entropy in the dtype of the logits, or in fp32 under autocast."""
+    logits_up = to_fp32_under_autocast(tape, logits)
+    log_probs = tape.tensor(logits_up.numel, logits_up.itemsize, label=LOGITS)
+    tape.op([logits_up], log_probs, [log_probs])
+    loss = tape.tensor(1, logits_up.itemsize)
+    tape.op([log_probs], loss, [log_probs])
     tape.keep_alive(logits)
     tape.op([loss], tape.tensor(1, 4), passes_grad_through=True)

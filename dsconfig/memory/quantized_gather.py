@@ -1,4 +1,4 @@
-"""What stage 3 can quantise as it sends it (`zero_quantized_weights`, `zero_quantized_gradients`)."""
+"""Quantized communication of stage 3 (`zero_quantized_weights`, `zero_quantized_gradients`)."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ if TYPE_CHECKING:
     from dsconfig.memory.graph import Tape, Weight
 
 QUANTIZER_ALIGNMENT = 8
-"""What `CUDAQuantizer.quantize` (runtime/zero/partition_parameters.py) wants a multiple of."""
+"""Multiple of elements that `CUDAQuantizer.quantize` requires (runtime/zero/partition_parameters.py)."""
 
 _WAYS_OUT = "remove it, or change the number of GPUs"
 
 
 class Uneven(NamedTuple):
-    """A module whose parts of a rank are together no multiple of eight elements."""
+    """A module whose shard on each rank is not a multiple of the quantizer's alignment."""
 
     module: str
     numel: int
 
 
 def padded_shard_numel(numel: int, ranks: int, parts: int) -> int:
-    """Elements of each of so many parts of a parameter, which is padded to a multiple of all ranks."""
+    """Elements of one of `parts` shards of a parameter, padded to a multiple of all `ranks`."""
     return -(-numel // ranks) * ranks // parts
 
 
 def uneven(parameters: Iterable[tuple[str, int]], ranks: int, parts: int) -> Uneven | None:
-    """The first such module, of parameters by their module's name and elements.
+    """Find the first module whose shards do not meet the quantizer's alignment.
 
-    In its first pass stage 3 gathers the parameters of each module by themselves
-    (`runtime/zero/partitioned_param_coordinator.py:PartitionedParameterCoordinator.fetch_sub_module`), from
-    shards of all ranks or from parts of a node's copy (`_partition_param_sec`).
+    `parameters` are pairs of module name and numel. In its first pass stage 3 gathers each module on its own
+    (`PartitionedParameterCoordinator.fetch_sub_module`, runtime/zero/partitioned_param_coordinator.py), from
+    shards of all ranks or from the secondary partition of a node (`_partition_param_sec`).
     """
     numel_by_module: dict[str, int] = {}
     for module, numel in parameters:
@@ -47,7 +47,7 @@ def uneven(parameters: Iterable[tuple[str, int]], ranks: int, parts: int) -> Une
 
 
 class Behind(NamedTuple):
-    """A parameter so short that some rank's part of the copy would start past its end."""
+    """A parameter so small that the last rank's secondary shard would start past its end."""
 
     name: str
     numel: int
@@ -55,7 +55,14 @@ class Behind(NamedTuple):
 
 
 def behind(parameters: Iterable[tuple[str, int]], ranks: int, secondary: int) -> Behind | None:
-    """The first such parameter; DeepSpeed narrows it there and torch raises, up to 0.19.4.
+    """Find the first parameter whose last secondary shard would start past its end.
+
+    DeepSpeed narrows it there and torch raises, up to 0.19.4. Source:
+    `runtime/zero/partition_parameters.py:Init._partition_param_sec`.
+
+
+    Source: `runtime/zero/partition_parameters.py:Init._partition_param_sec`.
+
 
     Source: `runtime/zero/partition_parameters.py:Init._partition_param_sec`.
     """
@@ -67,7 +74,11 @@ def behind(parameters: Iterable[tuple[str, int]], ranks: int, secondary: int) ->
 
 
 def sent_as_int4(shape: Sequence[int], ranks: int) -> bool:
-    """Whether a gradient is quantised, or falls back to a reduce-scatter.
+    """Whether a gradient is quantized, rather than reduce-scattered as usual.
+
+    Source: `runtime/comm/coalesced_collectives.py:all_to_all_quant_reduce`. Before 0.14 only vectors fell
+    back to a reduce-scatter.
+
 
     Source: `runtime/comm/coalesced_collectives.py:all_to_all_quant_reduce`; before 0.14 nothing fell back but
     vectors.
@@ -76,17 +87,17 @@ def sent_as_int4(shape: Sequence[int], ranks: int) -> bool:
 
 
 class Divided(NamedTuple):
-    """A parameter whose gradient is quantised in groups that ranks do not share evenly."""
+    """A parameter whose gradient has quantization groups that do not divide evenly among ranks."""
 
     name: str
     groups: int
 
 
 def divided(parameters: Iterable[tuple[str, Sequence[int]]], ranks: int) -> Divided | None:
-    """The first such parameter, of names and shapes.
+    """Find the first parameter whose quantization groups do not divide evenly among ranks.
 
-    There are as many groups as the longer of the first two dimensions, or as ranks. Their scales are sent in
-    equal parts by an all-to-all in the node, and those of what is summed up there by one between nodes.
+    The number of groups is the largest of the first two dimensions and the number of ranks. An all-to-all
+    sends the scales in equal parts, first within a node and then between nodes.
     """
     for name, shape in parameters:
         if sent_as_int4(shape, ranks) and (groups := max(*shape[:2], ranks)) % ranks:
@@ -95,13 +106,15 @@ def divided(parameters: Iterable[tuple[str, Sequence[int]]], ranks: int) -> Divi
 
 
 def reject_uneven_gather(setup: Setup, weights: Sequence[Weight], second: bool) -> None:
-    """The same of what is gathered by one call, of shards or of parts of a node's copy.
+    """Reject a gather whose shards are not aligned, across several modules.
 
-    With `zero_hpz_partition_size` the first forward pass gathers parts of the copy, module by module. The
-    step drops the copy, and later ones gather shards of several modules at once: one's own may be uneven.
+    With `zero_hpz_partition_size` the first forward pass gathers module by module from the secondary
+    partition. The step drops that copy, and later passes gather shards of several modules at once: one module
+    alone may be uneven.
+
 
     Raises:
-        NotModelledError: they are not even together.
+        NotModelledError: the shards of the call are not aligned.
     """
     ranks, parts = setup.dp_world_size, setup.hpz_size if second else setup.dp_world_size
     count = sum(padded_shard_numel(weight.numel, ranks, parts) for weight in weights)
@@ -110,16 +123,16 @@ def reject_uneven_gather(setup: Setup, weights: Sequence[Weight], second: bool) 
 
 
 def uneven_error(found: Uneven) -> NotModelledError:
-    """What is said of it."""
+    """The error for an unaligned gather."""
     return NotModelledError(
-        f"DeepSpeed stops with `zero_optimization.zero_quantized_weights`: a rank's part of"
-        f" `{found.module}` has {found.numel:,} elements, no multiple of {QUANTIZER_ALIGNMENT}",
+        f"DeepSpeed stops with `zero_optimization.zero_quantized_weights`: a rank's shard of"
+        f" `{found.module}` has {found.numel:,} elements, not a multiple of {QUANTIZER_ALIGNMENT}",
         _WAYS_OUT,
     )
 
 
 def reject_quantized(setup: Setup, tape: Tape) -> None:
-    """What DeepSpeed itself stops with.
+    """Reject weights or gradients that DeepSpeed cannot quantize.
 
     Raises:
         NotModelledError: weights or gradients cannot be quantised on so many ranks.
@@ -130,8 +143,8 @@ def reject_quantized(setup: Setup, tape: Tape) -> None:
         short = behind(sizes, ranks, setup.hpz_size)
         if short is not None:
             raise NotModelledError(
-                f"DeepSpeed stops with `zero_optimization.zero_hpz_partition_size`: a rank's part of"
-                f" `{short.name}` would start at {short.start:,} of {short.numel:,} elements",
+                f"DeepSpeed stops with `zero_optimization.zero_hpz_partition_size`: a rank's secondary shard of"
+                f" `{short.name}` would start at element {short.start:,} of {short.numel:,}",
                 _WAYS_OUT,
             )
     if setup.quantized_weights and ranks > 1:

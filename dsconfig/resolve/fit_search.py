@@ -21,7 +21,7 @@ from dsconfig.document import Document, read_text
 from dsconfig.document.edit import edited
 from dsconfig.document.text_edit import EditError
 from dsconfig.launch.located_config import locate
-from dsconfig.memory.estimate import Estimate, Room
+from dsconfig.memory.estimate import Estimate, MemoryLimit
 from dsconfig.memory.models.registry import record
 from dsconfig.memory.verdict import EXCEEDS, FITS, HOST, RANK, UNKNOWN, NotModelledError
 from dsconfig.resolve.asked_config import reading
@@ -176,7 +176,7 @@ class Fit:
     unmodelled: tuple[UnmodeledSetting, ...] = ()
 
     verdict: Verdict = EXCEEDS
-    """Whether it fits after all these changes, or what is not modelled decides."""
+    """Whether it fits after all these changes, or what is not supported yet decides."""
 
     def to_dict(self) -> JsonObject:
         """As JSON has it."""
@@ -231,7 +231,7 @@ def search_of(
     zenflow, filler = bool(first.setup.zenflow), filler_of(document, options, first.run)
     there = _sections_of(first.run.config)
     changes = list(ladder(first.values.values, checkpoints, in_shards, part, zenflow, filler, there))
-    return Search(asks, Room(room, host)), first.answer(), changes
+    return Search(asks, MemoryLimit(room, host)), first.answer(), changes
 
 
 def _changed(options: Options, changes: Sequence[Change], values: Mapping[str, Json], ranks: int) -> Options:
@@ -353,7 +353,7 @@ def _key(chosen: Sequence[Change], ranks: int) -> tuple[str, ...]:
 class Search:
     """Which changes are enough."""
 
-    def __init__(self, asks: Asks, room: Room) -> None:
+    def __init__(self, asks: Asks, room: MemoryLimit) -> None:
         self.asks, self.room = asks, room
         self.known: dict[tuple[str, ...], Estimate] = {}
         """What fits, by what the changes tell."""
@@ -379,7 +379,7 @@ class Search:
     def fit(self, first: Estimate, changes: Sequence[Change]) -> Fit:
         """The changes of the ladder up to the first that fits, without those that it fits without."""
         ranks = first.world_size
-        if self.room.holds(first):
+        if self.room.fits(first):
             return Fit(fits=True, verdict=self._verdict(first))
         chosen: list[Change] = []
         for change in changes:
@@ -424,14 +424,14 @@ class Search:
 
         def held(changes: Sequence[Change]) -> tuple[int, int] | None:
             found = self.estimate(changes, first.world_size) if changes else first
-            return None if found is None else (found.rank.most_bound, found.host.most_bound)
+            return None if found is None else (found.rank.upper_bound, found.host.upper_bound)
 
         return tuple(steps_of(chosen, held, self.room.host is not None))
 
     def _reason(self, found: Estimate) -> str:
         """What takes most at the highest peak, of a rank, or of its host where that is what does not fit."""
         holder, side = "a rank", found.rank
-        if self.room.rank is not None and side.most_bound <= self.room.rank:
+        if self.room.rank is not None and side.upper_bound <= self.room.rank:
             holder, side = "the host", found.host
         phase = max(side.bound, key=lambda name: side.bound[name])
         terms = sorted(side.terms, key=lambda term: -term.phases.get(phase, 0))[:3]

@@ -28,15 +28,22 @@ if TYPE_CHECKING:
     from dsconfig.memory.graph import Adapter
 
 
-# Arguments of training programs that change what is held, and are not modelled: named beside an estimate.
+# Arguments of training programs that change what is held, and are not supported yet: named beside an estimate.
 
 _RANK, _HOST = frozenset((RANK,)), frozenset((HOST,))
 _BOTH, _NONE = _RANK | _HOST, frozenset[str]()
 _ACTIVATIONS = frozenset(
-    ("activations", "gradients of activations", "logits and loss", "temporaries", "exchanged heads", "inputs")
+    (
+        "activations",
+        "activation gradients",
+        "logits and loss",
+        "temporaries",
+        "Ulysses all-to-all buffers",
+        "inputs",
+    )
 )
-_STATES = frozenset(("optimizer states", "temporaries of the step"))
-_UPDATE = _STATES | {"gradients", "master weights", "fp32 gradients of the partition", "reduce bucket"}
+_STATES = frozenset(("optimizer states", "optimizer step temporaries"))
+_UPDATE = _STATES | {"gradients", "master weights", "fp32 gradient partition", "reduce bucket"}
 
 
 class Effect(NamedTuple):
@@ -111,13 +118,13 @@ OPTIMIZERS: Mapping[str, str] = {
 
 
 def optimizer_of(arguments: Mapping[str, Json]) -> str | None:
-    """The optimizer that the Trainer makes by `optim`; None where it is not modelled, or not said."""
+    """The optimizer that the Trainer makes by `optim`; None where it is not supported yet, or not said."""
     word = plain(arguments.get("optim"))
     return OPTIMIZERS.get(word) if isinstance(word, str) else None
 
 
 def of_optimizer(arguments: Mapping[str, Json], origin: str) -> Iterator[UnmodeledSetting]:
-    """What of the Trainer's `optim` is not modelled."""
+    """What of the Trainer's `optim` is not supported yet."""
     word = plain(arguments.get("optim"))
     if not isinstance(word, str) or (word in OPTIMIZERS and not word.startswith("paged_")):
         return
@@ -180,11 +187,11 @@ class Told(NamedTuple):
     reentrant: bool = False
     """Whether checkpointing is said to be reentrant."""
     unmodelled: tuple[UnmodeledSetting, ...] = ()
-    """What else it says that changes what is held, and is not modelled."""
+    """What else it says that changes what is held, and is not supported yet."""
     optimizer: str | None = None
     """The optimizer that the Trainer makes, where the config names none; see `CLIENTS`."""
     optimizers: tuple[UnmodeledSetting, ...] = ()
-    """What of that is not modelled."""
+    """What of that is not supported yet."""
     zero_init: bool | None = None
     """Whether the model is built in shards at stage 3 (Accelerate's `zero3_init_flag`)."""
 
@@ -194,7 +201,7 @@ def told(document: Document, reader: Reader) -> Told:
 
     Raises:
         OSError: the config that it names cannot be read.
-        NotModelledError: the model is quantised, or trained in a way that is not modelled.
+        NotModelledError: the model is quantised, or trained in a way that is not supported yet.
     """
     job = job_of(document)
     jobs = jobs_behind(reader, document.name) if job is None else [job]
@@ -236,7 +243,7 @@ def _told(job: Job) -> Told:
     name = launch if launch.startswith("<") else os.path.relpath(launch)
     refused = next((key for key in QUANTISED if plain(data.get(key)) not in (None, False, 0)), None)
     if refused:
-        raise NotModelledError(f"a quantised model (`{refused}` in {name}) is not modelled")
+        raise NotModelledError(f"a quantised model (`{refused}` in {name}) is not supported yet")
     length = next((found for key in LENGTH if type(found := plain(at(data, key))) is int and found > 0), None)
     if length is None and program == "LLaMA-Factory":
         length = 2048
@@ -296,7 +303,7 @@ def _adapter(data: Mapping[str, Json], program: str) -> Adapter | None:
     if uses == "full":
         return None
     if uses != "lora":
-        raise NotModelledError(f"training by `{uses}` is not modelled")
+        raise NotModelledError(f"training by `{uses}` is not supported yet")
     rank = next((found for key in _LORA_RANK if (found := plain(data.get(key))) is not None), None)
     target = next((found for key in TARGETS if (found := data.get(key))), None)
     if target is None and (program in ADAPTED or data.get("lora_target_linear") is True):

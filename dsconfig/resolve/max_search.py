@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dsconfig.memory.estimate import Room
+from dsconfig.memory.estimate import MemoryLimit
 from dsconfig.memory.verdict import EXCEEDS, FITS, RANK, UNKNOWN, NotModelledError
 from dsconfig.resolve.errors import UnfilledError
 from dsconfig.resolve.memory import LONGEST, Options, Question, ask
@@ -36,7 +36,7 @@ class Largest:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether any fits, or what is not modelled decides how large the largest is."""
+        """Whether any fits, or what is not supported yet decides how large the largest is."""
         if any(RANK in each.raises | each.lowers for each in self.unmodelled):
             return UNKNOWN
         return FITS if self.value else EXCEEDS
@@ -67,17 +67,17 @@ def largest(document: Document, options: Options, kind: str, room: int) -> Large
     }[kind]
 
     def bound(value: int) -> int:
-        return changed(asked, kind, value).answer().rank.most_bound
+        return changed(asked, kind, value).answer().rank.upper_bound
 
     def fits(value: int) -> bool:
-        return changed(asked, kind, step * value).fitting(Room(room)) is not None
+        return changed(asked, kind, step * value).fitting(MemoryLimit(room)) is not None
 
     value = step * _most(fits, most // step)
     with_it = changed(asked, kind, value).answer() if value else None
     return Largest(
         kind,
         value,
-        with_it.rank.most_bound if with_it else None,
+        with_it.rank.upper_bound if with_it else None,
         bound(value + step) if value + step <= most else None,
         with_it.parameters if with_it else 0,
         asked.unmodelled,

@@ -23,13 +23,13 @@ from dsconfig.launch.located_config import LocatedConfig, locate
 from dsconfig.launch.program_behavior import overwrite_of, overwrites
 from dsconfig.memory.autotp import BY_CONFIG
 from dsconfig.memory.engines.setup import Setup
-from dsconfig.memory.estimate import ANY, Room, estimate
+from dsconfig.memory.estimate import NO_LIMIT, MemoryLimit, estimate
 from dsconfig.memory.estimate import Estimate as Estimate  # noqa: PLC0414  # callers get it here
 from dsconfig.memory.memory_ledger import LimitExceededError
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
 from dsconfig.memory.models.registry import weights_of
 from dsconfig.memory.optimizers import zenflow_section as zenflow
-from dsconfig.memory.read_setup import OFFLOADED, SECTIONS, Values, setup_of, usual_client
+from dsconfig.memory.read_setup import OFFLOADED, SECTIONS, Values, setup_of, default_client
 from dsconfig.memory.ulysses import KEY as SEQUENCE
 from dsconfig.memory.verdict import SCRIPT_OPTIMIZER, NotModelledError
 from dsconfig.memory.verdict import Verdict as Verdict  # noqa: PLC0414  # callers get it here
@@ -100,7 +100,7 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
         launch: the launch file whose arguments count; see `check`.
 
     Raises:
-        NotModelledError: something in the config or the model is not modelled; the text names it.
+        NotModelledError: something in the config or the model is not supported yet; the text names it.
         UnknownWorldSizeError, ResolveError, OSError, UnknownReleaseError, ValueError: as `resolve` does.
     """
     given = (sequence_length, micro_batch, attention, checkpointing, lora, optimizer, zero_init)
@@ -184,17 +184,17 @@ class Question(NamedTuple):
 
     def answer(self) -> Estimate:
         """What a rank and its host hold."""
-        return self._answer(ANY)
+        return self._answer(NO_LIMIT)
 
-    def fitting(self, room: Room) -> Estimate | None:
+    def fitting(self, room: MemoryLimit) -> Estimate | None:
         """The same, if it fits; None as soon as it is clear that it does not."""
         try:
             found = self._answer(room)
         except LimitExceededError:
             return None
-        return found if room.holds(found) else None
+        return found if room.fits(found) else None
 
-    def _answer(self, room: Room) -> Estimate:
+    def _answer(self, room: MemoryLimit) -> Estimate:
         assumed = tuple(_assumptions(self))
         found = estimate(self.setup, self.shape, self.work, self.run.release, self.node, assumed, room)
         doubts = (*found.assumed, SCRIPT_OPTIMIZER) if self.is_assumed else found.assumed
@@ -317,7 +317,7 @@ def _with_launched(launched: Parallelism, shared: int, asked: int | None) -> int
         if degree.size == 1 or (degree.kind in ("sequence", "context") and asked is not None):
             continue
         if degree.kind != "sequence" or not degree.is_known or not degree.divides:
-            raise NotModelledError(f"{degree.kind} parallelism is not modelled: {degree}")
+            raise NotModelledError(f"{degree.kind} parallelism is not supported yet: {degree}")
         shared = degree.size or shared
     return shared
 
@@ -353,8 +353,10 @@ def _attention(shape: Architecture, asked: str | None) -> str:
 
 def _setup(run: Run, values: Values, optimizer: str | None, in_shards: bool) -> Setup:
     if NUMBERS[run.release] < NUMBERS[OLDEST]:
-        raise NotModelledError(f"DeepSpeed {run.release} is not modelled", f"give {OLDEST} or a later one")
-    client = optimizer or usual_client(values)
+        raise NotModelledError(
+            f"DeepSpeed {run.release} is not supported yet", f"give {OLDEST} or a later one"
+        )
+    client = optimizer or default_client(values)
     return setup_of(values, run.world_size, client, in_shards, NUMBERS[run.release])
 
 

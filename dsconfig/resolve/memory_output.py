@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from dsconfig.core.gpu_memory import Gpu
     from dsconfig.core.json_types import JsonObject
-    from dsconfig.memory.estimate import Estimate, Side
+    from dsconfig.memory.estimate import Estimate, MemoryUsage
     from dsconfig.memory.verdict import UnmodeledSetting, Verdict
     from dsconfig.render.terminal import Style
     from dsconfig.resolve.fit_search import Fit
@@ -68,7 +68,7 @@ def text_lines(found: Estimate, limits: Limits, style: Style) -> Iterator[str]:
     head = f"{millions} million parameters, {found.world_size} ranks, DeepSpeed {found.release}"
     yield style.paint(head, "bold") + "\n\n"
     yield from _table(f"rank {found.number}, GiB", found.rank, style)
-    if found.host.most:
+    if found.host.highest_peak:
         yield "\n"
         yield from _table("host, GiB", found.host, style)
     yield "\n"
@@ -82,12 +82,12 @@ def text_lines(found: Estimate, limits: Limits, style: Style) -> Iterator[str]:
     yield from _verdicts(found, limits, style)
 
 
-def columns_of(side: Side) -> list[str]:
+def columns_of(side: MemoryUsage) -> list[str]:
     """At rest, the phases of every run, and those of this one."""
     return [*COLUMNS, *(phase for phase in side.peak if phase not in COLUMNS)]
 
 
-def _table(title: str, side: Side, style: Style) -> Iterator[str]:
+def _table(title: str, side: MemoryUsage, style: Style) -> Iterator[str]:
     width = max(len(title), *(len(term.name) for term in side.terms), len("at most"))
     columns = columns_of(side)
     longest = max((len(term.key) for term in side.terms), default=0)
@@ -111,8 +111,8 @@ def _verdicts(found: Estimate, limits: Limits, style: Style) -> Iterator[str]:
     least = limits.gpu.least if limits.gpu else 0
     name = f" ({limits.gpu.name})" if limits.gpu and limits.gpu.name else ""
     rows = (
-        ("GPU", rank, found.rank.most_bound, limits.margin, f"{least / GIB:.2f}{name}"),
-        ("host", host, found.host.most_bound, 0, f"{(limits.host or 0) / GIB:.2f}"),
+        ("GPU", rank, found.rank.upper_bound, limits.margin, f"{least / GIB:.2f}{name}"),
+        ("host", host, found.host.upper_bound, 0, f"{(limits.host or 0) / GIB:.2f}"),
     )
     for side, fits, needed, margin, there in rows:
         if fits is not None:
@@ -127,14 +127,14 @@ def _verdicts(found: Estimate, limits: Limits, style: Style) -> Iterator[str]:
 def _why_unknown(found: Estimate, limits: Limits) -> Iterator[str]:
     """What decides, where nobody can say whether it fits."""
     rank, host = limits.verdicts(found)
-    needed, gpu = found.rank.most_bound + limits.margin, limits.gpu
+    needed, gpu = found.rank.upper_bound + limits.margin, limits.gpu
     if rank == "unknown" and gpu is not None and gpu.least < needed <= gpu.most:
         holding = [card for card, size in gpu.cards if size >= needed]
         others = [card for card, size in gpu.cards if size < needed]
         yield f"{' and '.join(holding)} would hold it, {' and '.join(others)} would not: name the card\n"
     if "unknown" in (rank, host) and found.unmodelled:
-        yield "what is not modelled decides whether it fits\n"
-    if host == "unknown" and found.host.most_bound > (limits.host or 0):
+        yield "what is not supported yet decides whether it fits\n"
+    if host == "unknown" and found.host.upper_bound > (limits.host or 0):
         yield from (f"{each.key}: {each.text}\n" for each in found.assumed)
 
 
@@ -204,7 +204,7 @@ def max_lines(found: Largest, gpu: Gpu, style: Style) -> Iterator[str]:
     size, kind = _gpu(gpu), found.kind.replace("-", " ")
     yield from _unmodelled(found.unmodelled, style)
     if found.verdict == "unknown":
-        yield f"{style.paint('unknown', 'warning')}: what is not modelled decides, and this leaves it out\n"
+        yield f"{style.paint('unknown', 'warning')}: what is not supported yet decides, and this leaves it out\n"
     if not found.value or found.bound is None:
         yield f"{style.paint('does not fit', 'error')} {size}, not even with a {kind} of 1\n"
         return
@@ -232,7 +232,9 @@ def stacks(found: Estimate, gpu: int | None, suffix: str) -> bytes:
     """
 
     def draw(figure: Figure) -> None:
-        sides = [("rank", found.rank, gpu)] + ([("host", found.host, None)] if found.host.most else [])
+        sides = [("rank", found.rank, gpu)] + (
+            [("host", found.host, None)] if found.host.highest_peak else []
+        )
         rows = figure.subplots(len(sides), 1, squeeze=False)
         for axes, (name, side, limit) in zip(rows[:, 0], sides, strict=True):
             _bars(axes, f"{name} {found.number}" if name == "rank" else "host", side, limit)
@@ -240,14 +242,14 @@ def stacks(found: Estimate, gpu: int | None, suffix: str) -> bytes:
     return picture(draw, suffix)
 
 
-def _bars(axes: Axes, title: str, side: Side, limit: int | None) -> None:
+def _bars(axes: Axes, title: str, side: MemoryUsage, limit: int | None) -> None:
     """Bars from left to right; what is a hundredth of the highest at most has no name."""
     columns = columns_of(side)
     names = [column.replace("_", " ") for column in columns]
     left = [0.0] * len(columns)
     for index, term in enumerate(side.terms):
         widths = [term.phases.get(column, 0) / GIB for column in columns]
-        label = term.name if term.bytes * 100 >= side.most else None
+        label = term.name if term.bytes * 100 >= side.highest_peak else None
         axes.barh(names, widths, left=left, color=COLORS[index % len(COLORS)], label=label)
         left = [at + width for at, width in zip(left, widths, strict=True)]
     bounds = [

@@ -112,5 +112,5 @@ def test_what_is_flattened_on_the_host_lies_there_twice(run: Runs) -> None:
     """Each process has the weights and their flat copy on the host, beside nothing else of the model."""
     words = ("--set", "bf16.enabled=false", "--target", "0.19.8")
     (small,) = (estimate(run, *RUN, *words, "--gpu", size, codes=(0, 1)) for size in ("70GiB",))
-    flat = next(term for term in small["host"]["terms"] if term["name"] == "flattened bucket")
+    flat = next(term for term in small["host"]["terms"] if term["name"] == "flattened bucket copy")
     assert flat["phases"]["load"] >= 8 * 2 * 4 * small["parameters"]

@@ -50,7 +50,7 @@ def test_stage_1_keeps_the_momenta_of_whole_matrices_twice(run: Runs, here: Path
 def test_what_is_offloaded_is_put_together_on_the_rank(run: Runs, here: Path) -> None:
     config(here, 2, {"offload_optimizer": {"device": "cpu"}})
     found = estimated(run, "--world-size", "8")
-    assert term(found, "buffers that put matrices together")["at_rest"] <= 256 << 20
+    assert term(found, "Muon all-gather buffers")["at_rest"] <= 256 << 20
     assert term(found, "optimizer states", "host")["at_rest"] > 0
     gathered = [call for call in found["communication"]["collectives"] if call["name"] == "all_gather"]
     assert {call["phase"] for call in gathered} == {"step"}

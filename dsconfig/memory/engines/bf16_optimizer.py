@@ -14,7 +14,7 @@ from dsconfig.memory.engines.setup import Setup
 from dsconfig.memory.graph import Tape, Weight
 from dsconfig.memory.memory_ledger import Ledger
 
-ACCUMULATED = "fp32 gradients of the model"
+ACCUMULATED = "fp32 model gradients"
 
 
 class BF16OptimizerEngine(Engine):

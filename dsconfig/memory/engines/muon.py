@@ -62,7 +62,7 @@ class MuonBF16Optimizer(BF16OptimizerEngine):
         self.matrices: Partition | None = first if is_muon(next(iter(first.offsets))) else None
         if any(len(weight.shape) != 2 for weight in self.trainable if is_muon(weight)):
             raise NotModelledError(
-                "Muon at stage 1 with gradients in fp32 and experts is not modelled: DeepSpeed raises "
+                "Muon at stage 1 with gradients in fp32 and experts is not supported yet: DeepSpeed raises "
                 "`BF16 Muon currently supports dense two-dimensional matrices only`"
             )
 
@@ -237,7 +237,7 @@ class MuonStage12(Stage12Engine):
             if setup.dp_world_size > 1:
                 gone, chunk, times = self._use_buffer(batch, 2)
                 ledger.free(GATHER_BUFFERS, gone)
-                self.count_collective("all_gather", 2 * chunk * setup.dp_world_size, itemsize, alike=times)
+                self.count_collective("all_gather", 2 * chunk * setup.dp_world_size, itemsize, count=times)
             update = 0
             for weight in batch:
                 ledger.allocate_briefly(TEMPORARY, update + muon_update_peak(setup, weight, itemsize))
@@ -436,7 +436,7 @@ class MuonStage3(Stage3Engine):
 
 # Buffers in which Muon's matrices are put together; up to a size they stay from step to step.
 
-GATHER_BUFFERS = "buffers that put matrices together"
+GATHER_BUFFERS = "Muon all-gather buffers"
 MAX_CACHED_BYTES = 256 << 20
 """Bytes of them that stay (`_muon_allgather_max_cached_bytes`)."""
 

@@ -15,9 +15,9 @@ from dsconfig.memory.memory_ledger import Ledger
 
 # Which columns ZenFlow selects of each parameter at stages 1 and 2 (`zenflow_stage_1_and_2.py`).
 
-SELECTED = "selected columns"
-SELECTED_STATES = "states of selected columns"
-STALE = "stale weights of the optimizer's process"
+SELECTED = "ZenFlow selected columns"
+SELECTED_STATES = "ZenFlow selected states"
+STALE = "ZenFlow stale weights"
 
 
 class ColumnSlice(NamedTuple):

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 # Stages 1 and 2 as they are loaded and at rest: flat weights, a piece of the rest (`stage_1_and_2.py`).
 
-COMPACT = "fp32 gradients of the partition"
-STAGING = "staging buffers of offload"
-OFFLOADED = "gradients of the partition, offloaded"
+COMPACT = "fp32 gradient partition"
+STAGING = "offload staging buffers"
+OFFLOADED = "offloaded gradient partition"
 
 
 class Stage12State(Engine):

@@ -72,7 +72,7 @@ class QuantizedReduction(Engine):
 
 # Stage 3 as it is loaded and at rest: where shards, masters and gradients are (`stage3.py`).
 
-PERSISTENT, OFFLOADED = "persistent parameters", "gradients of the partition, offloaded"
+PERSISTENT, OFFLOADED = "persistent parameters", "offloaded gradient partition"
 
 
 class Stage3State(QuantizedReduction):
@@ -85,7 +85,7 @@ class Stage3State(QuantizedReduction):
         leaf = any(module.class_name in setup.leaf_classes for module in tape.modules if module.class_name)
         if setup.hpz_size > 1 and (leaf or len(self.trainable) < len(tape.weights)):
             told = "with frozen weights or experts as leaf modules"
-            raise NotModelledError(f"`zero_optimization.zero_hpz_partition_size` {told} is not modelled")
+            raise NotModelledError(f"`zero_optimization.zero_hpz_partition_size` {told} is not supported yet")
         self.persistent = persistent_params(setup.stage3, tape.weights)
         self.coordinator = PartitionedParameterCoordinator(
             setup, tape, ledger, self.persistent, self.count_collective, self.ranks_of

@@ -11,7 +11,7 @@ from dsconfig.memory.verdict import NotModelledError
 
 # Stage 3 with what it keeps on NVMe, and the buffers on the host that this takes (`runtime/swap_tensor`).
 
-SWAP_BUFFERS, UNALIGNED_GRADS = "staging buffers of NVMe", "gradients that wait for NVMe"
+SWAP_BUFFERS, UNALIGNED_GRADS = "NVMe swap buffers", "gradients waiting for NVMe"
 
 
 class NvmeStage3(Stage3Engine):
@@ -205,7 +205,7 @@ class NvmeStage3(Stage3Engine):
 
 # SuperOffload: stage 3 with its masters updated in a process of its own (`runtime/superoffload`).
 
-WORKER_GRADS = "gradient buffer of the optimizer's process"
+WORKER_GRADS = "SuperOffload gradient buffer"
 
 
 class SuperOffloadStage3(Stage3Engine):

@@ -27,16 +27,16 @@ def architecture_of(config: Mapping[str, Json]) -> Architecture:
     kind = config.get("model_type")
     if kind not in FAMILIES:
         named = f"the model type `{str(kind)[:40]}`" if kind else "a model without `model_type`"
-        raise NotModelledError(f"{named} is not modelled", _alternatives(config))
+        raise NotModelledError(f"{named} is not supported yet", _alternatives(config))
     if config.get("quantization_config"):
-        raise NotModelledError("a quantised model (`quantization_config`) is not modelled")
+        raise NotModelledError("a quantised model (`quantization_config`) is not supported yet")
     own = {"gpt2": _gpt2, "gpt_neox": _gpt_neox, "opt": _opt, "vit": _vit, "bert": _bert, "roberta": _bert}
     found = own.get(kind) or partial(decoder, kind=kind)
     return validated(found(config))
 
 
 def _alternatives(config: Mapping[str, Json]) -> str:
-    """What may be given in the place of a model that is not modelled."""
+    """What may be given in the place of a model that is not supported yet."""
     text = config.get("text_config")
     kind = text.get("model_type") if isinstance(text, Mapping) else None
     if kind in FAMILIES:
@@ -52,7 +52,7 @@ def validated(arch: Architecture) -> Architecture:
     """
     for name, most in MAX_SIZES.items():
         if getattr(arch, name) > most:
-            raise NotModelledError(f"a model with `{name}` above {most:,} is not modelled")
+            raise NotModelledError(f"a model with `{name}` above {most:,} is not supported yet")
     if not arch.head_dim and arch.hidden_size % arch.num_heads:
         raise NotModelledError(
             f"a hidden size of {arch.hidden_size} cannot be divided among {arch.num_heads} heads"
@@ -128,9 +128,13 @@ def _opt(config: Mapping[str, Json]) -> Architecture:
     hidden = count(config, "hidden_size", 768)
     for key in ("do_layer_norm_before", "enable_bias", "layer_norm_elementwise_affine"):
         if config.get(key, True) is not True:
-            raise NotModelledError(f"a model whose `{key}` is {format_value(config[key])} is not modelled")
+            raise NotModelledError(
+                f"a model whose `{key}` is {format_value(config[key])} is not supported yet"
+            )
     if count(config, "word_embed_proj_dim", hidden) != hidden:
-        raise NotModelledError("a model whose `word_embed_proj_dim` is not its hidden size is not modelled")
+        raise NotModelledError(
+            "a model whose `word_embed_proj_dim` is not its hidden size is not supported yet"
+        )
     return Architecture(
         "opt",
         hidden,
@@ -155,12 +159,14 @@ def _bert(config: Mapping[str, Json]) -> Architecture:
     named = config.get("architectures") or heads[:1]
     if not isinstance(named, list) or len(named) != 1 or named[0] not in heads:
         raise NotModelledError(
-            f"`architectures` of the model is {format_value(named)}: that is not modelled",
+            f"`architectures` of the model is {format_value(named)}: that is not supported yet",
             f"give one of {', '.join(heads)}",
         )
     for key in ("is_decoder", "add_cross_attention"):
         if config.get(key):
-            raise NotModelledError(f"a model whose `{key}` is {format_value(config[key])} is not modelled")
+            raise NotModelledError(
+                f"a model whose `{key}` is {format_value(config[key])} is not supported yet"
+            )
     labels = config.get("id2label")
     spare = 2 if kind == "roberta" else 0
     return Architecture(
@@ -237,7 +243,7 @@ def decoder(config: Mapping[str, Json], kind: str) -> Architecture:
         name=kind,
     )
     if variant.fused_projections and any(rate(config, key, 0.0) for key in ("resid_pdrop", "embd_pdrop")):
-        raise NotModelledError("a model with `resid_pdrop` or `embd_pdrop` above 0 is not modelled")
+        raise NotModelledError("a model with `resid_pdrop` or `embd_pdrop` above 0 is not supported yet")
     return _with_sliding_window(config, variant, _with_experts(config, variant, found))
 
 

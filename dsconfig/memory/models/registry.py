@@ -15,7 +15,7 @@ def record(arch: Architecture, batch: MicroBatch) -> Tape:
     """The modules of a model and the steps of its forward pass.
 
     Raises:
-        NotModelledError: ranks are to share layers of a model for which that is not modelled.
+        NotModelledError: ranks are to share layers of a model for which that is not supported yet.
     """
     if batch.sp_size > 1:
         ulysses.reject_model(arch, batch)

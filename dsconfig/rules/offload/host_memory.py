@@ -64,7 +64,7 @@ def host_memory_exceeded(ctx: Context) -> Iterator[Finding]:
             f"whether a host with {_gib(has)} holds {model(ctx).shown} depends on the script ({why})"
         ] = None
     if verdict == "does not fit":
-        ranks, needed = _ranks(ctx), found.floor("host")
+        ranks, needed = _ranks(ctx), found.lower_bound("host")
         yield ctx.at(
             _place(ctx),
             f"training all of {model(ctx).shown} holds up to {_gib(needed)} on a host that has {_gib(has)}:"
@@ -151,13 +151,13 @@ def _of_host(found: Architecture, setup: Setup, ranks: int) -> Estimate:
 
 def _setup(ctx: Context) -> Setup:
     """The engine's circumstances, as `dsconfig memory` assumes them."""
-    from dsconfig.memory.read_setup import Values, setup_of, usual_client
+    from dsconfig.memory.read_setup import Values, setup_of, default_client
 
     effective = _Effective(ctx)
     zenflow = isinstance(ctx.value("zero_optimization.zenflow"), dict)
     values = Values(effective, ["zero_optimization.zenflow."] if zenflow else [])
     in_shards = ctx.consumer in HUGGING_FACE
-    setup = setup_of(values, ctx.world_size or 1, usual_client(values), in_shards, ctx.release)
+    setup = setup_of(values, ctx.world_size or 1, default_client(values), in_shards, ctx.release)
     return setup._replace(gpus_per_node=_ranks(ctx))
 
 
