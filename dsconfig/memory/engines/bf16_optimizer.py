@@ -1,4 +1,4 @@
-"""Stages 0 and 1 of bf16 with gradients in fp32: the whole model's on every rank (`bf16_optimizer.py`)."""
+"""`BF16_Optimizer`: stages 0 and 1 of bf16 with fp32 gradients, which every rank keeps for the whole model."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ ACCUMULATED = "fp32 model gradients"
 
 
 class BF16OptimizerEngine(Engine):
-    """`BF16_Optimizer`."""
+    """`BF16_Optimizer` (runtime/bf16_optimizer.py)."""
 
     def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
         super().__init__(setup, tape, ledger)
-        found = (
+        groups = (
             muon_halves(setup, self.trainable)
             if setup.optimizer.muon_method
             else optimizer_groups(self.trainable)
         )
-        self.partitions = [self._partition_of(members) for members in found]
+        self.partitions = [self._partition_of(members) for members in groups]
         self.partition = merge_partitions(self.partitions)
 
     def _partition_of(self, members: list[Weight]) -> Partition:
-        """This rank's piece of a group, of the ranks that share it."""
+        """This rank's partition of a parameter group."""
         ranks = self.ranks_of(members[0])
         return partition_of(
             members, ranks, self.setup.rank // (self.setup.dp_world_size // ranks), round_robin=False
         )
 
     def allocate_at_rest(self) -> None:
-        """Flat weights, flat fp32 gradients that are never freed, a piece of masters and states."""
+        """Allocate flat weights, fp32 gradients of the whole model, and this rank's masters and states."""
         setup, ledger = self.setup, self.ledger
         ledger.allocate(
             WEIGHTS, setup.itemsize * (self.partition.padded_numel + self.total_numel - self.trainable_numel)
@@ -51,11 +51,11 @@ class BF16OptimizerEngine(Engine):
         ledger.allocate(GRADIENTS, setup.itemsize * self.trainable_numel if self.keeps_bit16_grads else 0)
 
     def _state_bytes(self) -> int:
-        """Bytes of the optimizer's states for the piece."""
+        """Bytes of the optimizer states of this rank."""
         return self.setup.optimizer.states_nbytes(self.partition.numel)
 
     def load(self) -> None:
-        """The weights are flattened; masters and gradients follow."""
+        """Flatten the weights of each group, then create masters and fp32 gradients."""
         self.build()
         setup, ledger = self.setup, self.ledger
         for partition in self.partitions:
@@ -66,43 +66,43 @@ class BF16OptimizerEngine(Engine):
             ledger.allocate(ACCUMULATED, setup.grad_accum_itemsize * partition.padded_numel)
 
     def before_backward(self) -> None:
-        """`clear_lp_grads` frees what was kept, or fills it with zeros."""
+        """Free the kept bf16 gradients (`clear_lp_grads`); some releases fill them with zeros instead."""
         if self.params_with_grad and self.keeps_bit16_grads and self.setup.quirks.clears_kept_grads_late:
             self.ledger.free(GRADIENTS, self.setup.itemsize * self.trainable_numel)
             self.params_with_grad.clear()
 
     def receive_gradient(self, weight: Weight, count: int) -> None:
-        """It stays until the step, in the model's type."""
+        """Keep the bf16 gradient until the step."""
         if weight in self.params_with_grad:
             self.ledger.free(GRADIENTS, count)
         self.params_with_grad.add(weight)
 
     def after_backward(self) -> None:
-        """Each gradient is added to the accumulated one; at the boundary these are sent."""
+        """Add each gradient to its fp32 copy; at the boundary, all-reduce these."""
         setup, ledger = self.setup, self.ledger
         ledger.allocate_briefly(
             TEMPORARY, setup.grad_accum_itemsize * max((weight.numel for weight in self.trainable), default=0)
         )
         if self.is_boundary:
-            cast = setup.comm_itemsize if setup.comm_itemsize != setup.grad_accum_itemsize else 0
+            cast_itemsize = setup.comm_itemsize if setup.comm_itemsize != setup.grad_accum_itemsize else 0
             for (ranks, _), partitions in self.partitions_by_group().items():
-                flat = (
+                flat_itemsize = (
                     setup.grad_accum_itemsize if len(partitions) > 1 else 0
-                )  # those of several groups in one tensor
+                )  # several groups are flattened into one tensor
                 count = sum(partition.padded_numel for partition in partitions)
-                ledger.allocate_briefly(FLATTENED, (flat + cast) * count)
+                ledger.allocate_briefly(FLATTENED, (flat_itemsize + cast_itemsize) * count)
                 self.count_collective("all_reduce", count, setup.comm_itemsize, ranks)
 
     def partitions_by_group(self) -> dict[tuple[int, bool], list[Partition]]:
-        """Groups by how many ranks share them, and whether they are of experts."""
-        found: dict[tuple[int, bool], list[Partition]] = {}
+        """Partitions by number of ranks and by whether they hold experts."""
+        by_group: dict[tuple[int, bool], list[Partition]] = {}
         for partition in self.partitions:
-            first = next(iter(partition.offsets))
-            found.setdefault((self.ranks_of(first), first.is_expert), []).append(partition)
-        return found
+            weight = next(iter(partition.offsets))
+            by_group.setdefault((self.ranks_of(weight), weight.is_expert), []).append(partition)
+        return by_group
 
     def step(self) -> None:
-        """The piece is updated from its part of the accumulated gradients."""
+        """Update this rank's partition, then all-gather the weights."""
         self._update()
         if not self.keeps_bit16_grads:
             self.ledger.free(GRADIENTS, self.setup.itemsize * self.trainable_numel)

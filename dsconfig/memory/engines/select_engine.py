@@ -1,4 +1,4 @@
-"""Which wrapper DeepSpeed puts around the optimizer (`engine._configure_optimizer`)."""
+"""Choice of the engine class, as `engine._configure_optimizer` chooses the ZeRO optimizer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dsconfig.memory.memory_ledger import Ledger
 
 
 def select_engine(setup: Setup, tape: Tape, ledger: Ledger) -> Engine:
-    """The engine of this set-up."""
+    """Create the engine for a setup."""
     if setup.stage == 3 and setup.optimizer.muon_method:
         from dsconfig.memory.engines.muon import MuonStage3
 
@@ -44,7 +44,7 @@ def select_engine(setup: Setup, tape: Tape, ledger: Ledger) -> Engine:
 
 
 def _sharded(setup: Setup, tape: Tape, ledger: Ledger) -> Engine:
-    """That of stages 1 and 2."""
+    """Create an engine of stage 1 or 2."""
     if setup.optimizer.muon_method:
         from dsconfig.memory.engines.muon import MuonStage12
 
@@ -59,7 +59,7 @@ def _sharded(setup: Setup, tape: Tape, ledger: Ledger) -> Engine:
 
 
 def _with_processes(setup: Setup, tape: Tape, ledger: Ledger, selection: ZenFlowSettings | None) -> Engine:
-    """What can have its optimizer in a process of its own."""
+    """Create an engine whose optimizer can run in a separate process."""
     if selection is None:
         from dsconfig.memory.engines.zero3_offload import SuperOffloadStage3
 

@@ -193,7 +193,8 @@ def release_quirks(release: int) -> ReleaseQuirks:
         has_compact_fp32_grads=release >= 19008,
         # constants.py: `DDP_BFLOAT16` equals `BFLOAT16` ("bf16") until 0.18.5 makes it "ddp_bf16".
         mistakes_fp32_accumulation=17006 <= release < 18005,
-        # bf16_optimizer.py `_update_hp_grad` reads `lp.grad` and leaves it in place.
+        # bf16_optimizer.py frees bf16 gradients with the next backward pass; 0.16.5 adds `zero_grad`, which
+        # clears them after the step.
         stages_keeping_bit16_grads=(0, 1) if release < 16005 else (0,) if release < 18006 else (),
         clears_kept_grads_late=release < 16005,
         # stage3.py `_create_fp32_partitions`: only in 0.18.2 does the alias branch apply to fp32 shards.
@@ -213,8 +214,8 @@ def release_quirks(release: int) -> ReleaseQuirks:
         resets_count_after_backward=release < 15004,
         # 0.19.3 adds `ds_recompute_parameters` (partitioned_param_coordinator.py).
         releases_recomputed_params=release >= 19003,
-        # 0.16.0 to 0.16.7 move `__n_available_params = 0` out of `reset_step`
-        # (partitioned_param_coordinator.py).
+        # partitioned_param_coordinator.py of 0.16.0 to 0.16.7 sets `__n_available_params` to 0 in
+        # `release_and_reset_all` only.
         counts_across_micro_batches=16000 <= release < 16008,
         # stage3.py `pinned_grad_buffer`, in 0.15.4 to 0.16.2 only.
         pins_grad_buffer=15004 <= release < 16003,
@@ -226,6 +227,7 @@ def release_quirks(release: int) -> ReleaseQuirks:
         keeps_fp32_adapters=release >= 19002,
         # `new_cpu_locked_tensor` (swap_tensor) replaces `pin_memory`.
         locks_nvme_buffers=release >= 19000,
+        # stage_1_and_2.py pins `weights_partition` unconditionally until 0.18.3.
         always_pins_masters=release < 18003,
         always_pins_superoffload_buffer=release < 19006,
         # runtime/zero/muon; before 0.19.0 `MuonWithAuxAdam` updates non-matrix parameters with its own Adam.
@@ -234,7 +236,7 @@ def release_quirks(release: int) -> ReleaseQuirks:
         reads_leaf_module=release >= 18000,
         shards_lm_head=release >= 19004,
         reads_tp_plans=release >= 19006,
-        # `_partition_param_sec` (partition_parameters.py) slices without `no_grad`, so the graph keeps the
+        # `_partition_param_sec` (partition_parameters.py) copies without `no_grad`, so the graph keeps the
         # source.
         keeps_untied_secondary=release < 18003,
         # `report_ipg_memory_usage` (base_optimizer.py) indexes buckets by the model's dtype (DSC411).
@@ -244,7 +246,7 @@ def release_quirks(release: int) -> ReleaseQuirks:
         # partition_parameters.py passes all parameters to each `_all_gather_dtype` call.
         gathers_each_dtype_twice=17002 <= release < 17005,
         copies_grads_for_overflow_check=release < 19006,
-        # `_partition_param_sec` narrows before it checks the length, until 0.19.5.
+        # `_partition_param_sec` narrows even if no element is left, until 0.19.5.
         narrows_past_end=release < 19005,
         # 0.18.6 applies AutoTP in `initialize`; before, the script calls `tp_model_init`.
         shards_layers_in_initialize=release >= 18006,

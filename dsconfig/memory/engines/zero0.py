@@ -1,4 +1,4 @@
-"""Stage 0: every rank holds everything; gradients are averaged at the end (`engine.allreduce_gradients`)."""
+"""Stage 0: every rank holds everything, and gradients are all-reduced (`engine.allreduce_gradients`)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dsconfig.memory.engines.param_groups import split_experts
 from dsconfig.memory.graph import Weight
 
 CHUNK = 500_000_000
-"""Elements of a flattened copy (`engine.buffered_allreduce_fallback`)."""
+"""Elements of a flattened chunk (`engine.buffered_allreduce_fallback`)."""
 
 
 class Stage0Engine(Engine):
-    """`FP16_Optimizer` around bf16 and fp16, the bare optimizer around fp32."""
+    """`FP16_Optimizer` for bf16 and fp16, the bare optimizer for fp32."""
 
     def allocate_at_rest(self) -> None:
-        """Weights, and for half precision their masters; the optimizer's states."""
+        """Allocate weights, optimizer states, and master weights in half precision."""
         self.ledger.allocate(WEIGHTS, self.setup.itemsize * self.total_numel)
         if self.setup.half_dtype:
             self.ledger.allocate(MASTER, self.setup.master_itemsize * self.trainable_numel)
@@ -31,7 +31,7 @@ class Stage0Engine(Engine):
         )
 
     def load(self) -> None:
-        """Half precision: the masters, and a step with gradients of zeros that makes the states."""
+        """In half precision, create master weights, and states with a dummy step on zero gradients."""
         self.build()
         if self.setup.half_dtype:
             gradients = self.setup.master_itemsize * self.trainable_numel
@@ -46,17 +46,17 @@ class Stage0Engine(Engine):
             )
 
     def _state_bytes(self) -> int:
-        """Bytes of the optimizer's states."""
+        """Bytes of the optimizer states."""
         return self.setup.optimizer.states_nbytes(self.trainable_numel)
 
     def receive_gradient(self, weight: Weight, count: int) -> None:
-        """It stays, and later ones are added to it."""
+        """Keep the gradient; later micro batches add to it."""
         if weight in self.params_with_grad:
             self.ledger.free(GRADIENTS, count)
         self.params_with_grad.add(weight)
 
     def after_backward(self) -> None:
-        """At the boundary all gradients are flattened, chunk by chunk, and averaged."""
+        """At the boundary, flatten gradients in chunks and all-reduce them."""
         if not self.is_boundary:
             return
         setup = self.setup
@@ -78,17 +78,19 @@ class Stage0Engine(Engine):
                     chunk = 0
 
     def step(self) -> None:
-        """Half precision: one flat fp32 gradient; else the gradients as they are."""
+        """Update all weights; in half precision from fp32 copies of the gradients."""
         setup, ledger = self.setup, self.ledger
         largest = max((weight.numel for weight in self.trainable), default=0)
         if setup.half_dtype and setup.optimizer.is_fused_adam:
-            # each gradient in fp32, all of them at once, and one flat tensor of them (`FP16_Optimizer.step`)
+            # `FP16_Optimizer.step` casts every gradient to fp32, then flattens them into one tensor.
             ledger.allocate(TEMPORARY, 2 * setup.master_itemsize * self.trainable_numel)
             ledger.free(TEMPORARY, setup.master_itemsize * self.trainable_numel)
             self._drop_gradients()
             self.update(self.trainable_numel, self.trainable_numel)
             ledger.free(TEMPORARY, setup.master_itemsize * self.trainable_numel)
-        elif setup.half_dtype:  # `FP16_UnfusedOptimizer.step`: gradients in fp32 beside the others
+        elif (
+            setup.half_dtype
+        ):  # `FP16_UnfusedOptimizer.step` keeps the half-precision gradients next to their fp32 copies
             ledger.allocate(TEMPORARY, setup.master_itemsize * self.trainable_numel)
             self.update(self.trainable_numel, largest)
             ledger.free(TEMPORARY, setup.master_itemsize * self.trainable_numel)

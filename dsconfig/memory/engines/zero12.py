@@ -1,4 +1,4 @@
-"""ZeRO stages 1 and 2 (`stage_1_and_2.py`): flat weights, and a partition of states for each rank."""
+"""ZeRO stages 1 and 2 (`stage_1_and_2.py`): flat weights, and partitioned masters and states."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-# Stages 1 and 2 as they are loaded and at rest: flat weights, a piece of the rest (`stage_1_and_2.py`).
+# Stages 1 and 2 after loading and at rest.
 
 COMPACT = "fp32 gradient partition"
 STAGING = "offload staging buffers"
@@ -40,54 +40,54 @@ OFFLOADED = "offloaded gradient partition"
 
 
 class Stage12State(Engine):
-    """What `DeepSpeedZeroOptimizer` has made by the time that training begins."""
+    """Memory of `DeepSpeedZeroOptimizer` after initialization."""
 
     def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
         super().__init__(setup, tape, ledger)
-        found = (
+        groups = (
             muon_halves(setup, self.trainable)
             if setup.optimizer.muon_method
             else optimizer_groups(self.trainable)
         )
-        self.groups = [(members, *self._partition_of(members)) for members in found]
+        self.groups = [(members, *self._partition_of(members)) for members in groups]
         self.partition = merge_partitions([partition for _, partition, _ in self.groups])
         self.partition_by_weight = {
             weight: (partition, rank) for members, partition, rank in self.groups for weight in members
         }
         self.owned = set(self.partition.weights)
         self.largest_numel = max((weight.numel for weight in self.trainable), default=0)
-        raised = setup.accumulates_fp32
+        accumulates_fp32 = setup.accumulates_fp32
         self.has_compact_grads, self.has_grad_lists = (
-            raised and setup.quirks.has_compact_fp32_grads,
-            raised and not setup.quirks.has_compact_fp32_grads,
+            accumulates_fp32 and setup.quirks.has_compact_fp32_grads,
+            accumulates_fp32 and not setup.quirks.has_compact_fp32_grads,
         )
-        """Gradients in fp32: of the partition, or tensor by tensor."""
+        """fp32 gradients: one buffer for the partition, or one tensor per parameter."""
         self.casts_each_grad = setup.stage == 1 and self.has_compact_grads
-        """Whether gradients are cast one by one, and keep the bucket that they lie in (`grad_accum`)."""
+        """Whether gradients are cast one by one, as views of the bucket, which stays (`grad_accum`)."""
         self.buckets: dict[int, list[Weight]] = {}
         self.bucket_fill: dict[int, int] = {}
         self.unbucketed_grads: dict[Weight, int] = {}
-        """Gradients that have blocks of their own, in bytes."""
+        """Bytes of gradients outside the bucket."""
         self.flattened_on_host = False
-        """Whether a group was flattened on the host, for want of room on the GPU."""
+        """Whether a group was flattened on the host, because the GPU had no room."""
         self.has_buckets = False
         self.new_grad_bytes = self.accumulated_grad_bytes = 0
         self.compact_grad_bytes: dict[int, int] = {}
-        """Bytes of fp32 gradients of each group's piece, by its place."""
+        """Bytes of the fp32 gradients of each group's partition, by group index."""
         self.matrices = frozenset[Weight]()
-        """What Muon needs whole: each rank that has a part of one gets all of its gradient."""
+        """Matrices of Muon: each rank with a share of one gets its whole gradient."""
 
     def _partition_of(self, members: list[Weight]) -> tuple[Partition, int]:
-        """This rank's piece of a group, and its place among the ranks that share it."""
+        """This rank's partition of a group, and its index among the ranks that share it."""
         ranks = self.ranks_of(members[0])
         rank = self.setup.rank // (self.setup.dp_world_size // ranks)
         return partition_of(members, ranks, rank, self.setup.round_robin_gradients), rank
 
     # ------------------------------------------------------------ load
     def load(self) -> None:
-        """The weights are flattened beside themselves; the piece is cloned and cast."""
+        """Flatten the weights next to the originals, then clone and cast the partition."""
         self.build()
-        setup, ledger, size, host = (
+        setup, ledger, numel, on_host = (
             self.setup,
             self.ledger,
             self.partition.numel,
@@ -108,17 +108,18 @@ class Stage12State(Engine):
                 self._clone_masters(partition.numel)
         for _, partition, _ in self.groups if setup.quirks.flattens_on_host else ():
             self._clone_masters(partition.numel)
-        if host:
+        if on_host:
             ledger.allocate(STAGING, self._staging_bytes(), host=True)
             ledger.allocate(STAGING, setup.itemsize * self.largest_numel)
         if setup.optimizer.allocates_states_early:
-            ledger.allocate(STATES, setup.optimizer.state_bytes * size, host=host)
-        ledger.allocate_briefly(TEMPORARY, setup.master_itemsize * size, host=host)
+            ledger.allocate(STATES, setup.optimizer.state_bytes * numel, host=on_host)
+        ledger.allocate_briefly(TEMPORARY, setup.master_itemsize * numel, host=on_host)
 
     def _has_room(self, padded: int, copied: int) -> bool:
-        """Whether the GPU holds a flat copy beside the weights (`flatten_on_accelerator`, from 0.19.0 on).
+        """Whether the GPU has room for a flat copy (`flatten_on_accelerator`, from 0.19.0 on).
 
-        DeepSpeed asks the device for its `available_memory`; so does this, less the bound's slack.
+        DeepSpeed compares with the device's `available_memory`. The estimate does the same, minus the
+        headroom of the upper bound.
         """
         needed = self.ledger.rank.total + self.setup.itemsize * padded + copied
         if self.setup.gpu_limit is None or with_slack(needed) <= self.setup.gpu_limit:
@@ -127,53 +128,53 @@ class Stage12State(Engine):
         return False
 
     def _flatten_on_host(self, weights: list[Weight], padded: int) -> None:
-        """Weights move to the host, are put together there, and come back as one tensor (`cpu_data`)."""
+        """Move the weights to the host, flatten them there, and move them back (`cpu_data`)."""
         itemsize, ledger = self.setup.itemsize, self.ledger
-        own = itemsize * sum(weight.numel for weight in weights)
-        ledger.allocate(FLATTENED, own, host=True)
-        ledger.free(WEIGHTS, own)
+        group_bytes = itemsize * sum(weight.numel for weight in weights)
+        ledger.allocate(FLATTENED, group_bytes, host=True)
+        ledger.free(WEIGHTS, group_bytes)
         ledger.allocate_briefly(FLATTENED, itemsize * padded + self.flatten_copy_bytes(weights), host=True)
-        ledger.free(FLATTENED, own, host=True)
+        ledger.free(FLATTENED, group_bytes, host=True)
         ledger.allocate_briefly(FLATTENED, itemsize * padded, host=True)
         ledger.allocate(FLATTENED, itemsize * padded)
 
     def flatten_copy_bytes(self, weights: list[Weight]) -> int:  # noqa: ARG002
-        """Bytes of copies that are made of these to flatten them."""
+        """Bytes of copies made while these weights are flattened."""
         return 0
 
-    def _clone_masters(self, size: int) -> None:
-        """The masters of a piece, beside it in the model's type."""
-        setup, ledger, host = self.setup, self.ledger, self.setup.offloads_optimizer
-        cast = host or setup.itemsize != setup.master_itemsize
-        ledger.allocate(TEMPORARY, setup.itemsize * size)
-        ledger.allocate(MASTER, setup.master_itemsize * size if cast else 0, host=host)
-        ledger.free(TEMPORARY, setup.itemsize * size)
-        ledger.allocate(MASTER, 0 if cast else setup.master_itemsize * size)
+    def _clone_masters(self, numel: int) -> None:
+        """Create master weights from a copy of the partition in the model's dtype."""
+        setup, ledger, on_host = self.setup, self.ledger, self.setup.offloads_optimizer
+        is_cast = on_host or setup.itemsize != setup.master_itemsize
+        ledger.allocate(TEMPORARY, setup.itemsize * numel)
+        ledger.allocate(MASTER, setup.master_itemsize * numel if is_cast else 0, host=on_host)
+        ledger.free(TEMPORARY, setup.itemsize * numel)
+        ledger.allocate(MASTER, 0 if is_cast else setup.master_itemsize * numel)
 
     def _staging_bytes(self) -> int:
-        """Bytes on the host beside masters and states: the piece in half precision came with 0.17."""
+        """Bytes on the host next to masters and states; the half-precision partition was added in 0.17."""
         return self.setup.itemsize * (
             self.largest_numel + (self.partition.numel if self.setup.quirks.keeps_bit16_on_host else 0)
         )
 
     # ------------------------------------------------------------ at rest
     def allocate_at_rest(self) -> None:
-        """Flat weights, masters and states; with offload all but the weights is on the host."""
-        setup, ledger, size = self.setup, self.ledger, self.partition.numel
-        host = setup.offloads_optimizer
+        """Allocate flat weights, masters and states; with offload all but the weights are on the host."""
+        setup, ledger, numel = self.setup, self.ledger, self.partition.numel
+        on_host = setup.offloads_optimizer
         frozen = self.total_numel - self.trainable_numel
         ledger.allocate(WEIGHTS, setup.itemsize * (self.partition.padded_numel + frozen))
-        ledger.allocate(MASTER, setup.master_itemsize * size, host=host)
-        ledger.allocate(STATES, self.state_bytes(), host=host)
-        if host:
-            ledger.allocate(OFFLOADED, setup.master_itemsize * size, host=True)
+        ledger.allocate(MASTER, setup.master_itemsize * numel, host=on_host)
+        ledger.allocate(STATES, self.state_bytes(), host=on_host)
+        if on_host:
+            ledger.allocate(OFFLOADED, setup.master_itemsize * numel, host=True)
             ledger.allocate(STAGING, self._staging_bytes(), host=True)
             ledger.allocate(STAGING, setup.itemsize * self.largest_numel)
             if self._accumulates_on_host:
                 ledger.allocate(OFFLOADED, setup.itemsize * sum(self._accumulated_numels), host=True)
 
     def state_bytes(self) -> int:
-        """Bytes of the optimizer's states."""
+        """Bytes of the optimizer states."""
         rule = self.setup.optimizer
         return (
             rule.states_nbytes(self.partition.numel) * self.setup.master_itemsize // 4
@@ -181,7 +182,7 @@ class Stage12State(Engine):
         )
 
     def pinned_padding(self) -> int:
-        """Masters, their gradients, and what stages them."""
+        """Padding of pinned masters, their gradients, and staging buffers."""
         setup, sizes = self.setup, [partition.numel for _, partition, _ in self.groups]
         if not setup.offloads_optimizer:
             return 0
@@ -198,21 +199,21 @@ class Stage12State(Engine):
     @property
     def _accumulates_on_host(self) -> bool:
         setup = self.setup
-        sends = setup.stage == 2 or setup.zenflow or setup.quirks.accumulates_on_host_at_stage1
-        return bool(sends) and setup.gradient_accumulation_steps > 1
+        accumulates = setup.stage == 2 or setup.zenflow or setup.quirks.accumulates_on_host_at_stage1
+        return bool(accumulates) and setup.gradient_accumulation_steps > 1
 
     @property
     def _accumulated_numels(self) -> list[int]:
-        """Elements of each gradient that is accumulated there."""
-        own = (
+        """Elements of each gradient that accumulates on the host."""
+        weights = (
             self.matrices.intersection(self.partition.weights)
             if self.has_compact_grads
             else self.partition.weights
         )
-        return [weight.numel for weight in own]
+        return [weight.numel for weight in weights]
 
 
-# Stages 1 and 2: flat weights, a piece of masters and states for each rank (`stage_1_and_2.py`).
+# Stages 1 and 2: backward pass and step.
 
 
 class Stage12Engine(Stage12State):
@@ -220,12 +221,12 @@ class Stage12Engine(Stage12State):
 
     # ------------------------------------------------------------ backward
     def before_backward(self) -> None:
-        """`backward_prologue`."""
+        """Allocate buckets in releases that do so in `backward_prologue`."""
         if self.setup.quirks.allocates_bucket_in_prologue:
             self._allocate_buckets()
 
     def receive_gradient(self, weight: Weight, count: int) -> None:
-        """`process_gradients`: a bucket is filled, and reduced when the next does not fit."""
+        """Add the gradient to a bucket, and reduce the bucket when the next one does not fit."""
         self._allocate_buckets()
         setup = self.setup
         if self.casts_each_grad or self.has_grad_lists:
@@ -241,71 +242,71 @@ class Stage12Engine(Stage12State):
 
     @property
     def reduces_grads(self) -> bool:
-        """Whether gradients of this micro batch are sent."""
+        """Whether gradients of this micro batch are reduced."""
         return self.setup.stage == 2 or self.is_boundary
 
     def _allocate_buckets(self) -> None:
-        """The buckets are there from the first gradient on (`setup_buckets`)."""
+        """Allocate the buckets, with the first gradient (`setup_buckets`)."""
         if self.has_buckets:
             return
         self.has_buckets, self.reduce_count = True, 0
         setup = self.setup
-        kinds = (
+        itemsizes = (
             {2 if weight.is_linear else 4 for weight in self.trainable}
             if setup.autocast
             else {setup.comm_itemsize}
         )
-        self.buckets = {kind: [] for kind in kinds}
-        self.bucket_fill = dict.fromkeys(kinds, 0)
+        self.buckets = {itemsize: [] for itemsize in itemsizes}
+        self.bucket_fill = dict.fromkeys(itemsizes, 0)
         if setup.contiguous_gradients:
             self.bucket_bytes = (
                 self.buffer_itemsize
                 * setup.reduce_bucket_size
                 * (2 if setup.overlap_comm else 1)
-                * len(kinds)
+                * len(itemsizes)
             )
             self.ledger.allocate(BUCKET, self.bucket_bytes)
 
     @property
     def buffer_itemsize(self) -> int:
-        """Bytes of an element of the bucket (`_gradient_reduction_buffer_dtype`)."""
+        """Bytes per element of the bucket (`_gradient_reduction_buffer_dtype`)."""
         setup = self.setup
         return setup.grad_accum_itemsize if self.casts_each_grad else setup.itemsize
 
     def comm_itemsize_of(self, weight: Weight) -> int:
-        """Which bucket it goes to, by the width of its type."""
+        """Bytes per element of a parameter's communication dtype, which selects its bucket."""
         if self.setup.autocast:
             return 2 if weight.is_linear else 4
         return self.setup.comm_itemsize
 
     def reduce_ready(self, weight: Weight) -> None:
-        """`reduce_independent_p_g_buckets_and_remove_grads`."""
-        setup, kind = self.setup, self.comm_itemsize_of(weight)
-        if self.bucket_fill[kind] + weight.numel > setup.reduce_bucket_size:
-            for each in sorted(self.buckets) if setup.quirks.reduces_all_buckets else (kind,):
-                self.reduce(each)
+        """Put a gradient into its bucket (`reduce_independent_p_g_buckets_and_remove_grads`)."""
+        setup, comm_itemsize = self.setup, self.comm_itemsize_of(weight)
+        if self.bucket_fill[comm_itemsize] + weight.numel > setup.reduce_bucket_size:
+            for itemsize in sorted(self.buckets) if setup.quirks.reduces_all_buckets else (comm_itemsize,):
+                self.reduce(itemsize)
         if setup.contiguous_gradients and weight.numel <= setup.reduce_bucket_size:
             self.ledger.free(GRADIENTS, self.unbucketed_grads.pop(weight))
-        elif setup.offloads_optimizer and not setup.zenflow:  # cloned, so that nothing else writes there
+        elif setup.offloads_optimizer and not setup.zenflow:  # cloned, because autograd may reuse the tensor
             self.ledger.allocate_briefly(GRADIENTS, self.unbucketed_grads[weight])
-        self.buckets[kind].append(weight)
-        self.bucket_fill[kind] += weight.numel
+        self.buckets[comm_itemsize].append(weight)
+        self.bucket_fill[comm_itemsize] += weight.numel
 
-    def reduce(self, kind: int) -> None:
-        """`reduce_ipg_grads`: average what is in the bucket, then keep what is this rank's."""
-        weights = self.buckets[kind]
+    def reduce(self, comm_itemsize: int) -> None:
+        """Reduce a bucket, and keep this rank's gradients (`reduce_ipg_grads`)."""
+        weights = self.buckets[comm_itemsize]
         if weights:
             self.reduce_count += 1
-            self._average(weights, kind)
+            self._average(weights, comm_itemsize)
         for weight in weights:
             if weight in self.owned:
                 self._copy_to_partition(weight)
             elif self.setup.stage == 2 and weight in self.unbucketed_grads:
                 self.ledger.free(GRADIENTS, self.unbucketed_grads.pop(weight))
-        self.buckets[kind], self.bucket_fill[kind] = [], 0
+        self.buckets[comm_itemsize], self.bucket_fill[comm_itemsize] = [], 0
 
-    def _average(self, weights: list[Weight], kind: int) -> None:
-        """`average_tensor`: stretches for several ranks are flattened into one tensor first."""
+    def _average(self, weights: list[Weight], comm_itemsize: int) -> None:
+        """Reduce the slices of a bucket, flattened if they belong to several ranks (`average_tensor`)."""
         setup, ledger = self.setup, self.ledger
         itemsize, total = self.buffer_itemsize, sum(weight.numel for weight in weights)
         for index, (members, partition, _) in enumerate(self.groups if self.has_compact_grads else ()):
@@ -316,58 +317,60 @@ class Stage12Engine(Stage12State):
                 self.compact_grad_bytes[index] = 4 * partition.numel
                 ledger.allocate(COMPACT, 4 * partition.numel)
         if setup.sp_size > 1 and (setup.reduce_scatter or not setup.contiguous_gradients):
-            kind = 4  # `allreduce_bucket`
+            comm_itemsize = 4  # `allreduce_bucket`
         if not setup.reduce_scatter or not setup.contiguous_gradients:
-            self.count_collective("all_reduce", total, kind)
+            self.count_collective("all_reduce", total, comm_itemsize)
             if not setup.contiguous_gradients and len(weights) > 1:
                 ledger.allocate(FLATTENED, itemsize * total)
-            if kind != itemsize or setup.comm_dtype_is_other_half:
-                ledger.allocate_briefly(FLATTENED, kind * total)
+            if comm_itemsize != itemsize or setup.comm_dtype_is_other_half:
+                ledger.allocate_briefly(FLATTENED, comm_itemsize * total)
             if not setup.contiguous_gradients and len(weights) > 1:
                 ledger.free(FLATTENED, itemsize * total)
             return
-        found = bucket_slices(
+        slices_ = bucket_slices(
             self.partition_by_weight.__getitem__, weights, not self.has_compact_grads, self.matrices
         )
-        for experts in dict.fromkeys(expert for _, _, expert in found):
-            goals: dict[int, list[tuple[int, int]]] = {}
-            for to, count, expert in found:
-                if expert is experts:
-                    goals.setdefault(0 if setup.multi_rank_allreduce else to, []).append((to, count))
-            for column_slices in goals.values():
-                self._in_chunks(column_slices, kind, itemsize, experts)
+        for is_expert in dict.fromkeys(of_expert for _, _, of_expert in slices_):
+            by_owner: dict[int, list[tuple[int, int]]] = {}
+            for owner, count, of_expert in slices_:
+                if of_expert is is_expert:
+                    by_owner.setdefault(0 if setup.multi_rank_allreduce else owner, []).append((owner, count))
+            for column_slices in by_owner.values():
+                self._in_chunks(column_slices, comm_itemsize, itemsize, is_expert)
 
     def _in_chunks(
-        self, column_slices: list[tuple[int, int]], kind: int, itemsize: int, experts: bool
+        self, column_slices: list[tuple[int, int]], comm_itemsize: int, itemsize: int, is_expert: bool
     ) -> None:
-        """As many at once as fill a bucket (`allreduce_and_scatter`, `allreduce_no_retain`)."""
+        """Reduce slices in chunks of a bucket's size (`allreduce_and_scatter`, `allreduce_no_retain`)."""
         chunk: list[tuple[int, int]] = []
         filled = 0
-        for index, stretch in enumerate(column_slices):
-            chunk.append(stretch)
-            filled += stretch[1]
+        for index, slice_ in enumerate(column_slices):
+            chunk.append(slice_)
+            filled += slice_[1]
             if filled > self.setup.reduce_bucket_size or index == len(column_slices) - 1:
-                self._all_reduce(chunk, kind, itemsize, experts)
+                self._all_reduce(chunk, comm_itemsize, itemsize, is_expert)
                 chunk, filled = [], 0
 
-    def _all_reduce(self, chunk: list[tuple[int, int]], kind: int, itemsize: int, experts: bool) -> None:
-        total, flat = sum(count for _, count in chunk), len(chunk) > 1
+    def _all_reduce(
+        self, chunk: list[tuple[int, int]], comm_itemsize: int, itemsize: int, is_expert: bool
+    ) -> None:
+        total, is_flattened = sum(count for _, count in chunk), len(chunk) > 1
         name = "all_reduce" if self.setup.multi_rank_allreduce else "reduce"
         self.count_collective(
-            name, total, kind, self.setup.dp_world_size // (self.tape.ep_size if experts else 1)
+            name, total, comm_itemsize, self.setup.dp_world_size // (self.tape.ep_size if is_expert else 1)
         )
-        held = (itemsize * total if flat else 0) + (
-            kind * total if kind != itemsize or self.setup.comm_dtype_is_other_half else 0
+        copy_bytes = (itemsize * total if is_flattened else 0) + (
+            comm_itemsize * total if comm_itemsize != itemsize or self.setup.comm_dtype_is_other_half else 0
         )
-        self.ledger.allocate(FLATTENED, held)
-        if self.has_compact_grads:  # this rank's are cast, one by one (`_add_to_grad_partition_buffer`)
-            ranks = {rank for members, _, rank in self.groups if members[0].is_expert is experts}
-            own = (count for to, count in chunk if to in ranks)
-            self.ledger.allocate_briefly(FLATTENED, 4 * max(own, default=0))
-        self.ledger.free(FLATTENED, held)
+        self.ledger.allocate(FLATTENED, copy_bytes)
+        if self.has_compact_grads:  # `_add_to_grad_partition_buffer` casts this rank's slices one by one
+            ranks = {rank for members, _, rank in self.groups if members[0].is_expert is is_expert}
+            own_numels = (count for owner, count in chunk if owner in ranks)
+            self.ledger.allocate_briefly(FLATTENED, 4 * max(own_numels, default=0))
+        self.ledger.free(FLATTENED, copy_bytes)
 
     def _copy_to_partition(self, weight: Weight) -> None:
-        """`copy_grads_in_partition`."""
+        """Keep this rank's part of a gradient (`copy_grads_in_partition`)."""
         setup, ledger = self.setup, self.ledger
         if setup.offloads_optimizer:
             part = self.partition.numel_by_weight[weight]
@@ -391,7 +394,7 @@ class Stage12Engine(Stage12State):
             ledger.free(GRADIENTS, self.unbucketed_grads.pop(weight))
 
     def after_backward(self) -> None:
-        """`reduce_gradients` and `independent_gradient_partition_epilogue`."""
+        """Reduce what is left (`reduce_gradients`, `independent_gradient_partition_epilogue`)."""
         setup, ledger = self.setup, self.ledger
         if not self.reduces_grads:
             return
@@ -399,23 +402,23 @@ class Stage12Engine(Stage12State):
             for weight in (weight for members, _, _ in self.groups for weight in members):
                 self._allocate_buckets()
                 self.reduce_ready(weight)
-        for kind in sorted(self.buckets):
-            self.reduce(kind)
+        for comm_itemsize in sorted(self.buckets):
+            self.reduce(comm_itemsize)
         if setup.contiguous_gradients and self.has_buckets:
-            # What is cast to fp32 stays, as views of the buffers that were filled: of two, one may be empty.
-            empty = 2 if setup.overlap_comm and self.reduce_count < 2 else 1
-            self.bytes_in_bucket_views = self.bucket_bytes // empty if self.casts_each_grad else 0
+            # Cast gradients are views of the filled buffers, so these stay. With two buffers one may be unused.
+            divisor = 2 if setup.overlap_comm and self.reduce_count < 2 else 1
+            self.bytes_in_bucket_views = self.bucket_bytes // divisor if self.casts_each_grad else 0
             ledger.free(BUCKET, self.bucket_bytes - self.bytes_in_bucket_views)
         self.has_buckets = False
         self._epilogue()
 
     def _epilogue(self) -> None:
-        """What is left of the gradients is what lies in the partition."""
+        """Keep only the gradients of the partition."""
         ledger = self.ledger
-        if self.new_grad_bytes and self.has_grad_lists:  # nobody reads it
+        if self.new_grad_bytes and self.has_grad_lists:  # the copy in the model's dtype is never read
             ledger.free(GRADIENTS, self.new_grad_bytes)
             self.new_grad_bytes = 0
-        if self.new_grad_bytes:  # added to those of the micro batches before, if there are any
+        if self.new_grad_bytes:  # accumulated over micro batches
             if self.accumulated_grad_bytes:
                 ledger.free(GRADIENTS, self.new_grad_bytes)
             else:
@@ -436,24 +439,25 @@ class Stage12Engine(Stage12State):
 
     @property
     def keeps_other_ranks_grads(self) -> bool:
-        """Whether gradients for other ranks stay until the step: nobody clears them.
+        """Whether gradients for other ranks stay until the step.
 
-        Of those that are cast one by one, what is larger than a bucket, where it is cloned for the host.
+        With gradients cast one by one, these are the ones larger than a bucket, which are cloned for the
+        host.
         """
-        listed = (
+        keeps_list = (
             self.has_grad_lists and self.setup.stage == 1 and self.setup.quirks.keeps_grads_of_other_ranks
         )
-        return listed or (self.casts_each_grad and self.setup.offloads_optimizer)
+        return keeps_list or (self.casts_each_grad and self.setup.offloads_optimizer)
 
     # ------------------------------------------------------------ step
     def step(self) -> None:
-        """The norm, one flat gradient in the masters' type, the update."""
+        """Compute the norm, flatten gradients in the masters' dtype, and update each group."""
         setup, ledger = self.setup, self.ledger
         if setup.compute_grad_norm and not setup.offloads_optimizer:
-            searched = setup.checks_overflow and setup.quirks.copies_grads_for_overflow_check
+            copies = setup.checks_overflow and setup.quirks.copies_grads_for_overflow_check
             for count in self.partition.numel_by_weight.values():
-                ledger.allocate_briefly(TEMPORARY, (11 if searched else 8) * count)
-        last = len(self.groups) - 1  # gradients of all groups are one tensor
+                ledger.allocate_briefly(TEMPORARY, (11 if copies else 8) * count)
+        last = len(self.groups) - 1  # the gradients of all groups are views of one tensor
         for index, (_, partition, _) in enumerate(self.groups):
             self.update_group(partition, index, self.accumulated_grad_bytes if index == last else 0)
         self.accumulated_grad_bytes = 0
@@ -468,127 +472,138 @@ class Stage12Engine(Stage12State):
             ledger.free(GRADIENTS, sum(self.unbucketed_grads.values()))  # `zero_grad`
             self.unbucketed_grads.clear()
 
-    def update_group(self, partition: Partition, index: int, kept: int, *, steps: bool = True) -> None:
-        """Of one group; `kept`: bytes of its gradients; `steps`: with what the optimizer needs."""
-        setup, ledger, size = self.setup, self.ledger, partition.numel
-        compact = self.compact_grad_bytes.pop(index, 0)
-        if setup.offloads_optimizer or compact:
-            self.update(size * steps, size * steps, host=setup.offloads_optimizer)
-            ledger.free(COMPACT, compact)
-            ledger.free(GRADIENTS, kept if setup.offloads_optimizer else 0)
+    def update_group(
+        self, partition: Partition, index: int, grad_bytes: int, *, updates: bool = True
+    ) -> None:
+        """Update one group with `grad_bytes` of gradients; `updates`: the optimizer allocates temporaries."""
+        setup, ledger, numel = self.setup, self.ledger, partition.numel
+        compact_bytes = self.compact_grad_bytes.pop(index, 0)
+        if setup.offloads_optimizer or compact_bytes:
+            self.update(numel * updates, numel * updates, host=setup.offloads_optimizer)
+            ledger.free(COMPACT, compact_bytes)
+            ledger.free(GRADIENTS, grad_bytes if setup.offloads_optimizer else 0)
             return
-        flat = setup.grad_accum_itemsize * size
-        copies = len(partition.numel_by_weight) > 1 or sum(partition.numel_by_weight.values()) < size
-        full = setup.master_itemsize * size if setup.grad_accum_itemsize != setup.master_itemsize else 0
-        held = (full or flat) if copies or full else 0
-        ledger.allocate(TEMPORARY, flat if copies else 0)
-        if full:
-            ledger.allocate(TEMPORARY, full)
-            ledger.free(TEMPORARY, flat if copies else 0)
-        if held:
-            ledger.free(GRADIENTS, kept)
-        self.update(size * steps, size * steps)
-        ledger.free(TEMPORARY, held)
-        if not held:
-            ledger.free(GRADIENTS, kept)
+        flat_bytes = setup.grad_accum_itemsize * numel
+        copies = len(partition.numel_by_weight) > 1 or sum(partition.numel_by_weight.values()) < numel
+        fp32_bytes = (
+            setup.master_itemsize * numel if setup.grad_accum_itemsize != setup.master_itemsize else 0
+        )
+        grad_copy = (fp32_bytes or flat_bytes) if copies or fp32_bytes else 0
+        ledger.allocate(TEMPORARY, flat_bytes if copies else 0)
+        if fp32_bytes:
+            ledger.allocate(TEMPORARY, fp32_bytes)
+            ledger.free(TEMPORARY, flat_bytes if copies else 0)
+        if grad_copy:
+            ledger.free(GRADIENTS, grad_bytes)
+        self.update(numel * updates, numel * updates)
+        ledger.free(TEMPORARY, grad_copy)
+        if not grad_copy:
+            ledger.free(GRADIENTS, grad_bytes)
 
 
-# Stages 1 and 2 with gradients in fp32 tensor by tensor, as releases before 0.19.8 keep them.
+# fp32 gradients per tensor, as releases before 0.19.8 keep them.
 
 
 class Stage12PerTensorGrads(Stage12Engine):
-    """What is sent is a copy in the model's type, for each who asks (`get_gradient_for_reduction`)."""
+    """fp32 gradients per tensor, before 0.19.8: reductions use copies (`get_gradient_for_reduction`)."""
 
     def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
         super().__init__(setup, tape, ledger)
         self.caller_copy_bytes = self.oversized_bytes = 0
-        """Bytes of the copies that `reduce_gradients` has, and a bucket whose only gradient is too large."""
 
     def reduce_ready(self, weight: Weight) -> None:
-        """The copy goes into the bucket, or stays where it is larger."""
-        setup, ledger, kind = self.setup, self.ledger, self.comm_itemsize_of(weight)
-        copy = setup.itemsize * weight.numel
-        if setup.stage == 1 and not setup.overlap_comm:  # its caller has one too
-            ledger.allocate(GRADIENTS, copy - self.caller_copy_bytes)
-            self.caller_copy_bytes = copy
-        ledger.allocate(GRADIENTS, copy)
-        if self.bucket_fill[kind] + weight.numel > setup.reduce_bucket_size:
-            self.reduce(kind)
+        """Copy the gradient into the bucket; a copy larger than the bucket stays outside."""
+        setup, ledger, comm_itemsize = self.setup, self.ledger, self.comm_itemsize_of(weight)
+        copy_bytes = setup.itemsize * weight.numel
+        if (
+            setup.stage == 1 and not setup.overlap_comm
+        ):  # the caller (`reduce_gradients`) holds a copy as well
+            ledger.allocate(GRADIENTS, copy_bytes - self.caller_copy_bytes)
+            self.caller_copy_bytes = copy_bytes
+        ledger.allocate(GRADIENTS, copy_bytes)
+        if self.bucket_fill[comm_itemsize] + weight.numel > setup.reduce_bucket_size:
+            self.reduce(comm_itemsize)
         if weight.numel > setup.reduce_bucket_size:
-            self.oversized_bytes = copy
+            self.oversized_bytes = copy_bytes
         else:
-            ledger.free(GRADIENTS, copy)
-        self.buckets[kind].append(weight)
-        self.bucket_fill[kind] += weight.numel
+            ledger.free(GRADIENTS, copy_bytes)
+        self.buckets[comm_itemsize].append(weight)
+        self.bucket_fill[comm_itemsize] += weight.numel
 
-    def reduce(self, kind: int) -> None:
-        """Of what is too large there is one more copy."""
+    def reduce(self, comm_itemsize: int) -> None:
+        """Reduce the bucket; a gradient larger than the bucket is copied once more."""
         self.ledger.allocate(GRADIENTS, self.oversized_bytes)
-        super().reduce(kind)
+        super().reduce(comm_itemsize)
         self.ledger.free(GRADIENTS, 2 * self.oversized_bytes)
         self.oversized_bytes = 0
 
     def after_backward(self) -> None:
-        """The last copy goes with its loop."""
+        """Reduce what is left, and free the copy that the caller's loop holds."""
         super().after_backward()
         self.ledger.free(GRADIENTS, self.caller_copy_bytes)
         self.caller_copy_bytes = 0
 
 
-# Gradients of stages 1 and 2 that are sent in another type than their own, where DeepSpeed stops.
+# Communication dtypes with which stages 1 and 2 fail.
 
 ZERO = "zero_optimization."
 KEY = f"{ZERO}reduce_bucket_size"
-_WAYS_OUT = "make it larger, or upgrade DeepSpeed to 0.18.2 or later"
+_WAYS_OUT = "increase it, or upgrade DeepSpeed to 0.18.2 or later"
 
 
 def reject_mistyped_grads(setup: Setup, tape: Tape) -> None:
-    """Refuse what DeepSpeed itself stops with, in the first backward pass.
+    """Reject gradient dtypes that make the first backward pass fail.
 
     Raises:
-        NotModelledError: gradients are sent too early, or do not fit a bucket.
+        NotModelledError: gradients are reduced before their cast, or do not fit into a bucket.
     """
     if setup.is_unsharded or setup.stage == 3 or setup.uses_bf16_optimizer:
         return
     _reject_overlap(setup)
-    retyped = setup.comm_itemsize != setup.itemsize or setup.comm_dtype_is_other_half
-    if setup.autocast or retyped:
-        trained = [weight for weight in tape.weights if weight.requires_grad]
-        sent = [weight for weight in trained if weight.is_linear] if setup.autocast else trained
-        _reject_small_bucket(setup, sent, retyped)
+    other_dtype = setup.comm_itemsize != setup.itemsize or setup.comm_dtype_is_other_half
+    if setup.autocast or other_dtype:
+        trainable = [weight for weight in tape.weights if weight.requires_grad]
+        communicated = [weight for weight in trainable if weight.is_linear] if setup.autocast else trainable
+        _reject_small_bucket(setup, communicated, other_dtype)
 
 
 def _reject_overlap(setup: Setup) -> None:
-    """Gradients in another type come after the pass in which `overlap_comm` sends them (DSC418)."""
-    late = (
+    """Reject `overlap_comm` if gradients are cast after the pass that reduces them (DSC418)."""
+    casts_late = (
         setup.stage == 1
         and setup.grad_accum_itemsize != setup.itemsize
         and setup.quirks.casts_grads_after_backward
     )
-    if late and setup.overlap_comm and setup.gradient_accumulation_steps == 1:
-        what = "gradients are sent before they are there in the type that they accumulate in"
-        told = "remove it, or upgrade DeepSpeed to 0.16.5 or later"
-        raise NotModelledError(f"DeepSpeed stops with `{ZERO}overlap_comm`: {what}", told)
+    if casts_late and setup.overlap_comm and setup.gradient_accumulation_steps == 1:
+        what = "gradients are reduced before they are cast to `grad_accum_dtype`"
+        ways_out = "remove it, or upgrade DeepSpeed to 0.16.5 or later"
+        raise NotModelledError(f"DeepSpeed stops with `{ZERO}overlap_comm`: {what}", ways_out)
 
 
-def _reject_small_bucket(setup: Setup, sent: Sequence[Weight], retyped: bool) -> None:
-    """What is looked up by the type of the model is not found (DSC411).
+def _reject_small_bucket(setup: Setup, communicated: Sequence[Weight], other_dtype: bool) -> None:
+    """Reject buckets that DeepSpeed looks up by the model's dtype and does not find (DSC411).
+
+    Sources: `runtime/zero/stage_1_and_2.py:DeepSpeedZeroOptimizer.reduce_ipg_grads` for gradients larger than
+    the bucket; `runtime/base_optimizer.py:ZeROOptimizer.report_ipg_memory_usage` for a full bucket.
+
 
     Sources: `runtime/zero/stage_1_and_2.py:DeepSpeedZeroOptimizer.reduce_ipg_grads`, which looks for what is
     larger than a bucket; `runtime/base_optimizer.py:ZeROOptimizer.report_ipg_memory_usage`, as one is full.
     """
-    total, stops = (
-        sum(weight.numel for weight in sent),
+    total, subject = (
+        sum(weight.numel for weight in communicated),
         f"DeepSpeed stops with `{KEY}` {setup.reduce_bucket_size:,}",
     )
-    if retyped and setup.quirks.reports_model_dtype_bucket and total > setup.reduce_bucket_size:
-        raise NotModelledError(f"{stops}: the {total:,} gradients fill it more than once", _WAYS_OUT)
-    most = max(sent, key=lambda weight: weight.numel, default=None)
+    if other_dtype and setup.quirks.reports_model_dtype_bucket and total > setup.reduce_bucket_size:
+        raise NotModelledError(
+            f"{subject}: the {total:,} gradient elements do not fit into one bucket", _WAYS_OUT
+        )
+    largest = max(communicated, key=lambda weight: weight.numel, default=None)
     if (
         setup.quirks.looks_up_model_dtype_bucket
         and setup.contiguous_gradients
-        and most
-        and most.numel > setup.reduce_bucket_size
+        and largest
+        and largest.numel > setup.reduce_bucket_size
     ):
-        what = f"`{most.name}` has {most.numel:,} elements, and its gradient is sent in another format"
-        raise NotModelledError(f"{stops}: {what}", _WAYS_OUT)
+        what = f"`{largest.name}` has {largest.numel:,} elements, and its gradient is communicated in another dtype"
+        raise NotModelledError(f"{subject}: {what}", _WAYS_OUT)

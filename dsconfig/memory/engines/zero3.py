@@ -1,4 +1,4 @@
-"""ZeRO stage 3 (`stage3.py`): a shard of every parameter, gradient and optimizer state on each rank."""
+"""ZeRO stage 3 (`stage3.py`): each rank has a shard of every parameter, gradient and optimizer state."""
 
 from __future__ import annotations
 
@@ -26,118 +26,124 @@ from dsconfig.memory.memory_ledger import Ledger
 from dsconfig.memory.quantized_gather import sent_as_int4
 from dsconfig.memory.verdict import NotModelledError
 
-# Gradients that stage 3 sends as int4, in a node and then between nodes (`zero_quantized_gradients`).
+# Quantized gradients: int4 within a node, then between nodes (`zero_quantized_gradients`).
 
 
 class QuantizedReduction(Engine):
-    """The part of stage 3 that sends gradients so."""
+    """Quantized gradient reduction of stage 3 (`zero_quantized_gradients`)."""
 
     buckets: dict[int, list[Weight]]
-    """Gradients that wait, by the width of their type."""
+    """Gradients waiting for reduction, by itemsize of the communication dtype."""
     bucket_fill: dict[int, int]
     unbucketed_grads: dict[Weight, int]
-    """Those that have blocks of their own, in bytes."""
+    """Bytes of gradients outside a bucket."""
 
     def shard(self, weight: Weight) -> int:
-        """Elements of a rank's part (`_aligned_size`)."""
+        """Elements of a rank's shard (`_aligned_size`)."""
         return -(-weight.numel // self.ranks_of(weight))
 
     def aligned(self, weight: Weight) -> int:
-        """Elements of all parts, with what fills up the last."""
+        """Elements of all shards, with padding."""
         return self.shard(weight) * self.ranks_of(weight)
 
-    def reduce_quantized(self, kind: int) -> None:
-        """`all_to_all_quant_reduce`: the gradients of a bucket, one after the other."""
-        setup, ledger, world, held = self.setup, self.ledger, self.setup.dp_world_size, 0
-        for weight in self.buckets[kind]:
+    def reduce_quantized(self, comm_itemsize: int) -> None:
+        """Reduce a bucket gradient by gradient, as int4 (`all_to_all_quant_reduce`)."""
+        setup, ledger, ranks, result_bytes = self.setup, self.ledger, self.setup.dp_world_size, 0
+        for weight in self.buckets[comm_itemsize]:
             count, shard = weight.numel, self.shard(weight)
-            if not sent_as_int4(weight.shape, world):
-                self.count_collective("reduce_scatter", shard * world, kind)
-                ledger.allocate_briefly(FLATTENED, kind * shard * world if count % world else 0)
+            if not sent_as_int4(weight.shape, ranks):
+                self.count_collective("reduce_scatter", shard * ranks, comm_itemsize)
+                ledger.allocate_briefly(FLATTENED, comm_itemsize * shard * ranks if count % ranks else 0)
             else:
                 self.count_collective("all_to_all", count // 2, 1, setup.gpus_per_node)
                 self.count_collective(
-                    "all_to_all", count // 2 // setup.gpus_per_node, 1, world // setup.gpus_per_node
+                    "all_to_all", count // 2 // setup.gpus_per_node, 1, ranks // setup.gpus_per_node
                 )
                 ledger.allocate_briefly(FLATTENED, count)
             ledger.allocate(FLATTENED, setup.grad_accum_itemsize * shard)
-            held += setup.grad_accum_itemsize * shard
+            result_bytes += setup.grad_accum_itemsize * shard
             if weight in self.unbucketed_grads:
                 ledger.free(GRADIENTS, self.unbucketed_grads.pop(weight))
-        ledger.free(FLATTENED, held)
-        self.buckets[kind] = []
+        ledger.free(FLATTENED, result_bytes)
+        self.buckets[comm_itemsize] = []
         if not setup.quirks.never_resets_bucket_count:
-            self.bucket_fill[kind] = 0
+            self.bucket_fill[comm_itemsize] = 0
 
 
-# Stage 3 as it is loaded and at rest: where shards, masters and gradients are (`stage3.py`).
+# Stage 3 after loading and at rest: location of shards, masters and gradients.
 
 PERSISTENT, OFFLOADED = "persistent parameters", "offloaded gradient partition"
 
 
 class Stage3State(QuantizedReduction):
-    """What `DeepSpeedZeroOptimizer_Stage3` has made by the time that training begins."""
+    """Memory of `DeepSpeedZeroOptimizer_Stage3` after initialization."""
 
     gathers = True
 
     def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
         super().__init__(setup, tape, ledger)
-        leaf = any(module.class_name in setup.leaf_classes for module in tape.modules if module.class_name)
-        if setup.hpz_size > 1 and (leaf or len(self.trainable) < len(tape.weights)):
-            told = "with frozen weights or experts as leaf modules"
-            raise NotModelledError(f"`zero_optimization.zero_hpz_partition_size` {told} is not supported yet")
+        has_leaf = any(
+            module.class_name in setup.leaf_classes for module in tape.modules if module.class_name
+        )
+        if setup.hpz_size > 1 and (has_leaf or len(self.trainable) < len(tape.weights)):
+            reason = "with frozen weights or MoE leaf modules"
+            raise NotModelledError(
+                f"`zero_optimization.zero_hpz_partition_size` {reason} is not supported yet"
+            )
         self.persistent = persistent_params(setup.stage3, tape.weights)
         self.coordinator = PartitionedParameterCoordinator(
             setup, tape, ledger, self.persistent, self.count_collective, self.ranks_of
         )
-        found = (
+        groups = (
             muon_halves(setup, self.trainable)
             if setup.optimizer.muon_method
             else optimizer_groups(self.trainable)
         )
         if tape.tp_size > 1:
-            found = [members for group in found for members in self._by_gather_group(group)]
-        self.groups = [group for members in found for group in self.sub_groups_of(members)]
+            groups = [members for group in groups for members in self._by_gather_group(group)]
+        self.groups = [group for members in groups for group in self.sub_groups_of(members)]
         self.shard_bytes = sum(map(self.shard_bytes_of, tape.weights))
         self.trainable_shard_numel = sum(map(sum, self.groups))
-        sent = setup.comm_itemsize if setup.quirks.has_buckets_per_comm_dtype else setup.itemsize
-        kinds = {2 if weight.is_linear else 4 for weight in self.trainable} if setup.autocast else {sent}
-        self.buckets = {kind: [] for kind in kinds}
+        comm_itemsize = setup.comm_itemsize if setup.quirks.has_buckets_per_comm_dtype else setup.itemsize
+        itemsizes = (
+            {2 if weight.is_linear else 4 for weight in self.trainable} if setup.autocast else {comm_itemsize}
+        )
+        self.buckets = {itemsize: [] for itemsize in itemsizes}
         self.bucket_fill = dict.fromkeys(
-            kinds, setup.reduce_bucket_size if setup.quirks.never_resets_bucket_count else 0
+            itemsizes, setup.reduce_bucket_size if setup.quirks.never_resets_bucket_count else 0
         )
         self.unbucketed_grads = {}
 
     @property
     def pinned_grad_buffer_bytes(self) -> int:
-        """Bytes of the buffer that each offloaded gradient goes through, in fp32."""
-        through = self.setup.offloads_optimizer and self.setup.quirks.pins_grad_buffer
-        return 4 * max(map(self.shard, self.trainable), default=0) if through else 0
+        """Bytes of the fp32 buffer through which offloaded gradients are copied."""
+        is_used = self.setup.offloads_optimizer and self.setup.quirks.pins_grad_buffer
+        return 4 * max(map(self.shard, self.trainable), default=0) if is_used else 0
 
     @property
     def master_itemsize(self) -> int:
-        """Bytes of a master weight, where it is not the shard itself."""
+        """Bytes of a master weight; 0 if the shard itself serves as one."""
         setup = self.setup
-        shared = setup.itemsize == 4 and not setup.offloads_optimizer and not setup.offloads_params
-        return 0 if shared and setup.quirks.aliases_fp32_masters else setup.master_itemsize
+        can_alias = setup.itemsize == 4 and not setup.offloads_optimizer and not setup.offloads_params
+        return 0 if can_alias and setup.quirks.aliases_fp32_masters else setup.master_itemsize
 
     def _by_gather_group(self, weights: list[Weight]) -> list[list[Weight]]:
-        """Those of each group of ranks (`trainable_params_by_group`)."""
-        found: dict[tuple[bool, bool], list[Weight]] = {}
+        """Split parameters by process group (`trainable_params_by_group`)."""
+        by_group: dict[tuple[bool, bool], list[Weight]] = {}
         for weight in weights:
-            found.setdefault(self.setup.gather_group(weight), []).append(weight)
-        return list(found.values())
+            by_group.setdefault(self.setup.gather_group(weight), []).append(weight)
+        return list(by_group.values())
 
     def sub_groups_of(self, members: list[Weight]) -> list[list[int]]:
-        """Sub-groups of a group of parameters."""
+        """Sub-groups of a parameter group."""
         return sub_groups(self.setup.stage3, [self.shard(weight) for weight in members])
 
     def itemsize_of(self, weight: Weight) -> int:
-        """Bytes of an element: adapters may be in fp32."""
+        """Bytes per element of a parameter; adapters may be in fp32."""
         return 4 if weight.stays_fp32 else self.setup.itemsize
 
     def shard_bytes_of(self, weight: Weight) -> int:
-        """Bytes of a rank's part."""
+        """Bytes of a parameter's shard."""
         return self.itemsize_of(weight) * self.shard(weight)
 
     def is_offloaded(self, index: int) -> bool:
@@ -147,44 +153,44 @@ class Stage3State(QuantizedReduction):
         )
 
     def state_bytes(self, index: int, count: int) -> int:  # noqa: ARG002
-        """Bytes of the optimizer's states for a sub-group."""
+        """Bytes of the optimizer states of a sub-group."""
         return self.setup.optimizer.states_nbytes(count) * self.setup.master_itemsize // 4
 
     def offloaded_grad_bytes(self, count: int) -> int:
-        """Bytes of the gradients of so many masters, where they are offloaded."""
+        """Bytes of the gradients of `count` offloaded masters."""
         return self.setup.master_itemsize * count
 
     def states_before_first_step(self, index: int, count: int) -> int:  # noqa: ARG002
-        """Bytes of those that are made before the first step."""
+        """Bytes of states that exist before the first step."""
         return self.setup.optimizer.state_bytes * count if self.setup.optimizer.allocates_states_early else 0
 
-    # ------------------------------------------------------------ what lies on NVMe: nothing, here
+    # ------------------------------------------------------------ NVMe (see `zero3_offload`)
     def is_swapped(self, index: int) -> bool:  # noqa: ARG002
-        """Whether masters and states of a sub-group lie there."""
+        """Whether masters and states of a sub-group are on NVMe; never in this class."""
         return False
 
     def create_param_buffers(self) -> None:
-        """What parameters are read into, while it is made."""
+        """Create the buffers for parameters on NVMe; none in this class."""
 
     def allocate_param_buffers(self) -> None:
-        """And from then on."""
+        """Allocate the buffers for parameters on NVMe; none in this class."""
 
     def allocate_optimizer_buffers(self) -> None:
-        """What masters, states and gradients are read into."""
+        """Allocate the buffers for masters, states and gradients on NVMe; none in this class."""
 
     def update_group(self, index: int, count: int, *, host: bool) -> None:  # noqa: ARG002
-        """The update of a sub-group of so many elements; what `ratio` leaves on the rank is torch's."""
+        """Update a sub-group of `count` elements; torch's Adam updates what `ratio` leaves on the rank."""
         self.update(count, count, host=host)
         setup = self.setup
         if setup.offloads_optimizer and not host and setup.optimizer.is_fused_adam:  # `backup_optimizer`
             self.ledger.allocate_briefly(TEMPORARY, (4 if setup.has_separate_host else 8) * count)
 
     def swap_out_masters(self, index: int, count: int) -> None:
-        """Masters of so many bytes go to the drive."""
+        """Write `count` bytes of masters to NVMe; nothing in this class."""
 
     # ------------------------------------------------------------ load
     def load(self) -> None:
-        """Shards, then masters group by group, each for a moment twice; each parameter gathered once."""
+        """Partition the parameters, create masters group by group, then gather each parameter once."""
         setup, ledger = self.setup, self.ledger
         if setup.zero_init:
             self.create_param_buffers()
@@ -196,16 +202,16 @@ class Stage3State(QuantizedReduction):
         self._move_shards()
         self.allocate_optimizer_buffers()
         for index, group in enumerate(self.groups):
-            host, count = self.is_offloaded(index), self.master_itemsize * sum(group)
+            on_host, count = self.is_offloaded(index), self.master_itemsize * sum(group)
             if self.is_swapped(index):
                 self.swap_out_masters(index, count)
                 continue
-            ledger.allocate_briefly(MASTER, 2 * count, host=host)
-            ledger.allocate(MASTER, count, host=host)
-            ledger.allocate(STATES, self.states_before_first_step(index, sum(group)), host=host)
+            ledger.allocate_briefly(MASTER, 2 * count, host=on_host)
+            ledger.allocate(MASTER, count, host=on_host)
+            ledger.allocate(STATES, self.states_before_first_step(index, sum(group)), host=on_host)
         largest = max(map(sum, self.groups), default=0)
         ledger.allocate(TEMPORARY, setup.master_itemsize * largest, host=setup.offloads_optimizer)
-        if setup.offloads_optimizer:  # beside the gradient that is large enough for each
+        if setup.offloads_optimizer:  # next to one gradient buffer of the largest sub-group
             for index, group in enumerate(self.groups):
                 if not self.is_swapped(index):
                     ledger.allocate(
@@ -217,38 +223,38 @@ class Stage3State(QuantizedReduction):
         )
         ledger.allocate(OFFLOADED, self.pinned_grad_buffer_bytes, host=True)
         if setup.contiguous_gradients:
-            for kind in self.buckets:
-                ledger.allocate(BUCKET, kind * setup.reduce_bucket_size)
-        biggest = max(map(self.aligned, self.trainable), default=0)
+            for itemsize in self.buckets:
+                ledger.allocate(BUCKET, itemsize * setup.reduce_bucket_size)
+        largest_param = max(map(self.aligned, self.trainable), default=0)
         ledger.allocate_briefly(
-            GATHERED, setup.itemsize * biggest * (2 if setup.quirks.gathers_into_copy else 1)
+            GATHERED, setup.itemsize * largest_param * (2 if setup.quirks.gathers_into_copy else 1)
         )
 
     def initial_location(self, weight: Weight) -> bool | None:
-        """Where a shard is cut to: True for the host, False for the rank, None for a drive."""
+        """Location of a new shard: True for the host, False for the rank, None for NVMe."""
         return self.setup.offloads_params and weight not in self.persistent
 
     def _allocate_shard(self, weight: Weight, sign: int = 1) -> None:
-        home = self.initial_location(weight)
-        if home is not None:
-            self.ledger.allocate(WEIGHTS, sign * self.shard_bytes_of(weight), host=home)
+        on_host = self.initial_location(weight)
+        if on_host is not None:
+            self.ledger.allocate(WEIGHTS, sign * self.shard_bytes_of(weight), host=on_host)
 
     def _allocate_secondary(self, weight: Weight) -> None:
-        """The part of a copy among the ranks of a node (`_partition_param_sec`)."""
+        """Allocate the secondary partition of a parameter (`_partition_param_sec`)."""
         setup = self.setup
         if setup.hpz_size > 1:
             count = setup.itemsize * self.aligned(weight) // setup.hpz_size
             self.ledger.allocate(SECONDARY, count, host=setup.offloads_params)
 
     def _partition_params(self) -> None:
-        """Each parameter becomes a shard, one after the other (`_convert_to_zero_parameters`)."""
+        """Partition the parameters one by one (`_convert_to_zero_parameters`)."""
         for weight in self.tape.weights:
             self._allocate_shard(weight)
             self._allocate_secondary(weight)
             self.ledger.free(WEIGHTS, self.setup.itemsize * weight.numel)
 
     def _move_shards(self) -> None:
-        """All shards go through a buffer on the host (`defragment`), or to one, where they are offloaded."""
+        """Move all shards through a host buffer (`defragment`), or to it if they are offloaded."""
         setup, ledger = self.setup, self.ledger
         ledger.allocate_briefly(
             WEIGHTS,
@@ -261,56 +267,60 @@ class Stage3State(QuantizedReduction):
             self.allocate_shards()
 
     def allocate_shards(self) -> None:
-        """Offloaded, they are here from then on."""
+        """Allocate the offloaded shards."""
         self.ledger.allocate(WEIGHTS, self.shard_bytes, host=True)
 
     def _build_with_zero_init(self) -> None:
-        """`zero.Init`: each parameter whole for a moment as it is cast, beside earlier shards."""
-        itemsize, built, ledger = self.setup.itemsize, self.setup.build_itemsize, self.ledger
-        both = built + (itemsize if itemsize != built else 0)
-        made = {weight for weight in self.tape.weights if not (self.tape.adapter and weight.requires_grad)}
+        """Build the model with `zero.Init`: each module's parameters are whole until they are partitioned."""
+        itemsize, build_itemsize, ledger = self.setup.itemsize, self.setup.build_itemsize, self.ledger
+        cast_itemsize = build_itemsize + (itemsize if itemsize != build_itemsize else 0)
+        initial_weights = {
+            weight for weight in self.tape.weights if not (self.tape.adapter and weight.requires_grad)
+        }
         for module in self.tape.modules:
-            own = [
+            weights = [
                 weight
                 for weight in module.weights
-                if weight in made and weight.module_number == module.number
+                if weight in initial_weights and weight.module_number == module.number
             ]
-            for weight in own:
-                ledger.allocate_briefly(BUILT, both * weight.numel * weight.tp_size)
+            for weight in weights:
+                ledger.allocate_briefly(BUILT, cast_itemsize * weight.numel * weight.tp_size)
                 ledger.allocate(BUILT, itemsize * weight.numel * weight.tp_size)
-            for weight in own:
+            for weight in weights:
                 self._allocate_shard(weight)
                 self._allocate_secondary(weight)
-            ledger.free(BUILT, itemsize * sum(weight.numel * weight.tp_size for weight in own))
-        self._build_untied(both)
+            ledger.free(BUILT, itemsize * sum(weight.numel * weight.tp_size for weight in weights))
+        self._build_untied(cast_itemsize)
         self._keep_untied_secondary()
-        for weight in self.trainable if self.tape.adapter else ():  # adapters are made last, on the host
+        for weight in self.trainable if self.tape.adapter else ():  # PEFT creates adapters last, on the host
             self._allocate_shard(weight)
             self._allocate_secondary(weight)
         self._apply_autotp()
 
-    def _build_untied(self, both: int) -> None:
-        """A head is made and cut like any other layer, before it is tied to the embeddings."""
-        setup, untied, host = self.setup, self.tape.untied_numel, self.setup.offloads_params
-        self.ledger.allocate_briefly(BUILT, both * untied)
+    def _build_untied(self, cast_itemsize: int) -> None:
+        """Build and partition a head before it is tied to the embeddings."""
+        setup, untied, on_host = self.setup, self.tape.untied_numel, self.setup.offloads_params
+        self.ledger.allocate_briefly(BUILT, cast_itemsize * untied)
         self.ledger.allocate(BUILT, setup.itemsize * untied)
-        self.ledger.allocate_briefly(SECONDARY, setup.itemsize * self._untied_shard_numel(untied), host=host)
+        self.ledger.allocate_briefly(
+            SECONDARY, setup.itemsize * self._untied_shard_numel(untied), host=on_host
+        )
         self.ledger.free(BUILT, setup.itemsize * untied)
 
     def _untied_shard_numel(self, untied: int) -> int:
-        """Elements of the shard of a head, and of the part of a copy."""
+        """Elements of the shard of such a head, and of its secondary partition."""
         secondary = self.setup.hpz_size
         return -(-untied // self.setup.dp_world_size) + (untied // secondary if secondary > 1 else 0)
 
     def _keep_untied_secondary(self) -> None:
-        """Shard and copy of a head that was made, and then tied to the embeddings."""
+        """Keep shard and secondary partition of a head that was tied later."""
         setup, untied = self.setup, self.tape.untied_numel
         if untied and setup.zero_init and setup.hpz_size > 1 and setup.quirks.keeps_untied_secondary:
             count = setup.itemsize * self._untied_shard_numel(untied)
             self.ledger.allocate(SECONDARY, count, host=setup.offloads_params)
 
     def _apply_autotp(self) -> None:
-        """What ranks share is gathered, copied, cut (`_gather_zero3_params`), and partitioned again."""
+        """Gather, copy and shard linear layers (`_gather_zero3_params`), then partition them again."""
         itemsize, ledger = self.setup.itemsize, self.ledger
         partition = [weight for weight in self.tape.weights if weight.tp_size > 1]
         for weight in partition:
@@ -322,7 +332,7 @@ class Stage3State(QuantizedReduction):
 
     # ------------------------------------------------------------ at rest
     def allocate_at_rest(self) -> None:
-        """Shards of weights, masters, states and gradients; the bucket and what persists."""
+        """Allocate shards of weights, masters, states and gradients, the bucket, and persistent parameters."""
         setup, ledger = self.setup, self.ledger
         self.allocate_param_buffers()
         if setup.offloads_params:
@@ -331,13 +341,13 @@ class Stage3State(QuantizedReduction):
             ledger.allocate(WEIGHTS, self.shard_bytes)
         self.allocate_optimizer_buffers()
         for index, group in enumerate(self.groups):
-            host, count = self.is_offloaded(index), sum(group)
+            on_host, count = self.is_offloaded(index), sum(group)
             if self.is_swapped(index):
                 continue
-            ledger.allocate(MASTER, self.master_itemsize * count, host=host)
-            ledger.allocate(STATES, self.state_bytes(index, count), host=host)
+            ledger.allocate(MASTER, self.master_itemsize * count, host=on_host)
+            ledger.allocate(STATES, self.state_bytes(index, count), host=on_host)
             if setup.offloads_optimizer:
-                ledger.allocate(OFFLOADED, self.offloaded_grad_bytes(count), host=host)
+                ledger.allocate(OFFLOADED, self.offloaded_grad_bytes(count), host=on_host)
         self._keep_untied_secondary()
         if not setup.zero_init:
             ledger.allocate(STATES, self.construction_state_bytes)
@@ -346,51 +356,52 @@ class Stage3State(QuantizedReduction):
         )
         ledger.allocate(OFFLOADED, self.pinned_grad_buffer_bytes, host=True)
         if setup.contiguous_gradients:
-            for kind in self.buckets:
-                ledger.allocate(BUCKET, kind * setup.reduce_bucket_size)
+            for itemsize in self.buckets:
+                ledger.allocate(BUCKET, itemsize * setup.reduce_bucket_size)
         self.gather_persistent()
 
     def pinned_padding(self) -> int:
-        """Gradients, those of the masters, and the flat shards, which are pinned whatever the config says."""
+        """Padding of pinned gradients and flat shards; the latter are pinned in any case."""
         setup, blocks = self.setup, [self.pinned_grad_buffer_bytes]
         if setup.offloads_optimizer and setup.pins_optimizer:
-            there = (index for index in range(len(self.groups)) if not self.is_swapped(index))
+            in_memory = (index for index in range(len(self.groups)) if not self.is_swapped(index))
             blocks += [
-                setup.master_itemsize * sum(self.groups[index]) for index in there if self.is_offloaded(index)
+                setup.master_itemsize * sum(self.groups[index])
+                for index in in_memory
+                if self.is_offloaded(index)
             ]
             blocks.append(setup.grad_accum_itemsize * self.trainable_shard_numel)
         if setup.offloads_params:
             blocks.append(setup.itemsize * self.flat_numel)
-        built = setup.offloads_params and setup.pins_params and setup.zero_init
+        pins_shards = setup.offloads_params and setup.pins_params and setup.zero_init
         shards = [
             self.shard_bytes_of(weight) for weight in self.trainable if weight not in self.persistent
-        ] * built
-        return pinned_padding([*blocks, *shards]) + sum(shards)  # these were moved, and their blocks are kept
+        ] * pins_shards
+        return pinned_padding([*blocks, *shards]) + sum(
+            shards
+        )  # the moved shards leave their pinned blocks in the cache
 
     @property
     def flat_numel(self) -> int:
-        """Elements of the shards that lie in one block on the host (`param_groups_fp16_flat_cpu_memory`)."""
+        """Elements of the shards in one host block (`param_groups_fp16_flat_cpu_memory`)."""
         return self.trainable_shard_numel
 
     def gather_persistent(self) -> None:
-        """What is small stays whole between steps."""
+        """Gather the persistent parameters, which stay whole between steps."""
         self.persistent_bytes = self.gathered_bytes(self.persistent)
         self.ledger.allocate(PERSISTENT, self.persistent_bytes)
 
     def gathered_bytes(self, weights: Iterable[Weight]) -> int:
-        """Bytes of these parameters, whole: those that are partitioned at all."""
+        """Bytes of these parameters when gathered, without those that are not partitioned."""
         return sum(
             self.itemsize_of(weight) * self.aligned(weight) for weight in weights if self.ranks_of(weight) > 1
         )
 
 
-# The memory of a step of ZeRO stage 3: each rank has a shard of every parameter, gradient and optimizer
-# state.
-#
-# `zero3_state` says what lies where between two steps. Source: deepspeed runtime/zero/stage3.py.
+# Stage 3: passes and step. Source: runtime/zero/stage3.py.
 
 NORM_CHUNK = 250_000_000
-"""Elements of a gradient whose norm is taken at once."""
+"""Elements of a gradient whose norm is computed at once (`_constant_buffered_norm2`)."""
 
 
 class Stage3Engine(Stage3State):
@@ -401,42 +412,42 @@ class Stage3Engine(Stage3State):
         leaves = self.coordinator.leaves.items()
         self.leaf_of = {weight: number for number, weights in leaves for weight in weights}
         self.leaf_grads: dict[int, dict[Weight, int]] = {}
-        """Gradients of leaf modules whose backward pass is going on, in bytes."""
+        """Bytes of the gradients of leaf modules whose backward pass is running."""
 
     def consolidate(self) -> None:
-        """Gather each module, and let rank 0 copy it (`_zero3_consolidated_16bit_state_dict`)."""
+        """Gather each module, and copy it on rank 0 (`_zero3_consolidated_16bit_state_dict`)."""
         setup, ledger = self.setup, self.ledger
-        if not setup.gathers_on_save or setup.ep_size:  # DeepSpeed raises for those that share experts
+        if not setup.gathers_on_save or setup.ep_size:  # DeepSpeed raises with AutoEP
             return
         ledger.enter(SAVE)
         ledger.free(PERSISTENT, self.persistent_bytes)
-        whole = 0
+        consolidated_bytes = 0
         for module in self.tape.modules:
-            own = [
+            weights = [
                 weight for weight in module.weights if weight.module_number == module.number
-            ]  # none that is tied
+            ]  # tied weights count once
             count = self.gathered_bytes(module.weights)
             ledger.allocate(GATHERED, count)
-            alone = len(module.weights) == 1  # several arrive in place (`_allgather_params_coalesced`)
-            ledger.allocate_briefly(GATHERED, count if setup.quirks.gathers_into_copy and alone else 0)
+            is_single = len(module.weights) == 1  # `_allgather_params_coalesced` gathers several in place
+            ledger.allocate_briefly(GATHERED, count if setup.quirks.gathers_into_copy and is_single else 0)
             count += self._gather_tensor_parallel(module)
-            made = setup.itemsize * sum(weight.numel * weight.tp_size for weight in own)
-            saved = 0 if setup.rank else made
-            whole += saved
-            if not setup.has_separate_host:  # it is no copy
+            module_bytes = setup.itemsize * sum(weight.numel * weight.tp_size for weight in weights)
+            saved_bytes = 0 if setup.rank else module_bytes
+            consolidated_bytes += saved_bytes
+            if not setup.has_separate_host:  # on a CPU the saved tensor is the gathered one
                 ledger.free(GATHERED, count)
-            ledger.allocate(CONSOLIDATED, saved, host=True)
+            ledger.allocate(CONSOLIDATED, saved_bytes, host=True)
             if setup.has_separate_host:
                 ledger.free(GATHERED, count)
-            for weight in own:
+            for weight in weights:
                 self.coordinator.partition_secondary(weight)
         if setup.quirks.drops_secondary_after_save:
             self.coordinator.invalidate_secondary()
         self.gather_persistent()
-        ledger.free(CONSOLIDATED, whole, host=True)
+        ledger.free(CONSOLIDATED, consolidated_bytes, host=True)
 
     def _gather_tensor_parallel(self, module: Module) -> int:
-        """Bytes of a layer that ranks share (`GatherReplacedLayerParams`); columns are copied once more."""
+        """Gather a layer that AutoTP shards (`GatherReplacedLayerParams`); columns are copied once more."""
         partition = [weight for weight in module.weights if weight.tp_size > 1]
         count = sum(self.itemsize_of(weight) * weight.numel * weight.tp_size for weight in partition)
         self.ledger.allocate(GATHERED, count)
@@ -446,7 +457,7 @@ class Stage3Engine(Stage3State):
 
     # ------------------------------------------------------------ passes
     def before_forward(self) -> None:
-        """`reset_step`, which releases before 0.15.4 call as the backward pass ends."""
+        """Reset the coordinator (`reset_step`); releases before 0.15.4 do so after the backward pass."""
         coordinator = self.coordinator
         if self.setup.gradient_accumulation_steps > 1 and not coordinator.releases:
             coordinator.releases = coordinator.rehearse()
@@ -454,32 +465,32 @@ class Stage3Engine(Stage3State):
             coordinator.reset()
 
     def enter_module(self, number: int, forward: bool) -> None:  # noqa: ARG002
-        """Fetch."""
+        """Fetch the module's parameters."""
         self.coordinator.fetch(number)
 
     def leave_module(self, number: int, forward: bool) -> None:
-        """Release; the gradients of a leaf module come when its backward pass is over, in their order."""
+        """Release the module's parameters; a leaf module first delivers its gradients, in order."""
         if number in self.leaf_grads and not forward:
-            waiting = self.leaf_grads.pop(number)
-            for weight in sorted(waiting, key=lambda found: found.number):
-                self._add_to_bucket(weight, waiting[weight])
+            grads = self.leaf_grads.pop(number)
+            for weight in sorted(grads, key=lambda weight: weight.number):
+                self._add_to_bucket(weight, grads[weight])
         if forward or number not in self.coordinator.miscounted:
             self.coordinator.release(number)
 
     def set_recomputing_module(self, number: int | None) -> None:
-        """What is gathered now goes with this module."""
+        """Attribute gathered parameters to the module that caused the recomputation."""
         self.coordinator.recomputing_for = number if self.setup.quirks.releases_recomputed_params else None
 
     def hold_view(self, weight: Weight) -> None:
-        """What is gathered now stays, though it is released."""
+        """Keep the gathered block alive after a release."""
         self.coordinator.hold_view(weight)
 
     def release_view(self, weight: Weight) -> None:
-        """It stays no longer."""
+        """Free the saved view of a gathered block."""
         self.coordinator.release_view(weight)
 
     def receive_gradient(self, weight: Weight, count: int) -> None:
-        """`reduce_partition_and_remove_grads`, or later `reduce_leaf_module_grads`."""
+        """Take a gradient (`reduce_partition_and_remove_grads`, or later `reduce_leaf_module_grads`)."""
         leaf = self.leaf_of.get(weight)
         if leaf is None:
             self._add_to_bucket(weight, count)
@@ -487,82 +498,96 @@ class Stage3Engine(Stage3State):
             self.leaf_grads.setdefault(leaf, {})[weight] = count
 
     def _add_to_bucket(self, weight: Weight, count: int) -> None:
-        """`reduce_independent_p_g_buckets_and_remove_grads`."""
+        """Put a gradient into a bucket (`reduce_independent_p_g_buckets_and_remove_grads`)."""
         setup = self.setup
-        kind = (2 if weight.is_linear else 4) if setup.autocast else next(iter(self.buckets))
-        filled = self.bucket_fill[kind] + weight.numel > setup.reduce_bucket_size
-        if self.buckets[kind] and (
-            filled or setup.gather_group(self.buckets[kind][-1]) != setup.gather_group(weight)
+        comm_itemsize = (2 if weight.is_linear else 4) if setup.autocast else next(iter(self.buckets))
+        is_full = self.bucket_fill[comm_itemsize] + weight.numel > setup.reduce_bucket_size
+        if self.buckets[comm_itemsize] and (
+            is_full or setup.gather_group(self.buckets[comm_itemsize][-1]) != setup.gather_group(weight)
         ):
-            self._reduce(kind)
-        if setup.contiguous_gradients and self.bucket_fill[kind] + weight.numel <= setup.reduce_bucket_size:
+            self._reduce(comm_itemsize)
+        if (
+            setup.contiguous_gradients
+            and self.bucket_fill[comm_itemsize] + weight.numel <= setup.reduce_bucket_size
+        ):
             self.ledger.free(GRADIENTS, count)
         else:
             self.unbucketed_grads[weight] = count
-        self.buckets[kind].append(weight)
-        self.bucket_fill[kind] += weight.numel
+        self.buckets[comm_itemsize].append(weight)
+        self.bucket_fill[comm_itemsize] += weight.numel
 
-    def _reduce(self, kind: int) -> None:
-        """`__reduce_and_partition_ipg_grads`."""
-        setup, ledger, weights = self.setup, self.ledger, self.buckets[kind]
+    def _reduce(self, comm_itemsize: int) -> None:
+        """Reduce and partition a bucket (`__reduce_and_partition_ipg_grads`)."""
+        setup, ledger, weights = self.setup, self.ledger, self.buckets[comm_itemsize]
         if not weights:
             return
-        total, world = sum(weight.numel for weight in weights), self.ranks_of(weights[0])
+        total, ranks = sum(weight.numel for weight in weights), self.ranks_of(weights[0])
         shards = sum(self.shard(weight) for weight in weights)
-        if setup.quantized_gradients and world > setup.gpus_per_node > 0:
-            self.reduce_quantized(kind)
+        if setup.quantized_gradients and ranks > setup.gpus_per_node > 0:
+            self.reduce_quantized(comm_itemsize)
             return
-        whole = setup.contiguous_gradients and total <= setup.reduce_bucket_size and not setup.reduce_scatter
-        sent = kind if setup.quirks.has_buckets_per_comm_dtype else setup.comm_itemsize
-        casts = sent != kind or (
+        reduces_whole = (
+            setup.contiguous_gradients and total <= setup.reduce_bucket_size and not setup.reduce_scatter
+        )
+        sent_itemsize = comm_itemsize if setup.quirks.has_buckets_per_comm_dtype else setup.comm_itemsize
+        casts = sent_itemsize != comm_itemsize or (
             setup.comm_dtype_is_other_half and not setup.quirks.has_buckets_per_comm_dtype
         )
-        raises = setup.grad_accum_itemsize != sent or setup.comm_dtype_is_other_half
-        name = "all_reduce" if whole else "reduce_scatter"
-        self.count_collective(name, total if whole else shards * world, sent, world)
-        copy = flat = 0
-        if whole:
-            cast = sent * total if casts else 0
-            scaled = 0 if setup.gradient_postscale in (None, world) else sent * total  # `mul`, by 1 mostly
-            raised = setup.grad_accum_itemsize * total if raises else 0
-            copy, flat = max(cast + scaled, (scaled or cast) + raised), raised or scaled or cast
+        casts_result = setup.grad_accum_itemsize != sent_itemsize or setup.comm_dtype_is_other_half
+        name = "all_reduce" if reduces_whole else "reduce_scatter"
+        self.count_collective(name, total if reduces_whole else shards * ranks, sent_itemsize, ranks)
+        copy_bytes = result_bytes = 0
+        if reduces_whole:
+            cast_bytes = sent_itemsize * total if casts else 0
+            scaled_bytes = (
+                0 if setup.gradient_postscale in (None, ranks) else sent_itemsize * total
+            )  # `mul` copies, unless the factor is 1
+            result_cast_bytes = setup.grad_accum_itemsize * total if casts_result else 0
+            copy_bytes, result_bytes = (
+                max(cast_bytes + scaled_bytes, (scaled_bytes or cast_bytes) + result_cast_bytes),
+                result_cast_bytes or scaled_bytes or cast_bytes,
+            )
         else:
             if casts:
-                copy += sent * total
+                copy_bytes += sent_itemsize * total
             elif (
-                kind != setup.itemsize or setup.comm_dtype_is_other_half
-            ):  # what lies in the bucket has its type
-                copy += kind * sum(weight.numel for weight in weights if weight in self.unbucketed_grads)
-            if len(weights) > 1 or total % world:
-                flat = sent * shards * world
-                copy += flat
-            if raises:
-                flat = setup.grad_accum_itemsize * shards  # and not views of it
-                copy += flat
-            if weights[0].is_expert and self.tape.ep_size > 1:  # they are divided by the number of all ranks
-                copy += sent * shards
-        ledger.allocate_briefly(FLATTENED, copy)
-        ledger.allocate(FLATTENED, flat)  # the shards are views of it
+                comm_itemsize != setup.itemsize or setup.comm_dtype_is_other_half
+            ):  # gradients in the bucket already have its dtype
+                copy_bytes += comm_itemsize * sum(
+                    weight.numel for weight in weights if weight in self.unbucketed_grads
+                )
+            if len(weights) > 1 or total % ranks:
+                result_bytes = sent_itemsize * shards * ranks
+                copy_bytes += result_bytes
+            if casts_result:
+                result_bytes = setup.grad_accum_itemsize * shards  # a cast result is not a view
+                copy_bytes += result_bytes
+            if (
+                weights[0].is_expert and self.tape.ep_size > 1
+            ):  # expert gradients are divided by all ranks, in a copy
+                copy_bytes += sent_itemsize * shards
+        ledger.allocate_briefly(FLATTENED, copy_bytes)
+        ledger.allocate(FLATTENED, result_bytes)  # the shards are views of this tensor
         self.partition_grads(weights)
-        ledger.free(FLATTENED, flat)
-        self.buckets[kind] = []
+        ledger.free(FLATTENED, result_bytes)
+        self.buckets[comm_itemsize] = []
         if not setup.quirks.never_resets_bucket_count:
-            self.bucket_fill[kind] = 0
+            self.bucket_fill[comm_itemsize] = 0
 
     def partition_grads(self, weights: list[Weight]) -> None:
-        """The shards of a bucket go to where the optimizer wants them (`partition_grads`)."""
+        """Copy the shards of a bucket to the optimizer's gradients (`partition_grads`)."""
         for weight in weights:
             if (
                 self.setup.offloads_optimizer and self.is_boundary
-            ):  # its norm, in fp64 (`_constant_buffered_norm2`)
+            ):  # norm in fp64 (`_constant_buffered_norm2`)
                 self.ledger.allocate_briefly(TEMPORARY, 8 * min(self.shard(weight), NORM_CHUNK))
             if weight in self.unbucketed_grads:
                 self.ledger.free(GRADIENTS, self.unbucketed_grads.pop(weight))
 
     def after_backward(self) -> None:
-        """The epilogue of a backward pass."""
-        for kind in sorted(self.buckets):
-            self._reduce(kind)
+        """Reduce what is left, and release leftovers."""
+        for comm_itemsize in sorted(self.buckets):
+            self._reduce(comm_itemsize)
         if not self.setup.quirks.keeps_unreleased_params:
             self.coordinator.release_leftovers()
         if self.setup.quirks.resets_count_after_backward:
@@ -570,10 +595,10 @@ class Stage3Engine(Stage3State):
 
     # ------------------------------------------------------------ step
     def update_matrices(self) -> None:
-        """What Muon does with gradients before their norm is taken (`orthogonal_shards`)."""
+        """Orthogonalize gradients before their norm is computed; only Muon does."""
 
     def step(self) -> None:
-        """One sub-group at a time, with nothing gathered."""
+        """Update one sub-group at a time, with nothing gathered."""
         setup, ledger = self.setup, self.ledger
         self.coordinator.partition_all()
         ledger.free(PERSISTENT, self.persistent_bytes)
@@ -589,56 +614,56 @@ class Stage3Engine(Stage3State):
                 for shard in group:
                     ledger.allocate_briefly(TEMPORARY, 8 * shard)
         for index, group in enumerate(self.groups):
-            count, host = sum(group), self.is_offloaded(index)
-            held = 0
+            count, on_host = sum(group), self.is_offloaded(index)
+            grad_copy = 0
             if not setup.offloads_optimizer:
-                held = setup.master_itemsize * count
-                flat = (
+                grad_copy = setup.master_itemsize * count
+                flat_bytes = (
                     setup.grad_accum_itemsize * count
                     if len(group) > 1 and setup.grad_accum_itemsize != setup.master_itemsize
                     else 0
                 )
                 if len(group) == 1 and setup.grad_accum_itemsize == setup.master_itemsize:
-                    held = 0
-                ledger.allocate(TEMPORARY, flat + held)
-                ledger.free(TEMPORARY, flat)
-            self.update_group(index, count, host=host)
-            ledger.free(TEMPORARY, held)
+                    grad_copy = 0
+                ledger.allocate(TEMPORARY, flat_bytes + grad_copy)
+                ledger.free(TEMPORARY, flat_bytes)
+            self.update_group(index, count, host=on_host)
+            ledger.free(TEMPORARY, grad_copy)
         self.coordinator.invalidate_secondary()
         self.gather_persistent()
-        for weight in sorted(self.persistent, key=lambda found: found.number):
+        for weight in sorted(self.persistent, key=lambda weight: weight.number):
             if (ranks := self.ranks_of(weight)) > 1:
                 self.count_collective("all_gather", self.aligned(weight), self.itemsize_of(weight), ranks)
 
 
-# Which parameters stage 3 leaves whole, and which of a rank's shards it updates together.
+# Persistent parameters, and sub-groups of shards.
 
 
 def persistent_params(settings: Stage3Settings, weights: Sequence[Weight]) -> set[Weight]:
-    """Small parameters that stay whole (`mark_persistent_parameters`)."""
-    found: set[Weight] = set()
+    """Small parameters that stay gathered (`mark_persistent_parameters`)."""
+    persistent: set[Weight] = set()
     total = 0
     for weight in weights:
         if (
             weight.numel + total <= settings.model_persistence_threshold
             and weight.numel <= settings.param_persistence_threshold
         ):
-            found.add(weight)
+            persistent.add(weight)
             total += weight.numel
-    return found
+    return persistent
 
 
 def sub_groups(settings: Stage3Settings, shards: list[int]) -> list[list[int]]:
-    """`_create_fp16_sub_groups`: a group is closed once it has the size; elements of each shard."""
+    """Split shards into sub-groups, each closed once it reaches the size (`_create_fp16_sub_groups`)."""
     if settings.sub_group_size >= sum(shards):
         return [shards]
-    found: list[list[int]] = []
+    groups: list[list[int]] = []
     group: list[int] = []
     count = 0
     for shard in shards:
         group.append(shard)
         count += shard
         if count >= settings.sub_group_size:
-            found.append(group)
+            groups.append(group)
             group, count = [], 0
-    return [*found, group] if group else found
+    return [*groups, group] if group else groups

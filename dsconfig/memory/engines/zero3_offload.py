@@ -1,4 +1,4 @@
-"""ZeRO stage 3 with states on NVMe (`runtime/swap_tensor`) or with SuperOffload (`runtime/superoffload`)."""
+"""ZeRO stage 3 with NVMe offload (`runtime/swap_tensor`) or SuperOffload (`runtime/superoffload`)."""
 
 from __future__ import annotations
 
@@ -9,73 +9,73 @@ from dsconfig.memory.graph import Tape, Weight
 from dsconfig.memory.memory_ledger import Ledger
 from dsconfig.memory.verdict import NotModelledError
 
-# Stage 3 with what it keeps on NVMe, and the buffers on the host that this takes (`runtime/swap_tensor`).
+# NVMe offload: shards, masters, states and gradients on NVMe, with swap buffers on the host.
 
 SWAP_BUFFERS, UNALIGNED_GRADS = "NVMe swap buffers", "gradients waiting for NVMe"
 
 
 class NvmeStage3(Stage3Engine):
-    """`Partitioned` with an `OptimizerSwapper`, an `AsyncPartitionedParameterSwapper`, or both."""
+    """Stage 3 with an optimizer swapper, an `AsyncPartitionedParameterSwapper`, or both."""
 
     def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
         super().__init__(setup, tape, ledger)
         self.sizes = [sum(group) for group in self.groups]
-        left = iter(self.trainable)
-        self.members = [[next(left) for _ in group] for group in self.groups]
+        remaining = iter(self.trainable)
+        self.members = [[next(remaining) for _ in group] for group in self.groups]
         self.group_of = {weight: number for number, group in enumerate(self.members) for weight in group}
         self.on_nvme = frozenset(self._on_drive()) if setup.nvme.param_buffer_size else frozenset[Weight]()
-        """Parameters whose shards lie on the drive."""
+        """Parameters whose shards are on NVMe."""
         self._reject_small_buffers()
         self.coordinator.set_nvme_params(self.on_nvme, setup.nvme.param_buffer_count)
         self.waiting_grad_bytes = 0
-        """Bytes of gradients that are too small to be written, or of an odd length."""
+        """Bytes of gradients that are too small or not aligned, and wait for the step."""
 
     # ------------------------------------------------------------ parameters
     def _reject_small_buffers(self) -> None:
-        size = self.setup.nvme.param_buffer_size
-        written = (
-            self.shard(weight) for weight in self.tape.weights if self.initial_location(weight) is None
-        )
-        if (largest := max(written, default=0)) > size:
+        buffer_numel = self.setup.nvme.param_buffer_size
+        shards = (self.shard(weight) for weight in self.tape.weights if self.initial_location(weight) is None)
+        if (largest := max(shards, default=0)) > buffer_numel:
             key = "`zero_optimization.offload_param.buffer_size`"
             raise NotModelledError(
-                f"DeepSpeed stops where {key} is {size:,}: a part of a parameter has {largest:,} elements",
-                "give at least as many",
+                f"DeepSpeed stops where {key} is {buffer_numel:,}: a shard of a parameter has {largest:,} elements",
+                "use at least that many",
             )
 
     @property
     def flat_numel(self) -> int:
-        """As much as the config wants in memory for good."""
-        most = self.setup.nvme.max_in_cpu if self.setup.nvme.param_buffer_size else self.trainable_shard_numel
-        return min(self.trainable_shard_numel, most)
+        """Elements of shards that stay in host memory (`max_in_cpu`)."""
+        max_numel = (
+            self.setup.nvme.max_in_cpu if self.setup.nvme.param_buffer_size else self.trainable_shard_numel
+        )
+        return min(self.trainable_shard_numel, max_numel)
 
     def _in_memory(self) -> set[Weight]:
-        """What lies there: sub-groups that end before it does (`_create_fp16_partitions…`)."""
-        found, offset, flat = set[Weight](), 0, self.flat_numel
+        """Parameters of the sub-groups within that limit (`_create_fp16_partitions_with_defragmentation`)."""
+        in_memory, offset, flat_numel = set[Weight](), 0, self.flat_numel
         for members, size in zip(self.members, self.sizes, strict=True):
             offset += size
-            if offset <= flat:
-                found.update(members)
-        return found
+            if offset <= flat_numel:
+                in_memory.update(members)
+        return in_memory
 
     def _on_drive(self) -> list[Weight]:
-        """What is large enough, and not in memory for good."""
-        there = self._in_memory()
+        """Parameters that are large enough for NVMe and not kept in memory."""
+        in_memory = self._in_memory()
         return [
             weight
             for weight in self.tape.weights
-            if weight not in there and self.initial_location(weight) is None
+            if weight not in in_memory and self.initial_location(weight) is None
         ]
 
     def initial_location(self, weight: Weight) -> bool | None:
-        """The drive, if it is large enough, whether it stays there or not."""
+        """Location of a new shard: NVMe if it is large enough, even if it returns to memory later."""
         swapping = self.setup.nvme
         if swapping.param_buffer_size and self.setup.itemsize * self.shard(weight) >= swapping.min_swap_bytes:
             return None
         return super().initial_location(weight)
 
     def _param_buffer_bytes(self) -> int:
-        """`AsyncPartitionedParameterSwapper`: bytes of some buffers, each for one shard."""
+        """Bytes of the shard buffers (`AsyncPartitionedParameterSwapper`)."""
         swapping, itemsize = self.setup.nvme, self.setup.itemsize
         return (
             itemsize
@@ -84,7 +84,7 @@ class NvmeStage3(Stage3Engine):
         )
 
     def _write_buffer_bytes(self) -> int:
-        """What a step writes of sub-groups on the drive is put together, in a buffer for whole parameters."""
+        """Bytes of the buffer in which a step assembles whole parameters before it writes them."""
         setup = self.setup
         if not setup.nvme.param_buffer_size or self.flat_numel == self.trainable_shard_numel:
             return 0
@@ -94,45 +94,45 @@ class NvmeStage3(Stage3Engine):
         )
 
     def _optimizer_buffer_bytes(self) -> int:
-        """`SwapBufferManager`: bytes of one of its buffers, for the largest sub-group."""
+        """Bytes of one buffer of `SwapBufferManager`, for the largest sub-group."""
         return self.setup.master_itemsize * self.setup.nvme.aligned_numel(
             max(self.sizes, default=0), self.setup.master_itemsize
         )
 
     def pinned_padding(self) -> int:
-        """Buffers too, where torch pins them."""
-        found = super().pinned_padding()
+        """Padding as without NVMe, plus that of buffers if torch pins them."""
+        padding = super().pinned_padding()
         if self.setup.quirks.locks_nvme_buffers:
-            return found
+            return padding
         blocks = [self._optimizer_buffer_bytes()] * self.setup.nvme.optimizer_buffers
-        return found + pinned_padding([*blocks, self._param_buffer_bytes(), self._write_buffer_bytes()])
+        return padding + pinned_padding([*blocks, self._param_buffer_bytes(), self._write_buffer_bytes()])
 
     def create_param_buffers(self) -> None:
-        """What they are pinned from is there beside them for a moment."""
+        """Create the shard buffers from an unpinned copy."""
         if self.setup.has_separate_host or self.setup.quirks.locks_nvme_buffers:
             self.ledger.allocate_briefly(SWAP_BUFFERS, 2 * self._param_buffer_bytes(), host=True)
         self.allocate_param_buffers()
 
     def allocate_param_buffers(self) -> None:
-        """They stay."""
+        """Allocate the shard buffers."""
         self.ledger.allocate(SWAP_BUFFERS, self._param_buffer_bytes(), host=True)
 
     def allocate_shards(self) -> None:
-        """A flat buffer, and shards that are neither in it nor large enough for the drive."""
+        """Allocate the flat buffer, and shards outside it that are too small for NVMe."""
         setup, swapping = self.setup, self.setup.nvme
         if not swapping.param_buffer_size:
             super().allocate_shards()
             return
-        there = self._in_memory()
+        in_memory = self._in_memory()
         self.ledger.allocate(WEIGHTS, setup.itemsize * self.flat_numel, host=True)
         for weight in self.tape.weights:
-            if weight not in there and weight not in self.on_nvme:
+            if weight not in in_memory and weight not in self.on_nvme:
                 self.ledger.allocate(WEIGHTS, self.shard_bytes_of(weight), host=weight not in self.persistent)
         self.ledger.allocate(SWAP_BUFFERS, self._write_buffer_bytes(), host=True)
 
     # ------------------------------------------------------------ masters, states and gradients
     def is_swapped(self, index: int) -> bool:
-        """`_swappable_optimizer_subgroup`; it does not ask for `ratio`."""
+        """Whether a sub-group is on NVMe (`_swappable_optimizer_subgroup`, which ignores `ratio`)."""
         swapping = self.setup.nvme
         return (
             swapping.optimizer_buffers > 0
@@ -140,19 +140,19 @@ class NvmeStage3(Stage3Engine):
         )
 
     def allocate_optimizer_buffers(self) -> None:
-        """`SwapBufferManager`."""
+        """Allocate the buffers of `SwapBufferManager`."""
         self.ledger.allocate(
             SWAP_BUFFERS, self.setup.nvme.optimizer_buffers * self._optimizer_buffer_bytes(), host=True
         )
 
     def swap_out_masters(self, index: int, count: int) -> None:
-        """Through a buffer; what lies on the drive itself is put together first."""
+        """Write masters through a buffer; parameters on NVMe are assembled first."""
         if self.on_nvme.intersection(self.members[index]):
             self.ledger.allocate_briefly(TEMPORARY, count, host=True)
 
     def partition_grads(self, weights: list[Weight]) -> None:
-        """In fp32, all of a bucket; those that cannot be written stay up to the step."""
-        setup, ledger, written = self.setup, self.ledger, 0
+        """Write the fp32 gradients of a bucket; small or unaligned ones wait for the step."""
+        setup, ledger, written_bytes = self.setup, self.ledger, 0
         for weight in weights:
             super().partition_grads([weight])
             if not (self.is_boundary and self.is_swapped(self.group_of[weight])):
@@ -164,84 +164,88 @@ class NvmeStage3(Stage3Engine):
                 else 0
             )
             ledger.allocate(UNALIGNED_GRADS, count)
-            large = setup.master_itemsize * shard >= setup.nvme.min_swap_bytes
-            if large and setup.nvme.is_aligned(shard, setup.master_itemsize):
-                written += count
+            is_large = setup.master_itemsize * shard >= setup.nvme.min_swap_bytes
+            if is_large and setup.nvme.is_aligned(shard, setup.master_itemsize):
+                written_bytes += count
             else:
                 self.waiting_grad_bytes += count
-        ledger.free(UNALIGNED_GRADS, written)
+        ledger.free(UNALIGNED_GRADS, written_bytes)
 
     def update_group(self, index: int, count: int, *, host: bool) -> None:
-        """What is read lies in the buffers; the first step makes states beside them, and writes them then."""
-        made = (
+        """Update a sub-group in the swap buffers; the first step creates states and writes them."""
+        new_states = (
             self._new_state_bytes([count])
             if self.is_swapped(index) and not self.setup.nvme.is_pipelined
             else 0
         )
-        self.ledger.allocate(STATES, made, host=True)
+        self.ledger.allocate(STATES, new_states, host=True)
         self.update(count, count, host=host or self.is_swapped(index))
-        self.ledger.free(STATES, made, host=True)
+        self.ledger.free(STATES, new_states, host=True)
 
     def _new_state_bytes(self, sizes: list[int]) -> int:
         return self.setup.optimizer.state_bytes * self.setup.master_itemsize // 4 * sum(sizes)
 
     def run(self) -> None:
-        """Pipelined, states that the first step made are let go of as the second one reads them."""
-        made = 0
+        """Run one step; a pipelined swapper holds the states of the first step until the second reads them."""
+        new_states = 0
         if self.setup.nvme.is_pipelined:
-            made = self._new_state_bytes(
+            new_states = self._new_state_bytes(
                 [size for index, size in enumerate(self.sizes) if self.is_swapped(index)]
             )
-        self.ledger.allocate(STATES, made, host=True)
+        self.ledger.allocate(STATES, new_states, host=True)
         super().run()
-        self.ledger.free(STATES, made, host=True)
+        self.ledger.free(STATES, new_states, host=True)
 
     def step(self) -> None:
-        """As without a drive."""
+        """Update the weights, then free the gradients that were not written."""
         super().step()
         self.ledger.free(UNALIGNED_GRADS, self.waiting_grad_bytes)
         self.waiting_grad_bytes = 0
 
 
-# SuperOffload: stage 3 with its masters updated in a process of its own (`runtime/superoffload`).
+# SuperOffload: a process of its own updates the masters (`runtime/superoffload`).
 
 WORKER_GRADS = "SuperOffload gradient buffer"
 
 
 class SuperOffloadStage3(Stage3Engine):
-    """`SuperOffloadOptimizer_Stage3`: masters and gradients are shared, states the process's own."""
+    """`SuperOffloadOptimizer_Stage3`: a process of its own updates masters in shared memory."""
 
     def load(self) -> None:
-        """The process starts last, and is given its states in the first step."""
+        """Load as stage 3; the process starts last, and creates its states in the first step."""
         super().load()
         self.ledger.allocate(WORKER_GRADS, self.worker_grad_bytes, host=True)
 
     def allocate_at_rest(self) -> None:
-        """As of stage 3, and what gradients are copied to (`_allocate_worker_grad_buffer`)."""
+        """Allocate as stage 3, plus the process's gradient buffer (`_allocate_worker_grad_buffer`)."""
         super().allocate_at_rest()
         self.ledger.allocate(WORKER_GRADS, self.worker_grad_bytes, host=True)
 
     @property
     def worker_grad_bytes(self) -> int:
-        """Bytes that the largest sub-group takes in fp32 (`max_grad_numel`)."""
+        """Bytes of the largest sub-group in fp32 (`max_grad_numel`)."""
         return 4 * max(map(sum, self.groups), default=0)
 
     def update_group(self, index: int, count: int, *, host: bool) -> None:  # noqa: ARG002
-        """The process works in place; what `ratio` leaves on the GPU is torch's (`backup_optimizer`)."""
+        """Update in place in the process; torch updates what `ratio` leaves on the GPU (`backup_optimizer`)."""
         if self.setup.has_separate_host and not host:
             self.ledger.allocate_briefly(TEMPORARY, 4 * count)
 
     def pinned_padding(self) -> int:
-        """Pinned gradients move to shared memory (`SimpleQueue.put`), and their blocks are kept."""
+        """Padding, plus the cached blocks of pinned gradients moved to shared memory (`SimpleQueue.put`)."""
         setup = self.setup
-        moved = [
+        moved_blocks = [
             setup.master_itemsize * sum(group)
             for index, group in enumerate(self.groups)
             if self.is_offloaded(index)
         ]
-        arriving = (
+        worker_block = (
             self.worker_grad_bytes
             if setup.pins_optimizer or setup.quirks.always_pins_superoffload_buffer
             else 0
         )
-        return super().pinned_padding() + sum(moved) * setup.pins_optimizer + pinned_padding([arriving])
+        return (
+            super().pinned_padding()
+            + sum(moved_blocks) * setup.pins_optimizer
+            + pinned_padding([worker_block])
+        )
