@@ -103,7 +103,7 @@ def dispatch(
     tape.op(
         [unsorted, top_scores], weighted, [unsorted, top_scores], backward_temporary=8 * num_routed * hidden
     )
-    combined = tape.op([weighted], tape.tensor(rows * hidden, 4), passes_grad_through=True)
+    combined = tape.op([weighted], tape.tensor(rows * hidden, 4), shares_grad=True)
     output = cast(tape, combined, itemsize)
     tape.keep_alive(
         sort_order,
@@ -130,7 +130,7 @@ def _route(tape: Tape, arch: Architecture, layer: AutoEPBlock, y: Tensor, rows: 
         expert_ids = tape.op([], tape.tensor(num_routed, 8, requires_grad=False))
         top_probs = tape.op([probs, expert_ids], tape.tensor(num_routed, 4), [expert_ids])
         total = tape.op([top_probs], tape.tensor(rows, 4))
-        total_plus_eps = tape.op([total], tape.tensor(rows, 4), passes_grad_through=True)
+        total_plus_eps = tape.op([total], tape.tensor(rows, 4), shares_grad=True)
         normalized = tape.op(
             [top_probs, total_plus_eps], tape.tensor(num_routed, 4), [top_probs, total_plus_eps]
         )

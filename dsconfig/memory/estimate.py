@@ -80,9 +80,7 @@ def _flatten_location(engine: Engine, ledger: Ledger) -> Iterator[Advice]:
     """Say where stages 1 and 2 flatten the weights, if that decides the peak (`flatten_on_accelerator`)."""
     if not isinstance(engine, Stage12State) or engine.setup.quirks.flattens_on_host:
         return
-    since = (
-        "since 0.19.0 stages 1 and 2 flatten the weights on the host if the GPU has no room for a second copy"
-    )
+    since = "since 0.19.0 stages 1 and 2 flatten the weights on the host if the GPU has no memory for a second copy"
     if engine.flattened_on_host:
         yield Advice(f"{ZERO}stage", f"{since}, as in this run")
     peaks = {phase: peak.bytes for phase, peak in ledger.rank.peaks.items()}

@@ -134,15 +134,15 @@ class Operation:
     """A node of the autograd graph.
 
     `temporary` and `backward_temporary` are bytes allocated during the forward and the backward only. With
-    `passes_grad_through` the inputs receive the output's gradient itself, without a new tensor.
+    `shares_grad` the inputs receive the output's gradient itself, without a new tensor.
     """
 
     __slots__ = (
         "backward_temporary",
         "inputs",
         "output",
-        "passes_grad_through",
         "saved",
+        "shares_grad",
         "temporary",
         "weights",
     )
@@ -155,13 +155,13 @@ class Operation:
         weights: tuple[Weight, ...],
         temporary: int,
         backward_temporary: int,
-        passes_grad_through: bool,
+        shares_grad: bool,
     ) -> None:
         self.inputs, self.output, self.saved, self.weights = inputs, output, saved, weights
-        self.temporary, self.backward_temporary, self.passes_grad_through = (
+        self.temporary, self.backward_temporary, self.shares_grad = (
             temporary,
             backward_temporary,
-            passes_grad_through,
+            shares_grad,
         )
 
     @property
@@ -341,7 +341,7 @@ class Tape:
         weights: Sequence[Weight] = (),
         temporary: int = 0,
         backward_temporary: int = 0,
-        passes_grad_through: bool = False,
+        shares_grad: bool = False,
     ) -> Tensor:
         """Record an operation and return its output."""
         operation = Operation(
@@ -351,7 +351,7 @@ class Tape:
             tuple(weights),
             temporary,
             backward_temporary,
-            passes_grad_through,
+            shares_grad,
         )
         self.steps.append(operation)
         self.operations.append(operation)

@@ -79,9 +79,7 @@ def add(tape: Tape, x: Tensor, y: Tensor) -> Tensor:
     """Residual addition: both inputs share the gradient; for mixed dtypes a CPU first casts the narrower one."""
     same_dtype, itemsize = x.itemsize == y.itemsize, max(x.itemsize, y.itemsize)
     cast_first = 0 if same_dtype or not tape.on_cpu else itemsize * x.numel
-    return tape.op(
-        [x, y], tape.tensor(x.numel, itemsize), temporary=cast_first, passes_grad_through=same_dtype
-    )
+    return tape.op([x, y], tape.tensor(x.numel, itemsize), temporary=cast_first, shares_grad=same_dtype)
 
 
 def multiply(tape: Tape, x: Tensor, y: Tensor) -> Tensor:
@@ -123,15 +121,15 @@ def gelu_new(tape: Tape, module: Module, x: Tensor) -> Tensor:
             [x_fp32], tape.tensor(count, itemsize), [x_fp32], backward_temporary=2 * count * itemsize
         )
         scaled = tape.op([cube], tape.tensor(count, itemsize))
-        total = tape.op([x, scaled], tape.tensor(count, itemsize), passes_grad_through=x.itemsize == itemsize)
+        total = tape.op([x, scaled], tape.tensor(count, itemsize), shares_grad=x.itemsize == itemsize)
         inner = tape.op([total], tape.tensor(count, itemsize))
         tanh = tape.tensor(count, itemsize)
         tape.op([inner], tanh, [tanh])
-        one = tape.op([tanh], tape.tensor(count, itemsize), passes_grad_through=True)
+        one = tape.op([tanh], tape.tensor(count, itemsize), shares_grad=True)
         return multiply(tape, half, one)
 
 
-def rms_norm(tape: Tape, module: Module, x: Tensor, rows: int, style: str = "narrow") -> Tensor:
+def rms_norm(tape: Tape, module: Module, x: Tensor, rows: int, style: str = "llama") -> Tensor:
     """`LlamaRMSNorm`: computed in fp32, with one reciprocal root per token.
 
     `style`: the weight is multiplied in the input's dtype (`llama`), in fp32 (`olmo2`), or in fp32 after
@@ -147,18 +145,18 @@ def rms_norm(tape: Tape, module: Module, x: Tensor, rows: int, style: str = "nar
         normalized = tape.op(
             [x_fp32, root], tape.tensor(count, 4), [x_fp32, root], backward_temporary=4 * count
         )
-        if style == "narrow":
+        if style == "llama":
             normalized = cast(tape, normalized, itemsize)
         requires_grad = any(weight.requires_grad for weight in module.weights)
         saved, back = ([normalized], normalized.bytes) if requires_grad else ([], 0)
-        output = tape.tensor(count, 4 if style != "narrow" else max(itemsize, tape.itemsize))
-        if style == "added":
+        output = tape.tensor(count, 4 if style != "llama" else max(itemsize, tape.itemsize))
+        if style == "gemma":
             scale = tape.tensor(module.weights[0].numel, 4)
             tape.op([], scale, weights=module.weights)
             tape.op([normalized, scale], output, [*saved, scale], backward_temporary=back)
         else:
             tape.op([normalized], output, saved, module.weights, backward_temporary=back)
-        return output if style == "narrow" else cast(tape, output, itemsize)
+        return output if style == "llama" else cast(tape, output, itemsize)
 
 
 def layer_norm(tape: Tape, module: Module, x: Tensor, rows: int) -> Tensor:
@@ -191,7 +189,7 @@ def rotary(tape: Tape, x: Tensor, itemsize: int) -> Tensor:
         backward_temporary=count * x.itemsize,
     )
     x_sin = tape.op([rotated_half], tape.tensor(count, itemsize))
-    return tape.op([x_cos, x_sin], tape.tensor(count, itemsize), passes_grad_through=True)
+    return tape.op([x_cos, x_sin], tape.tensor(count, itemsize), shares_grad=True)
 
 
 # Attention: one fused kernel (sdpa, flash), or products and softmax one by one (eager).
@@ -287,12 +285,12 @@ def rotate_fused(tape: Tape, heads: Heads, qkv: Tensor, rotary_dim: int) -> tupl
         rotated_half = tape.tensor(numel, qkv.itemsize)
         tape.op([qkv], rotated_half, temporary=rotated_half.bytes // 2, backward_temporary=rotated_half.bytes)
         x_sin = tape.op([rotated_half], tape.tensor(numel, itemsize))
-        partial = tape.op([x_cos, x_sin], tape.tensor(numel, itemsize), passes_grad_through=True)
+        partial = tape.op([x_cos, x_sin], tape.tensor(numel, itemsize), shares_grad=True)
         rotated.append(
             tape.op(
                 [partial],
                 tape.tensor(heads.num_tokens * count * heads.head_dim, itemsize),
-                passes_grad_through=True,
+                shares_grad=True,
             )
         )
     return rotated[0], rotated[1], qkv
@@ -312,9 +310,7 @@ def _eager_attention(
         tape.op([tape.op([scaled], tape.tensor(count, itemsize))], tanh, [tanh])
         scaled = tape.op([tanh], tape.tensor(count, itemsize))
     masked = (
-        scaled
-        if heads.has_no_mask
-        else tape.op([scaled], tape.tensor(count, itemsize), passes_grad_through=True)
+        scaled if heads.has_no_mask else tape.op([scaled], tape.tensor(count, itemsize), shares_grad=True)
     )
     probs_fp32 = tape.tensor(count, 4 if heads.fp32_softmax or tape.autocast else itemsize)
     copy = 4 * count if itemsize != probs_fp32.itemsize else 0  # ATen's `softmax` casts its input first
@@ -430,7 +426,7 @@ def cross_entropy(tape: Tape, hidden_states: Tensor, logits: Tensor, rows: int) 
     loss = tape.tensor(1, 4)
     tape.op([log_probs, labels], loss, [log_probs, labels])
     tape.keep_alive(hidden_states, logits, *([logits_fp32] if logits_fp32 is not logits else []))
-    tape.op([loss], tape.tensor(1, 4), passes_grad_through=True)
+    tape.op([loss], tape.tensor(1, 4), shares_grad=True)
 
 
 def loss_in_logits_dtype(tape: Tape, logits: Tensor) -> None:
@@ -441,4 +437,4 @@ def loss_in_logits_dtype(tape: Tape, logits: Tensor) -> None:
     loss = tape.tensor(1, logits_up.itemsize)
     tape.op([log_probs], loss, [log_probs])
     tape.keep_alive(logits)
-    tape.op([loss], tape.tensor(1, 4), passes_grad_through=True)
+    tape.op([loss], tape.tensor(1, 4), shares_grad=True)

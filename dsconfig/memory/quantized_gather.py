@@ -122,11 +122,11 @@ def reject_uneven_gather(setup: Setup, weights: Sequence[Weight], second: bool) 
         raise uneven_error(Uneven(weights[0].name, count))
 
 
-def uneven_error(found: Uneven) -> NotModelledError:
+def uneven_error(uneven_module: Uneven) -> NotModelledError:
     """The error for an unaligned gather."""
     return NotModelledError(
         f"DeepSpeed stops with `zero_optimization.zero_quantized_weights`: a rank's shard of"
-        f" `{found.module}` has {found.numel:,} elements, not a multiple of {QUANTIZER_ALIGNMENT}",
+        f" `{uneven_module.module}` has {uneven_module.numel:,} elements, not a multiple of {QUANTIZER_ALIGNMENT}",
         _WAYS_OUT,
     )
 
@@ -135,7 +135,7 @@ def reject_quantized(setup: Setup, tape: Tape) -> None:
     """Reject weights or gradients that DeepSpeed cannot quantize.
 
     Raises:
-        NotModelledError: weights or gradients cannot be quantised on so many ranks.
+        NotModelledError: weights or gradients cannot be quantized on so many ranks.
     """
     ranks, copies = setup.dp_world_size, setup.hpz_size > 1
     sizes = [(weight.name, weight.numel) for weight in tape.weights if copies or setup.quantized_weights]
@@ -148,9 +148,9 @@ def reject_quantized(setup: Setup, tape: Tape) -> None:
                 _WAYS_OUT,
             )
     if setup.quantized_weights and ranks > 1:
-        found = uneven(sizes, ranks, setup.hpz_size if copies else ranks)
-        if found is not None:
-            raise uneven_error(found)
+        uneven_module = uneven(sizes, ranks, setup.hpz_size if copies else ranks)
+        if uneven_module is not None:
+            raise uneven_error(uneven_module)
     if setup.quantized_gradients and ranks > setup.gpus_per_node:
         matrix = divided(
             ((weight.name, weight.shape) for weight in tape.weights if weight.requires_grad), ranks

@@ -75,9 +75,7 @@ def ulysses_attention(
     ]
     received = [_scatter(tape, batch, x, count) for x, count in zip((query, key, value), counts, strict=True)]
     qkv = [
-        x
-        if batch_size == number == 1
-        else tape.op([x], tape.tensor(x.numel, x.itemsize), passes_grad_through=True)
+        x if batch_size == number == 1 else tape.op([x], tape.tensor(x.numel, x.itemsize), shares_grad=True)
         for x, number in zip(
             received, (local_heads.num_heads, local_heads.num_kv_heads, local_heads.num_kv_heads), strict=True
         )
@@ -85,11 +83,7 @@ def ulysses_attention(
     output = attention(tape, batch.attn_implementation, local_heads, qkv[0], qkv[1], qkv[2])
     out = _gather(tape, batch, output, batch_size > 1)
     tape.keep_alive(position_ids, gathered_ids, output, *qkv)
-    return (
-        tape.op([out], tape.tensor(out.numel, out.itemsize), passes_grad_through=True)
-        if batch_size > 1
-        else out
-    )
+    return tape.op([out], tape.tensor(out.numel, out.itemsize), shares_grad=True) if batch_size > 1 else out
 
 
 def _scatter(tape: Tape, batch: MicroBatch, x: Tensor, count: int) -> Tensor:
@@ -97,7 +91,7 @@ def _scatter(tape: Tape, batch: MicroBatch, x: Tensor, count: int) -> Tensor:
     itemsize = x.itemsize
     if count > x.numel:
         x = tape.op([x], tape.tensor(count, itemsize, label=EXCHANGED))
-    packed = tape.op([x], tape.tensor(count, itemsize, label=EXCHANGED), passes_grad_through=True)
+    packed = tape.op([x], tape.tensor(count, itemsize, label=EXCHANGED), shares_grad=True)
     grad_copy = count * itemsize if batch.micro_batch_size > 1 else 0
     received = tape.op([packed], tape.tensor(count, itemsize, label=EXCHANGED), backward_temporary=grad_copy)
     tape.collectives += _collectives(
@@ -109,16 +103,14 @@ def _scatter(tape: Tape, batch: MicroBatch, x: Tensor, count: int) -> Tensor:
 def _gather(tape: Tape, batch: MicroBatch, x: Tensor, copies: bool) -> Tensor:
     """`_partition_global_sequence`: send the attention output back, and concatenate its heads."""
     count, itemsize = x.numel, x.itemsize
-    packed = (
-        tape.op([x], tape.tensor(count, itemsize, label=EXCHANGED), passes_grad_through=True) if copies else x
-    )
+    packed = tape.op([x], tape.tensor(count, itemsize, label=EXCHANGED), shares_grad=True) if copies else x
     received = tape.op(
         [packed], tape.tensor(count, itemsize, label=EXCHANGED), backward_temporary=count * itemsize
     )
     tape.collectives += _collectives(
         batch, "all_to_all", count, itemsize, has_backward=received.requires_grad
     )
-    hidden_states = tape.op([received], tape.tensor(count, itemsize), passes_grad_through=True)
+    hidden_states = tape.op([received], tape.tensor(count, itemsize), shares_grad=True)
     if copies:
         tape.keep_alive(packed)
     return hidden_states

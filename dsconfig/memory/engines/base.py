@@ -244,7 +244,7 @@ class Engine:
         )
 
 
-# Forward and backward pass over a tape: lifetimes of activations and gradients.
+# Forward and backward run over a tape: lifetimes of activations and gradients.
 
 FLOWING = "activation gradients"
 COPIES = "autocast weight copies"
@@ -443,7 +443,7 @@ class Pass:
         if not output.requires_grad:
             return
         inputs = [tensor for tensor in operation.inputs if tensor.requires_grad]
-        if operation.passes_grad_through and grad is not None:
+        if operation.shares_grad and grad is not None:
             for tensor in inputs:
                 grad.owners += 1
                 self._add_grad(tensor, grad)

@@ -54,9 +54,7 @@ class MuonStage0(Stage0Engine):
 
 
 class MuonBF16Optimizer(BF16OptimizerEngine):
-    """Muon with `BF16_Optimizer`: momentum is partitioned, and shards are exchanged to rebuild whole
-    matrices.
-    """
+    """Muon with `BF16_Optimizer`: momentum is partitioned, and whole matrices are rebuilt by an exchange."""
 
     def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
         super().__init__(setup, tape, ledger)
@@ -122,9 +120,7 @@ MAX_BUFFER_BYTES = 64 << 20
 
 
 class MuonStage12(Stage12Engine):
-    """Muon at stages 1 and 2: whole matrices are updated in `get_flat_partition`, after the last backward
-    pass.
-    """
+    """Muon at stages 1 and 2: `get_flat_partition` updates whole matrices after the last backward pass."""
 
     def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
         super().__init__(setup, tape, ledger)

@@ -110,9 +110,7 @@ class ZenFlowStage12(Stage12Engine):
             self.ledger.allocate(OFFLOADED, 2 * self.setup.master_itemsize * self.partition.numel, host=True)
 
     def allocate_at_rest(self) -> None:
-        """Allocate as without ZenFlow, plus selected states, indices, and the tensors of the optimizer
-        process.
-        """
+        """Allocate as without ZenFlow, plus selected states, indices, and tensors of the optimizer process."""
         super().allocate_at_rest()
         setup, ledger = self.setup, self.ledger
         states = 2 * self.selected_bytes(self.trainable)
@@ -317,9 +315,7 @@ class ZenFlowStage3(Stage3Engine):
         super()._partition_params()
 
     def allocate_at_rest(self) -> None:
-        """Allocate as without ZenFlow, plus selected states, indices, and the tensors of the optimizer
-        process.
-        """
+        """Allocate as without ZenFlow, plus selected states, indices, and tensors of the optimizer process."""
         super().allocate_at_rest()
         setup, ledger = self.setup, self.ledger
         ledger.allocate(

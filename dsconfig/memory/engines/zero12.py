@@ -69,7 +69,7 @@ class Stage12State(Engine):
         self.unbucketed_grads: dict[Weight, int] = {}
         """Bytes of gradients outside the bucket."""
         self.flattened_on_host = False
-        """Whether a group was flattened on the host, because the GPU had no room."""
+        """Whether a group was flattened on the host, because the GPU lacked memory for a second copy."""
         self.has_buckets = False
         self.new_grad_bytes = self.accumulated_grad_bytes = 0
         self.compact_grad_bytes: dict[int, int] = {}
@@ -97,7 +97,7 @@ class Stage12State(Engine):
             self._flatten_on_host(self.trainable, self.partition.padded_numel)
         else:
             for members, partition, _ in self.groups:
-                if self._has_room(partition.padded_numel, self.flatten_copy_bytes(members)):
+                if self._fits_on_gpu(partition.padded_numel, self.flatten_copy_bytes(members)):
                     ledger.allocate_briefly(
                         FLATTENED, setup.itemsize * partition.padded_numel + self.flatten_copy_bytes(members)
                     )
@@ -115,8 +115,8 @@ class Stage12State(Engine):
             ledger.allocate(STATES, setup.optimizer.state_bytes * numel, host=on_host)
         ledger.allocate_briefly(TEMPORARY, setup.master_itemsize * numel, host=on_host)
 
-    def _has_room(self, padded: int, copied: int) -> bool:
-        """Whether the GPU has room for a flat copy (`flatten_on_accelerator`, from 0.19.0 on).
+    def _fits_on_gpu(self, padded: int, copied: int) -> bool:
+        """Whether the GPU has memory for a flat copy (`flatten_on_accelerator`, from 0.19.0 on).
 
         DeepSpeed compares with the device's `available_memory`. The estimate does the same, minus the
         headroom of the upper bound.

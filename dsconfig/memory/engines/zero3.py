@@ -234,10 +234,10 @@ class Stage3State(QuantizedReduction):
         """Location of a new shard: True for the host, False for the rank, None for NVMe."""
         return self.setup.offloads_params and weight not in self.persistent
 
-    def _allocate_shard(self, weight: Weight, sign: int = 1) -> None:
+    def _allocate_shard(self, weight: Weight, factor: int = 1) -> None:
         on_host = self.initial_location(weight)
         if on_host is not None:
-            self.ledger.allocate(WEIGHTS, sign * self.shard_bytes_of(weight), host=on_host)
+            self.ledger.allocate(WEIGHTS, factor * self.shard_bytes_of(weight), host=on_host)
 
     def _allocate_secondary(self, weight: Weight) -> None:
         """Allocate the secondary partition of a parameter (`_partition_param_sec`)."""

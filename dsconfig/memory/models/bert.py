@@ -1,4 +1,4 @@
-"""BERT and RoBERTa, for masked words or for classification of sequences."""
+"""BERT and RoBERTa, with a masked-LM or a sequence classification head."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from dsconfig.memory.models.architecture import Architecture, MicroBatch
 
 
 class BertOutput:
-    """A projection, and the norm of its sum with what was read before."""
+    """`BertSelfOutput` or `BertOutput`: projection, dropout, and norm of the residual sum."""
 
-    def __init__(self, tape: Tape, prefix: str, hidden: int, into: int) -> None:
+    def __init__(self, tape: Tape, prefix: str, hidden: int, in_features: int) -> None:
         self.module = tape.module(f"{prefix}.output")
-        self.dense = tape.projection(f"{prefix}.output.dense", hidden, into, hidden)
+        self.dense = tape.projection(f"{prefix}.output.dense", hidden, in_features, hidden)
         self.norm = tape.module(f"{prefix}.output.LayerNorm", hidden, hidden)
         self.dropout = tape.module(f"{prefix}.output.dropout")
 
     def compute(self, tape: Tape, y: Tensor, x: Tensor, rows: int, arch: Architecture) -> Tensor:
-        """Of what was computed, and what it was computed from."""
+        """Project `y`, add the residual `x`, and normalize."""
         with tape.scope(self.module, y, x):
             y = linear(tape, self.dense, y, rows, arch.hidden_size)
             with tape.scope(self.dropout):
@@ -39,7 +39,7 @@ class BertOutput:
 
 
 class BertLayer:
-    """The modules of one layer."""
+    """Modules of one layer."""
 
     def __init__(self, tape: Tape, arch: Architecture, prefix: str) -> None:
         hidden, wide = arch.hidden_size, arch.intermediate_size
@@ -58,7 +58,7 @@ class BertLayer:
 
 
 class BertEmbeddings:
-    """Words, places and kinds of sentences; RoBERTa makes the places last."""
+    """Word, position and token type embeddings; RoBERTa registers positions last."""
 
     def __init__(self, tape: Tape, arch: Architecture, prefix: str) -> None:
         hidden = arch.hidden_size
@@ -75,12 +75,12 @@ class BertEmbeddings:
             casts=arch.tie_word_embeddings,
         )
         self.tables = {"word": words}
-        last = arch.name == "roberta"
-        for name in ("token_type",) if last else ("position", "token_type"):
+        positions_last = arch.name == "roberta"
+        for name in ("token_type",) if positions_last else ("position", "token_type"):
             self.tables[name] = self._table(tape, prefix, name, sizes[name], hidden)
         self.norm = tape.module(f"{prefix}.LayerNorm", hidden, hidden)
         self.dropout = tape.module(f"{prefix}.dropout")
-        if last:
+        if positions_last:
             self.tables["position"] = self._table(tape, prefix, "position", sizes["position"], hidden)
 
     @staticmethod
@@ -88,28 +88,28 @@ class BertEmbeddings:
         return tape.module(f"{prefix}.{name}_embeddings", (rows, hidden), inputs_require_grad=False)
 
     def compute(self, tape: Tape, arch: Architecture, batch: MicroBatch) -> Tensor:
-        """Their sum, normalised."""
+        """Sum the embeddings and normalize."""
         rows, hidden = batch.micro_batch_size * batch.sequence_length, arch.hidden_size
-        places = rows if arch.name == "roberta" else batch.sequence_length
+        position_rows = rows if arch.name == "roberta" else batch.sequence_length
         with tape.scope(self.module):
-            found = []
-            for name, count in (("word", rows), ("token_type", rows), ("position", places)):
+            embeddings = []
+            for name, count in (("word", rows), ("token_type", rows), ("position", position_rows)):
                 table = self.tables[name]
                 with tape.scope(table):
                     y = tape.op([], tape.tensor(count * hidden), weights=table.weights)
                     if name == "word" and batch.needs_input_grad:
                         tape.enable_input_grad(y)
-                found.append(y)
-                if len(found) > 1:
-                    total = tape.op(found, tape.tensor(rows * hidden), passes_grad_through=count == rows)
-                    found = [total]
-            x = layer_norm(tape, self.norm, found[0], rows)
+                embeddings.append(y)
+                if len(embeddings) > 1:
+                    total = tape.op(embeddings, tape.tensor(rows * hidden), shares_grad=count == rows)
+                    embeddings = [total]
+            x = layer_norm(tape, self.norm, embeddings[0], rows)
             with tape.scope(self.dropout):
                 return dropout(tape, x, arch.dropout)
 
 
 class MaskedLMHead:
-    """The head for masked words: a layer, then the table of words again, with a bias."""
+    """Masked-LM head: a transform, then the tied word embedding with a bias."""
 
     def __init__(self, tape: Tape, arch: Architecture, words: Module) -> None:
         hidden, bert = arch.hidden_size, arch.name == "bert"
@@ -121,8 +121,8 @@ class MaskedLMHead:
         self.dense = tape.projection(f"{inner}.dense", hidden, hidden, hidden)
         self.act = tape.module(f"{inner}.transform_act_fn") if bert else None
         self.norm = tape.module(f"{inner}.{'LayerNorm' if bert else 'layer_norm'}", hidden, hidden)
-        own = () if arch.tie_word_embeddings else ((arch.vocab_size, hidden),)
-        self.decoder = tape.module(f"{prefix}.decoder", *own, casts=True)
+        sizes = () if arch.tie_word_embeddings else ((arch.vocab_size, hidden),)
+        self.decoder = tape.module(f"{prefix}.decoder", *sizes, casts=True)
         self.decoder.weights = (
             *(words if arch.tie_word_embeddings else self.decoder).weights,
             *self.module.weights,
@@ -132,7 +132,7 @@ class MaskedLMHead:
         tape.untied_numel = arch.vocab_size * (hidden if arch.tie_word_embeddings else 0) + arch.vocab_size
 
     def loss(self, tape: Tape, arch: Architecture, batch: MicroBatch, x: Tensor) -> None:
-        """Logits of all words, and their loss."""
+        """Record logits and their loss."""
         rows = batch.micro_batch_size * batch.sequence_length
         with ExitStack() as stack:
             for module in (*self.outer, self.module):
@@ -145,7 +145,7 @@ class MaskedLMHead:
 
 
 class ClassificationHead:
-    """The head for classes: the first token of each sequence, through a layer and a projection."""
+    """Classification head on the first token of each sequence."""
 
     def __init__(self, tape: Tape, arch: Architecture) -> None:
         hidden, self.is_bert = arch.hidden_size, arch.name == "bert"
@@ -154,11 +154,11 @@ class ClassificationHead:
         self.dense = tape.projection(f"{prefix}.dense", hidden, hidden, hidden)
         self.act = tape.module(f"{prefix}.activation")
         self.dropout = tape.module("dropout" if self.is_bert else f"{prefix}.dropout")
-        last = "classifier" if self.is_bert else f"{prefix}.out_proj"
-        self.classes = tape.module(last, (arch.num_labels, hidden), arch.num_labels, casts=True)
+        output_name = "classifier" if self.is_bert else f"{prefix}.out_proj"
+        self.classes = tape.module(output_name, (arch.num_labels, hidden), arch.num_labels, casts=True)
 
     def pooled(self, tape: Tape, batch: MicroBatch, x: Tensor) -> Tensor:
-        """The first token of each sequence, through the layer."""
+        """Record the pooler on the first token of each sequence."""
         hidden = self.dense.weights[0].shape[0]
         with tape.scope(self.module):
             first = tape.op([x], tape.tensor(batch.micro_batch_size * hidden, x.itemsize))
@@ -167,7 +167,7 @@ class ClassificationHead:
             )
 
     def loss(self, tape: Tape, arch: Architecture, batch: MicroBatch, x: Tensor) -> None:
-        """Logits of the classes, and their loss."""
+        """Record class logits and their loss."""
         if not self.is_bert:
             x = self.pooled(tape, batch, x)
         with tape.scope(self.dropout):
@@ -178,7 +178,7 @@ class ClassificationHead:
 
 
 def build(arch: Architecture, batch: MicroBatch) -> Tape:
-    """The modules and the pass of a model."""
+    """Build the modules and, unless only parameters are needed, record the pass."""
     tape = batch.new_tape()
     rows, name = batch.micro_batch_size * batch.sequence_length, arch.name
     root, model = tape.module("", inputs_require_grad=False), tape.module(name, inputs_require_grad=False)
@@ -211,13 +211,13 @@ def build(arch: Architecture, batch: MicroBatch) -> Tape:
 def record_layer(
     tape: Tape, arch: Architecture, layer: BertLayer, heads: Heads, batch: MicroBatch, x: Tensor
 ) -> Tensor:
-    """One layer."""
+    """Record one layer and return its output."""
     rows, hidden = heads.num_tokens, arch.hidden_size
     with tape.scope(layer.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
         with tape.scope(layer.attention, x):
             with tape.scope(layer.self_attention):
-                parts = [linear(tape, module, x, rows, hidden) for module in layer.inputs]
-                y = attention(tape, batch.attn_implementation, heads, parts[0], parts[1], parts[2])
+                qkv = [linear(tape, module, x, rows, hidden) for module in layer.inputs]
+                y = attention(tape, batch.attn_implementation, heads, qkv[0], qkv[1], qkv[2])
             x = layer.attention_output.compute(tape, y, x, rows, arch)
         with tape.scope(layer.intermediate, x):
             y = activation(tape, layer.act, linear(tape, layer.up, x, rows, arch.intermediate_size))

@@ -25,13 +25,11 @@ from dsconfig.memory.layers import (
 from dsconfig.memory.models.architecture import Architecture, DecoderVariant, MicroBatch
 from dsconfig.memory.ulysses import ulysses_attention
 
-# Llama and what is built like it: Mistral, Mixtral, Qwen 2 and 3, Phi 3, Gemma 1 to 3, OLMo 2 and 3.
-
 
 def build(arch: Architecture, batch: MicroBatch) -> Tape:
-    """The modules and the pass of a model."""
+    """Build the modules and, unless only parameters are needed, record the pass."""
     tape = batch.new_tape()
-    rows, shares, variant = (
+    rows, is_sequence_parallel, variant = (
         batch.micro_batch_size * batch.local_sequence_length,
         batch.sp_size > 1,
         arch.variant,
@@ -45,9 +43,9 @@ def build(arch: Architecture, batch: MicroBatch) -> Tape:
     )
     layers = [DecoderLayer(tape, arch, batch, index) for index in range(arch.num_layers)]
     norm = tape.module("model.norm", arch.hidden_size)
-    turning = tape.module("model.rotary_emb", inputs_require_grad=False)
+    rotary = tape.module("model.rotary_emb", inputs_require_grad=False)
     head = lm_head(tape, embedding, arch)
-    tape.input_bytes = (24 if shares else 8) * rows  # places, and labels that are shifted
+    tape.input_bytes = (24 if is_sequence_parallel else 8) * rows  # position ids and shifted labels
     if not batch.records_pass:
         return tape
     sizes = arch.num_heads, arch.num_kv_heads, arch.head_dim
@@ -58,20 +56,20 @@ def build(arch: Architecture, batch: MicroBatch) -> Tape:
         arch.attention_dropout,
         is_concatenated=variant.fused_projections,
     )
-    turned = (
+    rotary_numel = (
         batch.local_sequence_length
-        * (batch.micro_batch_size if shares else 1)
+        * (batch.micro_batch_size if is_sequence_parallel else 1)
         * (arch.rotary_dim or arch.head_dim)
     )
     with tape.scope(root):
         with tape.scope(model):
             x = embed(tape, embedding, rows * arch.hidden_size, batch, variant.scales_embeddings)
             masks = AttentionMasks(tape, arch, batch)
-            turns = []
+            cos_sin = []
             for _ in range(variant.rotary_tables):
-                with tape.scope(turning):
-                    turns.append(
-                        tape.op([], tape.tensor(2 * turned, 4 if variant.rotary_in_fp32 else 0, False))
+                with tape.scope(rotary):
+                    cos_sin.append(
+                        tape.op([], tape.tensor(2 * rotary_numel, 4 if variant.rotary_in_fp32 else 0, False))
                     )
             for layer in layers:
                 x = record_layer(tape, arch, layer, heads, batch, x, masks.for_layer(layer.number))
@@ -80,15 +78,15 @@ def build(arch: Architecture, batch: MicroBatch) -> Tape:
         language_loss(
             tape, head, head.weights, x, rows, arch.vocab_size, arch.lm_head_shards, arch.caps_logits
         )
-    tape.keep_alive(*turns)
+    tape.keep_alive(*cos_sin)
     return tape
 
 
-# One layer of a decoder: its modules, and its pass.
+# One decoder layer.
 
 
 class DecoderLayer:
-    """The modules of one decoder layer."""
+    """Modules of one layer."""
 
     def __init__(self, tape: Tape, arch: Architecture, batch: MicroBatch, number: int) -> None:
         self.number, self.style, hidden = number, arch.variant, arch.hidden_size
@@ -122,7 +120,7 @@ class DecoderLayer:
         self.value = projection("v_proj", keys, hidden, arch.qkv_bias)
         self.output = projection("o_proj", hidden, queries, arch.o_proj_bias)
         if self.style.qk_norm:
-            whole = self.style.qk_norm == "whole"
+            whole = self.style.qk_norm == "all_heads"
             sizes = {"q": queries, "k": keys} if whole else dict.fromkeys("qk", size)
             self.head_norms = {
                 name: tape.module(f"{prefix}.{name}_norm", count) for name, count in sizes.items()
@@ -130,17 +128,17 @@ class DecoderLayer:
 
 
 NORM_NAMES = {
-    "before": ("input", "post_attention"),
-    "after": ("post_attention", "post_feedforward"),
-    "around": ("input", "post_attention", "pre_feedforward", "post_feedforward"),
+    "pre": ("input", "post_attention"),
+    "post": ("post_attention", "post_feedforward"),
+    "sandwich": ("input", "post_attention", "pre_feedforward", "post_feedforward"),
 }
 """Names of a layer's norms, in the order of its parameters."""
 NORM_ORDER = {
-    "before": ("input", "", "post_attention", ""),
-    "after": ("", "post_attention", "", "post_feedforward"),
-    "around": NORM_NAMES["around"],
+    "pre": ("input", "", "post_attention", ""),
+    "post": ("", "post_attention", "", "post_feedforward"),
+    "sandwich": NORM_NAMES["sandwich"],
 }
-"""The norm before attention, after it, before the MLP and after it."""
+"""Norms before attention, after it, before the MLP, and after it."""
 
 
 def record_layer(
@@ -152,11 +150,11 @@ def record_layer(
     x: Tensor,
     mask: Tensor | None,
 ) -> Tensor:
-    """One layer."""
-    rows, places = heads.num_tokens, NORM_ORDER[layer.style.norm_position]
+    """Record one layer and return its output."""
+    rows, norm_names = heads.num_tokens, NORM_ORDER[layer.style.norm_position]
 
-    def normed(place: int, y: Tensor) -> Tensor:
-        name = places[place]
+    def normed(position: int, y: Tensor) -> Tensor:
+        name = norm_names[position]
         return rms_norm(tape, layer.norms[name], y, rows, layer.style.rms_norm) if name else y
 
     with tape.scope(layer.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
@@ -183,41 +181,41 @@ def _attention(
 ) -> Tensor:
     rows = heads.num_tokens
     if layer.style.fused_projections:
-        joint = linear(tape, layer.qkv, y, rows, (heads.num_heads + 2 * heads.num_kv_heads) * heads.head_dim)
-        query, key, value = rotate_fused(tape, heads, joint, arch.rotary_dim or heads.head_dim)
+        qkv = linear(tape, layer.qkv, y, rows, (heads.num_heads + 2 * heads.num_kv_heads) * heads.head_dim)
+        query, key, value = rotate_fused(tape, heads, qkv, arch.rotary_dim or heads.head_dim)
     else:
         query, key, value = _separate(tape, layer, heads, y)
         query, key = rotate(tape, query, key, layer.style.rotary_in_fp32)
     if batch.sp_size > 1:
-        mixed = ulysses_attention(tape, batch, heads, query, key, value)
+        output = ulysses_attention(tape, batch, heads, query, key, value)
     else:
-        mixed = attention(
+        output = attention(
             tape, batch.attn_implementation, heads, query, key, value, mask, arch.caps_attn_scores
         )
-    y = linear(tape, layer.output, mixed, rows, arch.hidden_size)
+    y = linear(tape, layer.output, output, rows, arch.hidden_size)
     if batch.sp_size > 1:
         tape.keep_alive(query, key, value)
     return y
 
 
 def _separate(tape: Tape, layer: DecoderLayer, heads: Heads, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries, keys and values, the first two normalised where the family does that."""
+    """Project queries, keys and values; normalize the first two if the model does."""
     rows, variant = heads.num_tokens, layer.style
-    found = []
+    projected = []
     for name, module, count in (("q", layer.query, heads.num_heads), ("k", layer.key, heads.num_kv_heads)):
         x = linear(tape, module, y, rows, count * heads.head_dim)
         if variant.qk_norm:
-            parts = rows if variant.qk_norm == "whole" else rows * count
-            x = rms_norm(tape, layer.head_norms[name], x, parts, variant.rms_norm)
-        found.append(x)
-    return found[0], found[1], linear(tape, layer.value, y, rows, heads.num_kv_heads * heads.head_dim)
+            norm_rows = rows if variant.qk_norm == "all_heads" else rows * count
+            x = rms_norm(tape, layer.head_norms[name], x, norm_rows, variant.rms_norm)
+        projected.append(x)
+    return projected[0], projected[1], linear(tape, layer.value, y, rows, heads.num_kv_heads * heads.head_dim)
 
 
-# What stands behind attention in a decoder's layer: a gated MLP, or experts that tokens go to.
+# MLP and MoE blocks.
 
 
 class GatedMLP:
-    """The modules of an MLP with a gate."""
+    """MLP with a gate (SwiGLU or GeGLU)."""
 
     def __init__(
         self, tape: Tape, arch: Architecture, variant: DecoderVariant, prefix: str, wide: int
@@ -234,20 +232,20 @@ class GatedMLP:
         self.act = tape.module(f"{prefix}.act_fn")
 
     def compute(self, tape: Tape, y: Tensor, rows: int, hidden: int) -> Tensor:
-        """The pass; gate and up may be halves of one tensor, which stays whole for both."""
-        wide = self.intermediate_size
+        """Record the MLP; gate and up can be halves of one tensor."""
+        intermediate_size = self.intermediate_size
         with tape.scope(self.module, y):
-            gate = linear(tape, self.gate, y, rows, (1 + self.is_fused) * wide)
+            gate = linear(tape, self.gate, y, rows, (1 + self.is_fused) * intermediate_size)
             if self.is_fused:
                 product = gated_activation(tape, self.act, gate)
             else:
-                made = activation(tape, self.act, gate)
-                product = multiply(tape, made, linear(tape, self.up, y, rows, wide))
+                activated = activation(tape, self.act, gate)
+                product = multiply(tape, activated, linear(tape, self.up, y, rows, intermediate_size))
             return linear(tape, self.down, product, rows, hidden)
 
 
 class MoEBlock:
-    """The modules of a block of experts."""
+    """MoE block with router, experts and an optional shared expert."""
 
     def __init__(
         self, tape: Tape, arch: Architecture, variant: DecoderVariant, batch: MicroBatch, prefix: str
@@ -277,57 +275,61 @@ class MoEBlock:
             f"{prefix}.experts", (count, 2 * wide, hidden), (count, hidden, wide), casts=True
         )
         for weight in self.experts.weights:
-            weight.is_linear = weight.is_autocast = False  # autocast knows no `grouped_mm`
+            weight.is_linear = weight.is_autocast = False  # autocast does not cast inputs of `grouped_mm`
         self.act = tape.module(f"{prefix}.experts.act_fn")
 
     def compute(self, tape: Tape, arch: Architecture, batch: MicroBatch, y: Tensor, rows: int) -> Tensor:
-        """The pass, with that of the expert for all tokens where there is one."""
+        """Record the block, including the shared expert."""
         with tape.scope(self.module, y):
-            common = None
+            shared = None
             if self.shared_expert and not batch.ep_size:
-                common = self.shared_expert.compute(tape, y, rows, arch.hidden_size)
+                shared = self.shared_expert.compute(tape, y, rows, arch.hidden_size)
             if batch.ep_size:
                 out = dispatch(tape, arch, batch, self.autoep, y, rows)
             else:
                 out = self._compute_experts(tape, arch, y, rows)
             if not self.shared_expert:
                 return out
-            if common is None:  # AutoEP computes it last
-                common = self.shared_expert.compute(tape, y, rows, arch.hidden_size)
-            part = linear(tape, self.shared_expert_gate, y, rows, 1)
-            weight = tape.tensor(rows, part.itemsize)
-            tape.op([part], weight, [weight])
-            weighed = tape.tensor(common.numel, common.itemsize)
-            tape.op([weight, common], weighed, [weight, common])
-            return add(tape, out, weighed)
+            if shared is None:  # AutoEP computes the shared expert last
+                shared = self.shared_expert.compute(tape, y, rows, arch.hidden_size)
+            gate = linear(tape, self.shared_expert_gate, y, rows, 1)
+            weight = tape.tensor(rows, gate.itemsize)
+            tape.op([gate], weight, [weight])
+            weighted = tape.tensor(shared.numel, shared.itemsize)
+            tape.op([weight, shared], weighted, [weight, shared])
+            return add(tape, out, weighted)
 
     def _route(self, tape: Tape, arch: Architecture, y: Tensor, rows: int) -> Tensor:
-        many = rows * arch.num_experts_per_tok
+        num_routed = rows * arch.num_experts_per_tok
         with tape.scope(self.gate):
-            chooser = self.gate.weights
+            weights = self.gate.weights
             scores = tape.op(
-                [y], tape.tensor(rows * arch.num_experts), saved_inputs(tape, y, chooser), chooser
+                [y], tape.tensor(rows * arch.num_experts), saved_inputs(tape, y, weights), weights
             )
-            odds = tape.tensor(rows * arch.num_experts, 4)
-            tape.op([cast(tape, scores, 4)], odds, [odds])
-            best = tape.tensor(many, 4)
-            tape.op([odds], best, [best])
-            return best if self.router_dtype == "wide" else cast(tape, best, scores.itemsize)
+            probs = tape.tensor(rows * arch.num_experts, 4)
+            tape.op([cast(tape, scores, 4)], probs, [probs])
+            top_probs = tape.tensor(num_routed, 4)
+            tape.op([probs], top_probs, [top_probs])
+            return top_probs if self.router_dtype == "fp32" else cast(tape, top_probs, scores.itemsize)
 
     def _compute_experts(self, tape: Tape, arch: Architecture, y: Tensor, rows: int) -> Tensor:
-        """`grouped_mm` over tokens sorted by expert; each token is there once for each expert it goes to."""
-        many, hidden, wide = rows * arch.num_experts_per_tok, arch.hidden_size, arch.moe_intermediate_size
-        best = self._route(tape, arch, y, rows)
+        """`grouped_mm` over tokens sorted by expert; each token is copied once per expert."""
+        num_routed, hidden, intermediate_size = (
+            rows * arch.num_experts_per_tok,
+            arch.hidden_size,
+            arch.moe_intermediate_size,
+        )
+        top_probs = self._route(tape, arch, y, rows)
         itemsize = tape.itemsize
-        first, second = self.experts.weights
+        gate_up_proj, down_proj = self.experts.weights
         with tape.scope(self.experts):
-            sent = tape.op([y], tape.tensor(many * hidden, itemsize))
-            both = tape.tensor(2 * many * wide, itemsize)
-            tape.op([sent], both, [sent] if first.requires_grad else [], [first])
-            product = gated_activation(tape, self.act, both)
-            out = tape.tensor(many * hidden, itemsize)
-            tape.op([product], out, [product] if second.requires_grad else [], [second])
-            weighed = tape.op([out, best], tape.tensor(many * hidden, itemsize), [out, best])
+            dispatched = tape.op([y], tape.tensor(num_routed * hidden, itemsize))
+            gate_up = tape.tensor(2 * num_routed * intermediate_size, itemsize)
+            tape.op([dispatched], gate_up, [dispatched] if gate_up_proj.requires_grad else [], [gate_up_proj])
+            product = gated_activation(tape, self.act, gate_up)
+            out = tape.tensor(num_routed * hidden, itemsize)
+            tape.op([product], out, [product] if down_proj.requires_grad else [], [down_proj])
+            weighted = tape.op([out, top_probs], tape.tensor(num_routed * hidden, itemsize), [out, top_probs])
             return tape.op(
-                [weighed], tape.tensor(rows * hidden, itemsize), temporary=many * hidden * itemsize
+                [weighted], tape.tensor(rows * hidden, itemsize), temporary=num_routed * hidden * itemsize
             )

@@ -19,7 +19,7 @@ from dsconfig.memory.models.architecture import Architecture, MicroBatch
 
 
 class GPT2Block:
-    """The modules of one block."""
+    """Modules of one layer."""
 
     def __init__(self, tape: Tape, arch: Architecture, prefix: str) -> None:
         hidden, wide = arch.hidden_size, arch.intermediate_size
@@ -36,15 +36,14 @@ class GPT2Block:
         self.act = tape.module(f"{prefix}.mlp.act")
         self.mlp_dropout = tape.module(f"{prefix}.mlp.dropout")
         for module in (self.qkv, self.output, self.up, self.down):
-            for (
-                weight
-            ) in module.weights:  # `Conv1D`: DeepSpeed knows it not, and its product takes it as it is
+            for weight in module.weights:
+                # Not `nn.Linear` but `Conv1D`: DeepSpeed does not patch it, and it multiplies without a view.
                 weight.is_linear = weight.saves_view = False
                 weight.shape = weight.shape[::-1]
 
 
 def build(arch: Architecture, batch: MicroBatch) -> Tape:
-    """The modules and the pass of a model."""
+    """Build the modules and, unless only parameters are needed, record the pass."""
     tape = batch.new_tape()
     rows, hidden = batch.micro_batch_size * batch.sequence_length, arch.hidden_size
     root, model = (
@@ -57,7 +56,9 @@ def build(arch: Architecture, batch: MicroBatch) -> Tape:
         inputs_require_grad=False,
         casts=arch.tie_word_embeddings,
     )
-    places = tape.module("transformer.wpe", (arch.max_position_embeddings, hidden), inputs_require_grad=False)
+    positions = tape.module(
+        "transformer.wpe", (arch.max_position_embeddings, hidden), inputs_require_grad=False
+    )
     saved_inputs = tape.module("transformer.drop")
     layers = [GPT2Block(tape, arch, f"transformer.h.{index}") for index in range(arch.num_layers)]
     norm = tape.module("transformer.ln_f", hidden, hidden)
@@ -76,9 +77,9 @@ def build(arch: Architecture, batch: MicroBatch) -> Tape:
     with tape.scope(root):
         with tape.scope(model):
             x = embed(tape, words, rows * hidden, batch)
-            with tape.scope(places):
-                y = tape.op([], tape.tensor(batch.sequence_length * hidden), weights=places.weights)
-            x = tape.op([x, y], tape.tensor(rows * hidden), passes_grad_through=batch.micro_batch_size == 1)
+            with tape.scope(positions):
+                y = tape.op([], tape.tensor(batch.sequence_length * hidden), weights=positions.weights)
+            x = tape.op([x, y], tape.tensor(rows * hidden), shares_grad=batch.micro_batch_size == 1)
             with tape.scope(saved_inputs):
                 x = dropout(tape, x, arch.dropout)
             for layer in layers:
@@ -91,14 +92,14 @@ def build(arch: Architecture, batch: MicroBatch) -> Tape:
 def record_layer(
     tape: Tape, arch: Architecture, layer: GPT2Block, heads: Heads, batch: MicroBatch, x: Tensor
 ) -> Tensor:
-    """One layer."""
+    """Record one layer and return its output."""
     rows, hidden = heads.num_tokens, arch.hidden_size
     with tape.scope(layer.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
         y = layer_norm(tape, layer.ln_1, x, rows)
         with tape.scope(layer.attention, y):
-            joint = linear(tape, layer.qkv, y, rows, 3 * hidden)
-            mixed = fused_attention(tape, batch, heads, joint)
-            y = linear(tape, layer.output, mixed, rows, hidden)
+            qkv = linear(tape, layer.qkv, y, rows, 3 * hidden)
+            output = fused_attention(tape, batch, heads, qkv)
+            y = linear(tape, layer.output, output, rows, hidden)
             with tape.scope(layer.dropout):
                 y = dropout(tape, y, arch.dropout)
         x = add(tape, x, y)
@@ -111,12 +112,12 @@ def record_layer(
         return add(tape, x, y)
 
 
-def fused_attention(tape: Tape, batch: MicroBatch, heads: Heads, joint: Tensor) -> Tensor:
-    """Queries, keys and values are views of one tensor, which stays whole for them."""
+def fused_attention(tape: Tape, batch: MicroBatch, heads: Heads, qkv: Tensor) -> Tensor:
+    """Record attention on views of the fused QKV tensor, which stays alive as a whole."""
     if batch.attn_implementation == "eager":
-        parts = [tape.op([joint], tape.tensor(joint.numel // 3, joint.itemsize)) for _ in range(3)]
-        return attention(tape, batch.attn_implementation, heads, parts[0], parts[1], parts[2])
-    rows = tape.tensor(heads.num_tokens * heads.num_heads, 4, requires_grad=False)
-    tape.op([], rows)
-    made = tape.tensor(joint.numel // 3, joint.itemsize)
-    return tape.op([joint, rows], made, [joint, rows, made], backward_temporary=joint.bytes)
+        qkv_parts = [tape.op([qkv], tape.tensor(qkv.numel // 3, qkv.itemsize)) for _ in range(3)]
+        return attention(tape, batch.attn_implementation, heads, qkv_parts[0], qkv_parts[1], qkv_parts[2])
+    logsumexp = tape.tensor(heads.num_tokens * heads.num_heads, 4, requires_grad=False)
+    tape.op([], logsumexp)
+    output = tape.tensor(qkv.numel // 3, qkv.itemsize)
+    return tape.op([qkv, logsumexp], output, [qkv, logsumexp, output], backward_temporary=qkv.bytes)

@@ -21,7 +21,7 @@ from dsconfig.memory.models.architecture import Architecture, MicroBatch
 
 
 class GPTNeoXLayer:
-    """The modules of one layer."""
+    """Modules of one layer."""
 
     def __init__(self, tape: Tape, arch: Architecture, prefix: str) -> None:
         hidden, wide, biased = arch.hidden_size, arch.intermediate_size, arch.qkv_bias
@@ -43,7 +43,7 @@ class GPTNeoXLayer:
 
 
 def build(arch: Architecture, batch: MicroBatch) -> Tape:
-    """The modules and the pass of a model."""
+    """Build the modules and, unless only parameters are needed, record the pass."""
     tape = batch.new_tape()
     rows, hidden = batch.micro_batch_size * batch.sequence_length, arch.hidden_size
     root, model = (
@@ -59,7 +59,7 @@ def build(arch: Architecture, batch: MicroBatch) -> Tape:
     saved_inputs = tape.module("gpt_neox.emb_dropout")
     layers = [GPTNeoXLayer(tape, arch, f"gpt_neox.layers.{index}") for index in range(arch.num_layers)]
     norm = tape.module("gpt_neox.final_layer_norm", hidden, hidden)
-    turning = tape.module("gpt_neox.rotary_emb", inputs_require_grad=False)
+    rotary = tape.module("gpt_neox.rotary_emb", inputs_require_grad=False)
     head = lm_head(tape, words, arch)
     tape.input_bytes = 8 * rows
     if not batch.records_pass:
@@ -80,8 +80,8 @@ def build(arch: Architecture, batch: MicroBatch) -> Tape:
             masks = AttentionMasks(tape, arch, batch)
             with tape.scope(saved_inputs):
                 x = dropout(tape, x, arch.dropout)
-            with tape.scope(turning):
-                turns = tape.op(
+            with tape.scope(rotary):
+                cos_sin = tape.op(
                     [], tape.tensor(2 * batch.sequence_length * arch.rotary_dim, requires_grad=False)
                 )
             for layer in layers:
@@ -89,7 +89,7 @@ def build(arch: Architecture, batch: MicroBatch) -> Tape:
             x = layer_norm(tape, norm, x, rows)
             masks.release()
         language_loss(tape, head, head.weights, x, rows, arch.vocab_size)
-    tape.keep_alive(turns)
+    tape.keep_alive(cos_sin)
     return tape
 
 
@@ -102,22 +102,26 @@ def record_layer(
     x: Tensor,
     mask: Tensor | None,
 ) -> Tensor:
-    """One layer: attention and MLP beside each other, or one after the other."""
+    """Record one layer: attention and MLP in parallel, or in sequence."""
     rows, hidden = heads.num_tokens, arch.hidden_size
     with tape.scope(layer.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
         y = layer_norm(tape, layer.input_norm, x, rows)
         with tape.scope(layer.attention, y):
-            joint = linear(tape, layer.qkv, y, rows, 3 * hidden)
-            query, key, value = rotate_fused(tape, heads, joint, arch.rotary_dim)
-            mixed = attention(tape, batch.attn_implementation, heads, query, key, value, mask)
-            mixed = linear(tape, layer.output, mixed, rows, hidden)
+            qkv = linear(tape, layer.qkv, y, rows, 3 * hidden)
+            query, key, value = rotate_fused(tape, heads, qkv, arch.rotary_dim)
+            attention_output = attention(tape, batch.attn_implementation, heads, query, key, value, mask)
+            attention_output = linear(tape, layer.output, attention_output, rows, hidden)
         with tape.scope(layer.attention_dropout):
-            mixed = dropout(tape, mixed, arch.dropout)
-        source = x if arch.use_parallel_residual else add(tape, mixed, x)
-        y = layer_norm(tape, layer.post_attention_norm, source, rows)
+            attention_output = dropout(tape, attention_output, arch.dropout)
+        mlp_input = x if arch.use_parallel_residual else add(tape, attention_output, x)
+        y = layer_norm(tape, layer.post_attention_norm, mlp_input, rows)
         with tape.scope(layer.mlp, y):
             y = activation(tape, layer.act, linear(tape, layer.up, y, rows, arch.intermediate_size))
             y = linear(tape, layer.down, y, rows, hidden)
         with tape.scope(layer.mlp_dropout):
             y = dropout(tape, y, arch.dropout)
-        return add(tape, add(tape, y, mixed), x) if arch.use_parallel_residual else add(tape, y, source)
+        return (
+            add(tape, add(tape, y, attention_output), x)
+            if arch.use_parallel_residual
+            else add(tape, y, mlp_input)
+        )

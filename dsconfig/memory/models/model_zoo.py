@@ -1,4 +1,4 @@
-"""Published models by name: presets, their sizes, and the names of the Hugging Face Hub for them."""
+"""Presets: published models by name, and their names on the Hugging Face Hub."""
 
 from __future__ import annotations
 
@@ -12,14 +12,25 @@ if TYPE_CHECKING:
     from dsconfig.core.json_types import Json
 
 
-# Sizes that makers of models have published: what their `config.json` says that memory depends on.
+# Sizes from the published `config.json` files; only keys that affect memory.
 
 
 def _of(
-    kind: str, hidden: int, layers: int, wide: int, heads: int, keys: int, words: int, **more: Json
+    kind: str,
+    hidden: int,
+    layers: int,
+    intermediate: int,
+    heads: int,
+    kv_heads: int,
+    vocab: int,
+    **more: Json,
 ) -> Mapping[str, Json]:
-    sizes: dict[str, Json] = {"hidden_size": hidden, "num_hidden_layers": layers, "intermediate_size": wide}
-    sizes |= {"num_attention_heads": heads, "num_key_value_heads": keys, "vocab_size": words}
+    sizes: dict[str, Json] = {
+        "hidden_size": hidden,
+        "num_hidden_layers": layers,
+        "intermediate_size": intermediate,
+    }
+    sizes |= {"num_attention_heads": heads, "num_key_value_heads": kv_heads, "vocab_size": vocab}
     return {"model_type": kind} | sizes | more
 
 
@@ -188,11 +199,11 @@ OTHERS = {
 CONFIGS: Mapping[str, Mapping[str, Json]] = LLAMAS | MISTRALS | QWENS | GEMMAS | OTHERS
 
 
-# Well-known shapes, by the names that their makers gave them.
+# Presets by name.
 
 
 def preset(name: str) -> Architecture:
-    """The shape of a model of published sizes.
+    """The architecture of a preset.
 
     Raises:
         KeyError: there is none of this name.
@@ -203,46 +214,54 @@ def preset(name: str) -> Architecture:
 
 
 NAMES = tuple(CONFIGS)
-"""What `--model` takes by name."""
+"""Names that `--model` accepts."""
 LARGEST, MOST_LAYERS = 10**15, 2000
 
 
 def decoder_of_size(
-    parameters: int, hidden: int, layers: int, *, heads: int = 0, wide: int = 0, vocabulary: int = 0
+    parameters: int,
+    hidden: int,
+    layers: int,
+    *,
+    heads: int = 0,
+    intermediate_size: int = 0,
+    vocabulary: int = 0,
 ) -> Architecture:
-    """A decoder of these sizes: the MLP is as wide as the number of parameters asks for, unless it is given.
+    """A Llama-like decoder of these sizes; `intermediate_size` follows from the number of parameters.
 
     Raises:
-        ValueError: there is no such model.
+        ValueError: no model has these sizes.
     """
-    heads, words = heads or max(1, hidden // 128), vocabulary or 32_000
-    if max(parameters, hidden, layers, words) > LARGEST or layers > MOST_LAYERS:
+    heads, vocab_size = heads or max(1, hidden // 128), vocabulary or 32_000
+    if max(parameters, hidden, layers, vocab_size) > LARGEST or layers > MOST_LAYERS:
         raise ValueError(f"no model has more than {LARGEST:.0e} parameters or {MOST_LAYERS:,} layers")
     if hidden % heads:
-        raise ValueError(f"{hidden} elements cannot be divided among {heads} heads")
-    left = parameters - 2 * words * hidden - layers * (4 * hidden * hidden + 2 * hidden) - hidden
-    wide = wide or left // (3 * hidden * layers)
-    if wide < 1:
+        raise ValueError(f"a hidden size of {hidden} is not divisible by {heads} heads")
+    mlp_numel = parameters - 2 * vocab_size * hidden - layers * (4 * hidden * hidden + 2 * hidden) - hidden
+    intermediate_size = intermediate_size or mlp_numel // (3 * hidden * layers)
+    if intermediate_size < 1:
         raise ValueError(
-            f"{layers} layers of {hidden} with a vocabulary of {words} have more than {parameters} parameters"
+            f"{layers} layers of {hidden} with a vocabulary of {vocab_size} have more than {parameters} parameters"
         )
-    return Architecture("decoder", hidden, layers, wide, heads, heads, hidden // heads, words, name="llama")
+    return Architecture(
+        "decoder", hidden, layers, intermediate_size, heads, heads, hidden // heads, vocab_size, name="llama"
+    )
 
 
-# Names of the hub for shapes that are known.
+# Hub names of presets.
 
 
 def preset_of(name: str) -> Architecture | None:
-    """The preset of this name, or of the hub's name for it; capitals are as good as small letters."""
+    """The preset with this name or hub name, ignoring case."""
     maker, slash, last = name.lower().rpartition("/")
     if slash and maker not in HUB_OWNERS:
         return None
-    known = next((found for found in _alias_candidates(last) if found in NAMES), None)
-    return preset(known) if known else None
+    alias = next((candidate for candidate in _alias_candidates(last) if candidate in NAMES), None)
+    return preset(alias) if alias else None
 
 
 def similar_names(name: str) -> list[str]:
-    """Names that are known and spelled most like one that is not."""
+    """Known names that are spelled like an unknown one."""
     from difflib import get_close_matches
 
     last = name.lower().rpartition("/")[2]
@@ -250,10 +269,10 @@ def similar_names(name: str) -> list[str]:
 
 
 def _alias_candidates(last: str) -> list[str]:
-    """A name as it is, then without what tells of training, then without its version."""
+    """The name itself, without training suffixes, and without its version."""
     bare = _without_training_suffix(last)
     plain = re.sub(r"-(v\d+(\.\d+)?|\d{4})(?=-|$)", "", bare)
-    return [HUB_ALIASES.get(found, found) for found in (last, bare, plain)]
+    return [HUB_ALIASES.get(name, name) for name in (last, bare, plain)]
 
 
 def _without_training_suffix(last: str) -> str:
@@ -267,7 +286,7 @@ HUB_OWNERS = frozenset(
         *("openai-community", "huggingfacetb", "google-bert", "facebookai"),
     )
 )
-"""Who puts models of these shapes on the hub under these names."""
+"""Hub organizations that publish models with these sizes."""
 HUB_ALIASES = {
     "vit-base-patch16-224": "vit-base",
     "vit-large-patch16-224": "vit-large",
@@ -301,4 +320,4 @@ HUB_ALIASES = {
     "gemma-1.1-7b": "gemma-7b",
     "phi-3.5-mini": "phi-3-mini-128k",
 }
-"""Last parts of the hub's names, without what tells of training: those of the same shape."""
+"""Presets with the same sizes, by hub name without training suffixes."""

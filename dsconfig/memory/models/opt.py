@@ -20,7 +20,7 @@ from dsconfig.memory.models.architecture import Architecture, MicroBatch
 
 
 class OPTDecoderLayer:
-    """The modules of one layer."""
+    """Modules of one layer."""
 
     def __init__(self, tape: Tape, arch: Architecture, prefix: str) -> None:
         hidden, wide = arch.hidden_size, arch.intermediate_size
@@ -38,7 +38,7 @@ class OPTDecoderLayer:
 
 
 def build(arch: Architecture, batch: MicroBatch) -> Tape:
-    """The modules and the pass of a model."""
+    """Build the modules and, unless only parameters are needed, record the pass."""
     tape = batch.new_tape()
     rows, hidden = batch.micro_batch_size * batch.sequence_length, arch.hidden_size
     root, model = tape.module("", inputs_require_grad=False), tape.module("model", inputs_require_grad=False)
@@ -47,8 +47,8 @@ def build(arch: Architecture, batch: MicroBatch) -> Tape:
     words = tape.module(
         f"{prefix}.embed_tokens", table, inputs_require_grad=False, casts=arch.tie_word_embeddings
     )
-    rows_of_places = (arch.max_position_embeddings + arch.position_offset, hidden)
-    places = tape.module(f"{prefix}.embed_positions", rows_of_places, inputs_require_grad=False)
+    position_shape = (arch.max_position_embeddings + arch.position_offset, hidden)
+    positions = tape.module(f"{prefix}.embed_positions", position_shape, inputs_require_grad=False)
     norm = tape.module(f"{prefix}.final_layer_norm", hidden, hidden)
     layers = [OPTDecoderLayer(tape, arch, f"{prefix}.layers.{index}") for index in range(arch.num_layers)]
     head = lm_head(tape, words, arch)
@@ -67,15 +67,15 @@ def build(arch: Architecture, batch: MicroBatch) -> Tape:
     with tape.scope(root):
         with tape.scope(model), tape.scope(inner):
             x = embed(tape, words, rows * hidden, batch)
-            counted = tape.op([], tape.tensor(rows, 12, requires_grad=False))
+            position_ids = tape.op([], tape.tensor(rows, 12, requires_grad=False))
             masks = AttentionMasks(tape, arch, batch)
-            with tape.scope(places):
-                y = tape.op([], tape.tensor(rows * hidden), weights=places.weights)
-            x = tape.op([x, y], tape.tensor(rows * hidden), passes_grad_through=True)
+            with tape.scope(positions):
+                y = tape.op([], tape.tensor(rows * hidden), weights=positions.weights)
+            x = tape.op([x, y], tape.tensor(rows * hidden), shares_grad=True)
             for layer in layers:
                 x = record_layer(tape, layer, x, masks.full, arch, heads, batch)
             x = layer_norm(tape, norm, x, rows)
-            tape.keep_alive(y, counted)
+            tape.keep_alive(y, position_ids)
             masks.release()
         language_loss(tape, head, head.weights, x, rows, arch.vocab_size)
     return tape
@@ -90,7 +90,7 @@ def record_layer(
     heads: Heads,
     batch: MicroBatch,
 ) -> Tensor:
-    """One layer."""
+    """Record one layer and return its output."""
     rows, hidden = heads.num_tokens, arch.hidden_size
     with tape.scope(layer.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
         y = layer_norm(tape, layer.attention_norm, x, rows)
@@ -99,8 +99,8 @@ def record_layer(
             query = linear(tape, queries, y, rows, hidden)
             query = tape.op([query], tape.tensor(query.numel, query.itemsize))
             key, value = (linear(tape, module, y, rows, hidden) for module in (keys, values))
-            mixed = attention(tape, batch.attn_implementation, heads, query, key, value, mask)
-            y = linear(tape, output, mixed, rows, hidden)
+            heads_output = attention(tape, batch.attn_implementation, heads, query, key, value, mask)
+            y = linear(tape, output, heads_output, rows, hidden)
         x = add(tape, x, dropout(tape, y, arch.dropout))
         y = layer_norm(tape, layer.final_norm, x, rows)
         y = relu(tape, layer.act, linear(tape, layer.up, y, rows, arch.intermediate_size, flat=True))

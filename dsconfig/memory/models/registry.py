@@ -1,4 +1,4 @@
-"""The pass of a model, by its family."""
+"""Dispatch from a model family to the module that records it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ NO_TENSOR_PARALLEL = TensorParallel()
 
 
 def record(arch: Architecture, batch: MicroBatch) -> Tape:
-    """The modules of a model and the steps of its forward pass.
+    """Build a model and record its forward pass.
 
     Raises:
-        NotModelledError: ranks are to share layers of a model for which that is not supported yet.
+        NotModelledError: the model has no estimate with this kind of parallelism.
     """
     if batch.sp_size > 1:
         ulysses.reject_model(arch, batch)
@@ -48,7 +48,7 @@ def weights_of(
     tensor: TensorParallel = NO_TENSOR_PARALLEL,
     experts: int = 0,
 ) -> Tape:
-    """The modules and their parameters alone, without a pass."""
+    """Build the modules and parameters of a model, without a pass."""
     return record(
         arch,
         MicroBatch(1, 1, itemsize, autocast, tensor_parallel=tensor, ep_size=experts, records_pass=False),
@@ -56,7 +56,7 @@ def weights_of(
 
 
 def _record_tensor_parallel(arch: Architecture, batch: MicroBatch) -> Tape:
-    """The same where each rank has a part of every linear layer."""
+    """Build and record a model whose linear layers are sharded over ranks."""
     autotp.reject_model(arch, batch)
     ranks = batch.tensor_parallel.size
     tape = record(

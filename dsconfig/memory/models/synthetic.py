@@ -1,4 +1,4 @@
-"""A stack of two layers with GELU between them and a residual around them."""
+"""Synthetic model: two linear layers with GELU and a residual per block, as the measurements use it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dsconfig.memory.models.architecture import Architecture, MicroBatch
 
 
 def build(arch: Architecture, batch: MicroBatch) -> Tape:
-    """The modules and the pass of a model."""
+    """Build the modules and, unless only parameters are needed, record the pass."""
     tape = batch.new_tape()
-    rows, hidden, wide = (
+    rows, hidden, intermediate_size = (
         batch.micro_batch_size * batch.sequence_length,
         arch.hidden_size,
         arch.intermediate_size,
@@ -19,28 +19,32 @@ def build(arch: Architecture, batch: MicroBatch) -> Tape:
     blocks = []
     for index in range(arch.num_layers):
         requires_grad = index < arch.trained_fraction * arch.num_layers
-        whole = tape.module(str(index), inputs_require_grad=index > 0)
+        block = tape.module(str(index), inputs_require_grad=index > 0)
         up = tape.module(
             f"{index}.up",
-            (wide, hidden),
-            wide,
+            (intermediate_size, hidden),
+            intermediate_size,
             inputs_require_grad=index > 0,
             requires_grad=requires_grad,
             casts=True,
         )
-        down = tape.module(f"{index}.down", (hidden, wide), hidden, requires_grad=requires_grad, casts=True)
-        blocks.append((whole, up, down))
+        down = tape.module(
+            f"{index}.down", (hidden, intermediate_size), hidden, requires_grad=requires_grad, casts=True
+        )
+        blocks.append((block, up, down))
     if not batch.records_pass:
         return tape
     tape.input_bytes = rows * hidden * batch.itemsize
-    x = tape.tensor(0, requires_grad=False)  # the batch: its script holds it
+    x = tape.tensor(0, requires_grad=False)  # the script holds the batch
     with tape.scope(root):
-        for whole, up, down in blocks:
-            with tape.scope(whole, x):
-                y = activation(tape, None, linear(tape, up, x, rows, wide))
+        for block, up, down in blocks:
+            with tape.scope(block, x):
+                y = activation(tape, None, linear(tape, up, x, rows, intermediate_size))
                 x = add(tape, linear(tape, down, y, rows, hidden), x)
-    full = x if x.itemsize == 4 else tape.op([x], tape.tensor(rows * hidden, 4))
-    square = tape.op([full], tape.tensor(rows * hidden, 4), [full], backward_temporary=2 * 4 * rows * hidden)
+    x_fp32 = x if x.itemsize == 4 else tape.op([x], tape.tensor(rows * hidden, 4))
+    square = tape.op(
+        [x_fp32], tape.tensor(rows * hidden, 4), [x_fp32], backward_temporary=2 * 4 * rows * hidden
+    )
     loss = tape.op([square], tape.tensor(1, 4))
-    tape.op([loss], tape.tensor(1, 4), passes_grad_through=True)
+    tape.op([loss], tape.tensor(1, 4), shares_grad=True)
     return tape

@@ -1,4 +1,4 @@
-"""The vision transformer, for classification."""
+"""Vision transformer (ViT) for image classification."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dsconfig.memory.models.architecture import Architecture, MicroBatch
 
 
 class ViTLayer:
-    """The modules of one layer."""
+    """Modules of one layer."""
 
     def __init__(self, tape: Tape, arch: Architecture, prefix: str) -> None:
         hidden, wide = arch.hidden_size, arch.intermediate_size
@@ -31,22 +31,22 @@ class ViTLayer:
 
 
 def build(arch: Architecture, batch: MicroBatch) -> Tape:
-    """The modules and the pass of a model."""
+    """Build the modules and, unless only parameters are needed, record the pass."""
     tape = batch.new_tape()
-    hidden, side = arch.hidden_size, arch.image_size // arch.patch_size
-    length = side * side + 1
+    hidden, patches_per_side = arch.hidden_size, arch.image_size // arch.patch_size
+    length = patches_per_side * patches_per_side + 1
     rows, pixels = (
         batch.micro_batch_size * length,
         batch.micro_batch_size * arch.num_channels * arch.image_size**2,
     )
     root, model = tape.module("", inputs_require_grad=False), tape.module("vit", inputs_require_grad=False)
-    whole = tape.module("vit.embeddings", (1, 1, hidden), (1, length, hidden), inputs_require_grad=False)
+    embeddings = tape.module("vit.embeddings", (1, 1, hidden), (1, length, hidden), inputs_require_grad=False)
     patches = tape.module("vit.embeddings.patch_embeddings", inputs_require_grad=False)
     sizes = (hidden, arch.num_channels, arch.patch_size, arch.patch_size), hidden
     convolution = tape.module(
         "vit.embeddings.patch_embeddings.projection", *sizes, inputs_require_grad=False, casts=True
     )
-    model.external_params = convolution.weights[:1]  # images are given its type
+    model.external_params = convolution.weights[:1]  # images are cast to its dtype
     saved_inputs = tape.module("vit.embeddings.dropout")
     layers = [ViTLayer(tape, arch, f"vit.layers.{index}") for index in range(arch.num_layers)]
     norm = tape.module("vit.layernorm", hidden, hidden)
@@ -62,22 +62,22 @@ def build(arch: Architecture, batch: MicroBatch) -> Tape:
         arch.attention_dropout,
     )
     tape.input_bytes = pixels * batch.itemsize + 8 * batch.micro_batch_size
-    image = tape.tensor(0, requires_grad=False)  # the batch, which its script holds
+    image = tape.tensor(0, requires_grad=False)  # the script holds the batch
     with tape.scope(root):
         with tape.scope(model):
-            with tape.scope(whole):
+            with tape.scope(embeddings):
                 with tape.scope(patches), tape.scope(convolution):
-                    cut = (
+                    pixels_cast = (
                         tape.op([image], tape.tensor(pixels, 2, requires_grad=False))
                         if tape.autocast
                         else image
                     )
-                    made = tape.tensor(
+                    patches_out = tape.tensor(
                         (rows - batch.micro_batch_size) * hidden, 2 if tape.autocast else tape.itemsize
                     )
-                    x = tape.op([cut], made, [cut], convolution.weights)
-                x = tape.op([x], tape.tensor(rows * hidden), weights=whole.weights[:1])
-                x = tape.op([x], tape.tensor(rows * hidden), weights=whole.weights[1:])
+                    x = tape.op([pixels_cast], patches_out, [pixels_cast], convolution.weights)
+                x = tape.op([x], tape.tensor(rows * hidden), weights=embeddings.weights[:1])
+                x = tape.op([x], tape.tensor(rows * hidden), weights=embeddings.weights[1:])
                 with tape.scope(saved_inputs):
                     x = dropout(tape, x, arch.dropout)
             for layer in layers:
@@ -92,14 +92,14 @@ def build(arch: Architecture, batch: MicroBatch) -> Tape:
 def record_layer(
     tape: Tape, arch: Architecture, layer: ViTLayer, heads: Heads, batch: MicroBatch, x: Tensor
 ) -> Tensor:
-    """One layer."""
+    """Record one layer and return its output."""
     rows, hidden = heads.num_tokens, arch.hidden_size
     with tape.scope(layer.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
         y = layer_norm(tape, layer.norm_before, x, rows)
         with tape.scope(layer.attention, y):
             query, key, value = (linear(tape, module, y, rows, hidden) for module in layer.qkv)
-            mixed = attention(tape, batch.attn_implementation, heads, query, key, value)
-            y = linear(tape, layer.output, mixed, rows, hidden)
+            heads_output = attention(tape, batch.attn_implementation, heads, query, key, value)
+            y = linear(tape, layer.output, heads_output, rows, hidden)
         with tape.scope(layer.dropout):
             y = dropout(tape, y, arch.dropout)
         x = add(tape, y, x)
