@@ -30,10 +30,10 @@ from dsconfig.core.diagnostic import Diagnostic, Effect
 from dsconfig.core.releases import Target
 from dsconfig.document import read_dict
 from dsconfig.job.detect_consumer import Given
-from dsconfig.resolve.asked_config import Reading, reading
 from dsconfig.resolve.errors import ResolveError, UnknownWorldSizeError
-from dsconfig.resolve.raw_config import Written, fill_written, read_written
-from dsconfig.resolve.run import Launched, Parallel, Runtime
+from dsconfig.resolve.input_config import InputConfig, read_input_config
+from dsconfig.resolve.raw_config import RawConfig, fill_raw_config, read_raw_config
+from dsconfig.resolve.run import LaunchWorldSize, Parallel, Runtime
 from elastic import constants as c
 
 if TYPE_CHECKING:
@@ -58,49 +58,51 @@ class Batch:
     elastic: bool
 
 
-def derive_batch(written: Written, runtime: Runtime) -> Batch:
+def derive_batch(written: RawConfig, runtime: Runtime) -> Batch:
     """The batch that the release derives; the config of `written` is changed on the way.
 
     Raises:
         ResolveError: there is none.
     """
     config = written.config
-    share = share_out(config, runtime, from_file=written.from_file)
+    share = divide_ranks(config, runtime, from_file=written.from_file)
     size = share.size
     planned = runtime.consumer == ELASTIC
-    elastic = planned or (is_on(config) and runtime.number >= FIRST)
+    elastic = planned or (has_elasticity(config) and runtime.number >= FIRST_ELASTIC)
     if not elastic:
-        triplet, messages = _plain_batch(config, share, runtime)
-    elif runtime.number <= LAST and not planned:
+        triplet, messages = _derive_plain_batch(config, share, runtime)
+    elif runtime.number <= LAST_ELASTIC and not planned:
         # The block stays: the release reads it, and refuses batch keys next to it.
-        found, messages = as_released(config, runtime.release, size)
-        triplet = _whole(found)
+        found, messages = solve_elastic(config, runtime.release, size)
+        triplet = _ints_for_whole_floats(found)
     else:
-        config, size, messages = instead(config, size, runtime)
+        config, size, messages = apply_elastic_plan(config, size, runtime)
         triplet = Triplet(*(config[key] for key in KEYS))
-    said = _settle_sequence(config, runtime, from_file=written.from_file)
+    said = _match_sequence_key(config, runtime, from_file=written.from_file)
     return Batch(triplet, size, config, (*share.messages, *messages, *said), elastic)
 
 
-def _plain_batch(config: JsonObject, share: Share, runtime: Runtime) -> tuple[Triplet, list[Message]]:
+def _derive_plain_batch(
+    config: JsonObject, share: RankDivision, runtime: Runtime
+) -> tuple[Triplet, list[Message]]:
     """The triplet of a config without elasticity, written into it."""
     messages = []
-    if "elasticity" in config and runtime.number > LAST:
+    if "elasticity" in config and runtime.number > LAST_ELASTIC:
         del config["elasticity"]
         text = "the `elasticity` block, which is off and which this release refuses, is left out"
         messages.append(Message("removed", text, "elasticity"))
     train, micro, steps = (config.get(key) for key in KEYS)
     found = derive(train, micro, steps, share.size)
     if isinstance(found, Impossible):
-        raise refused_batch(config, share.size, runtime, by_key=share.by_key)
-    triplet = _whole(found)
+        raise rejected_batch(config, share.size, runtime, by_key=share.by_key)
+    triplet = _ints_for_whole_floats(found)
     if isinstance(derive(*triplet.values(), share.size), Impossible):
         triplet = found  # beyond 2**53 the sum may hold in floats alone, which is how DeepSpeed works it out
     config.update(zip(KEYS, triplet.values(), strict=True))
     return triplet, messages
 
 
-def _whole(found: Triplet) -> Triplet:
+def _ints_for_whole_floats(found: Triplet) -> Triplet:
     """Whole floats as ints: 8 ranks / 2 are 4.0 to DeepSpeed."""
     values = [
         int(value) if isinstance(value, float) and value.is_integer() else value for value in found.values()
@@ -108,9 +110,9 @@ def _whole(found: Triplet) -> Triplet:
     return Triplet(*values)
 
 
-def _settle_sequence(config: JsonObject, runtime: Runtime, *, from_file: bool) -> list[Message]:
+def _match_sequence_key(config: JsonObject, runtime: Runtime, *, from_file: bool) -> list[Message]:
     """Make the config, as a dict, divide the ranks as they were divided here."""
-    shared = runtime.asked.sp or 1
+    shared = runtime.requested.sp or 1
     if runtime.number < SEQUENCE_SINCE:
         return []
     alone = len(runtime.parallelism.dividing) == 1
@@ -132,7 +134,7 @@ AUTOTP_SINCE = 16004
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class RankDivision:
     """How many data-parallel ranks there are, and how DeepSpeed comes to divide them."""
 
     size: int | float
@@ -141,7 +143,7 @@ class Share:
     messages: tuple[Message, ...] = ()
 
 
-def share_out(config: Mapping[str, Json], runtime: Runtime, *, from_file: bool) -> Share:
+def divide_ranks(config: Mapping[str, Json], runtime: Runtime, *, from_file: bool) -> RankDivision:
     """The data-parallel ranks among all, as the release counts them.
 
     Raises:
@@ -153,18 +155,18 @@ def share_out(config: Mapping[str, Json], runtime: Runtime, *, from_file: bool) 
     if autotp > 1:  # the groups of the config are those that are asked for
         parallelism = Parallelism(tuple(each for each in parallelism.degrees if each.kind != "tensor"))
     if (unknown := parallelism.unknown) is not None:
-        raise _unknown(unknown)
+        raise _unknown_degree(unknown)
     messages += [_counted_note(each, runtime.ranks) for each in parallelism.counted]
     divides = parallelism.divisor(runtime.ranks) > 1
     if divides:
-        _check_written(config, runtime)
+        _check_sequence_key(config, runtime)
         messages += _launched_note(parallelism, runtime)
     size = _size(config, runtime, parallelism, from_file=from_file)
     if not divides:
         messages += _fraction(config, runtime.ranks, size)
-    _check_experts(size, runtime.asked.ep or 1)
+    _check_experts(size, runtime.requested.ep or 1)
     size = int(size) if size % 1 == 0 else size
-    return Share(size, not divides and not from_file, tuple(messages))
+    return RankDivision(size, not divides and not from_file, tuple(messages))
 
 
 def _size(
@@ -176,7 +178,7 @@ def _size(
     except UnevenError as error:
         raise _uneven(error, parallelism) from None
     except (TypeError, ZeroDivisionError):
-        raise refused_batch(config, ranks, runtime, by_key=True) from None
+        raise rejected_batch(config, ranks, runtime, by_key=True) from None
 
 
 def _uneven(error: UnevenError, parallelism: Parallelism) -> ResolveError:
@@ -191,7 +193,7 @@ def _uneven(error: UnevenError, parallelism: Parallelism) -> ResolveError:
     )
 
 
-def _unknown(degree: Degree) -> ResolveError:
+def _unknown_degree(degree: Degree) -> ResolveError:
     """The error of a degree of which only the program's own code shows what it does to the batch."""
     flag = {"tensor": "`tp`", "pipeline": "`pp`"}.get(degree.kind, "`sp`")
     flags = "`tp` or `pp`" if degree.kind == "model" else flag
@@ -224,7 +226,7 @@ def _autotp(config: Mapping[str, Json], runtime: Runtime) -> int:
     size = section.get("autotp_size") if isinstance(section, Mapping) else None
     if type(size) is not int or size <= 1 or runtime.number < AUTOTP_SINCE:
         return 1
-    asked = runtime.asked.tp
+    asked = runtime.requested.tp
     if asked not in (None, 1, size):
         raise _contradiction("`tensor_parallel.autotp_size`", size, f"tp {asked}")
     return size
@@ -244,8 +246,8 @@ def _autotp_note(size: int, ranks: int) -> Message:
     )
 
 
-def _check_written(config: Mapping[str, Json], runtime: Runtime) -> None:
-    asked = runtime.asked.sp or 1
+def _check_sequence_key(config: Mapping[str, Json], runtime: Runtime) -> None:
+    asked = runtime.requested.sp or 1
     written = config.get(SEQUENCE, asked)
     if asked > 1 and written != asked:
         raise _contradiction(f"`{SEQUENCE}`", written, f"sp {asked}")
@@ -276,17 +278,17 @@ def _check_experts(size: float, experts: int) -> None:
 #
 # Source: runtime/config.py, DeepSpeedConfig.__init__ of 0.3.9 to 0.19.7; 0.19.8 refuses the block.
 
-FIRST, LAST = 3009, 19007
+FIRST_ELASTIC, LAST_ELASTIC = 3009, 19007
 """The first and the last release that read the block."""
 
 
-def is_on(config: Mapping[str, Json]) -> bool:
+def has_elasticity(config: Mapping[str, Json]) -> bool:
     """Whether the block is there and enabled, as DeepSpeed asks (elasticity.py, elasticity_enabled)."""
     block = config.get(c.ELASTICITY)
     return isinstance(block, Mapping) and bool(block.get(c.ENABLED, c.ENABLED_DEFAULT))
 
 
-def as_released(config: JsonObject, release: str, size: float) -> tuple[Triplet, list[Message]]:
+def solve_elastic(config: JsonObject, release: str, size: float) -> tuple[Triplet, list[Message]]:
     """The triplet that a release with elasticity derives on `size` data-parallel ranks.
 
     Raises:
@@ -299,14 +301,14 @@ def as_released(config: JsonObject, release: str, size: float) -> tuple[Triplet,
     try:
         answer = solve(config, release, size, semantics=semantics)  # type: ignore[arg-type]  # 4.0 ranks too
     except Exception as error:  # whatever a release's code runs into with odd values
-        raise ResolveError(f"elasticity: {error}", _nearest(config, semantics, size)) from None
-    messages = _scheduler(config[c.ELASTICITY], semantics)
-    _refuse_batch_keys(config)
+        raise ResolveError(f"elasticity: {error}", _nearest_sizes(config, semantics, size)) from None
+    messages = _scheduler_messages(config[c.ELASTICITY], semantics)
+    _reject_batch_keys(config)
     micro = answer.micro_batch_size
     if not micro:
         raise ResolveError(
             f"elasticity: no micro batch fits batch {answer.batch_size} on {size:g} ranks",
-            _nearest(config, semantics, size),
+            _nearest_sizes(config, semantics, size),
         )
     steps = answer.batch_size // (micro * size)
     found = derive(answer.batch_size, micro, steps, size)
@@ -314,12 +316,14 @@ def as_released(config: JsonObject, release: str, size: float) -> tuple[Triplet,
         raise ResolveError(
             f"elasticity: batch {answer.batch_size} ≠ {micro} × {steps:g} × {size:g} = "
             f"{micro * steps * size:g} (micro batch × accumulation steps × data-parallel ranks)",
-            _nearest(config, semantics, size),
+            _nearest_sizes(config, semantics, size),
         )
-    return found, messages + _overridden(config, found)
+    return found, messages + _override_messages(config, found)
 
 
-def instead(config: JsonObject, size: float, runtime: Runtime) -> tuple[JsonObject, int, list[Message]]:
+def apply_elastic_plan(
+    config: JsonObject, size: float, runtime: Runtime
+) -> tuple[JsonObject, int, list[Message]]:
     """For a release without elasticity: the config with the triplet in place of the block, and the ranks.
 
     The batch is that of 0.19.7, so the job goes on as it would have there. `model_parallel_size` of the block
@@ -334,13 +338,13 @@ def instead(config: JsonObject, size: float, runtime: Runtime) -> tuple[JsonObje
 
     try:
         found = plan(config)
-        messages = _scheduler(config[c.ELASTICITY], LATEST)
+        messages = _scheduler_messages(config[c.ELASTICITY], LATEST)
         size = _data_parallel(found, runtime, size)
         applied = found.apply(config, size, fallback=runtime.consumer != ELASTIC)
     except ElasticityError as error:
         raise ResolveError(f"elasticity: {error}") from None
     triplet = Triplet(*(applied[key] for key in KEYS))
-    messages += _overridden(config, triplet)
+    messages += _override_messages(config, triplet)
     messages += [Message("note", note, c.ELASTICITY) for note in found.notes]
     if not found.admits(size):
         messages.append(_fallback_note(found, size, triplet.train_batch_size))
@@ -381,7 +385,7 @@ def _fallback_note(found: Plan, size: int, batch: int) -> Message:
     )
 
 
-def _scheduler(block: Mapping[str, Json], semantics: Semantics) -> list[Message]:
+def _scheduler_messages(block: Mapping[str, Json], semantics: Semantics) -> list[Message]:
     """Compare the block with the one that the scheduler left in the environment, where it left one."""
     if c.DEEPSPEED_ELASTICITY_CONFIG not in os.environ:
         return []
@@ -395,7 +399,7 @@ def _scheduler(block: Mapping[str, Json], semantics: Semantics) -> list[Message]
     return [Message("environment", text, c.ELASTICITY)]
 
 
-def _refuse_batch_keys(config: Mapping[str, Json]) -> None:
+def _reject_batch_keys(config: Mapping[str, Json]) -> None:
     written = [key for key in KEYS if key in config]
     if written and not config[c.ELASTICITY].get(c.IGNORE_NON_ELASTIC_BATCH_INFO):
         raise ResolveError(
@@ -404,7 +408,7 @@ def _refuse_batch_keys(config: Mapping[str, Json]) -> None:
         )
 
 
-def _overridden(config: Mapping[str, Json], found: Triplet) -> list[Message]:
+def _override_messages(config: Mapping[str, Json], found: Triplet) -> list[Message]:
     return [
         Message("overridden", f"elasticity overrides `{key}`: {config[key]!r} becomes {value}", key)
         for key, value in zip(KEYS, found.values(), strict=True)
@@ -412,7 +416,7 @@ def _overridden(config: Mapping[str, Json], found: Triplet) -> list[Message]:
     ]
 
 
-def _nearest(config: Mapping[str, Json], semantics: Semantics, size: float) -> tuple[str, ...]:
+def _nearest_sizes(config: Mapping[str, Json], semantics: Semantics, size: float) -> tuple[str, ...]:
     """The admissible sizes around one that is not; empty where the block has no strict plan."""
     from elastic import ElasticityError, plan
 
@@ -424,11 +428,11 @@ def _nearest(config: Mapping[str, Json], semantics: Semantics, size: float) -> t
     return (why,) if why else ()
 
 
-def batch_of(release: str, world_size: int) -> Callable[[JsonObject], dict[str, int]]:
+def elastic_batch_solver(release: str, world_size: int) -> Callable[[JsonObject], dict[str, int]]:
     """What derives the batch of an `elasticity` block as the release does on so many ranks."""
 
     def solve(config: JsonObject) -> dict[str, int]:
-        triplet, _ = as_released(config, release, world_size)
+        triplet, _ = solve_elastic(config, release, world_size)
         return {key: int(value) for key, value in zip(KEYS, triplet.values(), strict=True)}
 
     return solve
@@ -437,27 +441,29 @@ def batch_of(release: str, world_size: int) -> Callable[[JsonObject], dict[str, 
 # The batch where nobody knows how many ranks there are: a formula in their number, and what to give.
 
 
-class Open(NamedTuple):
+class UnsizedConfig(NamedTuple):
     """A config of which nobody knows on how many ranks it runs."""
 
     located: LocatedConfig
     job: Job
-    asked: Parallel
+    requested: Parallel
     changes: Mapping[str, Json]
     """Values that are set first, by dotted path."""
 
 
-def unknown_world_size(
-    question: Open, launched: Launched | None, training_args: Mapping[str, Json] | None
+def unknown_world_size_error(
+    question: UnsizedConfig,
+    launch_world_size: LaunchWorldSize | None,
+    training_args: Mapping[str, Json] | None,
 ) -> UnknownWorldSizeError:
     """The error with the batch as a formula in the number of GPUs, where there is one."""
-    source = "" if launched is None else launched.source
-    per_node = launched.per_node if launched else None
+    source = "" if launch_world_size is None else launch_world_size.source
+    per_node = launch_world_size.gpus_per_node if launch_world_size else None
     hints = [f"one node has {per_node} ranks, two have {2 * per_node}"] if per_node else []
     try:
         release = question.job.releases.releases[-1]
-        seen = reading(question.located, question.job)
-        parallelism = question.asked.over(seen.known.parallelism)
+        seen = read_input_config(question.located, question.job)
+        parallelism = question.requested.over(seen.facts.parallelism)
         formula = formula_of(seen, release, parallelism, per_node, training_args, question.changes)
     except (ResolveError, ValueError):
         formula = None
@@ -465,7 +471,7 @@ def unknown_world_size(
 
 
 def formula_of(
-    seen: Reading,
+    seen: InputConfig,
     release: str,
     parallelism: Parallelism,
     per_node: int | None,
@@ -480,12 +486,12 @@ def formula_of(
     """
     if parallelism.unknown is not None:
         return None
-    if seen.given is None and training_args is None:
-        seen = seen._replace(given=Given({}, consumer_of(seen.consumer).arguments))
-    written = read_written(seen.document, release, seen.consumer, changes)
-    written.refuse_overwritten(seen.document)
-    config = fill_written(seen, written, None, training_args, None)[0].config
-    if is_on(config) or seen.consumer == ELASTIC:
+    if seen.arguments is None and training_args is None:
+        seen = seen._replace(arguments=Given({}, consumer_of(seen.consumer).arguments))
+    written = read_raw_config(seen.document, release, seen.consumer, changes)
+    written.reject_overwritten(seen.document)
+    config = fill_raw_config(seen, written, None, training_args, None)[0].config
+    if has_elasticity(config) or seen.consumer == ELASTIC:
         return None  # the solver chooses the batch for each number of ranks
     ranks = f"{per_node} × nodes" if per_node else "GPUs"
     train, micro, steps = (config.get(key) for key in KEYS)
@@ -495,7 +501,9 @@ def formula_of(
 # What `check` finds where DeepSpeed derives no batch: one source for the words of each finding.
 
 
-def refused_batch(config: Mapping[str, Json], size: float, runtime: Runtime, *, by_key: bool) -> ResolveError:
+def rejected_batch(
+    config: Mapping[str, Json], size: float, runtime: Runtime, *, by_key: bool
+) -> ResolveError:
     """The error that carries what `check` finds of the batch keys on `size` data-parallel ranks.
 
     Args:
@@ -505,16 +513,18 @@ def refused_batch(config: Mapping[str, Json], size: float, runtime: Runtime, *, 
         by_key: whether DeepSpeed itself divides the ranks, by `sequence_parallel_size`.
     """
     if by_key:
-        found = _findings(config, (*KEYS, SEQUENCE), runtime.ranks, runtime.release)
+        found = _rejections(config, (*KEYS, SEQUENCE), runtime.ranks, runtime.release)
     else:
-        found = _findings(config, KEYS, int(size), runtime.release)
+        found = _rejections(config, KEYS, int(size), runtime.release)
     if size == runtime.ranks:
         return ResolveError.of(found)
     hint = f"{size:g} of the {runtime.ranks} ranks are data-parallel: that is the world size here"
     return ResolveError.of(found, (hint,))
 
 
-def _findings(config: Mapping[str, Json], keys: Iterable[str], ranks: int, release: str) -> list[Diagnostic]:
+def _rejections(
+    config: Mapping[str, Json], keys: Iterable[str], ranks: int, release: str
+) -> list[Diagnostic]:
     """What refuses a config of these keys alone: all else is as DeepSpeed takes it, or another's to find."""
     document = read_dict({key: config[key] for key in keys if key in config})
     report = check_document(document, Target((release,), release, "argument"), world_size=ranks)

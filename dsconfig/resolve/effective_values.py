@@ -17,13 +17,13 @@ from dsconfig.job.job import Fact, Job
 from dsconfig.launch.config_source import ConfigSource, read
 from dsconfig.launch.located_config import LocatedConfig, locate
 from dsconfig.model.keyinfo import ROOT, KeyView, SectionView, child_section, type_named, view
-from dsconfig.resolve.asked_config import Reading, known_config, launched, reading
 from dsconfig.resolve.batch import formula_of
 from dsconfig.resolve.errors import ResolveError
-from dsconfig.resolve.raw_config import context, fill_written, read_written
+from dsconfig.resolve.input_config import InputConfig, launch_world_size, model_config_of, read_input_config
+from dsconfig.resolve.raw_config import fill_raw_config, read_raw_config, release_context
 from dsconfig.resolve.replaced_values import Origins, Value
 from dsconfig.resolve.resolve import derive_run
-from dsconfig.resolve.run import Launched, Parallel, runtime
+from dsconfig.resolve.run import LaunchWorldSize, Parallel, runtime
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, Spec
@@ -119,10 +119,10 @@ def effective_in(
 ) -> Shown:
     """The effective values of a config in its job; see `effective`."""
     release = job.releases.releases[-1]
-    seen = reading(located, job)
-    written = context(seen.document, release, seen.consumer)
-    model_config = model_config or known_config(seen.known)
-    run, messages, found = None, seen.messages, launched(located, job)
+    seen = read_input_config(located, job)
+    written = release_context(seen.document, release, seen.consumer)
+    model_config = model_config or model_config_of(seen.facts)
+    run, messages, found = None, seen.messages, launch_world_size(located, job)
     size = found.ranks if found else None
     formula = None
     try:
@@ -130,9 +130,9 @@ def effective_in(
             fact = job.world_size or Fact(size, "argument", "")
             here = job._replace(world_size=Fact(size, "argument", fact.source))
             circumstances = runtime(here, _NOTHING_ASKED, None)
-            parallelism = circumstances.asked.over(seen.known.parallelism)
+            parallelism = circumstances.requested.over(seen.facts.parallelism)
             circumstances = replace(circumstances, consumer=seen.consumer, parallelism=parallelism)
-            config = read_written(seen.document, release, seen.consumer, {})
+            config = read_raw_config(seen.document, release, seen.consumer, {})
             run = derive_run(seen, config, circumstances, training_args, model_config)
             messages = run.messages
         else:
@@ -143,16 +143,16 @@ def effective_in(
     except ResolveError as error:
         messages = (*messages, Message("note", f"no batch at world size {size}: {error.reason}"))
     made = run or _filled(seen, release, training_args, model_config)
-    origins = Origins(written, made, seen.place, formula)
+    origins = Origins(written, made, seen.describe_location, formula)
     return Shown(tuple(Listing(origins, every, tuple(keys)).values()), release, messages)
 
 
 def _formula(
-    seen: Reading, release: str, found: Launched | None, training_args: Mapping[str, Json] | None
+    seen: InputConfig, release: str, found: LaunchWorldSize | None, training_args: Mapping[str, Json] | None
 ) -> str | None:
     """The batch in the number of GPUs, where nobody knows that."""
-    per_node = found.per_node if found else None
-    parallelism = Parallel().over(seen.known.parallelism)
+    per_node = found.gpus_per_node if found else None
+    parallelism = Parallel().over(seen.facts.parallelism)
     try:
         return formula_of(seen, release, parallelism, per_node, training_args, {})
     except ResolveError:
@@ -160,17 +160,17 @@ def _formula(
 
 
 def _filled(
-    seen: Reading,
+    seen: InputConfig,
     release: str,
     training_args: Mapping[str, Json] | None,
     model_config: Mapping[str, Json] | None,
 ) -> Filling | None:
     """What is filled on any number of ranks, as far as the arguments of the job are known."""
-    if seen.given is None and training_args is None:
-        seen = seen._replace(given=Given({}, consumer_of(seen.consumer).arguments))
-    written = read_written(seen.document, release, seen.consumer, {})
+    if seen.arguments is None and training_args is None:
+        seen = seen._replace(arguments=Given({}, consumer_of(seen.consumer).arguments))
+    written = read_raw_config(seen.document, release, seen.consumer, {})
     try:
-        return fill_written(seen, written, None, training_args, model_config)[0]
+        return fill_raw_config(seen, written, None, training_args, model_config)[0]
     except ResolveError:
         return None
 

@@ -24,9 +24,9 @@ from dsconfig.launch.located_config import locate
 from dsconfig.memory.estimate import Estimate, MemoryLimit
 from dsconfig.memory.models.registry import record
 from dsconfig.memory.verdict import EXCEEDS, FITS, HOST, RANK, UNKNOWN, NotModelledError
-from dsconfig.resolve.asked_config import reading
 from dsconfig.resolve.errors import ResolveError
-from dsconfig.resolve.memory import Options, Question, ask
+from dsconfig.resolve.input_config import read_input_config
+from dsconfig.resolve.memory import EstimateRequest, Options, estimate_request
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject, KeyPath
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 # A change of a config or its script, and the order in which changes are told: each line has an effect.
 
 NOWHERE: Mapping[str, Json] = {}
-Held = Callable[[Sequence["Change"]], "tuple[int, int] | None"]
+UsageOf = Callable[[Sequence["Change"]], "tuple[int, int] | None"]
 """What a rank and its host hold at most after some changes; None where they do not go together."""
 
 
@@ -48,22 +48,22 @@ class Change:
     `arguments` are training arguments, which fill those of `values` that the config leaves to them (`left`).
     """
 
-    told: str
+    description: str
     values: Mapping[str, Json]
     checkpointing: bool = False
     zero_init: bool = False
     arguments: Mapping[str, Json] = field(default_factory=dict)
-    left: frozenset[str] = frozenset()
+    left_to_arguments: frozenset[str] = frozenset()
 
     @property
     def in_config(self) -> JsonObject:
         """What the config itself is to say."""
-        return {key: value for key, value in self.values.items() if key not in self.left}
+        return {key: value for key, value in self.values.items() if key not in self.left_to_arguments}
 
     def to_dict(self, bound: int, host: int) -> JsonObject:
         """As JSON has it, with what a rank and its host hold at most after it."""
         return {
-            "told": self.told,
+            "told": self.description,
             "set": self.in_config,
             "arguments": dict(self.arguments),
             "checkpointing": self.checkpointing,
@@ -73,7 +73,7 @@ class Change:
         }
 
 
-class After(NamedTuple):
+class AppliedChange(NamedTuple):
     """A change, and what a rank and its host hold at most with it and those before it, in bytes."""
 
     change: Change
@@ -81,38 +81,38 @@ class After(NamedTuple):
     host: int
 
 
-def over(values: Mapping[str, Json], more: Mapping[str, Json]) -> dict[str, Json]:
+def override(values: Mapping[str, Json], more: Mapping[str, Json]) -> dict[str, Json]:
     """Values with others written after them; what stands in a section that is written anew is gone."""
     anew = tuple(f"{key}." for key in more)
     kept = {key: value for key, value in values.items() if key not in more and not key.startswith(anew)}
     return {**kept, **more}
 
 
-def set_to(values: Mapping[str, Json]) -> Change:
+def set_change(values: Mapping[str, Json]) -> Change:
     """The change that writes these values."""
     told = " and ".join(f"set `{key}` to {json.dumps(value)}" for key, value in values.items())
     return Change(told, values)
 
 
-def together(changes: Sequence[Change]) -> Change:
+def merge_changes(changes: Sequence[Change]) -> Change:
     """Several changes as one; what a later one writes anew is told once."""
     if len(changes) == 1:
         return changes[0]
     values: dict[str, Json] = {}
     for change in changes:
-        values = over(values, change.values)
-    plain = all(change == set_to(change.values) for change in changes)
+        values = override(values, change.values)
+    plain = all(change == set_change(change.values) for change in changes)
     return Change(
-        set_to(values).told if plain else " and ".join(change.told for change in changes),
+        set_change(values).description if plain else " and ".join(change.description for change in changes),
         values,
         any(change.checkpointing for change in changes),
         any(change.zero_init for change in changes),
         {key: value for change in changes for key, value in change.arguments.items()},
-        frozenset[str]().union(*(change.left for change in changes)),
+        frozenset[str]().union(*(change.left_to_arguments for change in changes)),
     )
 
 
-def steps_of(chosen: Sequence[Change], held: Held, hosts: bool) -> Iterator[After]:
+def effective_steps(chosen: Sequence[Change], held: UsageOf, hosts: bool) -> Iterator[AppliedChange]:
     """The changes as they are told, with what is held after each.
 
     One that changes nothing by itself waits for the next in one of its sections, and stands in its line;
@@ -132,17 +132,17 @@ def steps_of(chosen: Sequence[Change], held: Held, hosts: bool) -> Iterator[Afte
         mates = [other for other in waiting if _sections(other) & _sections(change)]
         waiting = [other for other in waiting if other not in mates]
         if now := effect([*mates, change]):
-            yield After(together([*mates, change]), *now)
+            yield AppliedChange(merge_changes([*mates, change]), *now)
             done, last = [*done, *mates, change], now
         else:
             waiting += [*mates, change]
     while found := next(((change, now) for change in waiting if (now := effect([change]))), None):
         change, last = found
-        yield After(change, *last)
+        yield AppliedChange(change, *last)
         done.append(change)
         waiting.remove(change)
     if waiting and (now := effect(waiting)):
-        yield After(together(waiting), *now)
+        yield AppliedChange(merge_changes(waiting), *now)
 
 
 def _sections(change: Change) -> set[str]:
@@ -155,7 +155,7 @@ def _sections(change: Change) -> set[str]:
 ZERO = "zero_optimization."
 SMALL_BUCKET, FEW_LIVE, SMALL_GROUP = 50_000_000, 100_000_000, 100_000_000
 MOST_RANKS, GIB, KILO = 4096, 1 << 30, 1024
-LIVE = (f"{ZERO}stage3_max_live_parameters", f"{ZERO}stage3_max_reuse_distance")
+LIVE_KEYS = (f"{ZERO}stage3_max_live_parameters", f"{ZERO}stage3_max_reuse_distance")
 NVME = "/local_nvme"
 """Where nothing says another folder: DeepSpeed's documentation has this one."""
 
@@ -169,9 +169,9 @@ class Fit:
     """
 
     fits: bool
-    changes: tuple[After, ...] = ()
+    changes: tuple[AppliedChange, ...] = ()
     ranks: int | None = None
-    why: str = ""
+    reason: str = ""
     chosen: tuple[Change, ...] = ()
     unmodelled: tuple[UnmodeledSetting, ...] = ()
 
@@ -186,16 +186,16 @@ class Fit:
             "verdict": self.verdict,
             "changes": changes,
             "world_size": self.ranks,
-            "why": self.why or None,
+            "why": self.reason or None,
             "not_modelled": [each.to_dict() for each in self.unmodelled],
         }
 
 
-Asks = Callable[[Sequence[Change], int], Question]
+Asks = Callable[[Sequence[Change], int], EstimateRequest]
 """The question after these changes, on so many ranks."""
 
 
-def fitted(document: Document, options: Options, room: int, host: int | None = None) -> Fit:
+def find_fit(document: Document, options: Options, room: int, host: int | None = None) -> Fit:
     """The smallest changes with which a rank holds no more than `room` bytes, and a host than `host`.
 
     It is the upper bound of the estimate that has to fit, at the highest peak; `room` is without the margin.
@@ -208,14 +208,14 @@ def search_of(
     document: Document, options: Options, room: int, host: int | None = None
 ) -> tuple[Search, Estimate, list[Change]]:
     """The search, what is held before any change, and all changes, the cheapest first."""
-    written = dict(options.set or {})
+    fitted_config = dict(options.set or {})
     if options.micro_batch is not None:  # has the last word
-        written.pop(MICRO, None)
-    options = options._replace(room=room)
-    first = ask(document, options)
+        fitted_config.pop(MICRO, None)
+    options = options._replace(gpu_limit=room)
+    first = estimate_request(document, options)
 
-    def asks(changes: Sequence[Change], ranks: int) -> Question:
-        values = reduce(over, (change.values for change in changes), dict[str, "Json"]())
+    def asks(changes: Sequence[Change], ranks: int) -> EstimateRequest:
+        values = reduce(override, (change.values for change in changes), dict[str, "Json"]())
         if ranks != first.run.world_size and "train_batch_size" in first.run.config:  # it grows with them
             groups = ranks // first.setup.sp_size
             triplet = {
@@ -224,12 +224,12 @@ def search_of(
                 **values,
             }
             values = {**triplet, BATCH: int(str(triplet[MICRO])) * int(str(triplet[STEPS])) * groups}
-        return ask(document, _changed(options, changes, over(written, values), ranks))
+        return estimate_request(document, _changed(options, changes, override(fitted_config, values), ranks))
 
-    checkpoints, in_shards = first.work.gradient_checkpointing, first.setup.zero_init
-    part = 0 if host is None else _largest_part(first)
+    checkpoints, in_shards = first.micro_batch.gradient_checkpointing, first.setup.zero_init
+    part = 0 if host is None else _largest_shard(first)
     zenflow, filler = bool(first.setup.zenflow), filler_of(document, options, first.run)
-    there = _sections_of(first.run.config)
+    there = _offload_sections(first.run.config)
     changes = list(ladder(first.values.values, checkpoints, in_shards, part, zenflow, filler, there))
     return Search(asks, MemoryLimit(room, host)), first.answer(), changes
 
@@ -249,7 +249,7 @@ def ladder(
     in_shards: bool,
     part: int,
     zenflow: bool,
-    filler: Filler,
+    filler: BatchFiller,
     there: frozenset[str],
 ) -> Iterator[Change]:
     """Changes in the order of what they cost in speed; `values`: what counts today.
@@ -260,126 +260,128 @@ def ladder(
     """
     stage = count(values, f"{ZERO}stage")
     bucket = count(values, f"{ZERO}reduce_bucket_size") > SMALL_BUCKET
-    smaller = set_to({f"{ZERO}reduce_bucket_size": SMALL_BUCKET})
+    smaller = set_change({f"{ZERO}reduce_bucket_size": SMALL_BUCKET})
     if bucket and stage:
         yield smaller
     if stage == 3:
-        yield from _of_third(values, in_shards)
+        yield from _stage3_changes(values, in_shards)
     yield from smaller_batches(values, zenflow, filler)
     if not checkpointing:
         yield CHECKPOINTING
     if zenflow:
-        yield from _less_zenflow(values, stage, checkpointing, in_shards)
+        yield from _without_zenflow(values, stage, checkpointing, in_shards)
     for higher in range(stage + 1, 4):
         off = {f"{ZERO}reduce_scatter": False} if higher == 3 and _is_muon(values) else {}
-        yield set_to({f"{ZERO}stage": higher, **off})
+        yield set_change({f"{ZERO}stage": higher, **off})
         if bucket and not stage and higher == 1:
             yield smaller
         if higher == 3:
-            yield from _of_third(values, in_shards)
-    yield from _offloads(values, there)
+            yield from _stage3_changes(values, in_shards)
+    yield from _offload_changes(values, there)
     if part:
-        yield from _for_host(values, part)
+        yield from _host_changes(values, part)
 
 
-def _less_zenflow(
+def _without_zenflow(
     values: Mapping[str, Json], stage: int, checkpointing: bool, in_shards: bool
 ) -> Iterator[Change]:
     """Its states on the host, then none of it, with what stage 3 can do without it."""
     if not values.get(f"{ZENFLOW}.offload"):
-        yield set_to({f"{ZENFLOW}.offload": True, f"{ZERO}overlap_comm": True})
-    yield set_to({ZENFLOW: None})
+        yield set_change({f"{ZENFLOW}.offload": True, f"{ZERO}overlap_comm": True})
+    yield set_change({ZENFLOW: None})
     if stage == 3 and not checkpointing:
         yield CHECKPOINTING
     if stage == 3:
-        yield from _of_third(values, in_shards)
+        yield from _stage3_changes(values, in_shards)
 
 
 def _is_muon(values: Mapping[str, Json]) -> bool:
     return str(values.get("optimizer.type")).lower() == "muon"
 
 
-def _of_third(values: Mapping[str, Json], in_shards: bool) -> Iterator[Change]:
+def _stage3_changes(values: Mapping[str, Json], in_shards: bool) -> Iterator[Change]:
     """What only stage 3 knows."""
     if not in_shards:
         yield Change("build the model in shards (zero.Init) in the script", {}, zero_init=True)
-    if any(count(values, key) > FEW_LIVE for key in LIVE) or LIVE[0] not in values:
-        yield set_to(dict.fromkeys(LIVE, FEW_LIVE))
+    if any(count(values, key) > FEW_LIVE for key in LIVE_KEYS) or LIVE_KEYS[0] not in values:
+        yield set_change(dict.fromkeys(LIVE_KEYS, FEW_LIVE))
 
 
 CHECKPOINTING = Change("checkpoint activations in the script", {}, checkpointing=True)
 SECTIONS = (f"{ZERO}offload_optimizer", f"{ZERO}offload_param")
 
 
-def _sections_of(config: JsonObject) -> frozenset[str]:
+def _offload_sections(config: JsonObject) -> frozenset[str]:
     zero = config.get("zero_optimization")
     found = zero if isinstance(zero, dict) else {}
     return frozenset(each for each in SECTIONS if isinstance(found.get(each.removeprefix(ZERO)), dict))
 
 
-def _offloads(values: Mapping[str, Json], there: frozenset[str]) -> Iterator[Change]:
+def _offload_changes(values: Mapping[str, Json], there: frozenset[str]) -> Iterator[Change]:
     """The optimizer before the parameters."""
     for section in SECTIONS:
         if values.get(f"{section}.device") in (None, "none"):
-            yield set_to({f"{section}.device": "cpu"} if section in there else {section: {"device": "cpu"}})
+            yield set_change(
+                {f"{section}.device": "cpu"} if section in there else {section: {"device": "cpu"}}
+            )
         if section == SECTIONS[0] and _is_muon(values):  # stage 3 puts all matrices of a group together
-            yield set_to({f"{ZERO}sub_group_size": SMALL_GROUP})
+            yield set_change({f"{ZERO}sub_group_size": SMALL_GROUP})
 
 
-def _for_host(values: Mapping[str, Json], part: int) -> Iterator[Change]:
+def _host_changes(values: Mapping[str, Json], part: int) -> Iterator[Change]:
     """Without pinning, which takes more than is held; then its disk, with buffers that are large enough."""
     for section in SECTIONS:
         if values.get(f"{section}.pin_memory") is not False:
-            yield set_to({f"{section}.pin_memory": False})
+            yield set_change({f"{section}.pin_memory": False})
     for section in SECTIONS:
         if values.get(f"{section}.device") != "nvme":
             more = {f"{section}.buffer_size": part} if section == SECTIONS[1] else {}
-            yield set_to({f"{section}.device": "nvme", f"{section}.nvme_path": NVME, **more})
+            yield set_change({f"{section}.device": "nvme", f"{section}.nvme_path": NVME, **more})
     if count(values, f"{ZERO}sub_group_size") > SMALL_GROUP or f"{ZERO}sub_group_size" not in values:
-        yield set_to({f"{ZERO}sub_group_size": SMALL_GROUP})
+        yield set_change({f"{ZERO}sub_group_size": SMALL_GROUP})
 
 
-def _largest_part(asked: Question) -> int:
+def _largest_shard(asked: EstimateRequest) -> int:
     """Elements of the largest that a rank has of one parameter, in whole kilobytes."""
-    tape = record(asked.shape, asked.work)
+    tape = record(asked.arch, asked.micro_batch)
     largest = max((weight.numel for weight in tape.weights), default=0)
     return -(-largest // asked.setup.dp_world_size // KILO) * KILO
 
 
 def _key(chosen: Sequence[Change], ranks: int) -> tuple[str, ...]:
-    return (*(change.told for change in chosen), str(ranks))
+    return (*(change.description for change in chosen), str(ranks))
 
 
 class Search:
     """Which changes are enough."""
 
     def __init__(self, asks: Asks, room: MemoryLimit) -> None:
-        self.asks, self.room = asks, room
-        self.known: dict[tuple[str, ...], Estimate] = {}
+        self.request_for, self.limit = asks, room
+        self.fitting: dict[tuple[str, ...], Estimate] = {}
         """What fits, by what the changes tell."""
 
     def estimate(self, chosen: Sequence[Change], ranks: int) -> Estimate | None:
         """What is held after these changes; None where the release or the model does not go with them."""
-        known = self.known.get(_key(chosen, ranks))
+        known = self.fitting.get(_key(chosen, ranks))
         try:
-            return known or self.asks(chosen, ranks).answer()
+            return known or self.request_for(chosen, ranks).answer()
         except (ResolveError, NotModelledError):
             return None
 
     def fits(self, chosen: Sequence[Change], ranks: int) -> bool | None:
         """Whether a rank fits, and a host where its memory is known; None where they do not go with it."""
         try:
-            found = self.asks(chosen, ranks).fitting(self.room)
+            found = self.request_for(chosen, ranks).fitting(self.limit)
         except (ResolveError, NotModelledError):
             return None
         if found is not None:
-            self.known[_key(chosen, ranks)] = found
+            self.fitting[_key(chosen, ranks)] = found
         return found is not None
 
     def fit(self, first: Estimate, changes: Sequence[Change]) -> Fit:
         """The changes of the ladder up to the first that fits, without those that it fits without."""
         ranks = first.world_size
-        if self.room.fits(first):
+        if self.limit.fits(first):
             return Fit(fits=True, verdict=self._verdict(first))
         chosen: list[Change] = []
         for change in changes:
@@ -387,11 +389,11 @@ class Search:
             if fits is not None:
                 chosen.append(change)
             if fits:
-                chosen = self._needed(chosen, ranks)
+                chosen = self._minimal(chosen, ranks)
                 verdict = self._verdict(self.estimate(chosen, ranks) or first)
-                return Fit(True, self._after(chosen, first), chosen=tuple(chosen), verdict=verdict)
+                return Fit(True, self._applied(chosen, first), chosen=tuple(chosen), verdict=verdict)
         last = self.estimate(chosen, ranks) or first
-        after, most, verdict = self._after(chosen, first), self._reason(last), self._verdict(last)
+        after, most, verdict = self._applied(chosen, first), self._reason(last), self._verdict(last)
         while (ranks := ranks * 2) <= MOST_RANKS:
             if self.fits(chosen, ranks):
                 return Fit(False, after, ranks, most, verdict=verdict)
@@ -399,11 +401,11 @@ class Search:
 
     def _verdict(self, found: Estimate) -> Verdict:
         """The worse of those on a rank and on its host."""
-        sides = ((RANK, self.room.rank), (HOST, self.room.host))
+        sides = ((RANK, self.limit.rank), (HOST, self.limit.host))
         verdicts = {found.verdict(name, there) for name, there in sides if there is not None}
         return EXCEEDS if EXCEEDS in verdicts else UNKNOWN if UNKNOWN in verdicts else FITS
 
-    def _needed(self, chosen: list[Change], ranks: int) -> list[Change]:
+    def _minimal(self, chosen: list[Change], ranks: int) -> list[Change]:
         """Those without which the others are not enough, the costly left out first.
 
         One that was needed may not be once another is left out, as keys of stage 3 without it.
@@ -419,19 +421,19 @@ class Search:
             tried = chosen
         return chosen
 
-    def _after(self, chosen: Sequence[Change], first: Estimate) -> tuple[After, ...]:
+    def _applied(self, chosen: Sequence[Change], first: Estimate) -> tuple[AppliedChange, ...]:
         """What is held at most after each change, or those that change nothing one by one."""
 
         def held(changes: Sequence[Change]) -> tuple[int, int] | None:
             found = self.estimate(changes, first.world_size) if changes else first
             return None if found is None else (found.rank.upper_bound, found.host.upper_bound)
 
-        return tuple(steps_of(chosen, held, self.room.host is not None))
+        return tuple(effective_steps(chosen, held, self.limit.host is not None))
 
     def _reason(self, found: Estimate) -> str:
         """What takes most at the highest peak, of a rank, or of its host where that is what does not fit."""
         holder, side = "a rank", found.rank
-        if self.room.rank is not None and side.upper_bound <= self.room.rank:
+        if self.limit.rank is not None and side.upper_bound <= self.limit.rank:
             holder, side = "the host", found.host
         phase = max(side.bound, key=lambda name: side.bound[name])
         terms = sorted(side.terms, key=lambda term: -term.phases.get(phase, 0))[:3]
@@ -445,28 +447,28 @@ ZENFLOW = "zero_optimization.zenflow"
 ARGUMENTS = {MICRO: "per_device_train_batch_size", STEPS: "gradient_accumulation_steps"}
 
 
-class Filler(NamedTuple):
+class BatchFiller(NamedTuple):
     """Who reads the config, and which keys of the batch it leaves to the arguments."""
 
-    reader: str = "deepspeed"
-    left: frozenset[str] = frozenset()
-    also: Mapping[str, Json] = {}
+    consumer: str = "deepspeed"
+    left_to_arguments: frozenset[str] = frozenset()
+    extra_values: Mapping[str, Json] = {}
     """What else to write: the batch, where that of the config does not go with the one asked about."""
 
 
-def filler_of(document: Document, options: Options, run: Run) -> Filler:
+def filler_of(document: Document, options: Options, run: Run) -> BatchFiller:
     """As the config and the values to write first leave it."""
     located = locate(document)
-    data = reading(located, options.job_of(located)).document.value()
+    data = read_input_config(located, options.job_of(located)).document.value()
     values = {**(data if isinstance(data, dict) else {}), **(options.set or {})}
     reader = parted(run.consumer)[0]
     left = frozenset(key for key in ARGUMENTS if reader in HUGGING_FACE and values.get(key) == "auto")
     batch = values.get(TRAIN)
     other = isinstance(batch, (int, float)) and batch != run.train_batch_size
-    return Filler(reader, left, {TRAIN: run.train_batch_size} if other else {})
+    return BatchFiller(reader, left, {TRAIN: run.train_batch_size} if other else {})
 
 
-def smaller_batches(values: Mapping[str, Json], zenflow: bool, filler: Filler) -> Iterator[Change]:
+def smaller_batches(values: Mapping[str, Json], zenflow: bool, filler: BatchFiller) -> Iterator[Change]:
     """Ever smaller micro batches, and more steps for them; `zenflow`: its intervals count steps."""
     counts = (STEPS, f"{ZENFLOW}.update_interval") if zenflow else (STEPS,)
     micro, steps = count(values, MICRO), max(1, count(values, counts[-1]))
@@ -476,7 +478,7 @@ def smaller_batches(values: Mapping[str, Json], zenflow: bool, filler: Filler) -
         part = next(divisor for divisor in range(2, micro + 1) if micro % divisor == 0)
         micro, steps = micro // part, steps * part
         more = {f"{ZENFLOW}.select_interval": steps * every} if by_steps else {}
-        yield _change({MICRO: micro, **dict.fromkeys(counts, steps), **more}, filler)
+        yield _batch_change({MICRO: micro, **dict.fromkeys(counts, steps), **more}, filler)
 
 
 def count(values: Mapping[str, Json], key: str) -> int:
@@ -485,21 +487,21 @@ def count(values: Mapping[str, Json], key: str) -> int:
     return int(value) if isinstance(value, (int, float)) else 0
 
 
-def _change(values: Mapping[str, int], filler: Filler) -> Change:
+def _batch_change(values: Mapping[str, int], filler: BatchFiller) -> Change:
     """The Trainer refuses what differs from its arguments; Accelerate takes what is written."""
-    compared = filler.reader == "transformers"
+    compared = filler.consumer == "transformers"
     arguments = {
         ARGUMENTS[key]: value
         for key, value in values.items()
-        if key in filler.left or (compared and key in ARGUMENTS)
+        if key in filler.left_to_arguments or (compared and key in ARGUMENTS)
     }
-    whole = {**values, **filler.also}
-    kept = {key: value for key, value in whole.items() if key not in filler.left}
-    told = [set_to(kept).told] if kept else []
+    whole = {**values, **filler.extra_values}
+    kept = {key: value for key, value in whole.items() if key not in filler.left_to_arguments}
+    told = [set_change(kept).description] if kept else []
     if arguments:
         named = " and ".join(f"`{name}` to {value}" for name, value in arguments.items())
         told.append(f"set {named} in the {'training arguments' if compared else 'script'}")
-    return Change(" and ".join(told), whole, arguments=arguments, left=filler.left)
+    return Change(" and ".join(told), whole, arguments=arguments, left_to_arguments=filler.left_to_arguments)
 
 
 # The text of a config with the changes that make it fit, and what has to be said of it then.
@@ -515,44 +517,44 @@ def refuse_launch_file(document: Document) -> None:
         raise ValueError(f"{document.name} is a launch file: give the config itself, or leave -o out")
 
 
-class Fitted(NamedTuple):
+class FittedConfig(NamedTuple):
     """The text with the changes."""
 
     text: str
-    out: tuple[str, ...] = ()
+    removed_keys: tuple[str, ...] = ()
     """Keys that are taken out besides: with the changes nothing reads them."""
     consumer: str | None = None
     """The reader to name from now on, where the text alone would be taken for another's."""
 
 
-def written(document: Document, options: Options, found: Fit, name: str) -> Fitted:
+def fitted_config(document: Document, options: Options, found: Fit, name: str) -> FittedConfig:
     """The config with the values that are written first, and then the changes; `name`: of its new file.
 
     Raises:
         ValueError: there is no place for them.
     """
-    run = ask(document, options).run
-    first = _first(document, options, run)
-    values = reduce(over, (change.in_config for change, *_ in found.changes), first)
+    run = estimate_request(document, options).run
+    first = _initial_values(document, options, run)
+    values = reduce(override, (change.in_config for change, *_ in found.changes), first)
     try:
-        before = _set(document, first)
-        after = _set(document, values)
-        out = sorted(_unread(after, run) - _unread(before, run)) if found.changes else []
+        before = _edited(document, first)
+        after = _edited(document, values)
+        out = sorted(_is_unread(after, run) - _is_unread(before, run)) if found.changes else []
         text = (edited(after, map(Remove, out)) if out else after).text
     except EditError as error:
         raise ValueError(f"{document.name} cannot be changed: {error}") from None
     said = asked(None, None, options.job.reader.said if options.job else options.consumer)
     of_old = job_of(document, said).reader.spec
     of_new = job_of(read_text(text, name, document.format), said).reader.spec
-    return Fitted(text, tuple(map(dotted, out)), None if of_old == of_new else of_old)
+    return FittedConfig(text, tuple(map(dotted, out)), None if of_old == of_new else of_old)
 
 
-def _set(document: Document, values: Mapping[str, Json]) -> Document:
+def _edited(document: Document, values: Mapping[str, Json]) -> Document:
     operations = [Set(tuple(key.split(".")), value) for key, value in values.items()]
     return edited(document, operations) if operations else document
 
 
-def _unread(document: Document, run: Run) -> set[KeyPath]:
+def _is_unread(document: Document, run: Run) -> set[KeyPath]:
     """Keys that are written to no effect."""
     target = Target((run.release,), run.release, "argument")
     report = check_document(document, target, world_size=run.world_size, consumer=run.consumer)
@@ -561,7 +563,7 @@ def _unread(document: Document, run: Run) -> set[KeyPath]:
     return {each.path for operations in removed for each in operations if isinstance(each, Remove)}
 
 
-def _first(document: Document, options: Options, run: Run) -> JsonObject:
+def _initial_values(document: Document, options: Options, run: Run) -> JsonObject:
     """What is written before the changes: values to write first, and the micro batch that is asked about.
 
     What the config leaves to training arguments stays `auto`: values there say what these will be.
@@ -573,18 +575,20 @@ def _first(document: Document, options: Options, run: Run) -> JsonObject:
         batch = {MICRO: run.train_micro_batch_size_per_gpu, STEPS: run.gradient_accumulation_steps}
         batch[TRAIN] = run.train_batch_size
         values |= {key: value for key, value in batch.items() if key == MICRO or key in own}
-    left = _arguments(run.consumer)
-    return {key: value for key, value in values.items() if not (key in left and _at(own, key) == "auto")}
+    left = _filled_keys(run.consumer)
+    return {
+        key: value for key, value in values.items() if not (key in left and _value_at(own, key) == "auto")
+    }
 
 
-def _arguments(spec: str) -> frozenset[str]:
+def _filled_keys(spec: str) -> frozenset[str]:
     """Keys that a reader fills from its arguments. It compares none of `zero_optimization` with them."""
     name = parted(spec)[0]
     fills = consumer_of(spec).fills if name in HUGGING_FACE else ()
     return frozenset(fill.key for fill in fills if not fill.key.startswith("zero_optimization."))
 
 
-def _at(data: object, key: str) -> object:
+def _value_at(data: object, key: str) -> object:
     for part in key.split("."):
         data = data.get(part) if isinstance(data, dict) else None
     return data

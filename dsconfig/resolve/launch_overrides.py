@@ -123,7 +123,7 @@ def optimizer_of(arguments: Mapping[str, Json]) -> str | None:
     return OPTIMIZERS.get(word) if isinstance(word, str) else None
 
 
-def of_optimizer(arguments: Mapping[str, Json], origin: str) -> Iterator[UnmodeledSetting]:
+def unmodeled_optimizer(arguments: Mapping[str, Json], origin: str) -> Iterator[UnmodeledSetting]:
     """What of the Trainer's `optim` is not supported yet."""
     word = plain(arguments.get("optim"))
     if not isinstance(word, str) or (word in OPTIMIZERS and not word.startswith("paged_")):
@@ -135,7 +135,7 @@ def of_optimizer(arguments: Mapping[str, Json], origin: str) -> Iterator[Unmodel
         yield UnmodeledSetting(key, _SMALL.text, *_SMALL[1:4])
 
 
-def unmodelled(arguments: Mapping[str, Json], origin: str = "") -> Iterator[UnmodeledSetting]:
+def unmodeled_arguments(arguments: Mapping[str, Json], origin: str = "") -> Iterator[UnmodeledSetting]:
     """What these arguments do that an estimate leaves out; `origin`: ` in train.yaml`."""
     for key in METHODS:
         word = plain(arguments.get(key))
@@ -151,12 +151,12 @@ def unmodelled(arguments: Mapping[str, Json], origin: str = "") -> Iterator[Unmo
         number = value if type(value) in (int, float) else None
         if value in (None, False, 0, "", "none", []) or (number is not None and number <= effect.above):
             continue
-        yield UnmodeledSetting(f"{key}: {_shown(value)}{origin}", effect.text, *effect[1:4])
+        yield UnmodeledSetting(f"{key}: {_format_value(value)}{origin}", effect.text, *effect[1:4])
     if (value := plain(arguments.get("gradient_checkpointing"))) in _CHECKPOINTING:
         yield UnmodeledSetting(f"gradient_checkpointing: {value}{origin}", _MOVED.text, *_MOVED[1:4])
 
 
-def _shown(value: Json) -> str:
+def _format_value(value: Json) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
@@ -175,28 +175,28 @@ WORDS |= dict.fromkeys(("n", "no", "f", "false", "off", "0"), False)
 """As Accelerate's `str_to_bool` takes them."""
 
 
-class Told(NamedTuple):
+class LaunchSettings(NamedTuple):
     """What is told; None where nothing is."""
 
     name: str = ""
     model: str | None = None
-    length: int | None = None
-    checkpointing: bool | None = None
-    attention: str | None = None
+    sequence_length: int | None = None
+    gradient_checkpointing: bool | None = None
+    attn_implementation: str | None = None
     adapter: Adapter | None = None
-    reentrant: bool = False
+    use_reentrant: bool = False
     """Whether checkpointing is said to be reentrant."""
     unmodelled: tuple[UnmodeledSetting, ...] = ()
     """What else it says that changes what is held, and is not supported yet."""
     optimizer: str | None = None
     """The optimizer that the Trainer makes, where the config names none; see `CLIENTS`."""
-    optimizers: tuple[UnmodeledSetting, ...] = ()
+    unmodeled_optimizer: tuple[UnmodeledSetting, ...] = ()
     """What of that is not supported yet."""
     zero_init: bool | None = None
     """Whether the model is built in shards at stage 3 (Accelerate's `zero3_init_flag`)."""
 
 
-def told(document: Document, reader: Reader) -> Told:
+def launch_settings(document: Document, reader: Reader) -> LaunchSettings:
     """What the launch file says: the document itself, or those that its reader has, where they agree.
 
     Raises:
@@ -205,8 +205,8 @@ def told(document: Document, reader: Reader) -> Told:
     """
     job = job_of(document)
     jobs = jobs_behind(reader, document.name) if job is None else [job]
-    found = list(map(_told, jobs))
-    agreed = found[0] if len({each._replace(name="") for each in found}) == 1 else Told()
+    found = list(map(_settings_of, jobs))
+    agreed = found[0] if len({each._replace(name="") for each in found}) == 1 else LaunchSettings()
     return agreed._replace(zero_init=_zero3_init(document, [job] if job else jobs_naming(document.name)))
 
 
@@ -217,7 +217,7 @@ def _zero3_init(document: Document, jobs: Sequence[Job]) -> bool | None:
     Accelerate's launcher starts it. None where nothing says it, or several files do not agree.
     """
     launches = [document.value(), *(job.document.value() for job in jobs if job.document)]
-    launches += _accelerates(document.name)  # they name the config, and are no jobs
+    launches += _accelerate_launch_files(document.name)  # they name the config, and are no jobs
     commands = [job.arguments for job in jobs if job.arguments]
     said = [block(data).get(INIT) for data in launches if is_launch_file(data)]
     said += [data.get(INIT) for data in commands]
@@ -226,7 +226,7 @@ def _zero3_init(document: Document, jobs: Sequence[Job]) -> bool | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _accelerates(name: str) -> Iterator[JsonObject]:
+def _accelerate_launch_files(name: str) -> Iterator[JsonObject]:
     """The launch files of Accelerate that name the config at a path."""
     for launch in launchers_of(name) if name and not name.startswith("<") else ():
         with suppress(OSError):
@@ -235,10 +235,10 @@ def _accelerates(name: str) -> Iterator[JsonObject]:
                 yield data
 
 
-def _told(job: Job) -> Told:
+def _settings_of(job: Job) -> LaunchSettings:
     data = job.launch.value() if job.arguments is None else job.arguments
     if not isinstance(data, Mapping):
-        return Told()
+        return LaunchSettings()
     program, launch = job.format.name, job.launch.name
     name = launch if launch.startswith("<") else os.path.relpath(launch)
     refused = next((key for key in QUANTISED if plain(data.get(key)) not in (None, False, 0)), None)
@@ -249,7 +249,7 @@ def _told(job: Job) -> Told:
         length = 2048
     words = (data.get(key) for key in ("flash_attn", "attn_implementation", "attn_impl"))
     attention = next((ATTENTION[word] for word in words if isinstance(word, str) and word in ATTENTION), None)
-    return Told(
+    return LaunchSettings(
         name,
         _model(data, launch),
         length,
@@ -257,9 +257,9 @@ def _told(job: Job) -> Told:
         attention,
         _adapter(data, program),
         _checkpoints_reentrant(data, program),
-        tuple(unmodelled(data, f" in {name}")),
+        tuple(unmodeled_arguments(data, f" in {name}")),
         optimizer_of(data),
-        tuple(of_optimizer(data, f" in {name}")),
+        tuple(unmodeled_optimizer(data, f" in {name}")),
     )
 
 

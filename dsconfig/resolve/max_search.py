@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dsconfig.memory.estimate import MemoryLimit
 from dsconfig.memory.verdict import EXCEEDS, FITS, RANK, UNKNOWN, NotModelledError
 from dsconfig.resolve.errors import UnfilledError
-from dsconfig.resolve.memory import LONGEST, Options, Question, ask
+from dsconfig.resolve.memory import LONGEST, EstimateRequest, Options, estimate_request
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject
@@ -56,24 +56,24 @@ class Largest:
 
 def largest(document: Document, options: Options, kind: str, room: int) -> Largest:
     """The largest with which a rank holds no more than `room` bytes; of a model the layers count."""
-    asked = _asked(document, options._replace(room=room), kind)
-    if kind == "sequence" and asked.shape.image_size:
+    asked = _request(document, options._replace(gpu_limit=room), kind)
+    if kind == "sequence" and asked.arch.image_size:
         raise NotModelledError("a model of images has no sequence length")
-    step = asked.work.sp_size if kind == "sequence" else 1  # ranks that share one have equal parts
+    step = asked.micro_batch.sp_size if kind == "sequence" else 1  # ranks that share one have equal parts
     most = {
         "micro-batch": LONGEST,
-        "sequence": asked.shape.max_position_embeddings or LONGEST,
+        "sequence": asked.arch.max_position_embeddings or LONGEST,
         "model": MOST_LAYERS,
     }[kind]
 
     def bound(value: int) -> int:
-        return changed(asked, kind, value).answer().rank.upper_bound
+        return _with_value(asked, kind, value).answer().rank.upper_bound
 
     def fits(value: int) -> bool:
-        return changed(asked, kind, step * value).fitting(MemoryLimit(room)) is not None
+        return _with_value(asked, kind, step * value).fitting(MemoryLimit(room)) is not None
 
     value = step * _most(fits, most // step)
-    with_it = changed(asked, kind, value).answer() if value else None
+    with_it = _with_value(asked, kind, value).answer() if value else None
     return Largest(
         kind,
         value,
@@ -84,23 +84,23 @@ def largest(document: Document, options: Options, kind: str, room: int) -> Large
     )
 
 
-def _asked(document: Document, options: Options, kind: str) -> Question:
+def _request(document: Document, options: Options, kind: str) -> EstimateRequest:
     """The question as it stands; where the micro batch is what is asked for, nothing else need say it."""
     try:
-        return ask(document, options)
+        return estimate_request(document, options)
     except UnfilledError:
         if kind != "micro-batch" or options.micro_batch is not None:
             raise
-        return ask(document, options._replace(micro_batch=1))
+        return estimate_request(document, options._replace(micro_batch=1))
 
 
-def changed(asked: Question, kind: str, value: int) -> Question:
+def _with_value(asked: EstimateRequest, kind: str, value: int) -> EstimateRequest:
     """The same with another micro batch, sequence or number of layers."""
     if kind == "model":
-        return asked._replace(shape=asked.shape._replace(num_layers=value))
+        return asked._replace(arch=asked.arch._replace(num_layers=value))
     if kind == "sequence":
-        return asked._replace(work=asked.work._replace(sequence_length=value))
-    return asked._replace(work=asked.work._replace(micro_batch_size=value))
+        return asked._replace(micro_batch=asked.micro_batch._replace(sequence_length=value))
+    return asked._replace(micro_batch=asked.micro_batch._replace(micro_batch_size=value))
 
 
 def _most(fits: Callable[[int], bool], most: int) -> int:

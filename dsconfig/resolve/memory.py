@@ -29,14 +29,21 @@ from dsconfig.memory.memory_ledger import LimitExceededError
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
 from dsconfig.memory.models.registry import weights_of
 from dsconfig.memory.optimizers import zenflow_section as zenflow
-from dsconfig.memory.read_setup import OFFLOADED, SECTIONS, Values, setup_of, default_client
+from dsconfig.memory.read_setup import OFFLOADED, SECTIONS, Values, default_client, setup_of
 from dsconfig.memory.ulysses import KEY as SEQUENCE
 from dsconfig.memory.verdict import SCRIPT_OPTIMIZER, NotModelledError
 from dsconfig.memory.verdict import Verdict as Verdict  # noqa: PLC0414  # callers get it here
-from dsconfig.resolve.asked_config import reading
 from dsconfig.resolve.effective_values import effective
 from dsconfig.resolve.errors import ResolveError, UnfilledError, UnknownWorldSizeError
-from dsconfig.resolve.launch_overrides import Told, is_reentrant, of_optimizer, optimizer_of, told, unmodelled
+from dsconfig.resolve.input_config import read_input_config
+from dsconfig.resolve.launch_overrides import (
+    LaunchSettings,
+    is_reentrant,
+    launch_settings,
+    optimizer_of,
+    unmodeled_arguments,
+    unmodeled_optimizer,
+)
 from dsconfig.resolve.model_source import ModelSource, adapter_of, model_of
 from dsconfig.resolve.resolve import resolve_job
 from dsconfig.resolve.run import Run
@@ -107,8 +114,8 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
     options = Options(
         model, world_size, target, consumer, *given, gpus_per_node, set, training_args, sp, imbalance
     )
-    options = options._replace(launch=launch, room=None if gpu is None else gpu_of(gpu).room())
-    return ask(source if isinstance(source, Document) else read(source), options).answer()
+    options = options._replace(launch=launch, gpu_limit=None if gpu is None else gpu_of(gpu).room())
+    return estimate_request(source if isinstance(source, Document) else read(source), options).answer()
 
 
 # What `memory` is asked, and what the answer is computed from: a set-up, a shape and the work of a step.
@@ -143,7 +150,7 @@ class Options(NamedTuple):
     launch: str | os.PathLike[str] | None = None
     job: Job | None = None
     """The job, where it is known already; None: it follows from target, world size and consumer."""
-    room: int | None = None
+    gpu_limit: int | None = None
     """Bytes that a GPU has for tensors: its memory less what is kept free."""
 
     def job_of(self, located: LocatedConfig) -> Job:
@@ -151,7 +158,7 @@ class Options(NamedTuple):
         said = asked(self.target, self.world_size, self.consumer, launch=self.launch)
         return self.job or build_job(located, said)
 
-    def refuse(self) -> None:
+    def validate(self) -> None:
         """Refuse what is impossible."""
         if self.attention not in (None, *ATTENTION):
             raise ValueError(f"attention {self.attention!r}: expected one of {', '.join(ATTENTION)}")
@@ -165,21 +172,21 @@ class Options(NamedTuple):
                 raise ValueError(f"{name} {str(value)[:20]!r}: expected a whole number above 0")
 
 
-class Question(NamedTuple):
+class EstimateRequest(NamedTuple):
     """Everything that an estimate is computed from."""
 
     run: Run
     values: Values
     setup: Setup
-    shape: Architecture
-    work: MicroBatch
-    node: int
+    arch: Architecture
+    micro_batch: MicroBatch
+    gpus_per_node: int
     """Ranks that share a host."""
-    said: Told
-    batch: tuple[str, ...]
+    launch: LaunchSettings
+    batch_assumptions: tuple[str, ...]
     """What is assumed of the batch."""
     unmodelled: tuple[UnmodeledSetting, ...] = ()
-    is_assumed: bool = False
+    assumes_optimizer: bool = False
     """Whether nothing says which optimizer the script makes."""
 
     def answer(self) -> Estimate:
@@ -196,17 +203,19 @@ class Question(NamedTuple):
 
     def _answer(self, room: MemoryLimit) -> Estimate:
         assumed = tuple(_assumptions(self))
-        found = estimate(self.setup, self.shape, self.work, self.run.release, self.node, assumed, room)
-        doubts = (*found.assumed, SCRIPT_OPTIMIZER) if self.is_assumed else found.assumed
+        found = estimate(
+            self.setup, self.arch, self.micro_batch, self.run.release, self.gpus_per_node, assumed, room
+        )
+        doubts = (*found.assumed, SCRIPT_OPTIMIZER) if self.assumes_optimizer else found.assumed
         return replace(found, unmodelled=self.unmodelled, assumed=doubts)
 
 
-def ask(document: Document, options: Options) -> Question:
+def estimate_request(document: Document, options: Options) -> EstimateRequest:
     """The question in full; see `memory` for what it raises."""
-    options.refuse()
+    options.validate()
     located = locate(document)
     job = options.job_of(located)
-    said = told(document, job.reader)
+    said = launch_settings(document, job.reader)
     own = of_file(document.value(), document.name).model
     if own and own.barred and options.model is None:
         raise NotModelledError(f"the model {own.shown} {OUTSIDE}, and is not read", "give it as `model`")
@@ -217,42 +226,46 @@ def ask(document: Document, options: Options) -> Question:
     changes = dict(options.set or {})
     changes |= {} if options.micro_batch is None else {MICRO: options.micro_batch}
     args = mapping(options.training_args)
-    shared = options.sp or _shared(document, changes)
-    known = reading(located, job).known
-    shared = _with_launched(known.parallelism, shared, options.sp)
+    shared = options.sp or _configured_sp_size(document, changes)
+    known = read_input_config(located, job).facts
+    shared = _launched_sp_size(known.parallelism, shared, options.sp)
 
     def resolving(batch: Mapping[str, Json], arguments: Mapping[str, Json] | None) -> Run:
         degrees = (None, None, shared if shared > 1 else options.sp, None)
         return resolve_job(located, job, degrees, {**changes, **batch}, arguments, model.config)
 
     free = options.micro_batch is not None and not {STEPS, TRAIN} & changes.keys()
-    _refuse_overwritten(document, changes)
-    run, assumed = with_micro_batch(lambda batch: resolved(partial(resolving, batch), args), free)
-    values = _values(run, shared)
-    in_shards = _in_shards(run, options, said)
+    _reject_overwritten(document, changes)
+    run, assumed = with_micro_batch(
+        lambda batch: resolve_with_defaults(partial(resolving, batch), args), free
+    )
+    values = _effective_values(run, shared)
+    in_shards = _uses_zero_init(run, options, said)
     node = min(options.gpus_per_node or NODE, run.world_size)
     arguments = args or {}
     by_arguments = bool(arguments.get("gradient_checkpointing"))
-    reentrant = said.reentrant or (by_arguments and is_reentrant(arguments))
-    client, left_out = _client(run, values, options.optimizer, said, arguments)
+    reentrant = said.use_reentrant or (by_arguments and is_reentrant(arguments))
+    client, left_out = _client_optimizer(run, values, options.optimizer, said, arguments)
     setup = _setup(run, values, client, in_shards)
-    setup = setup._replace(gpus_per_node=node, use_reentrant=reentrant, gpu_limit=options.room)
+    setup = setup._replace(gpus_per_node=node, use_reentrant=reentrant, gpu_limit=options.gpu_limit)
     work = _work(run, setup, options, said, by_arguments)
-    work = work._replace(attn_implementation=_attention(model.shape, options.attention or said.attention))
+    work = work._replace(
+        attn_implementation=_attention(model.shape, options.attention or said.attn_implementation)
+    )
     places = model.shape.max_position_embeddings
     if places and work.sequence_length > places:
-        if options.sequence_length or said.length:
+        if options.sequence_length or said.sequence_length:
             raise ValueError(
                 f"a sequence of {work.sequence_length} tokens is longer than the {places} that the model has"
             )
         work = work._replace(sequence_length=places)
-    left_out = (*said.unmodelled, *unmodelled(arguments), *left_out)
+    left_out = (*said.unmodelled, *unmodeled_arguments(arguments), *left_out)
     is_assumed = client is None and setup.optimizer.is_client
-    return Question(run, values, setup, model.shape, work, node, said, assumed, left_out, is_assumed)
+    return EstimateRequest(run, values, setup, model.shape, work, node, said, assumed, left_out, is_assumed)
 
 
-def _client(
-    run: Run, values: Values, asked: str | None, said: Told, arguments: Mapping[str, Json]
+def _client_optimizer(
+    run: Run, values: Values, asked: str | None, said: LaunchSettings, arguments: Mapping[str, Json]
 ) -> tuple[str | None, tuple[UnmodeledSetting, ...]]:
     """The optimizer that the script makes, as it is asked for or as the Trainer's `optim` says.
 
@@ -264,11 +277,11 @@ def _client(
     if values.text("zero_optimization.offload_optimizer.device") in OFFLOADED:
         return None, ()
     if "optim" in arguments:
-        return optimizer_of(arguments), tuple(of_optimizer(arguments, ""))
-    return said.optimizer, said.optimizers
+        return optimizer_of(arguments), tuple(unmodeled_optimizer(arguments, ""))
+    return said.optimizer, said.unmodeled_optimizer
 
 
-def _in_shards(run: Run, options: Options, said: Told) -> bool:
+def _uses_zero_init(run: Run, options: Options, said: LaunchSettings) -> bool:
     """Whether the model is built in shards at stage 3.
 
     The Trainer does that, and Accelerate where `zero3_init_flag` is on or left out: `DeepSpeedPlugin` takes
@@ -283,7 +296,7 @@ _SIZED = ("bf16", "fp16", "zero_optimization", "optimizer")
 """The sections on which memory hangs."""
 
 
-def _refuse_overwritten(document: Document, changes: Mapping[str, Json]) -> None:
+def _reject_overwritten(document: Document, changes: Mapping[str, Json]) -> None:
     """Stop where a program of the repository writes what memory hangs on.
 
     Raises:
@@ -298,20 +311,20 @@ def _refuse_overwritten(document: Document, changes: Mapping[str, Json]) -> None
             )
 
 
-def _shared(document: Document, changes: Mapping[str, Json]) -> int:
+def _configured_sp_size(document: Document, changes: Mapping[str, Json]) -> int:
     """Ranks that share each sequence, as the config says; they divide the batch."""
     data = document.value()
     written = changes.get(SEQUENCE, data.get(SEQUENCE) if isinstance(data, dict) else None)
     return written if type(written) is int and written > 1 else 1
 
 
-def _with_launched(launched: Parallelism, shared: int, asked: int | None) -> int:
+def _launched_sp_size(launch_world_size: Parallelism, shared: int, asked: int | None) -> int:
     """The ranks that share a sequence, those of the launch file among them.
 
     Raises:
         NotModelledError: ranks share the model, or sequences in another way than Ulysses.
     """
-    for degree in launched.degrees:
+    for degree in launch_world_size.degrees:
         if degree.kind == "tensor" and degree.divides is False:
             continue  # AutoTP, as the config has it
         if degree.size == 1 or (degree.kind in ("sequence", "context") and asked is not None):
@@ -322,12 +335,12 @@ def _with_launched(launched: Parallelism, shared: int, asked: int | None) -> int
     return shared
 
 
-def _work(run: Run, setup: Setup, options: Options, said: Told, by_arguments: bool) -> MicroBatch:
-    checks = by_arguments if said.checkpointing is None else said.checkpointing
+def _work(run: Run, setup: Setup, options: Options, said: LaunchSettings, by_arguments: bool) -> MicroBatch:
+    checks = by_arguments if said.gradient_checkpointing is None else said.gradient_checkpointing
     adapter = said.adapter if options.lora is None else adapter_of(options.lora)
     return MicroBatch(
         samples(run),
-        options.sequence_length or said.length or LENGTH,
+        options.sequence_length or said.sequence_length or LENGTH,
         setup.itemsize,
         setup.autocast,
         ATTENTION[0],
@@ -360,7 +373,7 @@ def _setup(run: Run, values: Values, optimizer: str | None, in_shards: bool) -> 
     return setup_of(values, run.world_size, client, in_shards, NUMBERS[run.release])
 
 
-def _values(run: Run, shared: int) -> Values:
+def _effective_values(run: Run, shared: int) -> Values:
     """Every value that counts, those that are not written among them."""
     shown = effective(run.config, run.world_size, run.release, "deepspeed", keys=SECTIONS)
     given = {found.key for found in shown.values if found.origin == "written"}
@@ -368,14 +381,14 @@ def _values(run: Run, shared: int) -> Values:
     return Values(values | ({SEQUENCE: shared} if shared > 1 else {}), given | zenflow(run.config))
 
 
-def _sharing(question: Question) -> list[str]:
+def _parallelism_notes(question: EstimateRequest) -> list[str]:
     """What ranks share, and who asks for it."""
-    setup, work, found = question.setup, question.work, list[str]()
+    setup, work, found = question.setup, question.micro_batch, list[str]()
     if work.sp_size > 1:
         part = f"{work.local_sequence_length} tokens of it each"
         found.append(f"{work.sp_size} ranks share a sequence, by `UlyssesSPAttentionHF`, {part}")
     if work.ep_size:
-        each = f"{question.shape.num_experts // work.ep_size} of {question.shape.num_experts} experts on each"
+        each = f"{question.arch.num_experts // work.ep_size} of {question.arch.num_experts} experts on each"
         tokens = (
             f"{work.expert_imbalance:g} times the tokens" if work.expert_imbalance > 1 else "as many tokens"
         )
@@ -388,9 +401,9 @@ def _sharing(question: Question) -> list[str]:
     return found
 
 
-def _assumptions(question: Question) -> list[str]:
+def _assumptions(question: EstimateRequest) -> list[str]:
     """What the numbers rest on."""
-    setup, work, node, said = question.setup, question.work, question.node, question.said
+    setup, work, node, said = question.setup, question.micro_batch, question.gpus_per_node, question.launch
     built = "in fp32" if setup.build_itemsize == 4 else "in half precision"
     shards = setup.stage == 3 and setup.zero_init
     found = [
@@ -402,22 +415,22 @@ def _assumptions(question: Question) -> list[str]:
     ]
     if work.gradient_checkpointing and setup.stage == 3 and setup.quirks.miscounts_recomputed_modules:
         found.append(f"checkpointing is {'' if setup.use_reentrant else 'not '}reentrant (`use_reentrant`)")
-    if question.shape.family == "bert":
-        what = f"{question.shape.num_labels} classes" if question.shape.num_labels else "masked words"
+    if question.arch.family == "bert":
+        what = f"{question.arch.num_labels} classes" if question.arch.num_labels else "masked words"
         found.append(f"the model has a head for {what}, as `architectures` of its config.json says")
-    found += _sharing(question)
+    found += _parallelism_notes(question)
     if setup.super_offload:
         found.append("SuperOffload's process has a CUDA context of its own where it pins memory: not counted")
     if setup.quantized_weights or setup.quantized_gradients:
         found.append("what quantised weights and gradients hold was read in DeepSpeed's source")
-    found += question.batch
+    found += question.batch_assumptions
     first, last = MEASURED
     if not NUMBERS[first] <= NUMBERS[question.run.release] <= NUMBERS[last]:
         found.append(f"DeepSpeed {question.run.release} was not measured: {first} to {last} were")
     if said.name:
         found.append(f"what is not given is as {said.name} says")
     if work.adapter is not None:
-        there = weights_of(question.shape, work.itemsize, work.autocast).linear_names
+        there = weights_of(question.arch, work.itemsize, work.autocast).linear_names
         names = ", ".join(sorted(work.adapter.targets & there.keys())) or "all linear layers"
         found.append(f"adapters of rank {work.adapter.rank} are trained, and nothing else (LoRA: {names})")
     if setup.optimizer.temporary_bytes and not setup.offloads_optimizer:
@@ -442,7 +455,7 @@ class Resolved(NamedTuple):
     assumed: tuple[str, ...] = ()
 
 
-def resolved(
+def resolve_with_defaults(
     resolve: Callable[[Mapping[str, Json] | None], Run], given: Mapping[str, Json] | None
 ) -> Resolved:
     """The run with the training arguments that are given, or with those that memory does not hang on.
@@ -454,7 +467,7 @@ def resolved(
         return Resolved(resolve(given))
     except UnfilledError as error:
         config = error.config
-        missing = _batch(config) + _precision(error)
+        missing = _missing_batch(config) + _missing_precision(error)
         if missing:
             are = "is" if len(missing) == 1 else "are"
             raise UnfilledError(
@@ -479,13 +492,13 @@ _ASKED = {
 }
 
 
-def _batch(config: JsonObject) -> list[str]:
+def _missing_batch(config: JsonObject) -> list[str]:
     """The micro batch, where it or a batch that is made of it is left to the arguments."""
     left = "auto" in (config.get(MICRO), config.get(TRAIN)) and type(config.get(MICRO)) is not int
     return [MICRO] * left
 
 
-def _precision(error: UnfilledError) -> list[str]:
+def _missing_precision(error: UnfilledError) -> list[str]:
     """The key to ask for, where the config leaves its precision to the arguments."""
     if any(_enabled(error.config, name) is True for name in PRECISIONS):
         return []
@@ -531,12 +544,12 @@ def with_micro_batch(resolve: Callable[[Mapping[str, Json]], Resolved], free: bo
     except (UnfilledError, UnknownWorldSizeError):
         raise
     except ResolveError as error:
-        for found in _others(resolve) if free else ():
+        for found in _with_other_batch(resolve) if free else ():
             return found
         raise error from None
 
 
-def _others(resolve: Callable[[Mapping[str, Json]], Resolved]) -> Iterator[Resolved]:
+def _with_other_batch(resolve: Callable[[Mapping[str, Json]], Resolved]) -> Iterator[Resolved]:
     for left in (STEPS, TRAIN):
         try:
             run, assumed = resolve({left: None})

@@ -163,7 +163,7 @@ def fit_lines(
     kept = f", {_size(limits.margin)} kept free" if limits.margin else ""
     for change, bound, host in found.changes:
         more = f", the host {host / GIB:.2f}" if limits.host is not None else ""
-        yield f"{change.told}: at most {bound / GIB:.2f} GiB{more}\n"
+        yield f"{change.description}: at most {bound / GIB:.2f} GiB{more}\n"
     for key in out:
         yield f"take `{key}` out, which nothing reads then\n"
     if consumer:
@@ -178,7 +178,7 @@ def fit_lines(
     if not found.fits:
         how = " with all of that" if found.changes else ""
         more = f"{found.ranks} ranks would do" if found.ranks else "more ranks do not help"
-        yield f"{style.paint('does not fit', 'error')} {size}{how}{kept}; {more}\n{found.why}\n"
+        yield f"{style.paint('does not fit', 'error')} {size}{how}{kept}; {more}\n{found.reason}\n"
 
 
 def _unmodelled(settings: Sequence[UnmodeledSetting], style: Style) -> Iterator[str]:
@@ -224,7 +224,7 @@ COLORS = (
 )
 
 
-def stacks(found: Estimate, gpu: int | None, suffix: str) -> bytes:
+def draw_chart(found: Estimate, gpu: int | None, suffix: str) -> bytes:
     """The picture as SVG or PNG; a line at the memory of a GPU, where that is known.
 
     Raises:

@@ -59,7 +59,7 @@ def model_of(source: ModelSource) -> Model:
             shape = preset_of(name)
             if shape is not None:
                 return model_of(shape)
-            raise _unknown(name)
+            raise _unknown_degree(name)
         try:
             source = read(path)
         except ValueError as error:
@@ -69,7 +69,7 @@ def model_of(source: ModelSource) -> Model:
     return Model(architecture_of(source), source)
 
 
-def _unknown(name: str) -> NotModelledError:
+def _unknown_degree(name: str) -> NotModelledError:
     """Neither a file nor a known name: what it may have been, and what is taken."""
     where = ", nor is it in the hub's cache on this machine" if name.count("/") == 1 else ""
     likely = similar_names(name)

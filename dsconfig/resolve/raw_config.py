@@ -20,8 +20,8 @@ from dsconfig.evaluation.context import Context, Source
 from dsconfig.job import detect_consumer as reader
 from dsconfig.job.detect_consumer import Reader
 from dsconfig.launch.program_behavior import overwrite_of, overwrites
-from dsconfig.resolve.asked_config import Reading
 from dsconfig.resolve.errors import ResolveError, UnfilledError
+from dsconfig.resolve.input_config import InputConfig
 from dsconfig.resolve.run import Run, Runtime
 
 if TYPE_CHECKING:
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class RawConfig:
     """A copy of the config, and whether DeepSpeed itself reads the file that it stands in."""
 
     config: JsonObject
     from_file: bool
-    changed: frozenset[str] = frozenset()
+    changed_keys: frozenset[str] = frozenset()
     """The dotted paths of values that were set first."""
 
-    def refuse_overwritten(self, document: Document) -> None:
+    def reject_overwritten(self, document: Document) -> None:
         """Stop where a program of the repository writes the batch: the file does not tell it.
 
         Raises:
@@ -49,7 +49,7 @@ class Written:
         unknown = [
             found
             for key in KEYS
-            if key not in self.changed and (found := overwrite_of(document.name, key, self.config))
+            if key not in self.changed_keys and (found := overwrite_of(document.name, key, self.config))
         ]
         if unknown:
             places = " and ".join(dict.fromkeys(each.place for each in unknown))
@@ -60,7 +60,7 @@ class Written:
                 [f"give what it writes: `set={{{', '.join(f'{json.dumps(key)}: N' for key in keys)}}}`"],
             )
 
-    def overwritten(self, document: Document) -> list[Message]:
+    def overwrite_messages(self, document: Document) -> list[Message]:
         """Say which other values a program of the repository writes before DeepSpeed starts."""
         return [
             Message(
@@ -68,7 +68,7 @@ class Written:
             )
             for found in overwrites(document.name)
             if "*" not in found.key
-            and found.key not in self.changed
+            and found.key not in self.changed_keys
             and found.key not in KEYS
             and overwrite_of(document.name, found.key, self.config)
         ][:_MOST]
@@ -78,21 +78,23 @@ _MOST = 5
 """So many of them are said."""
 
 
-def read_written(document: Document, release: str, consumer: str, changes: Mapping[str, Json]) -> Written:
+def read_raw_config(
+    document: Document, release: str, consumer: str, changes: Mapping[str, Json]
+) -> RawConfig:
     """The config as the release reads it, with `changes` by dotted path.
 
     Raises:
         ResolveError: the release or the consumer cannot read it.
         ValueError: a change names no key.
     """
-    seen = context(document, release, consumer)
+    seen = release_context(document, release, consumer)
     config = copied(seen.whole)
     for key, value in changes.items():
         _put(config, key, value)
-    return Written(config, seen.from_file, frozenset(changes))
+    return RawConfig(config, seen.from_file, frozenset(changes))
 
 
-def context(document: Document, release: str, consumer: str) -> Context:
+def release_context(document: Document, release: str, consumer: str) -> Context:
     """The document in the eyes of the release.
 
     Raises:
@@ -124,9 +126,9 @@ def _put(config: JsonObject, key: str, value: Json) -> None:
 # The values that a consumer puts in the place of "auto", from the arguments of the job and from others.
 
 
-def fill_written(
-    seen: Reading,
-    written: Written,
+def fill_raw_config(
+    seen: InputConfig,
+    written: RawConfig,
     ranks: int | None,
     training_args: Mapping[str, Json] | None,
     model_config: Mapping[str, Json] | None,
@@ -140,8 +142,8 @@ def fill_written(
         ValueError: a training argument is of the wrong kind.
     """
     assumed, notes = Assumed(), list[Message]()
-    if seen.given is not None:
-        known = seen.given.on(ranks)
+    if seen.arguments is not None:
+        known = seen.arguments.on(ranks)
         known.complete(written.config)
         training_args = {**known.arguments, **(training_args or {})}
         assumed = Assumed(known.unknown - training_args.keys(), known.likely)
@@ -189,8 +191,8 @@ def report_on(document: Document, release: str, consumer: str | Reader, size: in
     )
 
 
-def refuse_written(
-    asked: Document, seen: Reading, config: JsonObject, changes: Mapping[str, Json], chosen: Runtime
+def reject_raw_config(
+    asked: Document, seen: InputConfig, config: JsonObject, changes: Mapping[str, Json], chosen: Runtime
 ) -> frozenset[_Named]:
     """Stop at what is written, in the file or by `changes`; returns what the file silences.
 
@@ -206,28 +208,28 @@ def refuse_written(
     """
     who = reader.given(chosen.consumer)
     if seen.document is asked:
-        who = who._replace(given=seen.given)
+        who = who._replace(given=seen.arguments)
     report = report_on(asked, chosen.release, who, chosen.ranks)
     reports = [by_config(report), *report.children]
-    silenced = frozenset(_named(found) for report in reports for found in report.suppressed)
+    silenced = frozenset(_identity(found) for report in reports for found in report.suppressed)
     stops = [(report, found) for report in reports for found in _errors(report)]
     if changes:
         stops = [(report, found) for report, found in stops if found.code.startswith(_OF_FILE)]
         document = read_dict(config, seen.document.name)
         changed = report_on(document, chosen.release, seen.consumer, chosen.ranks)
-        here = {(_named(found), found.message): (report, found) for report in reports for found in report}
+        here = {(_identity(found), found.message): (report, found) for report in reports for found in report}
         told = {found.code for _, found in stops}
         stops += [
-            here.get((_named(found), found.message), (changed, found))  # as it is where it is written
+            here.get((_identity(found), found.message), (changed, found))  # as it is where it is written
             for found in _errors(changed, silenced)
             if found.code not in told
         ]
-        stops += [(changed, found) for found in changed if _unread(found, changes)]
-    _stop((report.name, found) for report, found in stops if not _derived(found))
+        stops += [(changed, found) for found in changed if _is_unread(found, changes)]
+    _raise_for((report.name, found) for report, found in stops if not _is_about_derived(found))
     return silenced
 
 
-def refuse_result(run: Run, silenced: frozenset[_Named], name: str) -> None:
+def reject_result(run: Run, silenced: frozenset[_Named], name: str) -> None:
     """Stop at what came out, as DeepSpeed gets it, or the consumer where it has yet to fill some.
 
     `name`: the path of the config, whose programs may write more of it.
@@ -242,28 +244,28 @@ def refuse_result(run: Run, silenced: frozenset[_Named], name: str) -> None:
     reader = run.consumer if unfilled else "deepspeed"
     reports = [report_on(document, run.release, reader, size) for size in sorted(sizes)]
     # Without an mpu the batch is not what the script will have, with one the ranks are not all there are.
-    everywhere = frozenset.intersection(*(frozenset(map(_named, _errors(report))) for report in reports))
-    stops = [found for found in _errors(reports[0], silenced) if _named(found) in everywhere]
+    everywhere = frozenset.intersection(*(frozenset(map(_identity, _errors(report))) for report in reports))
+    stops = [found for found in _errors(reports[0], silenced) if _identity(found) in everywhere]
     if reader != run.consumer and any(found.effect is not Effect.REJECTED for found in stops):
         # What fails in training depends on the loop: the Trainer gives inputs by name, say.
         theirs = frozenset(
-            map(_named, _errors(report_on(document, run.release, run.consumer, run.world_size)))
+            map(_identity, _errors(report_on(document, run.release, run.consumer, run.world_size)))
         )
-        stops = [found for found in stops if found.effect is Effect.REJECTED or _named(found) in theirs]
+        stops = [found for found in stops if found.effect is Effect.REJECTED or _identity(found) in theirs]
     told = [message.text for message in run.messages if message.kind == "refused"]
     hints = (*told, *map(str, run.mismatches))
-    _stop(((document.name, found) for found in stops), hints)
+    _raise_for(((document.name, found) for found in stops), hints)
 
 
 def _errors(report: Report, silenced: frozenset[_Named] = frozenset()) -> Iterator[Diagnostic]:
     """What stops the run; who silences that a release refuses the config does not make it take it."""
     for found in (*report, *report.suppressed):
-        quiet = found in report.suppressed or _named(found) in silenced
+        quiet = found in report.suppressed or _identity(found) in silenced
         if found.effect is Effect.REJECTED or (found.severity == "error" and not quiet):
             yield found
 
 
-def _stop(stops: Iterable[tuple[str, Diagnostic]], hints: Iterable[str] = ()) -> None:
+def _raise_for(stops: Iterable[tuple[str, Diagnostic]], hints: Iterable[str] = ()) -> None:
     """Raise the error of these findings, each with the name of its file, if there are any."""
     found = list(stops)
     if found:
@@ -272,18 +274,18 @@ def _stop(stops: Iterable[tuple[str, Diagnostic]], hints: Iterable[str] = ()) ->
         raise ResolveError.of([each for _, each in found], hints, place=place)
 
 
-def _named(found: Diagnostic) -> _Named:
+def _identity(found: Diagnostic) -> _Named:
     return found.code, found.path
 
 
-def _derived(found: Diagnostic) -> bool:
+def _is_about_derived(found: Diagnostic) -> bool:
     """Whether it is about what DeepSpeed derives, so that the result has to be judged."""
     if found.code.startswith(_BY_OTHERS):
         return False
     return found.code.startswith(_OF_BATCH) or bool(_DERIVED.intersection(found.path[:1]))
 
 
-def _unread(found: Diagnostic, changes: Mapping[str, Json]) -> bool:
+def _is_unread(found: Diagnostic, changes: Mapping[str, Json]) -> bool:
     """Whether a key that nobody reads is one that was set."""
     return (
         found.code in _UNREAD

@@ -91,12 +91,12 @@ class Origins:
         filled = next((name for name in self.filled if f"{dotted}.".startswith(f"{name}.")), None)
         if filled is not None:
             note = f"filled by {self.written.consumer} from {self.filled[filled]}"
-            return self._derived(_value(dotted, value, "filled", note), key)
+            return self._with_derivation(_value(dotted, value, "filled", note), key)
         if dotted in KEYS and self.resolved is not None and value != self.written.data.get(dotted):
             return _value(dotted, value, "derived", f"derived for {self.resolved.world_size} ranks")
         if value == "auto" and isinstance(value, str):
             return self._of_auto(key, path)
-        return self._derived(self._as_written(dotted, value, path, place), key)
+        return self._with_derivation(self._as_written(dotted, value, path, place), key)
 
     def _as_written(self, dotted: str, value: Json, path: _Path, place: str) -> Value:
         entry = self.verdicts.get(path)
@@ -119,7 +119,7 @@ class Origins:
             self._refused = [found.path for found in report if found.effect is Effect.REJECTED]
         return any(found[: len(path)] == path for found in self._refused)
 
-    def _derived(self, found: Value, key: KeyView) -> Value:
+    def _with_derivation(self, found: Value, key: KeyView) -> Value:
         """The value that DeepSpeed makes of it, where it makes one."""
         entry = self.derivations.get(".".join((*found.key.split(".")[:-1], key.info.name)))
         if entry is None or found.origin == "refused":
@@ -149,9 +149,9 @@ class Origins:
         if path in self.dropped:
             value = self._without_auto(key, path)
             note = f"default of {self.release}, `auto` of {place} is dropped"
-            return self._derived(_value(dotted, value, "dropped", note), key)
+            return self._with_derivation(_value(dotted, value, "dropped", note), key)
         note = "" if "auto_is_value" in key.info.flags else ", which nobody fills"
-        return self._derived(_value(dotted, "auto", "written", f"{place}{note}"), key)
+        return self._with_derivation(_value(dotted, "auto", "written", f"{place}{note}"), key)
 
     def _without_auto(self, key: KeyView, path: _Path) -> Json:
         """The value of a key whose "auto" is dropped: what its other name says, if that is written too."""
@@ -176,7 +176,7 @@ class Origins:
             note = f"{self.formula}; the number of GPUs is not known: give --world-size"
             return _value(self.of_ranks, None, "derived", note)
         found = _value(".".join(path), key.default, "default", f"default of {self.release}")
-        return self._derived(found, key)
+        return self._with_derivation(found, key)
 
 
 def _word(value: Json) -> str:

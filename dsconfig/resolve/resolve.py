@@ -17,10 +17,24 @@ from dsconfig.core.releases import Target
 from dsconfig.document import Document
 from dsconfig.launch.config_source import ConfigSource, read
 from dsconfig.launch.located_config import LocatedConfig, locate
-from dsconfig.resolve.asked_config import Reading, known_config, launched, reading
-from dsconfig.resolve.batch import FIRST, LAST, Open, as_released, derive_batch, is_on, unknown_world_size
+from dsconfig.resolve.batch import (
+    FIRST_ELASTIC,
+    LAST_ELASTIC,
+    UnsizedConfig,
+    derive_batch,
+    has_elasticity,
+    solve_elastic,
+    unknown_world_size_error,
+)
 from dsconfig.resolve.errors import ResolveError, UnfilledError, UnknownWorldSizeError
-from dsconfig.resolve.raw_config import Written, fill_written, read_written, refuse_result, refuse_written
+from dsconfig.resolve.input_config import InputConfig, launch_world_size, model_config_of, read_input_config
+from dsconfig.resolve.raw_config import (
+    RawConfig,
+    fill_raw_config,
+    read_raw_config,
+    reject_raw_config,
+    reject_result,
+)
 from dsconfig.resolve.run import Parallel, Run, Runtime, runtime
 
 if TYPE_CHECKING:
@@ -86,48 +100,48 @@ def resolve_job(
     model_config: Mapping[str, Json] | None,
 ) -> Run:
     """Resolve a config in its job; `degrees` are tp, pp, sp and ep, and see `resolve`."""
-    found = launched(located, job)
+    found = launch_world_size(located, job)
     try:
         chosen = runtime(job, degrees, found)
     except UnknownWorldSizeError:
-        question = Open(located, job, Parallel(*degrees), changes)
-        raise unknown_world_size(question, found, training_args) from None
-    seen = reading(located, job)
-    parallelism = chosen.asked.over(seen.known.parallelism)
+        question = UnsizedConfig(located, job, Parallel(*degrees), changes)
+        raise unknown_world_size_error(question, found, training_args) from None
+    seen = read_input_config(located, job)
+    parallelism = chosen.requested.over(seen.facts.parallelism)
     chosen = replace(chosen, consumer=seen.consumer, parallelism=parallelism)
-    written = read_written(seen.document, chosen.release, seen.consumer, changes)
-    silenced = refuse_written(located.host, seen, written.config, changes, chosen)
-    run = derive_run(seen, written, chosen, training_args, model_config or known_config(seen.known))
-    refuse_result(run, silenced, seen.document.name)
+    written = read_raw_config(seen.document, chosen.release, seen.consumer, changes)
+    silenced = reject_raw_config(located.host, seen, written.config, changes, chosen)
+    run = derive_run(seen, written, chosen, training_args, model_config or model_config_of(seen.facts))
+    reject_result(run, silenced, seen.document.name)
     return run
 
 
 def derive_run(
-    seen: Reading,
-    written: Written,
+    seen: InputConfig,
+    written: RawConfig,
     chosen: Runtime,
     training_args: Mapping[str, Json] | None,
     model_config: Mapping[str, Json] | None,
 ) -> Run:
     """The run of a config, whatever `check` finds in it."""
-    written.refuse_overwritten(seen.document)
-    if seen.given is not None:
-        training_args = {**_elastic(seen.given, written, chosen), **(training_args or {})}
-    filling, assumed = fill_written(
+    written.reject_overwritten(seen.document)
+    if seen.arguments is not None:
+        training_args = {**_elastic(seen.arguments, written, chosen), **(training_args or {})}
+    filling, assumed = fill_raw_config(
         seen, written, chosen.ranks, training_args, model_config, sp=chosen.parallelism.of("sequence")
     )
     _require_batch(written.config, assumed)
     return _run(written, filling, chosen, seen)
 
 
-def _elastic(known: Given, written: Written, chosen: Runtime) -> dict[str, Json]:
+def _elastic(known: Given, written: RawConfig, chosen: Runtime) -> dict[str, Json]:
     """The batch of the elasticity block, where nothing but that decides the arguments of the job."""
-    if not known.unknown.issuperset(_OF_BATCH) or not is_on(written.config):
+    if not known.unknown.issuperset(_OF_BATCH) or not has_elasticity(written.config):
         return {}
-    if not FIRST <= chosen.number <= LAST:
+    if not FIRST_ELASTIC <= chosen.number <= LAST_ELASTIC:
         return {}
     alone = {key: value for key, value in written.config.items() if key not in KEYS}
-    triplet, _ = as_released(alone, chosen.release, chosen.ranks)
+    triplet, _ = solve_elastic(alone, chosen.release, chosen.ranks)
     _, micro, steps = triplet.values()
     return dict(zip(_OF_BATCH, (micro, steps), strict=True))
 
@@ -145,7 +159,7 @@ def _require_batch(config: JsonObject, assumed: Assumed) -> None:
         )
 
 
-def _run(written: Written, filling: Filling, chosen: Runtime, seen: Reading) -> Run:
+def _run(written: RawConfig, filling: Filling, chosen: Runtime, seen: InputConfig) -> Run:
     """The run of a config that is filled; where it fails, mismatches stand among the hints."""
     try:
         batch = derive_batch(written, chosen)
@@ -164,7 +178,7 @@ def _run(written: Written, filling: Filling, chosen: Runtime, seen: Reading) -> 
             *chosen.messages,
             *filling.messages,
             *batch.messages,
-            *written.overwritten(seen.document),
+            *written.overwrite_messages(seen.document),
         ),
         mismatches=tuple(filling.mismatches),
         filled=tuple(filling.filled),

@@ -85,7 +85,7 @@ class Parallel:
             if value is not None and (type(value) is not int or value < 1):
                 raise ValueError(f"{field.name} {value!r}: expected an integer of at least 1")
 
-    def over(self, launched: Parallelism) -> Parallelism:
+    def over(self, launch_world_size: Parallelism) -> Parallelism:
         """The degrees that are asked for, and the others as a launch file has them."""
         asked = [
             Degree(kind, size, name, is_asked=True)
@@ -93,17 +93,17 @@ class Parallel:
             if (size := getattr(self, name)) is not None
         ]
         kinds = {other for degree in asked for other in (degree.kind, *_SAME.get(degree.kind, ()))}
-        return Parallelism((*asked, *(each for each in launched.degrees if each.kind not in kinds)))
+        return Parallelism((*asked, *(each for each in launch_world_size.degrees if each.kind not in kinds)))
 
 
-class Launched(NamedTuple):
+class LaunchWorldSize(NamedTuple):
     """The world size of a launch file, or of the config's own block, and what says so, in words."""
 
     ranks: int | None
     """None: only a run shows it."""
     source: str
     """`that of run.sh`; of a size that is not known, what leaves it to the run."""
-    per_node: int | None = None
+    gpus_per_node: int | None = None
     """The ranks of a node, where the number of nodes alone is left to the run."""
 
 
@@ -114,7 +114,7 @@ class Runtime:
     release: str
     consumer: str
     ranks: int
-    asked: Parallel
+    requested: Parallel
     parallelism: Parallelism = NONE
     """What is asked for, over what the launch file of the job has."""
     messages: tuple[Message, ...] = ()
@@ -126,7 +126,9 @@ class Runtime:
 
 
 def runtime(
-    job: Job, degrees: tuple[int | None, int | None, int | None, int | None], launched: Launched | None
+    job: Job,
+    degrees: tuple[int | None, int | None, int | None, int | None],
+    launch_world_size: LaunchWorldSize | None,
 ) -> Runtime:
     """The circumstances of the run of a job; `degrees` are tp, pp, sp and ep.
 
@@ -138,19 +140,21 @@ def runtime(
     """
     parallel = Parallel(*degrees)
     messages: list[Message] = []
-    ranks, release = _ranks(job, launched, messages), _release(job.releases, messages)
+    ranks, release = _ranks(job, launch_world_size, messages), _release(job.releases, messages)
     return Runtime(release, job.reader.spec, ranks, parallel, parallel.over(NONE), tuple(messages))
 
 
-def _ranks(job: Job, launched: Launched | None, messages: list[Message]) -> int:
+def _ranks(job: Job, launch_world_size: LaunchWorldSize | None, messages: list[Message]) -> int:
     if job.world_size is not None and job.world_size.origin == "argument":
         return job.world_size.value
     text = os.environ.get(WORLD_SIZE)
-    if text is None and launched is not None and launched.ranks is not None:
-        messages.append(Message("note", f"world size {launched.ranks} is {launched.source}"))
-        return launched.ranks
+    if text is None and launch_world_size is not None and launch_world_size.ranks is not None:
+        messages.append(
+            Message("note", f"world size {launch_world_size.ranks} is {launch_world_size.source}")
+        )
+        return launch_world_size.ranks
     if text is None:
-        raise UnknownWorldSizeError("" if launched is None else launched.source)
+        raise UnknownWorldSizeError("" if launch_world_size is None else launch_world_size.source)
     if not text.isdecimal() or len(text) > 9 or int(text) < 1:
         raise ValueError(f"the environment's {WORLD_SIZE} is {text!r}: expected an integer of at least 1")
     messages.append(Message("environment", f"world size {text} is the environment's {WORLD_SIZE}"))
@@ -171,7 +175,7 @@ def _release(chosen: Target, messages: list[Message]) -> str:
 _TONES = {"refused": "error", "unfilled": "warning", "overridden": "warning", "removed": "warning"}
 
 
-def described(run: Run, style: Style) -> Iterator[str]:
+def run_lines(run: Run, style: Style) -> Iterator[str]:
     """The lines of it, each with its end."""
     batch, micro, steps = run.triplet
     ranks = f"{run.data_parallel_size:g} ranks"

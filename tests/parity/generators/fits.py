@@ -114,7 +114,7 @@ def _posed(source: random.Random, trial: Dict, release: str) -> Problem | None:
         return None
     least, most = source.choice(rungs)
     room = source.randint(least, most - 1)
-    search = Search(search.asks, MemoryLimit(room))
+    search = Search(search.request_for, MemoryLimit(room))
     found = search.fit(first, changes)
     cheaper = tuple(chosen[: chosen.index(found.chosen[-1])])
     return Problem(trial, room, found, cheaper)

@@ -17,7 +17,7 @@ from dsconfig.job.run_facts import NOTHING, Known
 from dsconfig.launch.find_jobs import with_version
 from dsconfig.launch.located_config import LocatedConfig
 from dsconfig.resolve.errors import ResolveError
-from dsconfig.resolve.run import Launched
+from dsconfig.resolve.run import LaunchWorldSize
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,39 +25,39 @@ if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject, KeyPath
 
 
-class Reading(NamedTuple):
+class InputConfig(NamedTuple):
     """A config, who reads it, and the launch file in which its values stand, if they do."""
 
     document: Document
     consumer: str
-    launch: Document | None = None
+    launch_file: Document | None = None
     messages: tuple[Message, ...] = ()
-    given: Given | None = None
+    arguments: Given | None = None
     """The training arguments of the job, where its launch file tells them."""
-    known: Known = NOTHING
+    facts: Known = NOTHING
     """The model that it trains, where the file or its job names one."""
-    maker: LocatedConfig | None = None
+    generator: LocatedConfig | None = None
     """Where the config stands that a program makes of its own keys, if one does."""
 
-    def place(self, path: KeyPath) -> str:
+    def describe_location(self, path: KeyPath) -> str:
         """Where a value stands, in words."""
         document, where = self.document, path
-        if self.launch is not None:
-            found = accelerate_launch_file.place(path, _data(self.launch))
+        if self.launch_file is not None:
+            found = accelerate_launch_file.place(path, _mapping_of(self.launch_file))
             if found is None:
                 return "made by accelerate"
-            document, where = self.launch, found
-        if self.maker is not None:
-            there = self.maker.path_in_host(path)
+            document, where = self.launch_file, found
+        if self.generator is not None:
+            there = self.generator.path_in_host(path)
             if there is None:
-                return f"made by {self.maker.program}"
-            document, where = self.maker.host, there
+                return f"made by {self.generator.program}"
+            document, where = self.generator.host, there
         if document.is_data or not document.located(where):
             return "written"
         return f"line {document.position(document.span(where, 'key').start).line}"
 
 
-def known_config(known: Known) -> Mapping[str, Json] | None:
+def model_config_of(known: Known) -> Mapping[str, Json] | None:
     """What a consumer reads of the model that is known to be trained; None where that cannot be told."""
     if known.model is None or known.model.barred:
         return None
@@ -76,28 +76,32 @@ def known_config(known: Known) -> Mapping[str, Json] | None:
         return None
 
 
-def launched(located: LocatedConfig, job: Job) -> Launched | None:
+def launch_world_size(located: LocatedConfig, job: Job) -> LaunchWorldSize | None:
     """The world size that nobody asked for, and what tells it, else what leaves it to the run."""
     size, found = job.world_size, located.job
     if size is not None:
         if size.origin == "argument":
-            return Launched(size.value, "")
+            return LaunchWorldSize(size.value, "")
         own = found is None or size.value != found.world_size
         if (
             size.origin == "launch file"
             and own
             and accelerate_launch_file.is_launch_file(_accelerate_file(located))
         ):
-            return Launched(size.value, "the launch file's `num_processes`")
-        return Launched(size.value, f"that of {size.source}")
+            return LaunchWorldSize(size.value, "the launch file's `num_processes`")
+        return LaunchWorldSize(size.value, f"that of {size.source}")
     if found is not None:
         name, started = found.launch.name, found.processes
         where = name if found.line is None else f"{name}:{found.line}"
         if not started.open:
-            return Launched(None, f"{where} does not say how many processes there are")
+            return LaunchWorldSize(None, f"{where} does not say how many processes there are")
         said = " and ".join(f"`{word}`" for word in started.open)
-        return Launched(None, f"{where} leaves it to the run: {said}", started.per_node)
-    return None if located.how == "file" else Launched(None, f"{located.host.name} has no `num_processes`")
+        return LaunchWorldSize(None, f"{where} leaves it to the run: {said}", started.per_node)
+    return (
+        None
+        if located.how == "file"
+        else LaunchWorldSize(None, f"{located.host.name} has no `num_processes`")
+    )
 
 
 def _accelerate_file(located: LocatedConfig) -> object:
@@ -105,7 +109,7 @@ def _accelerate_file(located: LocatedConfig) -> object:
     return None if text is None else text.value()
 
 
-def reading(located: LocatedConfig, job: Job) -> Reading:
+def read_input_config(located: LocatedConfig, job: Job) -> InputConfig:
     """The config as the job reads it: that which the host is, holds, names, or is the block of.
 
     Raises:
@@ -117,38 +121,38 @@ def reading(located: LocatedConfig, job: Job) -> Reading:
     host, config, reader = located.host, located.config, job.reader
     if located.how == "file":
         text = f"{host.name} is read with the arguments of {reader.launch}"
-        told = (*([Message("note", text)] if reader.launch else []), *_assumed(reader))
-        return Reading(host, reader.spec, messages=told, given=job.given, known=job.known)
+        told = (*([Message("note", text)] if reader.launch else []), *_consumer_note(reader))
+        return InputConfig(host, reader.spec, messages=told, arguments=job.given, facts=job.known)
     if located.how == "block":
-        return _of_block(host, job)
+        return _from_accelerate_block(host, job)
     if config is None:
-        raise ResolveError(*_why_none(located))
+        raise ResolveError(*_explain_missing(located))
     note = Message("note", located.note)
     if located.how == "launch":
-        inner = reading(located.next(job), job)
-        return inner._replace(messages=(note, *inner.messages), given=job.given)
+        inner = read_input_config(located.next(job), job)
+        return inner._replace(messages=(note, *inner.messages), arguments=job.given)
     if located.job is None:
         note = Message("note", f"{host.name} names {config.name}, which {reader.name} reads")
-    told = (note, *_assumed(reader)) if located.job else (note,)
+    told = (note, *_consumer_note(reader)) if located.job else (note,)
     makes = located.job is not None and config.is_data and located.job.format.makes
-    return Reading(config, reader.spec, None, told, job.given, job.known, located if makes else None)
+    return InputConfig(config, reader.spec, None, told, job.given, job.known, located if makes else None)
 
 
-def _of_block(host: Document, job: Job) -> Reading:
+def _from_accelerate_block(host: Document, job: Job) -> InputConfig:
     """The config that Accelerate makes of the block of its launch file."""
     reader = job.reader
     is_accelerate = reader.name == "accelerate"
     spec = with_version(reader if is_accelerate else given("accelerate"), host.name).spec
-    made = accelerate_launch_file.config(_data(host), parted(spec)[1])
+    made = accelerate_launch_file.config(_mapping_of(host), parted(spec)[1])
     if made is None:
-        raise _leads_nowhere(host, job.releases.releases[-1])
+        raise _no_config_error(host, job.releases.releases[-1])
     text = f"accelerate makes this config of the block `{accelerate_launch_file.BLOCK}` of {host.name}"
     # The Trainer fills the plugin's config as its own: trainer.py, propagate_args_to_deepspeed.
     filler = reader.spec if reader.name in HUGGING_FACE else spec
-    return Reading(read_dict(made), filler, host, (Message("note", text),), job.given, job.known)
+    return InputConfig(read_dict(made), filler, host, (Message("note", text),), job.given, job.known)
 
 
-def _assumed(reader: Reader) -> tuple[Message, ...]:
+def _consumer_note(reader: Reader) -> tuple[Message, ...]:
     """Say that others may read the config too, where its program leaves that open."""
     if not reader.others:
         return ()
@@ -157,7 +161,7 @@ def _assumed(reader: Reader) -> tuple[Message, ...]:
     return (Message("note", text),)
 
 
-def _why_none(located: LocatedConfig) -> tuple[str, tuple[str, ...]]:
+def _explain_missing(located: LocatedConfig) -> tuple[str, tuple[str, ...]]:
     """Why a launch file leads to no config, and what to do."""
     host = located.host
     if located.unlike:
@@ -168,12 +172,12 @@ def _why_none(located: LocatedConfig) -> tuple[str, tuple[str, ...]]:
     return f"{located.written}, which {host.name} names, {located.why_unread}", (hint,)
 
 
-def _data(launch: Document) -> JsonObject:
+def _mapping_of(launch: Document) -> JsonObject:
     data = launch.value()
     return data if isinstance(data, dict) else {}
 
 
-def _leads_nowhere(document: Document, release: str) -> ResolveError:
+def _no_config_error(document: Document, release: str) -> ResolveError:
     """What `check` finds in a launch file whose block is not looked at, or cannot be read."""
     found = list(check_document(document, Target((release,), release, "argument")))
     stops = [one for one in found if one.severity == "error"] or [one for one in found if one.code == _OFF]
