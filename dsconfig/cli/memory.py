@@ -313,7 +313,7 @@ def fit(args: argparse.Namespace, document: Document, options: Options) -> int:
 def _refuse(args: argparse.Namespace, document: Document) -> None:
     """Refuse what does not go together, before anything is computed."""
     from dsconfig.job.model_files import config_at
-    from dsconfig.resolve.fit_search import refuse_launch_file
+    from dsconfig.resolve.fit_search import reject_launch_file
 
     if args.output_format == "csv":
         refuse("--fit gives text or json")
@@ -325,7 +325,7 @@ def _refuse(args: argparse.Namespace, document: Document) -> None:
     args.output = "-" if is_stdout(args.output) else args.output
     if not args.output or os.path.isdir(args.output):
         refuse(f"--output {args.output}: expected the name of a file, or `-` for stdout")
-    refuse_launch_file(document)
+    reject_launch_file(document)
     refuse_unlike(document, args.output)
     read = (args.training_args, getattr(args, "config", None), args.model and config_at(args.model))
     refuse_inputs(args.output, document, args.file, *read)

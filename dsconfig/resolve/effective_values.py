@@ -202,7 +202,7 @@ class Listing:
 
     @property
     def _release(self) -> int:
-        return self.origins.written.release
+        return self.origins.context.release
 
     def _wanted(self, key: str) -> bool:
         return not self.keys or any(f"{key}.".startswith(f"{name}.") for name in self.keys)
