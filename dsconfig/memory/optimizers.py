@@ -116,12 +116,12 @@ def _reject_muon_before_0_19_8(values: Mapping[str, Json], release: int) -> None
     """Reject releases before 0.19.8 except 0.18.3 to 0.18.9, which agree below stage 3."""
     if release < SINCE:
         why = "DeepSpeed raises `list index out of range` on a rank without a share of a group"
-        raise NotModelledError(f"the optimizer `Muon` is not supported yet before 0.18.3: {why}")
+        raise NotModelledError(f"the optimizer `Muon` is not supported before 0.18.3: {why}")
     if release >= OLD:
         why = "each of these releases works differently"
-        raise NotModelledError(f"the optimizer `Muon` is not supported yet from 0.19.0 to 0.19.7: {why}")
+        raise NotModelledError(f"the optimizer `Muon` is not supported from 0.19.0 to 0.19.7: {why}")
     if values.get(f"{ZERO}stage") == 3:
-        raise NotModelledError("the optimizer `Muon` is not supported yet at stage 3 before 0.19.8")
+        raise NotModelledError("the optimizer `Muon` is not supported at stage 3 before 0.19.8")
     if values.get(f"{ZERO}offload_optimizer.device") == "cpu":
         raise _unmodeled_with_muon(
             f"{ZERO}offload_optimizer", "before 0.19.8 Muon falls back to SGD there, which was not measured"
@@ -177,7 +177,7 @@ def reject_zenflow(values: Mapping[str, Json], release: int, client: str | None)
         raise NotModelledError(f"`{ZERO}zenflow` is not supported yet: {why}")
     if stage in (1, 2) and release < CONTIGUOUS_SINCE:
         why = "its weights are transposed views there, and engines of 0.18.9 used different amounts"
-        raise NotModelledError(f"`{ZERO}zenflow` is not supported yet at stages 1 and 2 before 0.19.7: {why}")
+        raise NotModelledError(f"`{ZERO}zenflow` is not supported at stages 1 and 2 before 0.19.7: {why}")
     if stage == 3 and release < STAGE3_SINCE:
         raise NotModelledError(
             f"`{ZERO}zenflow` is not supported at stage 3 before 0.18.1, the first release with it"

@@ -339,7 +339,7 @@ def _reject_autoep(values: Values, release: int, world: int) -> None:
     """Reject settings that AutoEP rejects, or that were not measured with it."""
     ranks, key = ep_size_of(values), autoep.KEY
     if release < autoep.SINCE:
-        raise NotModelledError(f"`{key}` is not supported yet before 0.19.8")
+        raise NotModelledError(f"`{key}` is not supported before 0.19.8")
     if world % ranks:
         raise NotModelledError(f"AutoEP rejects {world} ranks in groups of {ranks} (`autoep_size`)")
     for name, supported in autoep.SUPPORTED_VALUES.items():
@@ -372,7 +372,7 @@ def _reject_parallelism(values: Values, release: int) -> None:
         )
     if sp_size_of(values) > 1 and release < ULYSSES:
         why = "0.17.0 is the first release with `UlyssesSPAttentionHF`"
-        raise NotModelledError(f"`{SEQUENCE}` above 1 is not supported yet before 0.17.0: {why}")
+        raise NotModelledError(f"`{SEQUENCE}` above 1 is not supported before 0.17.0: {why}")
 
 
 def _gradient_postscale(values: Values) -> float | None:

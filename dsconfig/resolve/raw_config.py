@@ -65,7 +65,8 @@ class RawConfig:
         return [
             Message(
                 "note",
-                f"{overwrite.place} writes `{overwrite.key}` before DeepSpeed starts; the value in the file is shown here",
+                f"{overwrite.place} writes `{overwrite.key}` before DeepSpeed starts; "
+                "the value in the file is shown here",
             )
             for overwrite in overwrites(document.name)
             if "*" not in overwrite.key

@@ -121,4 +121,4 @@ def test_a_script_that_trains_a_quantised_model_is_named(run: Runs, here: Path) 
     (here / "train.sh").write_text(SCRIPT.replace("--use_peft", "--use_peft --load_in_4bit True"))
     code, out, err = run("memory", "ds.json", "--micro-batch", "2")
     assert (code, out) == (2, "")
-    assert "a quantised model (`load_in_4bit` in train.sh) is not modelled" in err
+    assert "quantized models (`load_in_4bit` in train.sh) are not supported yet" in err

@@ -97,7 +97,7 @@ def test_weights_are_flattened_on_the_host_where_the_gpu_lacks_room(run: Runs) -
     assert 2 * weights <= load(large)[0] < 2.2 * weights
     assert weights <= load(small)[0] < 1.2 * weights
     assert [each["key"] for each in small["findings"]] == ["zero_optimization.stage"]
-    assert "`--gpu` tells whether it does" in unknown["findings"][0]["text"]
+    assert "pass `--gpu` to see which applies" in unknown["findings"][0]["text"]
     assert run(*RUN, *target, "--gpu", "48GiB").code == 0
     assert run(*RUN, *target, "--fit", "48GiB").out.startswith("fits 48.00 GiB as it is")
     before = [estimate(run, *RUN, "--target", "0.18.9", *size) for size in ((), ("--gpu", "48GiB"))]

@@ -50,7 +50,7 @@ def test_check_finds_a_host_too_small_exactly_where_memory_says_so(
         found = estimate(run, *memory, "--host", str(size), codes=(0, 1, 2))["limits"]["host_verdict"]
         out = run("check", *asked, *reader, "--host-memory", str(size)).out
         assert ("DSC409" in out) is (found == "does not fit")
-        assert ("depends on the script (the model as it is built: " in out) is (found == "unknown")
+        assert ("depends on the script (the initial model copy: " in out) is (found == "unknown")
         verdicts.add(found)
     assert "fits" in verdicts
     assert len(verdicts) > 1
@@ -62,5 +62,6 @@ def test_how_a_script_builds_its_model_is_no_reason_to_call_a_host_too_small(run
     assert code == 2
     assert "\nhost: unknown: " in out
     assert (
-        "\nthe model as it is built: the script may build it in half precision, or never on the host\n" in out
+        "\nthe initial model copy: the script may build the model in half precision, or never on the host\n"
+        in out
     )

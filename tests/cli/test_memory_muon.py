@@ -64,9 +64,9 @@ def test_what_is_offloaded_is_put_together_on_the_rank(run: Runs, here: Path) ->
             3,
             {"reduce_scatter": False, "offload_optimizer": {"device": "nvme", "nvme_path": "/nvme"}},
             {},
-            "`zero_optimization.offload_optimizer.device` with Muon is not modelled",
+            "`zero_optimization.offload_optimizer.device` with Muon is not supported yet",
         ),
-        (2, {}, {"per_head_muon": True}, "`optimizer.params.per_head_muon` with Muon is not modelled"),
+        (2, {}, {"per_head_muon": True}, "`optimizer.params.per_head_muon` with Muon is not supported yet"),
     ],
 )
 def test_what_does_not_go_with_it_is_refused(
@@ -88,9 +88,9 @@ def test_what_deepspeed_refuses_has_no_memory(run: Runs, here: Path) -> None:
 @pytest.mark.parametrize(
     ("release", "stage", "said"),
     [
-        ("0.17.6", 1, "the optimizer `Muon` is not modelled before 0.18.3"),
-        ("0.18.9", 3, "the optimizer `Muon` is not modelled at stage 3 before 0.19.8"),
-        ("0.19.7", 1, "the optimizer `Muon` is not modelled from 0.19.0 to 0.19.7"),
+        ("0.17.6", 1, "the optimizer `Muon` is not supported before 0.18.3"),
+        ("0.18.9", 3, "the optimizer `Muon` is not supported at stage 3 before 0.19.8"),
+        ("0.19.7", 1, "the optimizer `Muon` is not supported from 0.19.0 to 0.19.7"),
     ],
 )
 def test_other_releases_are_refused(run: Runs, here: Path, release: str, stage: int, said: str) -> None:

@@ -78,7 +78,7 @@ def test_an_optimizer_of_the_script_must_be_adam(run: Runs, here: Path) -> None:
     (here / "ds.json").write_text(json.dumps(bare))
     code, _, err = run(*RUN, "--set", f"{SUPER}=true", "--optimizer", "lion")
     assert code == 2
-    assert "with `lion` is not modelled: its process updates with Adam" in err
+    assert "with `lion` is not supported yet: its process only runs Adam" in err
 
 
 @pytest.mark.parametrize("asked", [("--fit", "40GiB"), ("--max", "micro-batch", "--gpu", "80GiB")])

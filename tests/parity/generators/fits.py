@@ -98,7 +98,7 @@ def _posed(source: random.Random, trial: Dict, release: str) -> Problem | None:
 
     None where no rung has a bound below that: slack is most of what such a model holds.
     """
-    search, first, changes = search_of(*asked(trial, release), room=0)
+    search, first, changes = search_of(*asked(trial, release), gpu_bytes=0)
     if not FEWEST <= first.parameters <= MOST:
         return None
     low, rungs, chosen = first.rank.highest_peak, list[tuple[int, int]](), list[Change]()
@@ -122,7 +122,7 @@ def _posed(source: random.Random, trial: Dict, release: str) -> Problem | None:
 
 def changed(trial: Dict, changes: Sequence[Change], release: str, name: str) -> Dict:
     """The trial after some changes, on the rank that then holds most."""
-    search, first, _ = search_of(*asked(trial, release), room=0)
+    search, first, _ = search_of(*asked(trial, release), gpu_bytes=0)
     found = search.estimate(changes, first.world_size)
     made: Dict = json.loads(json.dumps(trial))
     made |= {"id": name, "rank": found.number if found else 0}
