@@ -93,6 +93,7 @@ def dispatch(
     )
     num_received = num_routed
     if batch.ep_size > 1:
+        # The router decides at run time how many tokens a rank receives.
         num_received = ceil(num_routed * batch.expert_imbalance)
         sent = _exchange(tape, batch, sent, num_received * hidden)
     expert_input, out = _compute(tape, arch, batch, layer, sent, num_received)
@@ -142,6 +143,7 @@ def _compute(
 ) -> tuple[Tensor, Tensor]:
     """`permute_rows`, `GroupedExperts`, `unpermute_rows`: return the experts' input and their output."""
     itemsize, num_local_experts = tape.itemsize, arch.num_experts // batch.ep_size
+    # Each expert's rows are padded to `TOKEN_GROUP_ALIGN_SIZE_M` for `grouped_mm`.
     padded = -(-(num_rows + num_local_experts * ROW_ALIGNMENT) // ROW_ALIGNMENT) * ROW_ALIGNMENT
     index = tape.op([], tape.tensor(padded, 4, requires_grad=False))
     permutation, inverse_permutation = (

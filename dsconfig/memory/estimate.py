@@ -392,9 +392,8 @@ def side(pool: MemoryPool, engine: Engine | None = None, times: int = 1) -> Memo
     parts = {phase: {name: count for name, count in live.items() if count} for phase, live in parts.items()}
 
     def bytes_of(name: str, phase: str) -> int:
-        return parts[phase][name] * (
-            1 if name == CONSOLIDATED else times
-        )  # only one rank of a host gathers the model
+        # Only one rank of a host gathers the model.
+        return parts[phase][name] * (1 if name == CONSOLIDATED else times)
 
     peaks = {phase: sum(bytes_of(name, phase) for name in parts.get(phase, ())) for phase in phases}
     terms = []
@@ -421,6 +420,8 @@ def bound(count: int, phase: str, engine: Engine | None = None) -> int:
     """
     if not count:
         return 0
+    # Which gradients of a layer coexist depends on autograd's order, so the bound adds one of the largest
+    # size.
     gathers_one_more = engine is not None and (phase == "step" or (engine.gathers and phase != "load"))
     return with_slack(count) + (
         engine.largest_block_in(phase) if engine is not None and gathers_one_more else 0

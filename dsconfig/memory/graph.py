@@ -203,6 +203,8 @@ class Segment:
 
         torch stops the recomputation there (`_StopRecomputationError`, torch/utils/checkpoint.py).
         """
+        # torch raises `_StopRecomputationError` once every saved tensor is recomputed, so later steps do not
+        # run.
         for index in reversed(range(len(self.steps))):
             step = self.steps[index]
             if isinstance(step, Operation) and step.saves_for_backward:
@@ -401,6 +403,7 @@ class Tape:
         """
         self.tp_size = ranks
         for module in self.modules:
+            # The bias of a row-parallel layer is added once, after the all-reduce, so it is not sharded.
             summed = module.name.endswith(ROW_PARALLEL)
             for weight in module.weights[: 1 if summed else None]:
                 if weight.is_linear and (head or module.name != "lm_head"):

@@ -114,6 +114,7 @@ def gelu_new(tape: Tape, module: Module, x: Tensor) -> Tensor:
     """`NewGELUActivation`: seven operations, of which the power, tanh and products save tensors."""
     count = x.numel
     with tape.scope(module, x):
+        # 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))), one tensor per operation.
         half = tape.op([x], tape.tensor(count, x.itemsize))
         x_fp32 = to_fp32_under_autocast(tape, x)
         itemsize = x_fp32.itemsize  # autocast runs `pow` in fp32, and the rest of the chain stays in fp32
@@ -138,6 +139,7 @@ def rms_norm(tape: Tape, module: Module, x: Tensor, rows: int, style: str = "lla
     itemsize, count = x.itemsize, x.numel
     with tape.scope(module, x):
         x_fp32 = cast(tape, x, 4)
+        # `pow(2)` saves its input, and `mean` and `rsqrt` keep one value per token.
         square = tape.op([x_fp32], tape.tensor(count, 4), [x_fp32], backward_temporary=2 * 4 * count)
         mean = tape.op([square], tape.tensor(rows, 4))
         root = tape.tensor(rows, 4)
@@ -280,6 +282,7 @@ def rotate_fused(tape: Tape, heads: Heads, qkv: Tensor, rotary_dim: int) -> tupl
     """
     itemsize, rotated = tape.itemsize, []
     for count in (heads.num_heads, heads.num_kv_heads):
+        # `rotate_half` builds a new tensor from two slices, which adds a temporary of half the size.
         numel = heads.num_tokens * count * rotary_dim
         x_cos = tape.op([], tape.tensor(numel, itemsize))
         rotated_half = tape.tensor(numel, qkv.itemsize)
@@ -312,6 +315,7 @@ def _eager_attention(
     masked = (
         scaled if heads.has_no_mask else tape.op([scaled], tape.tensor(count, itemsize), shares_grad=True)
     )
+    # Eager attention materializes scores of batch × heads × S × S; Llama's softmax runs in fp32.
     probs_fp32 = tape.tensor(count, 4 if heads.fp32_softmax or tape.autocast else itemsize)
     copy = 4 * count if itemsize != probs_fp32.itemsize else 0  # ATen's `softmax` casts its input first
     tape.op([masked], probs_fp32, [probs_fp32], temporary=copy)
@@ -421,6 +425,8 @@ def cross_entropy(tape: Tape, hidden_states: Tensor, logits: Tensor, rows: int) 
         logits_fp32 = tape.op([logits], tape.tensor(logits.numel, 4, label=LOGITS))
     labels = tape.tensor(rows, 8, requires_grad=False)
     tape.op([], labels)
+    # `ForCausalLMLoss` upcasts logits to fp32, so logits, their copy and log-probabilities coexist: 10 bytes
+    # per logit in half precision.
     log_probs = tape.tensor(logits.numel, 4, label=LOGITS)
     tape.op([logits_fp32], log_probs, [log_probs])
     loss = tape.tensor(1, 4)

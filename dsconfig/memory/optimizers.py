@@ -44,6 +44,8 @@ def cost_from_config(kind: str, params: Mapping[str, Json], offloads: bool) -> O
     """
     name = kind.lower()
     if name in ("adam", "adamw"):
+        # engine.py `_configure_basic_optimizer`: DeepSpeed uses `FusedAdam` (`DeepSpeedCPUAdam` with offload)
+        # unless `torch_adam` is set.
         if params.get("torch_adam") is True:
             unfused = SINGLE if params.get("foreach") is False or offloads else FOREACH
             variant = FUSED if params.get("fused") is True else unfused
@@ -60,6 +62,7 @@ def cost_from_config(kind: str, params: Mapping[str, Json], offloads: bool) -> O
         momentum = params.get("momentum")
         return OptimizerCost(name, 4 if momentum else 0, 0)
     if name == "adagrad":
+        # `DeepSpeedCPUAdagrad` allocates its states at the first step, torch's Adagrad in its constructor.
         return OptimizerCost(name, 4, 0) if offloads else CLIENTS["adagrad"]
     raise NotModelledError(f"the optimizer `{kind}` is not supported yet: {reason(name)}")
 

@@ -227,6 +227,7 @@ STAGE3_KEYS = (
 
 def _grad_accum_itemsize(values: Values, itemsize: int, stage: int, half: str | None, release: int) -> int:
     """Bytes of an accumulated gradient (`engine.get_data_types`); stage 2 honors the dtype from 0.19.8 on."""
+    # stage_1_and_2.py ignores `grad_accum_dtype` at stage 2 before 0.19.8.
     if stage == 2 and release < 19008:
         return itemsize
     return values.itemsize(
@@ -259,6 +260,7 @@ def _nvme_offload(values: Values, release: int) -> NvmeOffload:
     optimizer, parameters = (
         values.text(f"{ZERO}{section}.device") == "nvme" for section in ("offload_optimizer", "offload_param")
     )
+    # `aio` gained `intra_op_parallelism` in 0.16; AIO alignment multiplies with it.
     threads = "aio.thread_count" if release < 16000 else "aio.intra_op_parallelism"
     return NvmeOffload(
         values.count(f"{ZERO}offload_optimizer.buffer_count", 4) if optimizer else 0,
@@ -283,6 +285,7 @@ def _offload_ratio(values: Values) -> float:
 def _leaf_classes(values: Values) -> tuple[str, ...]:
     """Class names of `leaf_module`; DeepSpeed matches bare or full names (utils/z3_leaf_module.py)."""
     classes = values.values.get(f"{ZERO}leaf_module.classes")
+    # utils/z3_leaf_module.py compares the class name, and the name with its module path.
     names = [str(name) for name in classes] if isinstance(classes, list) else []
     return tuple(
         next((name[len(module) :] for module in MODULES if name.startswith(module)), name) for name in names
@@ -296,9 +299,8 @@ def _optimizer(values: Values, client: str | None, offloads: bool, muon_late: bo
     start = "optimizer.params."
     params = {key.removeprefix(start): value for key, value in values.values.items() if key.startswith(start)}
     rule = cost_from_config(kind, params, offloads)
-    has_own_adam = (
-        rule.muon_method and muon_late
-    )  # Muon's own Adam allocates several tensors of the size of the updated one
+    # Muon's own Adam allocates several tensors of the size of the updated one.
+    has_own_adam = rule.muon_method and muon_late
     return rule._replace(temporary_bytes=0, largest_tensor_bytes=16) if has_own_adam else rule
 
 

@@ -63,6 +63,7 @@ def ulysses_attention(
     position_ids = tape.op([], tape.tensor(num_tokens, 8, requires_grad=False))
     gathered_ids = tape.op([position_ids], tape.tensor(num_tokens, 8, requires_grad=False))
     tape.collectives += _collectives(batch, "all_gather", num_tokens, 8, has_backward=False)
+    # With fewer key/value heads than ranks, `UlyssesSPAttentionHF` replicates them.
     num_kv_heads = max(heads.num_kv_heads, ranks)  # fewer heads than ranks are repeated
     local_heads = heads._replace(
         num_heads=heads.num_heads // ranks,

@@ -224,9 +224,8 @@ def search_of(
 
     def request_for(changes: Sequence[Change], ranks: int) -> EstimateRequest:
         values = reduce(override, (change.values for change in changes), dict[str, "Json"]())
-        if (
-            ranks != first.run.world_size and "train_batch_size" in first.run.config
-        ):  # the batch grows with the ranks
+        # The batch grows with the ranks.
+        if ranks != first.run.world_size and "train_batch_size" in first.run.config:
             groups = ranks // first.setup.sp_size
             triplet = {
                 MICRO: first.run.train_micro_batch_size_per_gpu,

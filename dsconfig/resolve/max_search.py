@@ -59,9 +59,8 @@ def largest(document: Document, options: Options, kind: str, gpu_bytes: int) -> 
     request = _request(document, options._replace(gpu_limit=gpu_bytes), kind)
     if kind == "sequence" and request.arch.image_size:
         raise NotModelledError("image models have no sequence length")
-    step = (
-        request.micro_batch.sp_size if kind == "sequence" else 1
-    )  # must be divisible by the sequence-parallel ranks
+    # Must be divisible by the sequence-parallel ranks.
+    step = request.micro_batch.sp_size if kind == "sequence" else 1
     limit = {
         "micro-batch": LONGEST,
         "sequence": request.arch.max_position_embeddings or LONGEST,

@@ -232,10 +232,9 @@ def reject_raw_config(
             for diagnostic in report
         }
         reported_codes = {diagnostic.code for _, diagnostic in stops}
+        # With its location in the file.
         stops += [
-            located.get(
-                (_identity(diagnostic), diagnostic.message), (changed, diagnostic)
-            )  # with its location in the file
+            located.get((_identity(diagnostic), diagnostic.message), (changed, diagnostic))
             for diagnostic in _errors(changed, suppressed)
             if diagnostic.code not in reported_codes
         ]

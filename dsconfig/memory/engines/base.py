@@ -98,6 +98,8 @@ class Engine:
                 ledger.allocate(WEIGHTS, built * weight.numel)
                 ledger.free(BUILT, built * weight.numel * weight.tp_size, host=True)
         for weight in weights if built != itemsize else ():  # cast one by one
+            # DeepSpeed casts each parameter in place (engine.py `_cast_module_mixed_precision`, before
+            # `module.half()`).
             name, host = (WEIGHTS, False) if weight.tp_size > 1 else (BUILT, True)
             ledger.allocate(name, itemsize * weight.numel, host=host)
             ledger.free(name, built * weight.numel, host=host)
@@ -127,9 +129,8 @@ class Engine:
         """Data-parallel ranks that share the gradients, states and stage 3 shards of a parameter."""
         setup = self.setup
         if setup.tp_size > 1 and setup.stage == 3 and setup.zero_init and not weight.created_after_init:
-            return (
-                setup.dp_world_size * setup.tp_size
-            )  # `zero.Init` partitions over all ranks: it runs before AutoTP
+            # `zero.Init` partitions over all ranks: it runs before AutoTP.
+            return setup.dp_world_size * setup.tp_size
         return setup.dp_world_size // (self.tape.ep_size if weight.is_expert else 1)
 
     def largest_block_in(self, phase: str) -> int:
@@ -153,9 +154,8 @@ class Engine:
     def run(self) -> None:
         """Run one step: all micro batches, the last one with the gradient accumulation boundary."""
         steps = self.setup.gradient_accumulation_steps
-        for number in range(
-            min(steps, MIDDLE + 2)
-        ):  # micro batches between the first and the last are identical
+        # Micro batches between the first and the last are identical.
+        for number in range(min(steps, MIDDLE + 2)):
             self.micro_step, self.repeats = (
                 number,
                 steps - MIDDLE - 1 if number == MIDDLE and steps > 2 else 1,
@@ -174,9 +174,8 @@ class Engine:
             self.after_backward()
             self.ledger.enter("step")
             if self.is_boundary:
-                input_grads = (
-                    2 * self.tape.input_grad_bytes
-                )  # the embedding output and its gradient (measured)
+                # The embedding output and its gradient (measured).
+                input_grads = 2 * self.tape.input_grad_bytes
                 self.ledger.allocate("activations", input_grads)
                 self.step()
                 self.ledger.free("activations", input_grads)
@@ -236,6 +235,7 @@ class Engine:
     def update(self, numel: int, largest: int, *, host: bool = False) -> None:
         """Allocate the optimizer's temporary tensors for an update of `numel` elements."""
         rule = self.setup.optimizer
+        # `OptimizerCost` counts fp32 masters; half-precision ones take half of it.
         scale = self.setup.master_itemsize / 4
         self.ledger.allocate_briefly(
             TEMPORARY,
@@ -332,9 +332,8 @@ class Pass:
         output, casts = operation.output, self.tape.autocast and operation.weights
         if casts:
             self._cast_weights(operation, output, saving)
-        computes = (
-            operation is not self.last_recomputed or output in operation.saved
-        )  # the last recomputed operation only saves its inputs
+        # The last recomputed operation only saves its inputs.
+        computes = operation is not self.last_recomputed or output in operation.saved
         output.refcount = output.reader_count if computes else 0
         if computes:
             self.ledger.allocate(output.label, output.bytes)

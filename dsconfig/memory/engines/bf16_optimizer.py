@@ -46,6 +46,8 @@ class BF16OptimizerEngine(Engine):
         ledger.allocate(ACCUMULATED, setup.grad_accum_itemsize * self.partition.padded_numel)
         ledger.allocate(MASTER, setup.master_itemsize * self.partition.numel)
         ledger.allocate(STATES, self._state_bytes() + self.construction_state_bytes)
+        # `fp32_groups_gradients_flat` covers the whole model and is never freed (bf16_optimizer.py
+        # `_setup_for_real_optimizer`).
         self.keeps_bit16_grads = setup.stage in setup.quirks.stages_keeping_bit16_grads
         self.params_with_grad = set[Weight](self.trainable if self.keeps_bit16_grads else ())
         ledger.allocate(GRADIENTS, setup.itemsize * self.trainable_numel if self.keeps_bit16_grads else 0)
@@ -86,9 +88,8 @@ class BF16OptimizerEngine(Engine):
         if self.is_boundary:
             cast_itemsize = setup.comm_itemsize if setup.comm_itemsize != setup.grad_accum_itemsize else 0
             for (ranks, _), partitions in self.partitions_by_group().items():
-                flat_itemsize = (
-                    setup.grad_accum_itemsize if len(partitions) > 1 else 0
-                )  # several groups are flattened into one tensor
+                # Several groups are flattened into one tensor.
+                flat_itemsize = setup.grad_accum_itemsize if len(partitions) > 1 else 0
                 count = sum(partition.padded_numel for partition in partitions)
                 ledger.allocate_briefly(FLATTENED, (flat_itemsize + cast_itemsize) * count)
                 self.count_collective("all_reduce", count, setup.comm_itemsize, ranks)

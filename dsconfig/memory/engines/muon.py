@@ -144,10 +144,11 @@ class MuonStage12(Stage12Engine):
         """Bytes of Adam's states, and of two momenta per matrix: the current one, and one for a skipped step."""
         rule, setup, adam_numel = self.setup.optimizer, self.setup, self.partition.numel - self.matrix_numel
         if setup.offloads_optimizer:  # momentum is partitioned like the masters
-            momentum = (
-                0 if setup.quirks.has_separate_muon_adam else 4 * self.matrix_numel
-            )  # these releases fall back to SGD
+            # These releases fall back to SGD.
+            momentum = 0 if setup.quirks.has_separate_muon_adam else 4 * self.matrix_numel
             return (rule.states_nbytes(adam_numel) + momentum) * setup.master_itemsize // 4
+        # A step can be skipped on overflow, so DeepSpeed keeps the previous momentum until the update
+        # succeeds.
         momentum = self.itemsize * sum(weight.numel for weight in self.own_matrices)
         return rule.states_nbytes(adam_numel) * setup.master_itemsize // 4 + momentum * (
             1 if setup.quirks.has_separate_muon_adam else 2
@@ -159,9 +160,8 @@ class MuonStage12(Stage12Engine):
         super()._epilogue()
         if not self.is_boundary or self.setup.offloads_optimizer:
             return
-        self.ledger.allocate(
-            GRADIENTS, new_bytes
-        )  # this micro batch's gradients stay referenced until the end
+        # This micro batch's gradients stay referenced until the end.
+        self.ledger.allocate(GRADIENTS, new_bytes)
         bucket = self.bucket_bytes if self.setup.contiguous_gradients and not self.casts_each_grad else 0
         self.ledger.allocate(BUCKET, bucket)  # freed at the end too (`_release_ipg_buffers`)
         setup, ledger, itemsize = self.setup, self.ledger, self.itemsize
@@ -437,9 +437,8 @@ class MuonStage3(Stage3Engine):
                 ledger.allocate(GATHER_BUFFERS, gathered)
                 ledger.free(GATHER_BUFFERS, previous)
                 self.count_collective("all_gather", setup.dp_world_size * block // itemsize, itemsize)
-            ledger.rank.add(
-                GATHER_BUFFERS, 2 * setup.dp_world_size * block
-            )  # NCCL gathers a list through one more tensor
+            # NCCL gathers a list through one more tensor.
+            ledger.rank.add(GATHER_BUFFERS, 2 * setup.dp_world_size * block)
             ledger.rank.add(GATHER_BUFFERS, -2 * setup.dp_world_size * block)
             previous_padded, previous = padded, gathered
         ledger.free(GATHER_BUFFERS, previous_padded + 2 * previous)

@@ -138,6 +138,7 @@ class PartitionedParameterCoordinator:
             if missing_params := list(filter(self._must_gather, params)):
                 self._gather(missing_params)
             self._wait_for_module(module, params)
+        # Every module triggers a prefetch, including modules without parameters.
         if self.settings.prefetch_bucket_size > 0:
             self._prefetch()
         self.step_id += 1
@@ -211,6 +212,7 @@ class PartitionedParameterCoordinator:
             raise NotModelledError(f"DeepSpeed stops with `torch_autocast` at stage 3: {why}", UPGRADE)
         siblings, is_single = list[AllGatherHandle](), len(weights) == 1
         for itemsize, members in by_itemsize.items():
+            # Shards are padded, so the receive buffer is larger than the parameters.
             buffer = sum(-(-weight.numel // world) * world for weight in members) * itemsize
             if world == 1:
                 buffer = 0
@@ -234,6 +236,7 @@ class PartitionedParameterCoordinator:
         """Unpack a handle at the first wait, and free its buffer at the last."""
         handle = self.in_flight.pop(weight)
         if weight not in self.available:
+            # `AllGatherCoalescedHandle.wait` concatenates the partitions of each parameter into a new tensor.
             for sibling in handle.siblings:
                 self._unpack(sibling)
         handle.waiting -= 1
@@ -461,6 +464,7 @@ def prefetch_from_nvme(
         NotModelledError: a parameter is needed twice, which DeepSpeed does not check
             (`AsyncPartitionedParameterSwapper._allocate_and_return_buffers_for_swap_in`).
     """
+    # `__prefetch_nvme_param_partitions` looks ahead over twice the elements in flight.
     chosen, considered = set[Weight](), 0
     for weight in queue:
         if considered > 2 * in_flight_numel or len(chosen) >= free_buffers:

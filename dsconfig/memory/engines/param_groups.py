@@ -144,9 +144,8 @@ def muon_halves(setup: Setup, weights: Sequence[Weight]) -> list[list[Weight]]:
     if not setup.optimizer.muon_method:
         return [list(weights)]
     matrices = [weight for weight in weights if is_muon(weight)]
-    if (
-        not setup.zero_init
-    ):  # with zero.Init every shape is that of an empty tensor, so sorting changes nothing
+    # With zero.Init every shape is that of an empty tensor, so sorting changes nothing.
+    if not setup.zero_init:
         matrices.sort(key=lambda weight: weight.shape, reverse=True)
     others = [weight for weight in weights if not is_muon(weight)]
     return [half for half in (matrices, others) if half]

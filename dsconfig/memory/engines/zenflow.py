@@ -59,12 +59,12 @@ def update(setup: Setup, ledger: Ledger, selected: Iterable[int], copy_bytes: in
     """Run AdamW on the selected elements (`group_step`); `copied`: bytes that are copied first."""
     sizes = list(selected)
     is_offloaded = setup.zenflow is not None and setup.zenflow.offload_states
+    # Offloaded states are copied to the GPU for the update (`_group_step_offloaded`).
     state_bytes = 2 * sum(sizes) if is_offloaded and setup.has_separate_host else 0
     ledger.allocate(SELECTED_STATES, state_bytes)
     ledger.allocate(SELECTED, copy_bytes)
-    peak = (
-        sum(sizes) if setup.has_separate_host else 2 * max(sizes, default=0)
-    )  # on a GPU foreach updates all tensors at once
+    # On a GPU foreach updates all tensors at once.
+    peak = sum(sizes) if setup.has_separate_host else 2 * max(sizes, default=0)
     ledger.allocate_briefly(TEMPORARY, peak)
     ledger.free(SELECTED, copy_bytes)
     ledger.free(SELECTED_STATES, state_bytes)
@@ -126,6 +126,7 @@ class ZenFlowStage12(Stage12Engine):
 
     def _index_bytes(self, weights: list[Weight]) -> int:
         """Bytes of column indices; those of several slices are concatenated in a copy."""
+        # Column indices are int32.
         index_bytes = 0
         for weight in weights:
             columns = [part.columns for part in self.column_slices[weight]] if len(weight.shape) > 1 else []

@@ -34,6 +34,8 @@ class Stage0Engine(Engine):
         """In half precision, create master weights, and states with a dummy step on zero gradients."""
         self.build()
         if self.setup.half_dtype:
+            # `FP16_Optimizer.initialize_optimizer_states` runs a step on zero gradients, whose peak equals a
+            # real one.
             gradients = self.setup.master_itemsize * self.trainable_numel
             self.ledger.allocate(MASTER, self.setup.master_itemsize * self.trainable_numel)
             self.ledger.allocate(TEMPORARY, gradients)
@@ -88,9 +90,8 @@ class Stage0Engine(Engine):
             self._drop_gradients()
             self.update(self.trainable_numel, self.trainable_numel)
             ledger.free(TEMPORARY, setup.master_itemsize * self.trainable_numel)
-        elif (
-            setup.half_dtype
-        ):  # `FP16_UnfusedOptimizer.step` keeps the half-precision gradients next to their fp32 copies
+        # `FP16_UnfusedOptimizer.step` keeps the half-precision gradients next to their fp32 copies.
+        elif setup.half_dtype:
             ledger.allocate(TEMPORARY, setup.master_itemsize * self.trainable_numel)
             self.update(self.trainable_numel, largest)
             ledger.free(TEMPORARY, setup.master_itemsize * self.trainable_numel)

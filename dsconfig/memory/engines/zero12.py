@@ -186,6 +186,8 @@ class Stage12State(Engine):
         setup, sizes = self.setup, [partition.numel for _, partition, _ in self.groups]
         if not setup.offloads_optimizer:
             return 0
+        # `DeepSpeedZeroOptimizer.__init__` pins masters and their gradients; staging buffers are pinned if
+        # asked for.
         blocks = [setup.master_itemsize * size for size in sizes] * (
             setup.pins_optimizer or setup.quirks.always_pins_masters
         )
@@ -327,27 +329,27 @@ class Stage12Engine(Stage12State):
             if not setup.contiguous_gradients and len(weights) > 1:
                 ledger.free(FLATTENED, itemsize * total)
             return
-        slices_ = bucket_slices(
+        slices = bucket_slices(
             self.partition_by_weight.__getitem__, weights, not self.has_compact_grads, self.matrices
         )
-        for is_expert in dict.fromkeys(of_expert for _, _, of_expert in slices_):
+        for is_expert in dict.fromkeys(of_expert for _, _, of_expert in slices):
             by_owner: dict[int, list[tuple[int, int]]] = {}
-            for owner, count, of_expert in slices_:
+            for owner, count, of_expert in slices:
                 if of_expert is is_expert:
                     by_owner.setdefault(0 if setup.multi_rank_allreduce else owner, []).append((owner, count))
-            for column_slices in by_owner.values():
-                self._in_chunks(column_slices, comm_itemsize, itemsize, is_expert)
+            for owned in by_owner.values():
+                self._in_chunks(owned, comm_itemsize, itemsize, is_expert)
 
     def _in_chunks(
-        self, column_slices: list[tuple[int, int]], comm_itemsize: int, itemsize: int, is_expert: bool
+        self, slices: list[tuple[int, int]], comm_itemsize: int, itemsize: int, is_expert: bool
     ) -> None:
         """Reduce slices in chunks of a bucket's size (`allreduce_and_scatter`, `allreduce_no_retain`)."""
         chunk: list[tuple[int, int]] = []
         filled = 0
-        for index, slice_ in enumerate(column_slices):
-            chunk.append(slice_)
-            filled += slice_[1]
-            if filled > self.setup.reduce_bucket_size or index == len(column_slices) - 1:
+        for index, piece in enumerate(slices):
+            chunk.append(piece)
+            filled += piece[1]
+            if filled > self.setup.reduce_bucket_size or index == len(slices) - 1:
                 self._all_reduce(chunk, comm_itemsize, itemsize, is_expert)
                 chunk, filled = [], 0
 
@@ -428,6 +430,7 @@ class Stage12Engine(Stage12State):
             if weight not in self.owned and self.keeps_other_ranks_grads:
                 continue
             count = self.unbucketed_grads[weight]
+            # Compact and offloaded gradients were copied out of these tensors already.
             if self.has_compact_grads or weight not in self.owned or self.setup.offloads_optimizer:
                 ledger.free(GRADIENTS, self.unbucketed_grads.pop(weight))
             elif not self.setup.contiguous_gradients or self.has_grad_lists:
@@ -454,9 +457,12 @@ class Stage12Engine(Stage12State):
         """Compute the norm, flatten gradients in the masters' dtype, and update each group."""
         setup, ledger = self.setup, self.ledger
         if setup.compute_grad_norm and not setup.offloads_optimizer:
+            # The norm is computed in fp64 (zero/utils.py `get_norm_dtype`), tensor by tensor: 8 bytes per
+            # element.
             copies = setup.checks_overflow and setup.quirks.copies_grads_for_overflow_check
             for count in self.partition.numel_by_weight.values():
                 ledger.allocate_briefly(TEMPORARY, (11 if copies else 8) * count)
+        # `step` frees the averaged gradients after the update (`free_grad_in_param_list`).
         last = len(self.groups) - 1  # the gradients of all groups are views of one tensor
         for index, (_, partition, _) in enumerate(self.groups):
             self.update_group(partition, index, self.accumulated_grad_bytes if index == last else 0)
@@ -515,9 +521,8 @@ class Stage12PerTensorGrads(Stage12Engine):
         """Copy the gradient into the bucket; a copy larger than the bucket stays outside."""
         setup, ledger, comm_itemsize = self.setup, self.ledger, self.comm_itemsize_of(weight)
         copy_bytes = setup.itemsize * weight.numel
-        if (
-            setup.stage == 1 and not setup.overlap_comm
-        ):  # the caller (`reduce_gradients`) holds a copy as well
+        # The caller (`reduce_gradients`) holds a copy as well.
+        if setup.stage == 1 and not setup.overlap_comm:
             ledger.allocate(GRADIENTS, copy_bytes - self.caller_copy_bytes)
             self.caller_copy_bytes = copy_bytes
         ledger.allocate(GRADIENTS, copy_bytes)

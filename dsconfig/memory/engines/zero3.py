@@ -82,6 +82,7 @@ class Stage3State(QuantizedReduction):
 
     def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
         super().__init__(setup, tape, ledger)
+        # hpZ with frozen weights or leaf modules was not measured.
         has_leaf = any(
             module.class_name in setup.leaf_classes for module in tape.modules if module.class_name
         )
@@ -124,6 +125,8 @@ class Stage3State(QuantizedReduction):
     def master_itemsize(self) -> int:
         """Bytes of a master weight; 0 if the shard itself serves as one."""
         setup = self.setup
+        # stage3.py keeps an fp32 copy even of fp32 shards: its alias branch compares a `torch.device` with a
+        # string.
         can_alias = setup.itemsize == 4 and not setup.offloads_optimizer and not setup.offloads_params
         return 0 if can_alias and setup.quirks.aliases_fp32_masters else setup.master_itemsize
 
@@ -206,6 +209,8 @@ class Stage3State(QuantizedReduction):
             if self.is_swapped(index):
                 self.swap_out_masters(index, count)
                 continue
+            # `_create_fp32_partitions`: `.to(fp32)` and `.clone()` hold two fp32 copies of a sub-group at
+            # once.
             ledger.allocate_briefly(MASTER, 2 * count, host=on_host)
             ledger.allocate(MASTER, count, host=on_host)
             ledger.allocate(STATES, self.states_before_first_step(index, sum(group)), host=on_host)
@@ -225,6 +230,7 @@ class Stage3State(QuantizedReduction):
         if setup.contiguous_gradients:
             for itemsize in self.buckets:
                 ledger.allocate(BUCKET, itemsize * setup.reduce_bucket_size)
+        # Initialization ends with a gather of each parameter (measured).
         largest_param = max(map(self.aligned, self.trainable), default=0)
         ledger.allocate_briefly(
             GATHERED, setup.itemsize * largest_param * (2 if setup.quirks.gathers_into_copy else 1)
@@ -273,6 +279,8 @@ class Stage3State(QuantizedReduction):
     def _build_with_zero_init(self) -> None:
         """Build the model with `zero.Init`: each module's parameters are whole until they are partitioned."""
         itemsize, build_itemsize, ledger = self.setup.itemsize, self.setup.build_itemsize, self.ledger
+        # `Init._post_init_method` converts and partitions all parameters of a module after its constructor
+        # returns.
         cast_itemsize = build_itemsize + (itemsize if itemsize != build_itemsize else 0)
         initial_weights = {
             weight for weight in self.tape.weights if not (self.tape.adapter and weight.requires_grad)
@@ -322,11 +330,11 @@ class Stage3State(QuantizedReduction):
     def _apply_autotp(self) -> None:
         """Gather, copy and shard linear layers (`_gather_zero3_params`), then partition them again."""
         itemsize, ledger = self.setup.itemsize, self.ledger
-        partition = [weight for weight in self.tape.weights if weight.tp_size > 1]
-        for weight in partition:
+        sharded = [weight for weight in self.tape.weights if weight.tp_size > 1]
+        for weight in sharded:
             ledger.allocate_briefly(GATHERED, 2 * itemsize * weight.numel * weight.tp_size)
             ledger.allocate(WEIGHTS, itemsize * weight.numel)
-        for weight in partition:
+        for weight in sharded:
             ledger.allocate_briefly(WEIGHTS, self.shard_bytes_of(weight))
             ledger.free(WEIGHTS, itemsize * weight.numel)
 
@@ -377,9 +385,8 @@ class Stage3State(QuantizedReduction):
         shards = [
             self.shard_bytes_of(weight) for weight in self.trainable if weight not in self.persistent
         ] * pins_shards
-        return pinned_padding([*blocks, *shards]) + sum(
-            shards
-        )  # the moved shards leave their pinned blocks in the cache
+        # The moved shards leave their pinned blocks in the cache.
+        return pinned_padding([*blocks, *shards]) + sum(shards)
 
     @property
     def flat_numel(self) -> int:
@@ -423,9 +430,8 @@ class Stage3Engine(Stage3State):
         ledger.free(PERSISTENT, self.persistent_bytes)
         consolidated_bytes = 0
         for module in self.tape.modules:
-            weights = [
-                weight for weight in module.weights if weight.module_number == module.number
-            ]  # tied weights count once
+            # Tied weights count once.
+            weights = [weight for weight in module.weights if weight.module_number == module.number]
             count = self.gathered_bytes(module.weights)
             ledger.allocate(GATHERED, count)
             is_single = len(module.weights) == 1  # `_allgather_params_coalesced` gathers several in place
@@ -448,8 +454,8 @@ class Stage3Engine(Stage3State):
 
     def _gather_tensor_parallel(self, module: Module) -> int:
         """Gather a layer that AutoTP shards (`GatherReplacedLayerParams`); columns are copied once more."""
-        partition = [weight for weight in module.weights if weight.tp_size > 1]
-        count = sum(self.itemsize_of(weight) * weight.numel * weight.tp_size for weight in partition)
+        sharded = [weight for weight in module.weights if weight.tp_size > 1]
+        count = sum(self.itemsize_of(weight) * weight.numel * weight.tp_size for weight in sharded)
         self.ledger.allocate(GATHERED, count)
         if module.name.endswith(ROW_PARALLEL):
             self.ledger.allocate_briefly(GATHERED, count)
@@ -523,6 +529,7 @@ class Stage3Engine(Stage3State):
             return
         total, ranks = sum(weight.numel for weight in weights), self.ranks_of(weights[0])
         shards = sum(self.shard(weight) for weight in weights)
+        # `all_to_all_quant_reduce` quantizes only if the ranks span several nodes.
         if setup.quantized_gradients and ranks > setup.gpus_per_node > 0:
             self.reduce_quantized(comm_itemsize)
             return
@@ -539,9 +546,8 @@ class Stage3Engine(Stage3State):
         copy_bytes = result_bytes = 0
         if reduces_whole:
             cast_bytes = sent_itemsize * total if casts else 0
-            scaled_bytes = (
-                0 if setup.gradient_postscale in (None, ranks) else sent_itemsize * total
-            )  # `mul` copies, unless the factor is 1
+            # `mul` copies, unless the factor is 1.
+            scaled_bytes = 0 if setup.gradient_postscale in (None, ranks) else sent_itemsize * total
             result_cast_bytes = setup.grad_accum_itemsize * total if casts_result else 0
             copy_bytes, result_bytes = (
                 max(cast_bytes + scaled_bytes, (scaled_bytes or cast_bytes) + result_cast_bytes),
@@ -550,9 +556,8 @@ class Stage3Engine(Stage3State):
         else:
             if casts:
                 copy_bytes += sent_itemsize * total
-            elif (
-                comm_itemsize != setup.itemsize or setup.comm_dtype_is_other_half
-            ):  # gradients in the bucket already have its dtype
+            # Gradients in the bucket already have its dtype.
+            elif comm_itemsize != setup.itemsize or setup.comm_dtype_is_other_half:
                 copy_bytes += comm_itemsize * sum(
                     weight.numel for weight in weights if weight in self.unbucketed_grads
                 )
@@ -562,9 +567,8 @@ class Stage3Engine(Stage3State):
             if casts_result:
                 result_bytes = setup.grad_accum_itemsize * shards  # a cast result is not a view
                 copy_bytes += result_bytes
-            if (
-                weights[0].is_expert and self.tape.ep_size > 1
-            ):  # expert gradients are divided by all ranks, in a copy
+            # Expert gradients are divided by all ranks, in a copy.
+            if weights[0].is_expert and self.tape.ep_size > 1:
                 copy_bytes += sent_itemsize * shards
         ledger.allocate_briefly(FLATTENED, copy_bytes)
         ledger.allocate(FLATTENED, result_bytes)  # the shards are views of this tensor
@@ -577,9 +581,8 @@ class Stage3Engine(Stage3State):
     def partition_grads(self, weights: list[Weight]) -> None:
         """Copy the shards of a bucket to the optimizer's gradients (`partition_grads`)."""
         for weight in weights:
-            if (
-                self.setup.offloads_optimizer and self.is_boundary
-            ):  # norm in fp64 (`_constant_buffered_norm2`)
+            # Norm in fp64 (`_constant_buffered_norm2`).
+            if self.setup.offloads_optimizer and self.is_boundary:
                 self.ledger.allocate_briefly(TEMPORARY, 8 * min(self.shard(weight), NORM_CHUNK))
             if weight in self.unbucketed_grads:
                 self.ledger.free(GRADIENTS, self.unbucketed_grads.pop(weight))
@@ -609,6 +612,7 @@ class Stage3Engine(Stage3State):
                 host=setup.offloads_optimizer,
             )
         self.update_matrices()
+        # Norms are computed in fp64 (zero/utils.py `get_norm_dtype`).
         for group in self.groups:
             if not setup.offloads_optimizer:
                 for shard in group:

@@ -234,6 +234,7 @@ class SuperOffloadStage3(Stage3Engine):
     def pinned_padding(self) -> int:
         """Padding, plus the cached blocks of pinned gradients moved to shared memory (`SimpleQueue.put`)."""
         setup = self.setup
+        # `SimpleQueue.put` moves tensors to shared memory; the pinned block stays in torch's cache.
         moved_blocks = [
             setup.master_itemsize * sum(group)
             for index, group in enumerate(self.groups)
