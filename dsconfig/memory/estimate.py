@@ -357,7 +357,7 @@ def simulate(
     """Simulate an engine for a recorded model: load it, then run one step.
 
     Raises:
-        ExceededError: it does not fit, as soon as that is clear.
+        LimitExceededError: the usage exceeds a limit; raised as soon as that is certain.
     """
     ledger = Ledger(tracks_combined=not setup.has_separate_host)
     ledger.rank.limit = limit.rank
@@ -384,7 +384,7 @@ def simulate(
     return ledger, engine
 
 
-def side(pool: MemoryPool, engine: Engine | None = None, times: int = 1) -> MemoryUsage:
+def usage_of(pool: MemoryPool, engine: Engine | None = None, times: int = 1) -> MemoryUsage:
     """Collect the usage of a rank, or of a host with `times` ranks."""
     phases = [*PHASES, *([SAVE] if SAVE in pool.peaks else [])]
     parts = {AT_REST: pool.live}
@@ -440,12 +440,14 @@ def estimate(
     """Estimate the rank with the highest usage, the first or the last, and a host with `ranks_of_host` ranks.
 
     Raises:
-        ExceededError: one of them does not fit, as soon as that is clear.
+        LimitExceededError: rank or host exceed their limit; raised as soon as that is certain.
     """
     candidates = []
     ranks_are_equal = setup.stage in (0, 3)
     host = limit.host // ranks_of_host if ranks_are_equal and limit.host is not None else None
     tape = record(arch, batch)
+    # At stages 1 and 2 the last rank owns the last layers, whose gradients come while all activations are
+    # alive. Rank 0 can still have the larger embedding.
     for number in (0,) if ranks_are_equal else sorted({0, setup.dp_world_size - 1}):
         ledger, engine = simulate(setup._replace(rank=number), tape, batch, MemoryLimit(limit.rank, host))
         candidates.append((max(peak.bytes for peak in ledger.rank.peaks.values()), number, ledger, engine))
@@ -460,8 +462,8 @@ def estimate(
         number * setup.tp_size,
         engine.model_numel,
         engine.trainable_numel,
-        side(ledger.rank, engine),
-        side(ledger.host, times=ranks_of_host),
+        usage_of(ledger.rank, engine),
+        usage_of(ledger.host, times=ranks_of_host),
         calls,
         assumptions,
         advice_for(engine, ledger),

@@ -448,6 +448,7 @@ def backward_visits(steps: Sequence[Step]) -> Iterator[Visit]:
 
 def recomputing_module(rest: Sequence[Step]) -> int | None:
     """The innermost module whose backward has started when the recomputation of a segment begins."""
+    # The backward of a module starts at its `LeaveModule`; the last one still open asks for the lost tensors.
     open_modules: list[int] = []
     for step in reversed(rest):
         if isinstance(step, LeaveModule) and step.requires_grad:

@@ -42,6 +42,7 @@ class MemoryPool:
 
     def add(self, name: str, count: int) -> None:
         """Allocate (or free, if negative) bytes of a term."""
+        # Peaks are recorded lazily, just before memory is freed; allocations alone can only raise the total.
         if count < 0 and self.total > self._top:
             self.record_peak()
         self.total += count

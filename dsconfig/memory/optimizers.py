@@ -92,7 +92,7 @@ def reject_muon(values: Mapping[str, Json], release: int) -> None:
     """Reject settings without an estimate next to Muon.
 
     Raises:
-        NotModelledError: one of them is set.
+        NotModelledError: there is no estimate for these settings.
     """
     if release < NEW:
         _reject_muon_before_0_19_8(values, release)
@@ -272,7 +272,7 @@ def super_offload(values: Mapping[str, Json], optimizer: str) -> bool:
     """Whether SuperOffload updates the weights; below stage 3 DeepSpeed ignores it.
 
     Raises:
-        NotModelledError: DeepSpeed does not get as far as a step.
+        NotModelledError: DeepSpeed fails before the first step.
     """
     if not values.get(SUPER) or values.get(f"{ZERO}stage") != 3:
         return False

@@ -184,12 +184,12 @@ def _size(
 def _uneven(error: UnevenError, parallelism: Parallelism) -> ResolveError:
     ranks, divisor = error.ranks, error.divisor
     size, remainder = divmod(ranks, divisor)
-    nearest = nearest_multiples(ranks, divisor)
+    nearest_sizes = nearest_multiples(ranks, divisor)
     sources = [each.source for each in parallelism.dividing if not each.is_asked]
     return ResolveError(
         f"{ranks} ranks cannot be divided into groups of {divisor} ({parallelism} parallel): "
         f"{ranks} = {size} × {divisor} + {remainder}",
-        (f"nearest world sizes: {' or '.join(map(str, nearest))}", *sources),
+        (f"nearest world sizes: {' or '.join(map(str, nearest_sizes))}", *sources),
     )
 
 
@@ -266,11 +266,11 @@ def _fraction(config: Mapping[str, Json], ranks: int, size: float) -> list[Messa
 
 def _check_experts(size: float, experts: int) -> None:
     if experts > 1 and size % experts:
-        nearest = nearest_multiples(size, experts)
+        nearest_sizes = nearest_multiples(size, experts)
         raise ResolveError(
             f"{size:g} data-parallel ranks cannot be divided into groups of {experts} (ep): "
             f"{size:g} = {size // experts:g} × {experts} + {size % experts:g}",
-            (f"nearest: {' or '.join(f'{number:g}' for number in nearest)} data-parallel ranks",),
+            (f"nearest: {' or '.join(f'{number:g}' for number in nearest_sizes)} data-parallel ranks",),
         )
 
 
@@ -331,7 +331,7 @@ def apply_elastic_plan(
 
 
     Raises:
-        ResolveError: there is no plan, or it has no row for these ranks.
+        ResolveError: there is no elastic plan, or it does not admit this world size.
     """
     from elastic import ElasticityError, plan
     from elastic.deepspeed.semantics import LATEST
@@ -477,7 +477,7 @@ def formula_of(
     """The batch of a config as a formula in the number of GPUs; None if there is none.
 
     Raises:
-        ResolveError: the config cannot be read, or filled.
+        ResolveError: the config cannot be read, or its "auto" values cannot be resolved.
         ValueError: a change names no key, or a training argument is of the wrong kind.
     """
     if parallelism.unknown is not None:

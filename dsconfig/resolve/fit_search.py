@@ -531,7 +531,7 @@ def reject_launch_file(document: Document) -> None:
     """Reject a launch file, which cannot hold the changes.
 
     Raises:
-        ValueError: it is a launch file.
+        ValueError: the document is a launch file.
     """
     if locate(document).how != "file":
         raise ValueError(f"{document.name} is a launch file: pass the config itself, or omit -o")

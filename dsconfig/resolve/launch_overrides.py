@@ -219,7 +219,7 @@ def _zero3_init(document: Document, jobs: Sequence[Job]) -> bool | None:
     Accelerate's launcher starts it. None if it is not set, or several files disagree.
 
 
-    Source: accelerate utils/dataclasses.py, `DeepSpeedPlugin.__post_init__`; the Trainer goes by it too where
+    Source: accelerate utils/dataclasses.py, `DeepSpeedPlugin.__post_init__`; the Trainer follows it too where
     Accelerate's launcher starts it. None where nothing says it, or several files do not agree.
     """
     launches = [document.value(), *(job.document.value() for job in jobs if job.document)]

@@ -300,6 +300,7 @@ def _uses_zero_init(run: Run, options: Options, launch: LaunchSettings) -> bool:
     """
     if options.zero_init is not None:
         return options.zero_init
+    # `zero.Init` is on by default at stage 3 in Transformers (`HfDeepSpeedConfig`) and in Accelerate.
     return parted(run.consumer)[0] in HUGGING_FACE if launch.zero_init is None else launch.zero_init
 
 
@@ -311,7 +312,7 @@ def _reject_overwritten(document: Document, changes: Mapping[str, Json]) -> None
     """Raise if a program of the repository overwrites a section that decides memory.
 
     Raises:
-        NotModelledError: it does, and the value is not set.
+        NotModelledError: the overwritten value is not known.
     """
     for overwrite in overwrites(document.name):
         is_known = overwrite.key in changes or not overwrite_of(
@@ -553,7 +554,7 @@ def samples(run: Run) -> int:
     """The micro batch size of a run.
 
     Raises:
-        ValueError: it is not a whole number, though DeepSpeed accepts it.
+        ValueError: the size is not a whole number, which DeepSpeed accepts.
     """
     value = run.train_micro_batch_size_per_gpu
     if not isinstance(value, (int, float)) or value != value // 1:
@@ -569,7 +570,7 @@ def with_micro_batch(resolve: Callable[[Mapping[str, Json]], Resolved], may_chan
     `may_change_batch`: whether other batch keys may change.
 
     Raises:
-        ResolveError: none of them works; the error is that of the unchanged config.
+        ResolveError: no variant works; the error is that of the unchanged config.
     """
     try:
         return resolve({})

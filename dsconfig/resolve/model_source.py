@@ -95,7 +95,7 @@ def adapter_of(lora: str | Mapping[str, Json]) -> Adapter:
     """Parse LoRA settings.
 
     Raises:
-        ValueError: they are invalid.
+        ValueError: the settings are invalid.
     """
     values = _parsed(lora) if isinstance(lora, str) else dict(lora)
     settings: dict[str, Json] = {}

@@ -44,7 +44,7 @@ class RawConfig:
         """Raise if a program of the repository overwrites the batch.
 
         Raises:
-            ResolveError: it does, and the value is not set.
+            ResolveError: the overwritten value is not known.
         """
         unknown = [
             overwrite
@@ -204,7 +204,7 @@ def reject_raw_config(
     """Raise for diagnostics that stop the run, in the file or in `changes`; return the suppressed ones.
 
     Args:
-        given_document: the given file: the config, or the launch file that leads to it.
+        given_document: the given file: the config, or its launch file.
         input_config: the config that it leads to.
         config: its values, with `changes`.
         changes: values set first, by dotted path.

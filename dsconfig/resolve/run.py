@@ -110,7 +110,7 @@ class LaunchWorldSize(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """What a config is resolved for: release, consumer, ranks and parallelism, with notes."""
+    """Target of a resolution: release, consumer, ranks and parallelism, with notes."""
 
     release: str
     consumer: str

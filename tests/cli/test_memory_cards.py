@@ -99,7 +99,7 @@ def test_weights_are_flattened_on_the_host_where_the_gpu_lacks_room(run: Runs) -
     assert [each["key"] for each in small["findings"]] == ["zero_optimization.stage"]
     assert "pass `--gpu` to see which applies" in unknown["findings"][0]["text"]
     assert run(*RUN, *target, "--gpu", "48GiB").code == 0
-    assert run(*RUN, *target, "--fit", "48GiB").out.startswith("fits 48.00 GiB as it is")
+    assert run(*RUN, *target, "--fit", "48GiB").out.startswith("fits 48.00 GiB without changes")
     before = [estimate(run, *RUN, "--target", "0.18.9", *size) for size in ((), ("--gpu", "48GiB"))]
     assert load(before[0]) == load(before[1])
     told = memory(

@@ -109,7 +109,7 @@ def test_what_is_no_model_is_refused_by_name(change: dict[str, object], said: st
 
 
 def test_a_missing_key_of_a_model_is_named() -> None:
-    with pytest.raises(NotModelledError, match="`hidden_size` in config.json is missing"):
+    with pytest.raises(NotModelledError, match=r"`hidden_size` in config\.json is missing"):
         architecture_of({key: value for key, value in LLAMA.items() if key != "hidden_size"})
 
 

@@ -60,6 +60,7 @@ class MuonBF16Optimizer(BF16OptimizerEngine):
         super().__init__(setup, tape, ledger)
         partition = self.partitions[0]
         self.matrices: Partition | None = partition if is_muon(next(iter(partition.offsets))) else None
+        # `BF16_Optimizer` supports dense two-dimensional matrices only.
         if any(len(weight.shape) != 2 for weight in self.trainable if is_muon(weight)):
             raise NotModelledError(
                 "Muon at stage 1 with fp32 gradients and experts is not supported: DeepSpeed raises "
@@ -172,6 +173,7 @@ class MuonStage12(Stage12Engine):
         if not setup.contiguous_gradients:
             freed_bytes = sum(itemsize * weight.numel for weight in self.own_matrices)
         else:  # views of one tensor
+            # Contiguous gradients are views of one tensor, which stays as long as any of them is used.
             freed_bytes = (
                 0
                 if len(self.own_matrices) < len(self.partition.weights) and not self.has_compact_grads

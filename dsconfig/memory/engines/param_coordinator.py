@@ -62,6 +62,8 @@ class PartitionedParameterCoordinator:
         self.is_rehearsal = False
         self.reset()
         if setup.quirks.resets_count_after_backward:  # the step has already subtracted these
+            # Before 0.15.4 the counter is reset before the step partitions these parameters, so it starts
+            # below 0.
             self.n_available_params = -sum(weight.numel for weight in persistent | self.unreleased_params())
 
     def _build_trace(self, tape: Tape) -> None:
@@ -155,6 +157,7 @@ class PartitionedParameterCoordinator:
             if weight in self.in_flight:
                 self._wait(weight)
         missing = {weight for weight in params if self.most_recent_step.get(weight, -1) < self.step_id}
+        # DeepSpeed pops the trace until every parameter of the module was seen.
         while self.param_queue and missing:
             weight, step = self.param_queue.popleft()
             self.most_recent_step[weight] = step

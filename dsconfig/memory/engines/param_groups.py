@@ -74,12 +74,14 @@ def merge_partitions(partitions: Sequence[Partition]) -> Partition:
 
 def partition_of(weights: Sequence[Weight], world: int, rank: int, round_robin: bool) -> Partition:
     """The partition of a rank (`DeepSpeedZeroOptimizer.__init__`, `get_partition_info`)."""
+    # Spreads neighboring gradients over ranks, so that reductions of one bucket reach several of them.
     if round_robin:  # `_round_robin_reorder`
         weights = [
             weights[index]
             for start in range(min(world, len(weights)))
             for index in range(start, len(weights), world)
         ]
+    # The flat group is padded to `nccl_start_alignment_factor` elements per rank (stage_1_and_2.py).
     total = sum(weight.numel for weight in weights)
     padded = -(-total // (ALIGNMENT * world)) * ALIGNMENT * world
     size = padded // world

@@ -24,6 +24,8 @@ def select_engine(setup: Setup, tape: Tape, ledger: Ledger) -> Engine:
         from dsconfig.memory.engines.zero3 import Stage3Engine
 
         return Stage3Engine(setup, tape, ledger)
+    # `_configure_optimizer`: bf16 with fp32 accumulation uses `BF16_Optimizer` at stages 0 and 1, unless the
+    # release mistakes the dtype.
     if setup.uses_bf16_optimizer and not setup.quirks.mistakes_fp32_accumulation:
         if setup.optimizer.muon_method:
             from dsconfig.memory.engines.muon import MuonBF16Optimizer

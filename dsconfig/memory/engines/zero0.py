@@ -21,6 +21,8 @@ class Stage0Engine(Engine):
         self.ledger.allocate(
             STATES, (self.construction_state_bytes if self.setup.half_dtype else 0) + self._state_bytes()
         )
+        # DeepSpeed wraps bf16 at stage 0 in `FP16_Optimizer` too (engine.py `_configure_fp16_optimizer`).
+        # Older releases use `BF16_Optimizer`, which keeps the bf16 gradients.
         self.keeps_bit16_grads = (
             self.setup.half_dtype == "bf16"
             and self.setup.stage in self.setup.quirks.stages_keeping_bit16_grads

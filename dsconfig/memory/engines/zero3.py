@@ -533,6 +533,7 @@ class Stage3Engine(Stage3State):
         if setup.quantized_gradients and ranks > setup.gpus_per_node > 0:
             self.reduce_quantized(comm_itemsize)
             return
+        # With `reduce_scatter: false` a bucket in the contiguous buffer is all-reduced as a whole.
         reduces_whole = (
             setup.contiguous_gradients and total <= setup.reduce_bucket_size and not setup.reduce_scatter
         )

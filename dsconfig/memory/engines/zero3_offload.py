@@ -45,6 +45,7 @@ class NvmeStage3(Stage3Engine):
     def flat_numel(self) -> int:
         """Elements of shards that stay in host memory (`max_in_cpu`)."""
         max_numel = (
+            # `max_in_cpu` counts elements; only whole sub-groups stay in memory.
             self.setup.nvme.max_in_cpu if self.setup.nvme.param_buffer_size else self.trainable_shard_numel
         )
         return min(self.trainable_shard_numel, max_numel)

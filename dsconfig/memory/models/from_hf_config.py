@@ -55,7 +55,7 @@ def validated(arch: Architecture) -> Architecture:
     """Check that the sizes of an architecture are consistent and realistic.
 
     Raises:
-        NotModelledError: they are not.
+        NotModelledError: sizes contradict each other or exceed a limit.
     """
     for name, limit in MAX_SIZES.items():
         if getattr(arch, name) > limit:
@@ -260,6 +260,8 @@ def rotary_dim(
     config: Mapping[str, Json], size: int, old_key: str = "partial_rotary_factor", default: float = 1
 ) -> int:
     """Elements of a head with rotary embeddings; `old_key`: the key before Transformers 5."""
+    # Transformers 5 moved rotary settings to `rope_parameters`; older files use `rope_scaling` or top-level
+    # keys.
     for section in (config.get("rope_scaling"), config.get("rope_parameters"), config):
         for key in (old_key, "partial_rotary_factor"):
             if isinstance(section, Mapping) and section.get(key) is not None:
@@ -353,7 +355,7 @@ def count(config: Mapping[str, Json], key: str, default: int = 0) -> int:
     """Read a positive integer.
 
     Raises:
-        NotModelledError: the value is not one, or it is missing and has no default.
+        NotModelledError: the value is invalid, or missing without a default.
     """
     value = config.get(key)
     if value is None and default:
@@ -368,7 +370,7 @@ def rate(config: Mapping[str, Json], key: str, default: float = 0.1) -> float:
     """Read a number from 0 to 1.
 
     Raises:
-        NotModelledError: the value is not one.
+        NotModelledError: the value is invalid.
     """
     value = config.get(key)
     if value is None:

@@ -206,7 +206,7 @@ def preset(name: str) -> Architecture:
     """The architecture of a preset.
 
     Raises:
-        KeyError: there is none of this name.
+        KeyError: no preset has this name.
     """
     from dsconfig.memory.models.from_hf_config import architecture_of
 
@@ -271,6 +271,7 @@ def similar_names(name: str) -> list[str]:
 def _alias_candidates(last: str) -> list[str]:
     """The name itself, without training suffixes, and without its version."""
     bare = _without_training_suffix(last)
+    # `-v0.3` or `-2407` mark releases with the same sizes.
     plain = re.sub(r"-(v\d+(\.\d+)?|\d{4})(?=-|$)", "", bare)
     return [HUB_ALIASES.get(name, name) for name in (last, bare, plain)]
 

@@ -112,7 +112,7 @@ BORDERS = (
     "0.19.7",
     "0.19.8",
 )
-"""Releases from which on engines hold other things than before (sizing/engines/setup.py, `ways_of`)."""
+"""Releases from which on engines hold other things than before (memory/engines/setup.py, `release_quirks`)."""
 
 
 def _estimate(ctx: Context) -> Estimate:
