@@ -68,7 +68,7 @@ def test_neox_divides_by_pipeline_and_model(hyphens: bool) -> None:
     run = resolve("job.yml", world_size=16, target="0.19.8")
     assert (run.data_parallel_size, run.train_batch_size) == (2, 64)
     with pytest.raises(
-        ResolveError, match=r"12 ranks cannot be shared out in groups of 8 \(2 pipeline × 4 tensor"
+        ResolveError, match=r"12 ranks cannot be divided into groups of 8 \(2 pipeline × 4 tensor"
     ):
         resolve("job.yml", world_size=12, target="0.19.8")
 
@@ -156,7 +156,7 @@ def test_a_config_alone_has_the_degrees_of_its_job() -> None:
 def test_what_does_not_divide_is_a_finding() -> None:
     (child,) = check(script(f"{MEGATRON} --ds-sequence-parallel-size 3"), target="0.19.8").children
     assert [(found.code, found.severity) for found in child] == [("DSC213", "error")]
-    with pytest.raises(ResolveError, match="16 ranks cannot be shared out in groups of 3"):
+    with pytest.raises(ResolveError, match="16 ranks cannot be divided into groups of 3"):
         resolve("run.sh", target="0.19.8")
 
 

@@ -440,7 +440,7 @@ def _assumptions(question: EstimateRequest) -> list[str]:
             f" attention is `{micro_batch.attn_implementation}`"
         ),
         f"activations are {'' if micro_batch.gradient_checkpointing else 'not '}checkpointed (per layer)",
-        f"the model is built {dtype}, {'in in_shards (zero.Init)' if in_shards else 'in full in every process'}",
+        f"the model is built {dtype}, {'in shards (zero.Init)' if in_shards else 'in full in every process'}",
         f"{gpus_per_node} {'ranks' if gpus_per_node > 1 else 'rank'} per host",
         "not counted: CUDA context, NCCL buffers, fragmentation, kernel workspaces",
     ]

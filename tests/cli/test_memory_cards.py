@@ -73,10 +73,10 @@ def test_where_cards_of_one_size_differ_the_card_is_asked_for(run: Runs) -> None
     size = ("--micro-batch", "3", "--sequence-length", "1024", "--target", "0.19.8")
     needed = max(estimate(run, *RUN, "--gpu", "a6000", *size)["rank"]["bound"].values())
     free = str(46 * GIB - needed)
-    for name, code, word in (("a6000", 0, "fits"), ("l40s", 1, "does not fit"), ("48GB", 2, "unknown")):
+    for name, code, word in (("a6000", 0, "Fits"), ("l40s", 1, "Does NOT fit"), ("48GB", 2, "Unknown")):
         found = run(*RUN, *size, "--gpu", name, "--margin", free)
-        assert (found.code, f"\nGPU: {word}: " in found.out) == (code, True)
-    assert "a6000 and 6000-ada would hold it, a40 and l40 and l40s would not: name the card" in found.out
+        assert (found.code, f"\n{word}: needs " in found.out) == (code, True)
+    assert "a6000 and 6000-ada would be large enough, a40 and l40 and l40s would not: name the card" in found.out
     told = estimate(run, *RUN, *size, "--gpu", "48GB", "--margin", free, codes=(2,))["limits"]
     assert (told["gpu"], told["gpu_name"]) == (memory_of("l40s"), "48GB")
     assert (told["gpu_fits"], told["gpu_verdict"]) == (None, "unknown")

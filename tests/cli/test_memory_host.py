@@ -60,7 +60,7 @@ def test_how_a_script_builds_its_model_is_no_reason_to_call_a_host_too_small(run
     (here / "ds.json").write_text(json.dumps(CONFIGS["stage 2"]))
     code, out, _ = run("memory", "ds.json", *MODEL, "--target", "0.19.8", "--host", "100GiB")
     assert code == 2
-    assert "\nhost: unknown: " in out
+    assert "\nUnknown: needs " in out
     assert (
         "\nthe initial model copy: the script may build the model in half precision, or never on the host\n"
         in out

@@ -92,7 +92,7 @@ def test_a_text_is_not_put_under_the_name_of_another_format(
 
 def test_what_nothing_reads_with_the_changes_is_taken_out(run: Runs, here: Path) -> None:
     code, out, _ = run(*FIT, "-o", "out.json")
-    assert (code, "take `zero_optimization.allgather_bucket_size` out, which nothing reads then" in out) == (
+    assert (code, "remove `zero_optimization.allgather_bucket_size`, which nothing reads any more" in out) == (
         0,
         True,
     )
@@ -119,7 +119,7 @@ def test_a_reader_that_the_text_no_longer_shows_is_named(run: Runs, here: Path) 
     (here / "ds.json").write_text(json.dumps({"zero_optimization": {"stage": 2}, **batch}))
     (here / "args.json").write_text('{"per_device_train_batch_size": 8, "bf16": true}')
     asked = (*RUN, "--training-args", "args.json", "--margin", "0GiB", "--fit", "60GiB", "-o", "out.json")
-    said = "its values no longer show that accelerate reads it: say so by --consumer accelerate"
+    said = "accelerate is no longer auto-detected as the consumer: pass --consumer accelerate"
     assert run(*asked).out.splitlines()[-2:] == [said, "fits 60.00 GiB with these changes"]
     answer = json.loads(run(*asked, "--output-format", "json").out)["fit"]
     assert (answer["consumer"], answer["removed"]) == ("accelerate", [])

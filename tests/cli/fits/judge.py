@@ -242,7 +242,7 @@ def _judge_check(trial: Trial, out: str, answer: Config, run: Run) -> None:
 
     def found(name: str) -> dict[tuple[str, str], str]:
         done = run("check", name, *at_world, *asked, "--output-format", "json")
-        diagnostics = json.loads(done.removed_keys)["files"][0]["diagnostics"]
+        diagnostics = json.loads(done.out)["files"][0]["diagnostics"]
         return {
             (each["code"], each["severity"]): f"{each['path']}: {each['message']}" for each in diagnostics
         }
