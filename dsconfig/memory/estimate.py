@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.memory.engines.base import CONSOLIDATED, PINNED, SAVE
+from dsconfig.memory.engines.comm_dtypes import reject_mistyped_grads
 from dsconfig.memory.engines.param_coordinator import GATHERED
 from dsconfig.memory.engines.select_engine import select_engine
-from dsconfig.memory.engines.zero12 import Stage12State, reject_mistyped_grads
+from dsconfig.memory.engines.zero12 import Stage12State
 from dsconfig.memory.graph import Segment
 from dsconfig.memory.memory_ledger import SLACK, TERMS, Ledger, LimitExceededError, MemoryPool, with_slack
 from dsconfig.memory.models.registry import record

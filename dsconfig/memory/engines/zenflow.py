@@ -8,7 +8,8 @@ from typing import NamedTuple
 from dsconfig.memory.engines.base import GRADIENTS, MASTER, TEMPORARY, WEIGHTS, pinned_padding
 from dsconfig.memory.engines.param_groups import Partition
 from dsconfig.memory.engines.setup import Setup, ZenFlowSettings
-from dsconfig.memory.engines.zero3 import PERSISTENT, Stage3Engine
+from dsconfig.memory.engines.zero3 import Stage3Engine
+from dsconfig.memory.engines.zero3_state import PERSISTENT
 from dsconfig.memory.engines.zero12 import OFFLOADED, Stage12Engine
 from dsconfig.memory.graph import Tape, Weight
 from dsconfig.memory.memory_ledger import Ledger

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from dsconfig.document import Document, read_dict
 from dsconfig.memory.estimate import MemoryLimit
 from dsconfig.memory.verdict import NotModelledError
-from dsconfig.resolve.fit_search import Change, Fit, Search, search_of
+from dsconfig.resolve.config_changes import Change
+from dsconfig.resolve.fit_search import Fit, Search, search_of
 from dsconfig.resolve.memory import Options
 from tests.parity.generators.memory import model
 from tests.parity.judges.memory import shape
