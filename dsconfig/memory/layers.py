@@ -225,6 +225,13 @@ class Heads(NamedTuple):
         return self.num_tokens * self.num_heads * self.head_dim
 
 
+def multi_head(arch: Architecture, batch: MicroBatch, **options: bool) -> Heads:
+    """Dimensions of attention without shared key/value heads; `options` are flags of `Heads`."""
+    size = arch.hidden_size // arch.num_heads
+    tokens = batch.micro_batch_size, batch.sequence_length
+    return Heads(arch.num_heads, arch.num_heads, size, *tokens, arch.attention_dropout, **options)
+
+
 def attention(
     tape: Tape,
     kind: str,

@@ -93,7 +93,10 @@ def test_a_model_by_its_sizes_and_by_its_config(run: Runs, here: Path) -> None:
         ((), "no model; give `--model`: its config.json, or a name such as llama-3-8b"),
         (("--model", "gpt2", "--params", "7e9"), "--model and --params exclude each other"),
         (("--params", "7e9"), "--params, --hidden and --layers go together"),
-        (("--model", "gpt3"), "unknown model `gpt3`: no such file or preset; did you mean gpt2? If not, pass"),
+        (
+            ("--model", "gpt3"),
+            "unknown model `gpt3`: no such file or preset; did you mean gpt2? If not, pass",
+        ),
         (("--model", "gpt2", "--target", "0.13.5"), "0.13.5 is not supported; use 0.14.0 or later"),
         (("--model", "gpt2", "--nodes", "2"), "--nodes goes with --gpus-per-node"),
         (("--model", "gpt2", "--gpu", "lots"), "expected an amount such as 80GiB, got `lots`"),

@@ -37,7 +37,7 @@ def test_only_what_takes_memory_is_asked_for(run: Runs) -> None:
         ),
         "  = give `--micro-batch 1`",
         "  = give `--set bf16.enabled=true`",
-        "  = or give the arguments as `--training-args FILE`",
+        "  = or pass the arguments as `--training-args FILE`",
     ]
 
 
@@ -101,7 +101,9 @@ def test_the_script_that_starts_the_job_tells_all_but_what_its_shell_knows(
     (here / "train.sh").write_text(SCRIPT)
     code, out, err = run("memory", file)
     assert (code, out) == (1, "")
-    assert "error: `train_micro_batch_size_per_gpu` is `auto`, and the training arguments are not known\n" in err
+    assert (
+        "error: `train_micro_batch_size_per_gpu` is `auto`, and the training arguments are not known\n" in err
+    )
     told = estimate(run, "memory", file, "--micro-batch", "2", "--target", "0.19.8")
     assert "settings that are not given come from train.sh" in told["assumptions"]
     lora = ("--lora", "r=32,target=q_proj,k_proj", "--attention", "flash", "--checkpointing")

@@ -76,7 +76,9 @@ def test_where_cards_of_one_size_differ_the_card_is_asked_for(run: Runs) -> None
     for name, code, word in (("a6000", 0, "Fits"), ("l40s", 1, "Does NOT fit"), ("48GB", 2, "Unknown")):
         found = run(*RUN, *size, "--gpu", name, "--margin", free)
         assert (found.code, f"\n{word}: needs " in found.out) == (code, True)
-    assert "a6000 and 6000-ada would be large enough, a40 and l40 and l40s would not: name the card" in found.out
+    assert (
+        "a6000 and 6000-ada would be large enough, a40 and l40 and l40s would not: name the card" in found.out
+    )
     told = estimate(run, *RUN, *size, "--gpu", "48GB", "--margin", free, codes=(2,))["limits"]
     assert (told["gpu"], told["gpu_name"]) == (memory_of("l40s"), "48GB")
     assert (told["gpu_fits"], told["gpu_verdict"]) == (None, "unknown")

@@ -43,7 +43,10 @@ def test_changes_that_fit_are_enough_and_none_of_them_is_too_much(run: Runs, roo
 
 def test_what_fits_as_it_is_and_what_never_does(run: Runs) -> None:
     assert run(*RUN, "--fit", "2TiB").out == "fits 2048.00 GiB without changes, with 66.00 GiB headroom\n"
-    assert "does not fit 40 bytes with all these changes, with 2.00 GiB headroom; " in run(*RUN, "--fit", "40b").out
+    assert (
+        "does not fit 40 bytes with all these changes, with 2.00 GiB headroom; "
+        in run(*RUN, "--fit", "40b").out
+    )
     code, out, _ = run(*RUN, "--fit", "3GiB")
     assert code == 1
     assert "does not fit 3.00 GiB with all these changes, with 2.09 GiB headroom; " in out
@@ -64,7 +67,7 @@ def test_what_is_offloaded_fits_the_host_as_well(run: Runs, here: Path, host: in
 def test_it_says_of_the_host_that_it_is_too_small(run: Runs) -> None:
     for host in ("12GiB", "0"):
         code, out, _ = run(*RUN, "--fit", "12GiB", "--host", host, "--margin", "0GiB", "--zero-init")
-        assert (code, " the host needs up to " in out) == (1, True)
+        assert (code, "the host needs up to " in out) == (1, True)
 
 
 def test_a_part_that_no_buffer_holds_is_refused(run: Runs) -> None:

@@ -25,7 +25,7 @@ def config(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ({"resid_pdrop": 1, "model_type": "gpt2"}, ""),
         (
             {"resid_pdrop": [1], "model_type": "gpt2"},
-            "`resid_pdrop` in config.json is `[1]`; give a number from 0",
+            "`resid_pdrop` in config.json is `[1]`; expected a number from 0",
         ),
         ({"embd_pdrop": -3, "model_type": "gpt2"}, "`embd_pdrop` in config.json is `-3`"),
         ({"model_type": "llava", "text_config": {"model_type": "llama"}}, "`llava` is not supported yet"),
@@ -61,8 +61,14 @@ def test_what_is_no_config_of_a_model_is_refused(run: Runs, here: Path, values: 
             ("--model", "gpt2", "--set", f"{MICRO}={10**400}"),
             f"`{MICRO}` 10000000000000000000: expected at most",
         ),
-        (("--model", "gpt2", "--set", f"{MICRO}=1e400"), f"`{MICRO}` is `inf`: a micro batch needs a whole number of samples"),
-        (("--model", "gpt2", "--set", f"{MICRO}=1.5"), f"`{MICRO}` is `1.5`: a micro batch needs a whole number of samples"),
+        (
+            ("--model", "gpt2", "--set", f"{MICRO}=1e400"),
+            f"`{MICRO}` is `inf`: a micro batch needs a whole number of samples",
+        ),
+        (
+            ("--model", "gpt2", "--set", f"{MICRO}=1.5"),
+            f"`{MICRO}` is `1.5`: a micro batch needs a whole number of samples",
+        ),
         (
             ("--model", "gpt2", "--gpu", "80"),
             "expected an amount such as 80GiB, got `80`, which would be bytes",

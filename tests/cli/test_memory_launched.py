@@ -68,7 +68,7 @@ def test_the_scripts_of_llama_factory_are_known_by_name_and_flags(
     (here / "run.sh").write_text(f"deepspeed --num_gpus 8 {program} {FLAGS}\n")
     found = estimate(run, "memory", "run.sh", "--target", "0.19.8")["assumptions"]
     assert CHECKPOINTS in found
-    assert "adapters of rank 8 are trained, and nothing else (LoRA: q_proj, v_proj)" in found
+    assert "adapters of rank 8 are trained and nothing else (LoRA: q_proj, v_proj)" in found
 
 
 def test_a_train_py_without_the_flags_of_llama_factory_checkpoints_nothing(run: Runs, here: Path) -> None:

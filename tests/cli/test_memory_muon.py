@@ -114,8 +114,7 @@ def test_fit_goes_to_stage_3_without_reduce_scatter(run: Runs, here: Path) -> No
     code, out, _ = run(*RUN, "--world-size", "8", "--fit", "20GiB")
     assert code == 0
     assert (
-        "set `zero_optimization.stage` to 3 and set `zero_optimization.reduce_scatter` to false: up to"
-        in out
+        "set `zero_optimization.stage` to 3 and set `zero_optimization.reduce_scatter` to false: up to" in out
     )
     assert "fits 20.00 GiB with these changes" in out
 

@@ -92,7 +92,10 @@ def test_a_text_is_not_put_under_the_name_of_another_format(
 
 def test_what_nothing_reads_with_the_changes_is_taken_out(run: Runs, here: Path) -> None:
     code, out, _ = run(*FIT, "-o", "out.json")
-    assert (code, "remove `zero_optimization.allgather_bucket_size`, which nothing reads any more" in out) == (
+    assert (
+        code,
+        "remove `zero_optimization.allgather_bucket_size`, which nothing reads any more" in out,
+    ) == (
         0,
         True,
     )

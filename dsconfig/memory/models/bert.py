@@ -15,6 +15,7 @@ from dsconfig.memory.layers import (
     layer_norm,
     linear,
     loss_in_logits_dtype,
+    multi_head,
     relu,
 )
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
@@ -193,9 +194,7 @@ def build(arch: Architecture, batch: MicroBatch) -> Tape:
     tape.input_bytes = 8 * (batch.micro_batch_size if arch.num_labels else rows)
     if not batch.records_pass:
         return tape
-    size = arch.hidden_size // arch.num_heads
-    sizes = (arch.num_heads, arch.num_heads, size, batch.micro_batch_size, batch.sequence_length)
-    heads = Heads(*sizes, arch.attention_dropout, has_no_mask=True, fp32_softmax=False)
+    heads = multi_head(arch, batch, has_no_mask=True, fp32_softmax=False)
     with tape.scope(root):
         with tape.scope(model):
             x = embeddings.compute(tape, arch, batch)

@@ -14,6 +14,7 @@ from dsconfig.memory.layers import (
     layer_norm,
     linear,
     lm_head,
+    multi_head,
 )
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
 
@@ -66,14 +67,7 @@ def build(arch: Architecture, batch: MicroBatch) -> Tape:
     tape.input_bytes = 8 * rows
     if not batch.records_pass:
         return tape
-    sizes = (
-        arch.num_heads,
-        arch.num_heads,
-        hidden // arch.num_heads,
-        batch.micro_batch_size,
-        batch.sequence_length,
-    )
-    heads = Heads(*sizes, arch.attention_dropout, fp32_softmax=False)
+    heads = multi_head(arch, batch, fp32_softmax=False)
     with tape.scope(root):
         with tape.scope(model):
             x = embed(tape, words, rows * hidden, batch)

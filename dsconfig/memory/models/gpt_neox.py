@@ -15,6 +15,7 @@ from dsconfig.memory.layers import (
     layer_norm,
     linear,
     lm_head,
+    multi_head,
     rotate_fused,
 )
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
@@ -64,16 +65,7 @@ def build(arch: Architecture, batch: MicroBatch) -> Tape:
     tape.input_bytes = 8 * rows
     if not batch.records_pass:
         return tape
-    size = hidden // arch.num_heads
-    heads = Heads(
-        arch.num_heads,
-        arch.num_heads,
-        size,
-        batch.micro_batch_size,
-        batch.sequence_length,
-        arch.attention_dropout,
-        is_concatenated=True,
-    )
+    heads = multi_head(arch, batch, is_concatenated=True)
     with tape.scope(root):
         with tape.scope(model):
             x = embed(tape, words, rows * hidden, batch)

@@ -14,6 +14,7 @@ from dsconfig.memory.layers import (
     layer_norm,
     linear,
     lm_head,
+    multi_head,
     relu,
 )
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
@@ -55,15 +56,7 @@ def build(arch: Architecture, batch: MicroBatch) -> Tape:
     tape.input_bytes = 8 * rows
     if not batch.records_pass:
         return tape
-    size = hidden // arch.num_heads
-    heads = Heads(
-        arch.num_heads,
-        arch.num_heads,
-        size,
-        batch.micro_batch_size,
-        batch.sequence_length,
-        arch.attention_dropout,
-    )
+    heads = multi_head(arch, batch)
     with tape.scope(root):
         with tape.scope(model), tape.scope(inner):
             x = embed(tape, words, rows * hidden, batch)
