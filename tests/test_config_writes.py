@@ -123,7 +123,7 @@ def test_a_section_is_written_with_all_that_is_in_it(config: Path) -> None:
     Path("train.py").write_text(LOAD + 'ds_config["optimizer"]["params"]["lr"] = args.lr\n' + START)
     assert not check(config, consumer="deepspeed").diagnostics
     notes = {value.key: value.note for value in show(config, 2, consumer="deepspeed").values}
-    assert notes["optimizer.params.lr"] == "line 1, before train.py:3 writes it"
+    assert notes["optimizer.params.lr"] == "line 1, before train.py:3 overwrites it"
 
 
 def test_memory_does_not_guess_the_precision_that_a_program_writes(config: Path) -> None:

@@ -68,7 +68,7 @@ def test_neox_divides_by_pipeline_and_model(hyphens: bool) -> None:
     run = resolve("job.yml", world_size=16, target="0.19.8")
     assert (run.data_parallel_size, run.train_batch_size) == (2, 64)
     with pytest.raises(
-        ResolveError, match=r"12 ranks cannot be shared out in groups of 8 \(2 pipeline × 4 tensor"
+        ResolveError, match=r"12 ranks cannot be divided into groups of 8 \(2 pipeline × 4 tensor"
     ):
         resolve("job.yml", world_size=12, target="0.19.8")
 
@@ -156,7 +156,7 @@ def test_a_config_alone_has_the_degrees_of_its_job() -> None:
 def test_sizes_that_do_not_divide() -> None:
     (child,) = check(script(f"{MEGATRON} --ds-sequence-parallel-size 3"), target="0.19.8").children
     assert [(diagnostic.code, diagnostic.severity) for diagnostic in child] == [("DSC213", "error")]
-    with pytest.raises(ResolveError, match="16 ranks cannot be shared out in groups of 3"):
+    with pytest.raises(ResolveError, match="16 ranks cannot be divided into groups of 3"):
         resolve("run.sh", target="0.19.8")
 
 
@@ -199,7 +199,7 @@ def test_the_pipeline_that_the_program_builds(program: str, flags: str, size: in
 def test_memory_with_unsupported_parallelism() -> None:
     model = {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
     model |= {"intermediate_size": 128, "vocab_size": 100, "max_position_embeddings": 4096}
-    with pytest.raises(NotModelledError, match="pipeline parallelism is not modelled: `--pipeline-model"):
+    with pytest.raises(NotModelledError, match="pipeline parallelism is not supported yet: `--pipeline-model"):
         memory(script(f"{MEGATRON} --pipeline-model-parallel-size 2"), model=model, target="0.19.8")
 
 

@@ -19,7 +19,7 @@ from dsconfig.fix.migrate import migrate as carry
 from dsconfig.job.job import Fact, Job, job_of_reader, merge
 from dsconfig.launch.config_source import ConfigSource, read
 from dsconfig.launch.located_config import editable_config, locate
-from dsconfig.resolve.batch import batch_of
+from dsconfig.resolve.batch import elastic_batch_solver
 
 
 def migrate(
@@ -72,7 +72,7 @@ def _carried(document: Document, to: str | Target | None, said: Job, *, keep: bo
     if said.target is None and job.releases.origin in ("installed", "latest"):
         raise ValueError("which release was the config written for? give `origin`")
     known_from, known_to = _single(job.releases), _single(to if isinstance(to, Target) else resolve(to))
-    solve = None if job.ranks is None else batch_of(known_from, job.ranks)
+    solve = None if job.ranks is None else elastic_batch_solver(known_from, job.ranks)
     return carry(
         document,
         known_to,

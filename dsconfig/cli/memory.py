@@ -159,9 +159,9 @@ def run(args: argparse.Namespace) -> int:
             return fit(args, document, options)
         if args.max is not None:
             return largest(args, document, options)
-        from dsconfig.resolve.memory import ask
+        from dsconfig.resolve.memory import estimate_request
 
-        found = ask(document, options).answer()
+        found = estimate_request(document, options).answer()
     except UnknownWorldSizeError as error:
         refuse_open(error, "--world-size, or --nodes and --gpus-per-node")
     except ResolveError as error:
@@ -217,15 +217,15 @@ def _options(args: argparse.Namespace) -> tuple[Document, Options]:
         set=dict(args.set or ()),
         training_args=mapping(args.training_args),
         job=job if size is None else job._replace(world_size=Fact(size, "argument", "--world-size")),
-        room=args.gpu.usable(args.margin) if args.gpu is not None else None,
+        gpu_limit=args.gpu.usable(args.margin) if args.gpu is not None else None,
     )
 
 
 def _plot(found: Estimate, args: argparse.Namespace, suffix: str) -> None:
-    from dsconfig.resolve.memory_output import stacks
+    from dsconfig.resolve.memory_output import draw_chart
 
     try:
-        drawn = stacks(found, args.gpu and args.gpu.least, suffix)
+        drawn = draw_chart(found, args.gpu and args.gpu.least, suffix)
     except ImportError:
         refuse(NEEDS_MATPLOTLIB)
     write(args.plot, drawn)
@@ -281,18 +281,18 @@ def fit(args: argparse.Namespace, document: Document, options: Options) -> int:
     """Find the changes, tell them, and write the config with them where that is asked for."""
     from dsconfig.render.terminal import style_of
     from dsconfig.resolve import memory_output as render
-    from dsconfig.resolve.fit_search import fitted, written
+    from dsconfig.resolve.fit_search import find_fit, fitted_config
 
     _refuse(args, document)
     free = margin(args, args.fit)
-    found = fitted(document, options, args.fit.usable(args.margin), args.host)
+    found = find_fit(document, options, args.fit.usable(args.margin), args.host)
     done, failed = None, ""
     if args.output and found.fits:
         try:
-            done = written(document, options, found, document.name if args.output == "-" else args.output)
+            done = fitted_config(document, options, found, document.name if args.output == "-" else args.output)
         except ValueError as error:  # the changes are told even so
             failed = str(error)
-    out, said = (done.out, done.consumer) if done else ((), None)
+    out, said = (done.removed_keys, done.consumer) if done else ((), None)
     stream = sys.stderr if args.output == "-" and done else sys.stdout
     if args.output_format == "json":
         answer = found.to_dict() | {"removed": list(out), "consumer": said}
@@ -314,7 +314,7 @@ def fit(args: argparse.Namespace, document: Document, options: Options) -> int:
 def _refuse(args: argparse.Namespace, document: Document) -> None:
     """Refuse what does not go together, before anything is computed."""
     from dsconfig.job.model_files import find_config_json
-    from dsconfig.resolve.fit_search import refuse_launch_file
+    from dsconfig.resolve.fit_search import reject_launch_file
 
     if args.output_format == "csv":
         refuse("--fit gives text or json")
@@ -326,7 +326,7 @@ def _refuse(args: argparse.Namespace, document: Document) -> None:
     args.output = "-" if is_stdout(args.output) else args.output
     if not args.output or os.path.isdir(args.output):
         refuse(f"--output {args.output}: expected the name of a file, or `-` for stdout")
-    refuse_launch_file(document)
+    reject_launch_file(document)
     refuse_unlike(document, args.output)
     read = (args.training_args, getattr(args, "config", None), args.model and find_config_json(args.model))
     refuse_inputs(args.output, document, args.file, *read)

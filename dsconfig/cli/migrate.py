@@ -207,7 +207,7 @@ class Way:
         Raises:
             ValueError: it leads back, to an earlier release or the same.
         """
-        from dsconfig.resolve.batch import batch_of
+        from dsconfig.resolve.batch import elastic_batch_solver
 
         return migrate(
             document,
@@ -215,7 +215,7 @@ class Way:
             self.origin,
             world_size=self.world_size,
             consumer=self.consumer,
-            solve=batch_of(self.origin, self.world_size) if self.world_size else None,
+            solve=elastic_batch_solver(self.origin, self.world_size) if self.world_size else None,
             keep=keep,
         )
 

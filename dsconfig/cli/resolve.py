@@ -108,7 +108,7 @@ def _json(config: JsonObject, release: str) -> str:
 
 def _report(found: Run, stream: TextIO) -> None:
     from dsconfig.render.terminal import flowed, style_of
-    from dsconfig.resolve.run import described
+    from dsconfig.resolve.run import run_lines
 
     style = style_of(stream)
-    stream.write(flowed("".join(described(found, style)), style))
+    stream.write(flowed("".join(run_lines(found, style)), style))

@@ -60,7 +60,7 @@ def _resolve(judged: Judged, arguments: list[Json]) -> Told:
     from dsconfig.render.terminal import Style
     from dsconfig.resolve.errors import ResolveError
     from dsconfig.resolve.resolve import resolve
-    from dsconfig.resolve.run import described
+    from dsconfig.resolve.run import run_lines
 
     size = _size(judged, arguments)
     title = f"{_name(judged)} at world size {size}"
@@ -73,7 +73,7 @@ def _resolve(judged: Judged, arguments: list[Json]) -> Told:
         )
     except ResolveError as error:
         return Told(title, f"{error}\n")
-    lines = "".join(f"// {line}" for line in described(run, Style()))
+    lines = "".join(f"// {line}" for line in run_lines(run, Style()))
     config = json.dumps(run.config, indent=2, ensure_ascii=False, default=str)
     return Told(title, f"{lines}{config}\n", "jsonc")
 

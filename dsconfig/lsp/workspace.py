@@ -213,10 +213,10 @@ class Judged:
         known = self.report.reader.facts.model
         if known is not None and isinstance(known.named, str):
             return None if known.is_outside else known.named
-        from dsconfig.resolve.launch_overrides import told
+        from dsconfig.resolve.launch_overrides import launch_settings
 
         try:
-            return told(self.text.document, self.report.reader).model
+            return launch_settings(self.text.document, self.report.reader).model
         except (OSError, ValueError):
             return None
 

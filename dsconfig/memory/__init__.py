@@ -1,1 +1,1 @@
-"""What a rank and its host hold in training, at rest and at the peaks, computed from config and model."""
+"""Memory model: usage of a rank and its host during training, from config and model."""

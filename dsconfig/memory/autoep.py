@@ -1,6 +1,7 @@
-"""AutoEP: ranks share the experts of a mixture, and send them tokens (DeepSpeed's `auto_ep_layer.py`).
+"""AutoEP: experts are distributed over ranks, and tokens are sent to them (DeepSpeed's `auto_ep_layer.py`).
 
-How many tokens reach a rank is known in training alone: as many as it sends, times what is asked for.
+How many tokens reach a rank is only known in training. The estimate assumes as many as the rank sends, times
+`expert_imbalance`.
 """
 
 from __future__ import annotations
@@ -8,133 +9,168 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.memory.graph import Exchange, Module, Tape, Tensor
-from dsconfig.memory.layers import cast, kept
+from dsconfig.memory.graph import ModelCollective, Module, Tape, Tensor
+from dsconfig.memory.layers import cast, saved_inputs
 from dsconfig.memory.verdict import NotModelledError
 
 if TYPE_CHECKING:
-    from dsconfig.memory.models.shape import Shape, Work
+    from dsconfig.memory.models.architecture import Architecture, MicroBatch
 
 KEY = "expert_parallel.enabled"
-DISPATCHED = "dispatched tokens"
+DISPATCHED = "MoE dispatch buffers"
 SECTION = "expert_parallel."
 SINCE = 19008
-SHARED = {"mixtral": "mixtral", "qwen3_moe": "qwen3_moe", "qwen2_moe": "qwen3_moe"}
-"""Families whose engines were measured with it, and the preset of each."""
-KNOWN = {
+SUPPORTED_MODELS = {"mixtral": "mixtral", "qwen3_moe": "qwen3_moe", "qwen2_moe": "qwen3_moe"}
+"""Model types whose engines were measured with AutoEP, and their `preset_model`."""
+SUPPORTED_VALUES = {
     "comm_backend": ("comm",),
     "combine_impl": ("auto", "weighted_sum"),
     "score_apply": ("auto", "post"),
     "gate_up_impl": ("separate",),
     "use_grouped_mm": (True,),
-    "preset_model": (None, *dict.fromkeys(SHARED.values())),
+    "preset_model": (None, *dict.fromkeys(SUPPORTED_MODELS.values())),
 }
-"""Values of keys of the section with which engines were measured."""
-ALIGNED = 8
-"""Rows of an expert are filled up to a multiple (`TOKEN_GROUP_ALIGN_SIZE_M`)."""
+"""Values of `expert_parallel` keys with which engines were measured."""
+ROW_ALIGNMENT = 8
+"""Multiple to which the rows of an expert are padded (`TOKEN_GROUP_ALIGN_SIZE_M`)."""
 
 
-def refuse(shape: Shape, work: Work) -> None:
-    """Refuse what AutoEP does not do, and what was not measured.
+def reject_model(arch: Architecture, batch: MicroBatch) -> None:
+    """Reject models that AutoEP rejects, or that were not measured.
 
     Raises:
-        NotModelledError: it is one of these.
+        NotModelledError: there is no estimate for this model with AutoEP.
     """
-    ranks = work.experts
-    if not shape.experts:
-        raise NotModelledError(f"`{KEY}` needs a model with experts: Mixtral's and Qwen's are modelled")
-    if shape.name not in SHARED:
-        raise NotModelledError(f"`{KEY}` is not modelled for {shape.name}: no engine was measured with it")
-    if shape.experts % ranks:
-        raise NotModelledError(f"AutoEP refuses {shape.experts} experts for {ranks} ranks")
-    for name, there in (("adapters", work.adapter), ("sequence parallelism", work.sequence > 1)):
-        if there:
-            raise NotModelledError(f"`{KEY}` with {name} is not modelled: no engine was measured with it")
+    ranks = batch.ep_size
+    if not arch.num_experts:
+        raise NotModelledError(f"`{KEY}` needs a MoE model; estimates support Mixtral and Qwen MoE")
+    if arch.name not in SUPPORTED_MODELS:
+        raise NotModelledError(
+            f"`{KEY}` is not supported yet for {arch.name}: no engine was measured with it"
+        )
+    if arch.num_experts % ranks:
+        raise NotModelledError(f"AutoEP rejects {arch.num_experts} experts for {ranks} ranks")
+    for name, is_used in (("adapters", batch.adapter), ("sequence parallelism", batch.sp_size > 1)):
+        if is_used:
+            raise NotModelledError(
+                f"`{KEY}` with {name} is not supported yet: no engine was measured with it"
+            )
 
 
-class Grouped(NamedTuple):
-    """The modules that AutoEP puts in the place of a mixture."""
+class AutoEPBlock(NamedTuple):
+    """Modules that AutoEP creates in place of a MoE block."""
 
     router: Module
     gate: Module
     experts: Module
 
 
-def grouped(tape: Tape, shape: Shape, work: Work, prefix: str) -> Grouped:
-    """A router, and the three weights of this rank's experts."""
-    count = shape.experts // work.experts * shape.hidden * shape.expert_wide
+def autoep_block(tape: Tape, arch: Architecture, batch: MicroBatch, prefix: str) -> AutoEPBlock:
+    """Create the router and the three weights of this rank's experts."""
+    count = arch.num_experts // batch.ep_size * arch.hidden_size * arch.moe_intermediate_size
     router = tape.module(f"{prefix}.router")
-    gate = tape.module(f"{prefix}.router.gate", shape.experts * shape.hidden, casts=True)
+    gate = tape.module(f"{prefix}.router.gate", arch.num_experts * arch.hidden_size, casts=True)
     experts = tape.module(f"{prefix}.experts", count, count, count, casts=True)
-    gate.weights[0].late = True
+    gate.weights[0].created_after_init = True
     for weight in experts.weights:
-        weight.linear, weight.expert = False, True
-    tape.experts = work.experts
-    return Grouped(router, gate, experts)
+        weight.is_linear, weight.is_expert = False, True
+    tape.ep_size = batch.ep_size
+    return AutoEPBlock(router, gate, experts)
 
 
-def dispatch(tape: Tape, shape: Shape, work: Work, layer: Grouped, y: Tensor, rows: int) -> Tensor:
-    """Tokens go to the ranks of their experts, through them, and back."""
-    many, hidden, width = rows * shape.chosen, shape.hidden, tape.width
-    top = _route(tape, shape, layer, y, rows)
-    order, places, told = (tape.step([], tape.tensor(many, 8, needs=False)) for _ in range(3))
-    scores = tape.step([], tape.tensor(many, 4, needs=False))
-    sent = tape.step([y, places], tape.tensor(many * hidden, width, label=DISPATCHED), [places])
-    got = many
-    if work.experts > 1:
-        got = ceil(many * work.imbalance)
-        sent = _exchange(tape, work, sent, got * hidden)
-    rows_held, out = _compute(tape, shape, work, layer, sent, got)
-    if work.experts > 1:
-        out = _exchange(tape, work, out, many * hidden)
-    placed = tape.step([out, order], tape.tensor(many * hidden, width), [order])
-    weighed = tape.tensor(many * hidden, 4)
-    tape.step([placed, top], weighed, [placed, top], back=8 * many * hidden)
-    summed = tape.step([weighed], tape.tensor(rows * hidden, 4), shares=True)
-    found = cast(tape, summed, width)
-    tape.hold(order, places, told, scores, top, out, rows_held, *([sent] if work.experts == 1 else []))
-    return found
+def dispatch(
+    tape: Tape, arch: Architecture, batch: MicroBatch, layer: AutoEPBlock, y: Tensor, rows: int
+) -> Tensor:
+    """Send tokens to the ranks of their experts, compute, and send the outputs back."""
+    num_routed, hidden, itemsize = rows * arch.num_experts_per_tok, arch.hidden_size, tape.itemsize
+    top_scores = _route(tape, arch, layer, y, rows)
+    sort_order, token_indices, tokens_per_expert = (
+        tape.op([], tape.tensor(num_routed, 8, requires_grad=False)) for _ in range(3)
+    )
+    scores = tape.op([], tape.tensor(num_routed, 4, requires_grad=False))
+    sent = tape.op(
+        [y, token_indices], tape.tensor(num_routed * hidden, itemsize, label=DISPATCHED), [token_indices]
+    )
+    num_received = num_routed
+    if batch.ep_size > 1:
+        # The router decides at run time how many tokens a rank receives.
+        num_received = ceil(num_routed * batch.expert_imbalance)
+        sent = _exchange(tape, batch, sent, num_received * hidden)
+    expert_input, out = _compute(tape, arch, batch, layer, sent, num_received)
+    if batch.ep_size > 1:
+        out = _exchange(tape, batch, out, num_routed * hidden)
+    unsorted = tape.op([out, sort_order], tape.tensor(num_routed * hidden, itemsize), [sort_order])
+    weighted = tape.tensor(num_routed * hidden, 4)
+    tape.op(
+        [unsorted, top_scores], weighted, [unsorted, top_scores], backward_temporary=8 * num_routed * hidden
+    )
+    combined = tape.op([weighted], tape.tensor(rows * hidden, 4), shares_grad=True)
+    output = cast(tape, combined, itemsize)
+    tape.keep_alive(
+        sort_order,
+        token_indices,
+        tokens_per_expert,
+        scores,
+        top_scores,
+        out,
+        expert_input,
+        *([sent] if batch.ep_size == 1 else []),
+    )
+    return output
 
 
-def _route(tape: Tape, shape: Shape, layer: Grouped, y: Tensor, rows: int) -> Tensor:
-    """`TokenChoiceTopKRouter`: odds in fp32, and of the chosen ones again."""
-    many, all_ = rows * shape.chosen, rows * shape.experts
-    with tape.inside(layer.router):
-        with tape.inside(layer.gate):
+def _route(tape: Tape, arch: Architecture, layer: AutoEPBlock, y: Tensor, rows: int) -> Tensor:
+    """`TokenChoiceTopKRouter`: probabilities in fp32, normalized over the chosen experts."""
+    num_routed, num_scores = rows * arch.num_experts_per_tok, rows * arch.num_experts
+    with tape.scope(layer.router):
+        with tape.scope(layer.gate):
             weights = layer.gate.weights
-            scores = tape.step([y], tape.tensor(all_), kept(tape, y, weights), weights)
-        odds = tape.tensor(all_, 4)
-        tape.step([cast(tape, scores, 4)], odds, [odds])
-        chosen = tape.step([], tape.tensor(many, 8, needs=False))
-        best = tape.step([odds, chosen], tape.tensor(many, 4), [chosen])
-        total = tape.step([best], tape.tensor(rows, 4))
-        whole = tape.step([total], tape.tensor(rows, 4), shares=True)
-        normal = tape.step([best, whole], tape.tensor(many, 4), [best, whole])
-        return tape.step([normal], tape.tensor(many, 4))
+            scores = tape.op([y], tape.tensor(num_scores), saved_inputs(tape, y, weights), weights)
+        probs = tape.tensor(num_scores, 4)
+        tape.op([cast(tape, scores, 4)], probs, [probs])
+        expert_ids = tape.op([], tape.tensor(num_routed, 8, requires_grad=False))
+        top_probs = tape.op([probs, expert_ids], tape.tensor(num_routed, 4), [expert_ids])
+        total = tape.op([top_probs], tape.tensor(rows, 4))
+        total_plus_eps = tape.op([total], tape.tensor(rows, 4), shares_grad=True)
+        normalized = tape.op(
+            [top_probs, total_plus_eps], tape.tensor(num_routed, 4), [top_probs, total_plus_eps]
+        )
+        return tape.op([normalized], tape.tensor(num_routed, 4))
 
 
 def _compute(
-    tape: Tape, shape: Shape, work: Work, layer: Grouped, x: Tensor, many: int
+    tape: Tape, arch: Architecture, batch: MicroBatch, layer: AutoEPBlock, x: Tensor, num_rows: int
 ) -> tuple[Tensor, Tensor]:
-    """`permute_rows`, `GroupedExperts`, `unpermute_rows`: its input, and what it makes."""
-    width, own = tape.width, shape.experts // work.experts
-    padded = -(-(many + own * ALIGNED) // ALIGNED) * ALIGNED
-    index = tape.step([], tape.tensor(padded, 4, needs=False))
-    first, second = (tape.step([], tape.tensor(many + padded, 8, needs=False)) for _ in range(2))
-    rows = tape.step([x, index, first], tape.tensor(padded * shape.hidden, width), [index, first])
-    with tape.inside(layer.experts):
+    """`permute_rows`, `GroupedExperts`, `unpermute_rows`: return the experts' input and their output."""
+    itemsize, num_local_experts = tape.itemsize, arch.num_experts // batch.ep_size
+    # Each expert's rows are padded to `TOKEN_GROUP_ALIGN_SIZE_M` for `grouped_mm`.
+    padded = -(-(num_rows + num_local_experts * ROW_ALIGNMENT) // ROW_ALIGNMENT) * ROW_ALIGNMENT
+    index = tape.op([], tape.tensor(padded, 4, requires_grad=False))
+    permutation, inverse_permutation = (
+        tape.op([], tape.tensor(num_rows + padded, 8, requires_grad=False)) for _ in range(2)
+    )
+    rows = tape.op(
+        [x, index, permutation], tape.tensor(padded * arch.hidden_size, itemsize), [index, permutation]
+    )
+    with tape.scope(layer.experts):
         gate, down, up = layer.experts.weights
-        wide = padded * shape.expert_wide
-        both = [tape.step([rows], tape.tensor(wide, width), [rows], [weight]) for weight in (gate, up)]
-        product = tape.step(both, tape.tensor(wide, width), both)
-        made = tape.step([product], tape.tensor(padded * shape.hidden, width), [product], [down])
-        tape.hold(*both, product)
-    return rows, tape.step([made, second], tape.tensor(many * shape.hidden, width), [index, second])
+        numel = padded * arch.moe_intermediate_size
+        gate_up = [tape.op([rows], tape.tensor(numel, itemsize), [rows], [weight]) for weight in (gate, up)]
+        product = tape.op(gate_up, tape.tensor(numel, itemsize), gate_up)
+        output = tape.op([product], tape.tensor(padded * arch.hidden_size, itemsize), [product], [down])
+        tape.keep_alive(*gate_up, product)
+    return rows, tape.op(
+        [output, inverse_permutation],
+        tape.tensor(num_rows * arch.hidden_size, itemsize),
+        [index, inverse_permutation],
+    )
 
 
-def _exchange(tape: Tape, work: Work, x: Tensor, count: int) -> Tensor:
-    """`_AllToAllV`; counted is the larger of what is sent and what is received."""
-    most, back = max(count, x.elements), 1 + work.checkpointing
-    tape.exchanged.append(Exchange("all_to_all", "forward", 1, most, x.width, work.experts))
-    tape.exchanged.append(Exchange("all_to_all", "backward", back, most, x.width, work.experts))
-    return tape.step([x], tape.tensor(count, x.width, label=DISPATCHED))
+def _exchange(tape: Tape, batch: MicroBatch, x: Tensor, count: int) -> Tensor:
+    """`_AllToAllV`, counted with the larger of the sent and received sizes."""
+    numel, backward_calls = max(count, x.numel), 1 + batch.gradient_checkpointing
+    tape.collectives.append(ModelCollective("all_to_all", "forward", 1, numel, x.itemsize, batch.ep_size))
+    tape.collectives.append(
+        ModelCollective("all_to_all", "backward", backward_calls, numel, x.itemsize, batch.ep_size)
+    )
+    return tape.op([x], tape.tensor(count, x.itemsize, label=DISPATCHED))

@@ -1,47 +1,49 @@
-"""AutoTP: ranks share linear layers (DeepSpeed's `module_inject/layers.py`, from 0.16.4 on)."""
+"""AutoTP: linear layers are sharded over ranks (DeepSpeed's `module_inject/layers.py`, from 0.16.4 on)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsconfig.memory.graph import Exchange
+from dsconfig.memory.graph import ModelCollective
 from dsconfig.memory.verdict import NotModelledError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dsconfig.core.json_types import Json
-    from dsconfig.memory.graph import Sharing
-    from dsconfig.memory.models.shape import Shape, Work
+    from dsconfig.memory.graph import TensorParallel
+    from dsconfig.memory.models.architecture import Architecture, MicroBatch
 
 KEY = "tensor_parallel.autotp_size"
 HPZ = "zero_optimization.zero_hpz_partition_size"
 AT_STAGE_3 = 19004
 """DeepSpeed 0.19.4: up to 0.19.3 `_configure_tensor_parallel_states` asserts a stage below 3."""
 BY_CONFIG = 18006
-"""DeepSpeed 0.18.6: before, `tp_model_init` shares layers, which the script has to call."""
-FAMILIES = ("llama", "mistral", "mixtral", "qwen2", "qwen3")
-"""Decoders whose engines were measured."""
-STOPS = {
+"""DeepSpeed 0.18.6: before that, the script has to call `tp_model_init` to shard the layers."""
+SUPPORTED_MODELS = ("llama", "mistral", "mixtral", "qwen2", "qwen3")
+"""Model types whose engines were measured with AutoTP."""
+UNSUPPORTED_FAMILIES = {
     "gpt2": "DeepSpeed stops with an AssertionError: AutoTP does not support it",
     "plain": "DeepSpeed stops with an AssertionError: AutoTP finds no policy for it",
-    "vit": "DeepSpeed cuts its layers so that shapes do not fit, and stops",
+    "vit": "DeepSpeed shards its layers into mismatched shapes, and stops",
 }
 
 
 OTHER_KEYS = {
-    "tensor_parallel.partition_config.layer_specs": "it decides which layers are shared",
-    "tensor_parallel.preset_model": "it decides which layers are shared",
+    "tensor_parallel.partition_config.layer_specs": "it decides which layers are sharded",
+    "tensor_parallel.preset_model": "it decides which layers are sharded",
     "tensor_parallel.injection_policy_tuple": "it decides which outputs are summed",
-    "tensor_parallel.vocab_parallel_lm_head": "the loss is shared too",
-    "tensor_parallel.keep_module_on_host": "parts of layers stay on the host",
+    "tensor_parallel.vocab_parallel_lm_head": "the loss is sharded too",
+    "tensor_parallel.keep_module_on_host": "shards stay on the host",
     "zero_optimization.zero_quantized_gradients": "no engine was measured with it",
 }
-"""Keys that change what is shared, and why they are not modelled beside it."""
+"""Keys that change what is sharded, and why there is no estimate for them with AutoTP."""
 
 
-def refuse_keys(values: Mapping[str, Json], release: int, zero_init: bool, client: str | None) -> None:
-    """Refuse keys beside it, and an optimizer of the script that has states before layers are shared.
+def reject_tensor_parallel_keys(
+    values: Mapping[str, Json], release: int, zero_init: bool, client: str | None
+) -> None:
+    """Reject keys without an estimate next to AutoTP, and client optimizers that DeepSpeed cannot shard.
 
     Raises:
         NotModelledError: DeepSpeed stops, or no engine was measured.
@@ -51,94 +53,116 @@ def refuse_keys(values: Mapping[str, Json], release: int, zero_init: bool, clien
         return
     if values.get("zero_optimization.stage") == 3 and release < AT_STAGE_3:
         why = "DeepSpeed stops with an AssertionError before 0.19.4"
-        raise NotModelledError(f"`{KEY}` above 1 is not modelled at stage 3: {why}")
+        raise NotModelledError(f"`{KEY}` above 1 is not supported yet at stage 3: {why}")
     if client == "adagrad":
-        _refuse_adagrad(values, release, zero_init)
+        _reject_adagrad(values, release, zero_init)
     secondary = values.get(HPZ, 1)
-    there = {HPZ: "no engine was measured with it"} if isinstance(secondary, int) and secondary > 1 else {}
-    there |= {key: why for key, why in OTHER_KEYS.items() if values.get(key)}
-    for key, why in there.items():
-        raise NotModelledError(f"`{key}` beside `{KEY}` is not modelled: {why}")
+    unsupported = (
+        {HPZ: "no engine was measured with it"} if isinstance(secondary, int) and secondary > 1 else {}
+    )
+    unsupported |= {key: why for key, why in OTHER_KEYS.items() if values.get(key)}
+    for key, why in unsupported.items():
+        raise NotModelledError(f"`{key}` with `{KEY}` is not supported yet: {why}")
 
 
-def _refuse_adagrad(values: Mapping[str, Json], release: int, zero_init: bool) -> None:
-    """Its states are there before the engine."""
-    what, flat = f"`{KEY}` with Adagrad of the script is not modelled", ("bf16.enabled", "fp16.enabled")
+def _reject_adagrad(values: Mapping[str, Json], release: int, zero_init: bool) -> None:
+    """Reject Adagrad of the script, whose states exist before the engine shards the layers."""
+    subject, half_switches = (
+        f"`{KEY}` with Adagrad of the script is not supported yet",
+        ("bf16.enabled", "fp16.enabled"),
+    )
     if zero_init:
-        why = "DeepSpeed cannot keep the states of shards that `zero.Init` made"
-        raise NotModelledError(f"{what} at stage 3: {why}, and stops with a RuntimeError")
-    if release >= BY_CONFIG and not values.get("zero_optimization.stage") and not any(map(values.get, flat)):
-        why = "its states are those of whole layers, which it then steps in parts"
-        raise NotModelledError(f"{what} at stage 0 in fp32: {why}, and DeepSpeed stops with a RuntimeError")
+        why = "DeepSpeed cannot keep the states of shards that `zero.Init` created"
+        raise NotModelledError(f"{subject} at stage 3: {why}, and stops with a RuntimeError")
+    if (
+        release >= BY_CONFIG
+        and not values.get("zero_optimization.stage")
+        and not any(map(values.get, half_switches))
+    ):
+        why = "its states belong to whole layers, but it updates shards"
+        raise NotModelledError(
+            f"{subject} at stage 0 in fp32: {why}, and DeepSpeed stops with a RuntimeError"
+        )
 
 
-def refuse(shape: Shape, work: Work) -> None:
-    """Refuse what DeepSpeed stops at, and what was not measured.
+def reject_model(arch: Architecture, batch: MicroBatch) -> None:
+    """Reject models that AutoTP rejects, or that were not measured.
 
     Raises:
-        NotModelledError: it is one of these.
+        NotModelledError: there is no estimate for this model with AutoTP.
     """
-    sharing = work.tensor
-    if shape.family != "decoder":
-        why = STOPS.get(shape.family, "no engine was measured with it")
-        raise NotModelledError(f"`{KEY}` is not modelled for such a model: {why}")
-    if shape.name and shape.name not in FAMILIES:
-        raise NotModelledError(f"`{KEY}` is not modelled for {shape.name}: no engine was measured with it")
-    if work.adapter:
-        why = "DeepSpeed cuts their layers too, so that shapes do not fit, and stops"
-        raise NotModelledError(f"`{KEY}` with adapters is not modelled: {why}")
-    if shape.experts and sharing.plans:
-        why = "DeepSpeed stops with a ValueError, for Transformers' plan shares them in another way"
-        raise NotModelledError(f"`{KEY}` is not modelled for a model with experts: {why}")
-    if shape.tied and sharing.head:
-        why = "the vocabulary is shared too, which was not measured"
-        raise NotModelledError(f"`{KEY}` is not modelled where embeddings are tied: {why}")
-    _refuse_uneven(shape, sharing)
+    sharing = batch.tensor_parallel
+    if arch.family != "decoder":
+        why = UNSUPPORTED_FAMILIES.get(arch.family, "no engine was measured with it")
+        raise NotModelledError(f"`{KEY}` is not supported yet for this model: {why}")
+    if arch.name and arch.name not in SUPPORTED_MODELS:
+        raise NotModelledError(
+            f"`{KEY}` is not supported yet for {arch.name}: no engine was measured with it"
+        )
+    if batch.adapter:
+        why = "DeepSpeed shards their layers too, into mismatched shapes, and stops"
+        raise NotModelledError(f"`{KEY}` with adapters is not supported yet: {why}")
+    if arch.num_experts and sharing.reads_tp_plans:
+        why = "DeepSpeed stops with a ValueError, because Transformers' plan shards experts differently"
+        raise NotModelledError(f"`{KEY}` is not supported yet for a MoE model: {why}")
+    if arch.tie_word_embeddings and sharing.may_shard_lm_head:
+        why = "the vocabulary is sharded too, which was not measured"
+        raise NotModelledError(f"`{KEY}` is not supported yet with tied embeddings: {why}")
+    _reject_uneven(arch, sharing)
 
 
-def _refuse_uneven(shape: Shape, sharing: Sharing) -> None:
-    """Ranks would hold parts that differ."""
-    whole = {"heads": shape.heads, "key and value heads": shape.key_heads}
-    whole |= {} if shape.experts else {"elements of an MLP": shape.wide}
-    whole |= {"words": shape.vocabulary} if sharing.cuts_head(bool(shape.style.head_norms)) else {}
-    for name, count in whole.items():
-        if count % sharing.ranks:
+def _reject_uneven(arch: Architecture, sharing: TensorParallel) -> None:
+    """Reject sizes that ranks cannot share evenly, since ranks would then use different amounts of memory."""
+    sizes = {"heads": arch.num_heads, "key/value heads": arch.num_kv_heads}
+    sizes |= {} if arch.num_experts else {"MLP elements": arch.intermediate_size}
+    sizes |= (
+        {"vocabulary entries": arch.vocab_size} if sharing.shards_lm_head(bool(arch.variant.qk_norm)) else {}
+    )
+    for name, count in sizes.items():
+        if count % sharing.size:
             raise NotModelledError(
-                f"`{KEY}` {sharing.ranks} does not divide {count} {name}: that is not modelled"
+                f"`{KEY}` {sharing.size} does not divide {count} {name}, which is not supported yet"
             )
 
 
-def part_of(shape: Shape, sharing: Sharing) -> Shape:
-    """What one rank has of a model."""
-    ranks = sharing.ranks
-    return shape._replace(
-        heads=shape.heads // ranks,
-        key_heads=shape.key_heads // ranks,
-        wide=shape.wide if shape.experts else shape.wide // ranks,
-        parts=ranks if sharing.cuts_head(bool(shape.style.head_norms)) else 1,
+def rank_architecture(arch: Architecture, sharing: TensorParallel) -> Architecture:
+    """The architecture with the sizes of one rank's shards."""
+    ranks = sharing.size
+    return arch._replace(
+        num_heads=arch.num_heads // ranks,
+        num_kv_heads=arch.num_kv_heads // ranks,
+        intermediate_size=arch.intermediate_size if arch.num_experts else arch.intermediate_size // ranks,
+        lm_head_shards=ranks if sharing.shards_lm_head(bool(arch.variant.qk_norm)) else 1,
     )
 
 
-def exchanges(shape: Shape, work: Work) -> list[Exchange]:
-    """What ranks send each other in a micro batch (measured).
+def tensor_parallel_collectives(arch: Architecture, batch: MicroBatch) -> list[ModelCollective]:
+    """Collectives of a micro batch (measured).
 
-    On the way there what `o_proj` and `down_proj` make is summed, and the head's logits are gathered; on the
-    way back five gradients of inputs a layer are summed (q, k, v, gate and up), and that of the head. What
-    is computed again ends before the sum of `down_proj`.
+    The forward pass sums the outputs of `o_proj` and `down_proj` and gathers the logits. The backward pass
+    sums five input gradients per layer (q, k, v, gate and up), and that of the head. A recomputed layer stops
+    before the sum of `down_proj`.
     """
-    sharing, rows, layers = work.tensor, work.micro * work.length, shape.layers
-    head, again = sharing.cuts_head(bool(shape.style.head_norms)), layers * work.checkpointing
-    there, back = (layers, 3 * layers) if shape.experts else (2 * layers, 5 * layers)
-    norms = 2 * layers if sharing.plans and shape.style.head_norms else 0
-    made = 2 if work.autocast else work.width
+    sharing, rows, layers = (
+        batch.tensor_parallel,
+        batch.micro_batch_size * batch.sequence_length,
+        arch.num_layers,
+    )
+    head, recomputed_sums = (
+        sharing.shards_lm_head(bool(arch.variant.qk_norm)),
+        layers * batch.gradient_checkpointing,
+    )
+    forward_sums, backward_sums = (layers, 3 * layers) if arch.num_experts else (2 * layers, 5 * layers)
+    norm_sums = 2 * layers if sharing.reads_tp_plans and arch.variant.qk_norm else 0
+    activation_itemsize = 2 if batch.autocast else batch.itemsize
     return [
-        Exchange(name, phase, calls, elements, width, sharing.ranks)
-        for phase, name, calls, elements, width in (
-            ("forward", "all_reduce", there, rows * shape.hidden, made),
-            ("forward", "all_gather", int(head), rows * shape.vocabulary, made),
-            ("backward", "all_reduce", again, rows * shape.hidden, made),
-            ("backward", "all_reduce", back + head, rows * shape.hidden, work.width),
-            ("backward", "all_reduce", norms, shape.head_size, work.width),
+        ModelCollective(name, phase, calls, numel, itemsize, sharing.size)
+        for phase, name, calls, numel, itemsize in (
+            ("forward", "all_reduce", forward_sums, rows * arch.hidden_size, activation_itemsize),
+            ("forward", "all_gather", int(head), rows * arch.vocab_size, activation_itemsize),
+            ("backward", "all_reduce", recomputed_sums, rows * arch.hidden_size, activation_itemsize),
+            ("backward", "all_reduce", backward_sums + head, rows * arch.hidden_size, batch.itemsize),
+            ("backward", "all_reduce", norm_sums, arch.head_dim, batch.itemsize),
         )
         if calls
     ]

@@ -1,4 +1,4 @@
-"""Memory estimate of a config with a model: every term at rest and at the peaks, and advice on settings."""
+"""Memory estimate of a config with a model: every term at rest and at each peak, and advice on settings."""
 
 from __future__ import annotations
 
@@ -7,202 +7,235 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.memory.engines.base import CONSOLIDATED, PINNED, SAVE
+from dsconfig.memory.engines.comm_dtypes import reject_mistyped_grads
 from dsconfig.memory.engines.param_coordinator import GATHERED
-from dsconfig.memory.engines.select_engine import engine_of
-from dsconfig.memory.engines.zero12 import Flattened, refuse_mistyped
+from dsconfig.memory.engines.select_engine import select_engine
+from dsconfig.memory.engines.zero12 import Stage12State
 from dsconfig.memory.graph import Segment
-from dsconfig.memory.memory_ledger import MEANINGS, SLACK, ExceededError, Ledger, Place, with_slack
+from dsconfig.memory.memory_ledger import SLACK, TERMS, Ledger, LimitExceededError, MemoryPool, with_slack
 from dsconfig.memory.models.registry import record
-from dsconfig.memory.quantized_gather import refuse_quantised
-from dsconfig.memory.verdict import BUILT, EXCEEDS, FITS, RANK, UNKNOWN, NotModelledError, Unmodelled, Verdict
+from dsconfig.memory.quantized_gather import reject_quantized
+from dsconfig.memory.verdict import (
+    EXCEEDS,
+    FITS,
+    HOST_BUILD,
+    RANK,
+    UNKNOWN,
+    NotModelledError,
+    UnmodeledSetting,
+    Verdict,
+)
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
     from dsconfig.memory.engines.base import Engine
     from dsconfig.memory.engines.setup import Setup
     from dsconfig.memory.graph import Tape
-    from dsconfig.memory.models.shape import Shape, Work
+    from dsconfig.memory.models.architecture import Architecture, MicroBatch
 
 
-# Settings that gain nothing with this model, reported beside the table.
+# Advice: settings that waste memory, or do not work, with this model.
 
 ZERO = "zero_optimization."
 NEARLY_ALL = 0.98
 
 
-class Remark(NamedTuple):
-    """One of them, and the key that it is about."""
+class Advice(NamedTuple):
+    """A note on a setting that wastes memory or does not work with this model."""
 
     key: str
     text: str
 
     def to_dict(self) -> JsonObject:
-        """As JSON has it."""
+        """The note as JSON."""
         return {"key": self.key, "text": self.text}
 
 
-def remarks(engine: Engine, ledger: Ledger) -> tuple[Remark, ...]:
-    """All of them."""
+def advice_for(engine: Engine, ledger: Ledger) -> tuple[Advice, ...]:
+    """Collect the advice on an engine's settings."""
     return (
-        *_bucket(engine),
-        *_flattened(engine, ledger),
-        *_third(engine, ledger),
-        *_counted_again(engine),
-        *_taken_for_half(engine),
-        *_experts(engine),
-        *_sequences(engine),
-        *_unsaved(engine),
-        *_scrambled(engine),
+        *_oversized_bucket(engine),
+        *_flatten_location(engine, ledger),
+        *_stage3_gathering(engine, ledger),
+        *_recomputed_modules(engine),
+        *_mistaken_fp32_accumulation(engine),
+        *_experts_not_leaf(engine),
+        *_sequence_parallel_dtype(engine),
+        *_autoep_save(engine),
+        *_zenflow_layout(engine),
     )
 
 
-def _bucket(engine: Engine) -> Iterator[Remark]:
+def _oversized_bucket(engine: Engine) -> Iterator[Advice]:
+    """Warn about a reduce bucket that is larger than the model."""
     setup = engine.setup
-    if setup.stage and setup.contiguous and setup.bucket > engine.elements:
+    if setup.stage and setup.contiguous_gradients and setup.reduce_bucket_size > engine.trainable_numel:
         text = (
-            f"the bucket of {setup.bucket:,} elements is larger than all {engine.elements:,} that are trained"
+            f"the bucket of {setup.reduce_bucket_size:,} elements is larger than all {engine.trainable_numel:,}"
+            " trainable elements"
         )
-        yield Remark(f"{ZERO}reduce_bucket_size", f"{text}, and is allocated whole")
+        yield Advice(f"{ZERO}reduce_bucket_size", f"{text}, and is allocated in full")
 
 
-def _flattened(engine: Engine, ledger: Ledger) -> Iterator[Remark]:
-    """Where weights are flattened decides the highest peak (`flatten_on_accelerator`, stage_1_and_2.py)."""
-    if not isinstance(engine, Flattened) or engine.setup.ways.flattens_on_host:
+def _flatten_location(engine: Engine, ledger: Ledger) -> Iterator[Advice]:
+    """Say where stages 1 and 2 flatten the weights, if that decides the peak (`flatten_on_accelerator`)."""
+    if not isinstance(engine, Stage12State) or engine.setup.quirks.flattens_on_host:
         return
-    since = "from 0.19.0 on stages 1 and 2 flatten the weights on the host where the GPU lacks room"
-    if engine.on_host:
-        yield Remark(f"{ZERO}stage", f"{since} for a second copy of them, as here")
+    since = "since 0.19.0 stages 1 and 2 flatten the weights on the host if the GPU has no memory for a second copy"
+    if engine.flattened_on_host:
+        yield Advice(f"{ZERO}stage", f"{since}, as in this run")
     peaks = {phase: peak.bytes for phase, peak in ledger.rank.peaks.items()}
-    if engine.setup.room is None and max(peaks, key=lambda phase: peaks[phase]) == "load":
-        yield Remark(f"{ZERO}stage", f"{since} for a second copy of them: `--gpu` tells whether it does")
+    if engine.setup.gpu_limit is None and max(peaks, key=lambda phase: peaks[phase]) == "load":
+        yield Advice(f"{ZERO}stage", f"{since}: pass `--gpu` to see which applies")
 
 
-def _third(engine: Engine, ledger: Ledger) -> Iterator[Remark]:
-    """What stage 3 gathers, and what it offloads of one sub-group."""
+def _stage3_gathering(engine: Engine, ledger: Ledger) -> Iterator[Advice]:
+    """Warn if stage 3 keeps the whole model gathered, or if `ratio` has no effect."""
     setup = engine.setup
     if setup.stage != 3:
         return
     peaks = ledger.rank.peaks
-    most = max(peaks[phase].held.get(GATHERED, 0) for phase in ("forward", "backward") if phase in peaks)
-    if setup.world > 1 and most >= NEARLY_ALL * setup.width * engine.everything:
-        text = "all parameters are gathered at once: lower it together with `stage3_max_live_parameters`"
-        yield Remark(f"{ZERO}stage3_max_reuse_distance", text)
-    shards = sum(-(-weight.elements // setup.world) for weight in engine.trained)
-    if setup.offloads and 0 < setup.ratio < 1 and setup.third.sub_group >= shards:
-        text = f"all is offloaded, for the {shards:,} parameters of a rank are one sub-group"
-        yield Remark(f"{ZERO}offload_optimizer.ratio", text)
+    gathered = max(peaks[phase].live.get(GATHERED, 0) for phase in ("forward", "backward") if phase in peaks)
+    if setup.dp_world_size > 1 and gathered >= NEARLY_ALL * setup.itemsize * engine.total_numel:
+        text = "all parameters are gathered at once. Lower it together with `stage3_max_live_parameters`"
+        yield Advice(f"{ZERO}stage3_max_reuse_distance", text)
+    shards = sum(-(-weight.numel // setup.dp_world_size) for weight in engine.trainable)
+    if setup.offloads_optimizer and 0 < setup.offload_ratio < 1 and setup.stage3.sub_group_size >= shards:
+        text = f"everything is offloaded: the {shards:,} parameters of a rank form a single sub-group"
+        yield Advice(f"{ZERO}offload_optimizer.ratio", text)
 
 
-def _counted_again(engine: Engine) -> Iterator[Remark]:
-    """`ds_grads_remaining` is not set back before a pass (0.16.0 to 0.16.7, parameter_offload.py)."""
+def _recomputed_modules(engine: Engine) -> Iterator[Advice]:
+    """Warn about parameters that non-reentrant checkpointing keeps gathered.
+
+    0.16.0 to 0.16.7 do not reset `ds_grads_remaining` before a pass (runtime/zero/parameter_offload.py).
+    """
     setup = engine.setup
-    if setup.stage != 3 or not setup.ways.counts_again or setup.reentrant:
+    if setup.stage != 3 or not setup.quirks.miscounts_recomputed_modules or setup.use_reentrant:
         return
     if any(isinstance(step, Segment) for step in engine.tape.steps):
-        text = "0.16.0 to 0.16.7 keep what non-reentrant checkpointing computes again gathered until the step"
-        yield Remark(f"{ZERO}stage", f"{text}: upgrade to 0.16.8, or pass `use_reentrant=True`")
+        text = "0.16.0 to 0.16.7 keep parameters that non-reentrant checkpointing recomputes gathered until the step"
+        yield Advice(f"{ZERO}stage", f"{text}: upgrade to 0.16.8, or pass `use_reentrant=True`")
 
 
-def _taken_for_half(engine: Engine) -> Iterator[Remark]:
-    """`DDP_BFLOAT16` was the same word as `BFLOAT16` (0.17.6 to 0.18.4, runtime/constants.py)."""
-    if engine.setup.accumulates and engine.setup.ways.wraps_raised:
-        held = ", and every rank holds the full optimizer state" if engine.setup.stage else ""
-        yield Remark("data_types.grad_accum_dtype", f"0.17.6 to 0.18.4 accumulate in bf16 all the same{held}")
+def _mistaken_fp32_accumulation(engine: Engine) -> Iterator[Advice]:
+    """Warn about releases that ignore fp32 gradient accumulation.
+
+    0.17.6 to 0.18.4 define `DDP_BFLOAT16` with the value of `BFLOAT16` (runtime/constants.py).
+    """
+    if engine.setup.uses_bf16_optimizer and engine.setup.quirks.mistakes_fp32_accumulation:
+        states = ", and every rank holds the full optimizer state" if engine.setup.stage else ""
+        yield Advice("data_types.grad_accum_dtype", f"0.17.6 to 0.18.4 accumulate in bf16 anyway{states}")
 
 
-def _experts(engine: Engine) -> Iterator[Remark]:
-    kinds = {module.kind for module in engine.tape.modules if module.kind}
-    if engine.setup.stage == 3 and kinds and not kinds & set(engine.setup.leaves):
-        names = ", ".join(sorted(kinds))
-        why = "where experts are modules (Transformers 4), ranks that skip one wait for ever"
-        if engine.setup.ways.names_leaves:
-            yield Remark(f"{ZERO}leaf_module.classes", f"make {names} a leaf: {why}")
+def _experts_not_leaf(engine: Engine) -> Iterator[Advice]:
+    """Suggest leaf modules for MoE blocks, whose ranks can use different experts."""
+    classes = {module.class_name for module in engine.tape.modules if module.class_name}
+    if engine.setup.stage == 3 and classes and not classes & set(engine.setup.leaf_classes):
+        names = ", ".join(sorted(classes))
+        why = (
+            "with experts as separate modules (Transformers 4), a rank that skips an expert hangs the others"
+        )
+        if engine.setup.quirks.reads_leaf_module:
+            yield Advice(f"{ZERO}leaf_module.classes", f"make {names} a leaf module: {why}")
         else:
             call = f"deepspeed.utils.set_z3_leaf_modules(model, [{names}])"
-            yield Remark(f"{ZERO}stage", f"make {names} a leaf, with `{call}` in the script: {why}")
+            yield Advice(f"{ZERO}stage", f"make {names} a leaf module, with `{call}` in the script: {why}")
 
 
-def _sequences(engine: Engine) -> Iterator[Remark]:
-    """Gradients of ranks that share sequences are sent in fp32 unless this key says another type."""
+def _sequence_parallel_dtype(engine: Engine) -> Iterator[Advice]:
+    """Warn about fp32 gradient communication, the default with sequence parallelism."""
     setup = engine.setup
-    if setup.sequence > 1 and setup.stage in (0, 3) and setup.sent > setup.width:
-        text = "gradients are sent in fp32 where ranks share sequences"
-        more = f", and the bucket takes {setup.sent} bytes an element" if setup.stage == 3 else ""
-        yield Remark("seq_parallel_communication_data_type", f"{text}{more}: say bf16 or fp16 for half of it")
+    if setup.sp_size > 1 and setup.stage in (0, 3) and setup.comm_itemsize > setup.itemsize:
+        text = "gradients are communicated in fp32 with sequence parallelism"
+        bucket = f", and the bucket takes {setup.comm_itemsize} bytes per element" if setup.stage == 3 else ""
+        yield Advice(
+            "seq_parallel_communication_data_type", f"{text}{bucket}. Set it to bf16 or fp16 to halve that"
+        )
 
 
-def _unsaved(engine: Engine) -> Iterator[Remark]:
-    """`_zero3_consolidated_16bit_state_dict` raises where experts are partitioned apart (0.19.8)."""
+def _autoep_save(engine: Engine) -> Iterator[Advice]:
+    """Warn about a save that fails.
+
+    `_zero3_consolidated_16bit_state_dict` raises if experts have their own partition group (0.19.8).
+    """
     setup = engine.setup
-    if setup.experts and setup.stage == 3 and setup.saves:
-        text = "the model cannot be put together with AutoEP at stage 3: DeepSpeed raises as it is saved"
-        yield Remark(f"{ZERO}stage3_gather_16bit_weights_on_model_save", text)
+    if setup.ep_size and setup.stage == 3 and setup.gathers_on_save:
+        text = "with AutoEP at stage 3 the model cannot be gathered: DeepSpeed raises when it is saved"
+        yield Advice(f"{ZERO}stage3_gather_16bit_weights_on_model_save", text)
 
 
-def _scrambled(engine: Engine) -> Iterator[Remark]:
-    """`_update_model_bit16_weights` views the transposed weights in their old shape (0.19.7 and 0.19.8)."""
+def _zenflow_layout(engine: Engine) -> Iterator[Advice]:
+    """Warn about weights that ZenFlow transposes.
+
+    `_update_model_bit16_weights` reads the transposed weights with their original shape (0.19.7 and 0.19.8).
+    """
     setup = engine.setup
-    if setup.selection and setup.stage in (1, 2):
-        text = "from 0.19.7 on stages 1 and 2 read matrices row by row that ZenFlow has laid out by columns"
-        yield Remark(f"{ZERO}zenflow", f"{text}: the model that is trained is not the one that was loaded")
+    if setup.zenflow and setup.stage in (1, 2):
+        text = "since 0.19.7 stages 1 and 2 read matrices by rows that ZenFlow stores by columns"
+        yield Advice(f"{ZERO}zenflow", f"{text}: the trained model is not the loaded one")
 
 
-# `memory`: what a config holds with a model, at rest and at the peaks.
+# The estimate: memory usage of a rank and of its host.
 
 PHASES = ("load", "forward", "backward", "step")
-"""Those of every run; where a model is put together to be saved there is a fifth, `save`."""
+"""Phases of every run; `save` is added if stage 3 gathers the model on save."""
 AT_REST = "at rest"
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One kind of thing that is held."""
+    """Bytes of one term at rest and at each peak."""
 
     name: str
     bytes: int
-    """At rest, or at the peak of the phase that holds most of it."""
+    """The largest of `phases`."""
     phases: Mapping[str, int]
-    """Its part of what is held at rest and at each peak."""
+    """Bytes at rest (`at_rest`) and at the peak of each phase."""
     key: str
     formula: str
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
-    """One memory: a rank's GPU, or a host's."""
+class MemoryUsage:
+    """Usage of one memory: a rank's GPU, or a host."""
 
     at_rest: int
     peak: Mapping[str, int]
     bound: Mapping[str, int]
-    """What each peak stays below."""
+    """Upper bound of each peak."""
     terms: tuple[Term, ...]
 
     @property
-    def most(self) -> int:
-        """The highest peak, or what is held at rest."""
+    def highest_peak(self) -> int:
+        """The highest peak, or the usage at rest if that is higher."""
         return max(self.at_rest, *self.peak.values())
 
     @property
-    def most_bound(self) -> int:
-        """The highest of the bounds."""
+    def upper_bound(self) -> int:
+        """The highest of the upper bounds."""
         return max(self.at_rest, *self.bound.values())
 
-    def floor(self, lowering: Sequence[Unmodelled]) -> int:
-        """The highest of the bounds, without all that could be less."""
+    def lower_bound(self, lowering: Sequence[UnmodeledSetting]) -> int:
+        """The highest upper bound without the terms that these settings may lower."""
         if not lowering:
-            return self.most_bound
+            return self.upper_bound
         if not all(each.terms for each in lowering):
             return 0
         names = frozenset[str]().union(*(each.terms for each in lowering))
-        less = [term.phases for term in self.terms if term.name in names]
-        found = [self.at_rest - sum(held.get("at_rest", 0) for held in less)]
+        reducible = [term.phases for term in self.terms if term.name in names]
+        bounds = [self.at_rest - sum(live.get("at_rest", 0) for live in reducible)]
         for phase, count in self.peak.items():
-            part = sum(held.get(phase, 0) for held in less)
-            found.append(self.bound[phase] - part - part // SLACK if part < count else 0)
-        return max(found)
+            reducible_bytes = sum(live.get(phase, 0) for live in reducible)
+            bounds.append(
+                self.bound[phase] - reducible_bytes - reducible_bytes // SLACK
+                if reducible_bytes < count
+                else 0
+            )
+        return max(bounds)
 
     def to_dict(self) -> JsonObject:
-        """As JSON has it."""
+        """The usage as JSON."""
         return {
             "at_rest": self.at_rest,
             "peak": dict(self.peak),
@@ -222,68 +255,68 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """Calls of one kind in one phase of a step."""
+    """Calls of one collective in one phase of a step."""
 
     phase: str
     name: str
     calls: int
-    elements: int
-    width: int
+    numel: int
+    itemsize: int
     ranks: int
 
     @property
     def sent(self) -> int:
-        """Bytes that a rank sends, in a ring."""
+        """Bytes that a rank sends with a ring algorithm."""
         times = 2 if self.name == "all_reduce" else 1
-        return times * self.elements * self.width * (self.ranks - 1) // self.ranks
+        return times * self.numel * self.itemsize * (self.ranks - 1) // self.ranks
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a rank and a host hold; `to_dict` for JSON."""
+    """Memory usage of a rank and of a host; `to_dict` returns JSON."""
 
     release: str
     world_size: int
     number: int
-    """The rank that holds most."""
+    """The rank with the highest usage."""
     parameters: int
     trained: int
-    rank: Side
-    host: Side
+    rank: MemoryUsage
+    host: MemoryUsage
     collectives: tuple[Collective, ...]
     assumptions: tuple[str, ...]
-    findings: tuple[Remark, ...] = ()
-    """What the config does to no purpose with this model."""
-    unmodelled: tuple[Unmodelled, ...] = ()
-    """What of the job is not in these numbers, though it changes them."""
-    assumed: tuple[Unmodelled, ...] = (BUILT,)
-    """What of the script they take for granted."""
+    findings: tuple[Advice, ...] = ()
+    """Settings that waste memory, or do not work with this model."""
+    unmodelled: tuple[UnmodeledSetting, ...] = ()
+    """Settings of the job that change memory and are not in these numbers."""
+    assumed: tuple[UnmodeledSetting, ...] = (HOST_BUILD,)
+    """Assumptions about the script."""
 
     def verdict(self, name: str, least: int, most: int | None = None, margin: int = 0) -> Verdict:
-        """Whether a `rank` or a `host` fits so many bytes; `most`: where only a range of them is known."""
-        needed = (self.rank if name == RANK else self.host).most_bound + margin
+        """Whether `rank` or `host` fits into `least` bytes (or `most`, if a range of sizes is possible)."""
+        needed = (self.rank if name == RANK else self.host).upper_bound + margin
         if needed <= least:
             return UNKNOWN if any(name in each.raises for each in self.unmodelled) else FITS
         most = least if most is None else most
-        return UNKNOWN if needed <= most or self.floor(name) + margin <= most else EXCEEDS
+        return UNKNOWN if needed <= most or self.lower_bound(name) + margin <= most else EXCEEDS
 
-    def floor(self, name: str) -> int:
-        """What a `rank` or a `host` holds at most, without what could be less than the estimate."""
+    def lower_bound(self, name: str) -> int:
+        """Upper bound of `rank` or `host` without the terms that could be smaller than estimated."""
         side = self.rank if name == RANK else self.host
-        return side.floor([each for each in (*self.unmodelled, *self.assumed) if name in each.lowers])
+        return side.lower_bound([each for each in (*self.unmodelled, *self.assumed) if name in each.lowers])
 
     def to_dict(self) -> JsonObject:
-        """As JSON has it."""
-        sent: list[Json] = [
+        """The estimate as JSON."""
+        collectives: list[Json] = [
             {
-                "phase": found.phase,
-                "name": found.name,
-                "calls": found.calls,
-                "elements": found.elements,
-                "ranks": found.ranks,
-                "bytes": found.sent,
+                "phase": item.phase,
+                "name": item.name,
+                "calls": item.calls,
+                "elements": item.numel,
+                "ranks": item.ranks,
+                "bytes": item.sent,
             }
-            for found in self.collectives
+            for item in self.collectives
         ]
         return {
             "release": self.release,
@@ -294,83 +327,86 @@ class Estimate:
             "rank": self.rank.to_dict(),
             "host": self.host.to_dict(),
             "communication": {
-                "bytes": sum(found.sent for found in self.collectives),
-                "collectives": sent,
+                "bytes": sum(item.sent for item in self.collectives),
+                "collectives": collectives,
             },
             "assumptions": list(self.assumptions),
-            "findings": [found.to_dict() for found in self.findings],
-            "not_modelled": [found.to_dict() for found in self.unmodelled],
+            "findings": [item.to_dict() for item in self.findings],
+            "not_modelled": [item.to_dict() for item in self.unmodelled],
         }
 
 
-class Room(NamedTuple):
-    """Bytes that a rank, and a host, may hold; None: any number of them."""
+class MemoryLimit(NamedTuple):
+    """Bytes that a rank and a host have; None: no limit."""
 
     rank: int | None = None
     host: int | None = None
 
-    def holds(self, found: Estimate) -> bool:
-        """Whether the bounds of an estimate are within it."""
-        if self.rank is not None and found.rank.most_bound > self.rank:
+    def fits(self, estimate: Estimate) -> bool:
+        """Whether the upper bounds of an estimate are within the limits."""
+        if self.rank is not None and estimate.rank.upper_bound > self.rank:
             return False
-        return self.host is None or found.host.most_bound <= self.host
+        return self.host is None or estimate.host.upper_bound <= self.host
 
 
-ANY = Room()
+NO_LIMIT = MemoryLimit()
 
 
-def simulate(setup: Setup, tape: Tape, work: Work, room: Room = ANY) -> tuple[Ledger, Engine]:
-    """Build an engine on paper around what was recorded, and take one step with it.
+def simulate(
+    setup: Setup, tape: Tape, batch: MicroBatch, limit: MemoryLimit = NO_LIMIT
+) -> tuple[Ledger, Engine]:
+    """Simulate an engine for a recorded model: load it, then run one step.
 
     Raises:
-        ExceededError: it does not fit, as soon as that is clear.
+        LimitExceededError: the usage exceeds a limit; raised as soon as that is certain.
     """
-    ledger = Ledger(together=not setup.apart)
-    ledger.rank.most = room.rank
-    if not any(weight.trains for weight in tape.weights):
-        names = ", ".join(sorted(work.adapter.targets)) if work.adapter else ""
+    ledger = Ledger(tracks_combined=not setup.has_separate_host)
+    ledger.rank.limit = limit.rank
+    if not any(weight.requires_grad for weight in tape.weights):
+        names = ", ".join(sorted(batch.adapter.targets)) if batch.adapter else ""
         raise NotModelledError(
-            f"no linear layer is called {names}", f"give some of {', '.join(tape.linear)}, or all"
+            f"no linear layer is called {names}", f"use some of {', '.join(tape.linear_names)}, or all"
         )
-    if setup.selection:
-        from dsconfig.memory.optimizers import refuse_shapes
+    if setup.zenflow:
+        from dsconfig.memory.optimizers import reject_zenflow_shapes
 
-        refuse_shapes(setup, tape.weights, work.checkpointing)
-    refuse_quantised(setup, tape)
-    refuse_mistyped(setup, tape)
-    engine = engine_of(setup, tape, ledger)
+        reject_zenflow_shapes(setup, tape.weights, batch.gradient_checkpointing)
+    reject_quantized(setup, tape)
+    reject_mistyped_grads(setup, tape)
+    engine = select_engine(setup, tape, ledger)
     engine.load()
-    ledger.touch(PINNED, engine.rounding() if setup.apart else 0, host=True)
-    ledger.clear()
+    ledger.allocate_briefly(PINNED, engine.pinned_padding() if setup.has_separate_host else 0, host=True)
+    ledger.reset()
     ledger.enter(AT_REST)
-    engine.settle()
-    if room.host is not None and ledger.host.total > room.host:
-        raise ExceededError
+    engine.allocate_steady_state()
+    if limit.host is not None and ledger.host.total > limit.host:
+        raise LimitExceededError
     engine.run()
     return ledger, engine
 
 
-def side(place: Place, engine: Engine | None = None, times: int = 1) -> Side:
-    """What the memory of a rank holds, or that of a host with so many; see `bound`."""
-    phases = [*PHASES, *([SAVE] if SAVE in place.peaks else [])]
-    parts = {AT_REST: place.held}
-    parts |= {phase: dict(place.peaks[phase].held) for phase in phases if phase in place.peaks}
-    parts = {phase: {name: count for name, count in held.items() if count} for phase, held in parts.items()}
+def usage_of(pool: MemoryPool, engine: Engine | None = None, times: int = 1) -> MemoryUsage:
+    """Collect the usage of a rank, or of a host with `times` ranks."""
+    phases = [*PHASES, *([SAVE] if SAVE in pool.peaks else [])]
+    parts = {AT_REST: pool.live}
+    parts |= {phase: dict(pool.peaks[phase].live) for phase in phases if phase in pool.peaks}
+    parts = {phase: {name: count for name, count in live.items() if count} for phase, live in parts.items()}
 
     def bytes_of(name: str, phase: str) -> int:
-        return parts[phase][name] * (1 if name == CONSOLIDATED else times)  # one rank of a host saves
+        # Only one rank of a host gathers the model.
+        return parts[phase][name] * (1 if name == CONSOLIDATED else times)
 
     peaks = {phase: sum(bytes_of(name, phase) for name in parts.get(phase, ())) for phase in phases}
     terms = []
-    for name in dict.fromkeys(name for held in parts.values() for name in held):
-        own = {
-            phase.replace(" ", "_"): bytes_of(name, phase) for phase, held in parts.items() if name in held
+    for name in dict.fromkeys(name for live in parts.values() for name in live):
+        by_phase = {
+            phase.replace(" ", "_"): bytes_of(name, phase) for phase, live in parts.items() if name in live
         }
-        terms.append(Term(name, max(own.values()), own, *MEANINGS[name]))
-    order = {name: index for index, name in enumerate(MEANINGS)}
+        terms.append(Term(name, max(by_phase.values()), by_phase, *TERMS[name]))
+    order = {name: index for index, name in enumerate(TERMS)}
     terms.sort(key=lambda term: order[term.name])
-    return Side(
-        place.total * times,
+    return MemoryUsage(
+        pool.total * times,
         peaks,
         {phase: bound(count, phase, engine) for phase, count in peaks.items()},
         tuple(terms),
@@ -378,52 +414,58 @@ def side(place: Place, engine: Engine | None = None, times: int = 1) -> Side:
 
 
 def bound(count: int, phase: str, engine: Engine | None = None) -> int:
-    """What a peak stays below: nothing that is not there grows.
+    """Upper bound of a peak.
 
-    There may be one more of the largest gradient in a step, and where parameters are gathered in the passes
-    too: on the rank, not on the host.
+    The step may allocate one more gradient of the largest parameter. So may forward and backward passes that
+    gather parameters. Both are on the rank, not on the host.
     """
     if not count:
         return 0
-    more = engine is not None and (phase == "step" or (engine.gathers and phase != "load"))
-    return with_slack(count) + (engine.largest_in(phase) if engine is not None and more else 0)
+    # Which gradients of a layer coexist depends on autograd's order, so the bound adds one of the largest
+    # size.
+    gathers_one_more = engine is not None and (phase == "step" or (engine.gathers and phase != "load"))
+    return with_slack(count) + (
+        engine.largest_block_in(phase) if engine is not None and gathers_one_more else 0
+    )
 
 
 def estimate(
     setup: Setup,
-    shape: Shape,
-    work: Work,
+    arch: Architecture,
+    batch: MicroBatch,
     release: str,
     ranks_of_host: int,
     assumptions: tuple[str, ...],
-    room: Room = ANY,
+    limit: MemoryLimit = NO_LIMIT,
 ) -> Estimate:
-    """The rank that holds most, of the first and the last; and a host with so many of them.
+    """Estimate the rank with the highest usage, the first or the last, and a host with `ranks_of_host` ranks.
 
     Raises:
-        ExceededError: one of them does not fit, as soon as that is clear.
+        LimitExceededError: rank or host exceed their limit; raised as soon as that is certain.
     """
-    found = []
-    alone = setup.stage in (0, 3)
-    host = room.host // ranks_of_host if alone and room.host is not None else None
-    tape = record(shape, work)
-    for number in (0,) if alone else sorted({0, setup.world - 1}):
-        ledger, engine = simulate(setup._replace(rank=number), tape, work, Room(room.rank, host))
-        found.append((max(peak.bytes for peak in ledger.rank.peaks.values()), number, ledger, engine))
-    _, number, ledger, engine = max(found, key=lambda entry: entry[0])
+    candidates = []
+    ranks_are_equal = setup.stage in (0, 3)
+    host = limit.host // ranks_of_host if ranks_are_equal and limit.host is not None else None
+    tape = record(arch, batch)
+    # At stages 1 and 2 the last rank owns the last layers, whose gradients come while all activations are
+    # alive. Rank 0 can still have the larger embedding.
+    for number in (0,) if ranks_are_equal else sorted({0, setup.dp_world_size - 1}):
+        ledger, engine = simulate(setup._replace(rank=number), tape, batch, MemoryLimit(limit.rank, host))
+        candidates.append((max(peak.bytes for peak in ledger.rank.peaks.values()), number, ledger, engine))
+    _, number, ledger, engine = max(candidates, key=lambda entry: entry[0])
     calls = tuple(
-        Collective(phase, name, count, elements, width, ranks)
-        for (phase, name, width, ranks), (count, elements) in engine.calls.items()
+        Collective(phase, name, count, numel, itemsize, ranks)
+        for (phase, name, itemsize, ranks), (count, numel) in engine.calls.items()
     )
     return Estimate(
         release,
-        setup.world * setup.tensor,
-        number * setup.tensor,
-        engine.whole,
-        engine.elements,
-        side(ledger.rank, engine),
-        side(ledger.host, times=ranks_of_host),
+        setup.dp_world_size * setup.tp_size,
+        number * setup.tp_size,
+        engine.model_numel,
+        engine.trainable_numel,
+        usage_of(ledger.rank, engine),
+        usage_of(ledger.host, times=ranks_of_host),
         calls,
         assumptions,
-        remarks(engine, ledger),
+        advice_for(engine, ledger),
     )

@@ -1,4 +1,4 @@
-"""Operations of a model's forward pass, the tensors that they keep, and the order of its modules."""
+"""Autograd graph of a model's forward pass: operations, saved tensors, and the order of module hooks."""
 
 from __future__ import annotations
 
@@ -7,116 +7,145 @@ from contextlib import contextmanager
 from math import prod
 from typing import NamedTuple, TypeAlias
 
-# A model's pass as a list of operations: what each takes and makes, and what it keeps for the way back.
+# Recorded forward pass: operations with their inputs, outputs and saved tensors.
 
 Sizes: TypeAlias = "int | tuple[int, ...]"
-"""Elements of a vector, or the shape of a parameter with more dimensions."""
-SUMMED = (".o_proj", ".down_proj")
-"""Layers whose outputs are summed where ranks share them (AutoTP): each has some of the columns."""
+"""Shape of a parameter; a plain int for a vector."""
+ROW_PARALLEL = (".o_proj", ".down_proj")
+"""Row-parallel layers under AutoTP (`LinearAllreduce`): each rank holds some columns, and outputs are summed.
+"""
 
 
 class Weight:
-    """A parameter; `number` is its place among `named_parameters()`."""
+    """A model parameter; `number` is its index in `named_parameters()`."""
 
     __slots__ = (
-        "casts",
-        "elements",
-        "expert",
-        "full",
-        "late",
-        "linear",
-        "module",
+        "created_after_init",
+        "is_autocast",
+        "is_expert",
+        "is_linear",
+        "module_number",
         "name",
         "number",
-        "parts",
+        "numel",
+        "requires_grad",
+        "saves_view",
         "shape",
-        "trains",
-        "uses",
-        "viewed",
+        "stays_fp32",
+        "tp_size",
+        "use_count",
     )
 
-    def __init__(self, number: int, module: int, name: str, shape: Sizes, trains: bool, casts: bool) -> None:
+    def __init__(
+        self, number: int, module: int, name: str, shape: Sizes, requires_grad: bool, casts: bool
+    ) -> None:
         self.number, self.name = number, name
         self.shape = shape if isinstance(shape, tuple) else (shape,)
-        self.elements = prod(self.shape)
-        self.trains, self.casts = trains, casts
-        self.linear = casts
-        """Whether autocast's type is the one that it is sent in: that of linear layers alone."""
-        self.viewed = casts
-        """Whether products keep a view of it, which holds its memory even where it is given another."""
-        self.full = False
-        """Whether it stays in fp32, though the model is in half precision."""
-        self.expert = False
-        """Whether it is of experts that ranks share (AutoEP)."""
-        self.late = False
-        """Whether DeepSpeed makes it, or what is left of it, after the model is there."""
-        self.module = module
-        """Where it was made."""
-        self.parts = 1
-        """Ranks that share it (AutoTP); its elements are those of one."""
-        self.uses = 0
-        """Operations that read it: more than one where it is tied."""
+        self.numel = prod(self.shape)
+        self.requires_grad, self.is_autocast = requires_grad, casts
+        self.is_linear = casts
+        """Whether gradients and gathers use the autocast dtype, which only `nn.Linear` weights do."""
+        self.saves_view = casts
+        """Whether a matmul saves a view of the weight, which keeps its storage alive after `param.data` is
+        replaced.
+        """
+        self.stays_fp32 = False
+        """Whether the parameter stays in fp32 in a half-precision model (LoRA adapters)."""
+        self.is_expert = False
+        """Whether the parameter belongs to experts that AutoEP distributes over ranks."""
+        self.created_after_init = False
+        """Whether DeepSpeed creates or replaces the parameter after the model's constructor (AutoTP, AutoEP)."""
+        self.module_number = module
+        """Number of the module that created the parameter."""
+        self.tp_size = 1
+        """Tensor-parallel ranks that share the parameter; `numel` is the part of one rank."""
+        self.use_count = 0
+        """Number of operations that read the parameter; above 1 for tied weights."""
 
 
 class Adapter(NamedTuple):
-    """LoRA (PEFT): every weight is frozen, and layers with these names get two small ones that train."""
+    """LoRA settings (PEFT): all base weights are frozen, and each target layer gets two trainable matrices."""
 
     rank: int
     targets: frozenset[str]
-    """Last parts of modules' names; all linear layers but the head where it is empty."""
+    """Last components of module names; empty means every linear layer except the head."""
     dropout: float = 0.0
-    full: bool = False
-    """Whether it stays in fp32 though the model is not (`cast_adapter_dtype`)."""
+    stays_fp32: bool = False
+    """Whether adapters stay in fp32 in a half-precision model (PEFT's `cast_adapter_dtype`)."""
 
 
-class Adapted(NamedTuple):
-    """The modules of PEFT's `Linear` around a layer."""
+class LoraModules(NamedTuple):
+    """Submodules of PEFT's `Linear` wrapper."""
 
     base: Module
     dropout: Module
-    first: Module
-    second: Module
+    lora_a: Module
+    lora_b: Module
 
 
 class Module:
-    """A module with the parameters that are its own; `returns`: its inputs take part in the backward pass."""
+    """A module and its direct parameters.
 
-    __slots__ = ("adapted", "external", "kind", "name", "number", "returns", "weights")
+    `inputs_require_grad`: gradients flow to its inputs, so that its post-backward hook fires.
+    """
 
-    def __init__(self, number: int, name: str, weights: Sequence[Weight], returns: bool) -> None:
-        self.number, self.name, self.weights, self.returns = number, name, tuple(weights), returns
-        self.kind = ""
-        """Its class, where DeepSpeed's settings may name it."""
-        self.adapted: Adapted | None = None
-        self.external: tuple[Weight, ...] = ()
-        """Of other modules: it shares them, or asks for their type (`register_external_parameter`)."""
+    __slots__ = (
+        "class_name",
+        "external_params",
+        "inputs_require_grad",
+        "lora_modules",
+        "name",
+        "number",
+        "weights",
+    )
+
+    def __init__(self, number: int, name: str, weights: Sequence[Weight], inputs_require_grad: bool) -> None:
+        self.number, self.name, self.weights, self.inputs_require_grad = (
+            number,
+            name,
+            tuple(weights),
+            inputs_require_grad,
+        )
+        self.class_name = ""
+        """Class name, set where a setting such as `leaf_module.classes` can refer to it."""
+        self.lora_modules: LoraModules | None = None
+        self.external_params: tuple[Weight, ...] = ()
+        """Parameters of other modules that its forward reads (`register_external_parameter`)."""
 
     @property
-    def gathered(self) -> tuple[Weight, ...]:
-        """What stage 3 gathers for it (`iter_params`)."""
-        return self.weights + self.external
+    def params_to_fetch(self) -> tuple[Weight, ...]:
+        """Parameters that stage 3 gathers before the module runs (`iter_params`)."""
+        return self.weights + self.external_params
 
 
 class Tensor:
-    """Something computed: elements, bytes of each, how often it is read, and whether gradients flow to it."""
+    """An activation: size, dtype width, number of readers, and whether it requires a gradient."""
 
-    __slots__ = ("bytes", "elements", "label", "needs", "readers", "references", "width")
+    __slots__ = ("bytes", "itemsize", "label", "numel", "reader_count", "refcount", "requires_grad")
 
-    def __init__(self, elements: int, width: int, needs: bool, label: str) -> None:
-        self.elements, self.width, self.needs, self.label = elements, width, needs, label
-        self.bytes = elements * width
-        """Its size; its gradient's too."""
-        self.readers = self.references = 0
+    def __init__(self, numel: int, itemsize: int, requires_grad: bool, label: str) -> None:
+        self.numel, self.itemsize, self.requires_grad, self.label = numel, itemsize, requires_grad, label
+        self.bytes = numel * itemsize
+        """Size of the tensor, and of its gradient."""
+        self.reader_count = self.refcount = 0
 
 
 class Operation:
-    """A node of autograd's graph.
+    """A node of the autograd graph.
 
-    `temporary` and `back` are bytes held for a moment, forward and backward. `shares`: the gradient of the
-    output is handed on as it is.
+    `temporary` and `backward_temporary` are bytes allocated during the forward and the backward only. With
+    `shares_grad` the inputs receive the output's gradient itself, without a new tensor.
     """
 
-    __slots__ = ("back", "inputs", "output", "saved", "shares", "temporary", "weights")
+    __slots__ = (
+        "backward_temporary",
+        "inputs",
+        "output",
+        "saved",
+        "shares_grad",
+        "temporary",
+        "weights",
+    )
 
     def __init__(
         self,
@@ -125,57 +154,66 @@ class Operation:
         saved: tuple[Tensor, ...],
         weights: tuple[Weight, ...],
         temporary: int,
-        back: int,
-        shares: bool,
+        backward_temporary: int,
+        shares_grad: bool,
     ) -> None:
         self.inputs, self.output, self.saved, self.weights = inputs, output, saved, weights
-        self.temporary, self.back, self.shares = temporary, back, shares
+        self.temporary, self.backward_temporary, self.shares_grad = (
+            temporary,
+            backward_temporary,
+            shares_grad,
+        )
 
     @property
-    def keeps(self) -> bool:
-        """Whether it keeps something for the way back: of its inputs, or its weights for their gradients."""
-        return self.output.needs and bool(
-            self.saved or (self.weights and any(tensor.needs for tensor in self.inputs))
+    def saves_for_backward(self) -> bool:
+        """Whether the operation saves inputs or weights for the backward pass."""
+        return self.output.requires_grad and bool(
+            self.saved or (self.weights and any(tensor.requires_grad for tensor in self.inputs))
         )
 
 
-class Enter:
-    """A module is entered; on the way back it is left, where a gradient flows to what it reads."""
+class EnterModule:
+    """Start of a module's forward; its end in the backward pass if the module's input requires a gradient."""
 
-    __slots__ = ("module", "needs")
+    __slots__ = ("module", "requires_grad")
 
     def __init__(self, module: Module) -> None:
-        self.module, self.needs = module, True
+        self.module, self.requires_grad = module, True
 
 
-class Leave:
-    """A module is left; on the way back it is entered, where a gradient flows to what it made."""
+class LeaveModule:
+    """End of a module's forward; its start in the backward pass if the module's output requires a gradient."""
 
-    __slots__ = ("module", "needs")
+    __slots__ = ("module", "requires_grad")
 
-    def __init__(self, module: Module, needs: bool) -> None:
-        self.module, self.needs = module, needs
+    def __init__(self, module: Module, requires_grad: bool) -> None:
+        self.module, self.requires_grad = module, requires_grad
 
 
 class Segment:
-    """Steps that are computed again on the way back: only what they read from before them is kept."""
+    """A checkpointed segment: only its input is kept, the steps run again in the backward pass."""
 
     __slots__ = ("source", "steps")
 
     def __init__(self, source: Tensor) -> None:
         self.source, self.steps = source, list[Step]()
 
-    def parts(self) -> tuple[list[Step], list[Step]]:
-        """What is computed again, up to what is kept last, and what is not (`_StopRecomputationError`)."""
+    def split(self) -> tuple[list[Step], list[Step]]:
+        """The steps to recompute, up to the last one that saves something, and the rest.
+
+        torch stops the recomputation there (`_StopRecomputationError`, torch/utils/checkpoint.py).
+        """
+        # torch raises `_StopRecomputationError` once every saved tensor is recomputed, so later steps do not
+        # run.
         for index in reversed(range(len(self.steps))):
             step = self.steps[index]
-            if isinstance(step, Operation) and step.keeps:
+            if isinstance(step, Operation) and step.saves_for_backward:
                 return self.steps[: index + 1], self.steps[index + 1 :]
         return [], self.steps
 
 
-class Done:
-    """Python lets go of tensors that it has held up to here."""
+class DropReferences:
+    """Point at which the last Python references to some tensors disappear."""
 
     __slots__ = ("tensors",)
 
@@ -183,262 +221,299 @@ class Done:
         self.tensors = tensors
 
 
-Step: TypeAlias = "Operation | Enter | Leave | Segment | Done"
+Step: TypeAlias = "Operation | EnterModule | LeaveModule | Segment | DropReferences"
 
 
-class Inside:
-    """What a module does: the block of `with` from where it is entered to where it is left."""
+class ModuleScope:
+    """Context manager that records a module's forward between `EnterModule` and `LeaveModule`."""
 
     __slots__ = ("arguments", "entered", "start", "tape")
 
     def __init__(self, tape: Tape, module: Module, arguments: tuple[Tensor, ...]) -> None:
-        self.tape, self.start, self.entered = tape, len(tape.operations), Enter(module)
+        self.tape, self.start, self.entered = tape, len(tape.operations), EnterModule(module)
         self.arguments = arguments
 
     def __enter__(self) -> None:
-        """The module is entered."""
+        """Record the start of the module's forward."""
         self.tape.steps.append(self.entered)
 
     def __exit__(self, *_: object) -> None:
-        """It is left."""
-        made, needs = self.tape.operations, True
-        if len(made) > self.start:
-            needs = made[-1].output.needs
-            if inputs := made[self.start].inputs:
-                self.entered.needs = any(tensor.needs for tensor in inputs)
-        self.tape.steps.append(Leave(self.entered.module, needs))
+        """Record the end, and whether inputs and output require gradients."""
+        operations, requires_grad = self.tape.operations, True
+        if len(operations) > self.start:
+            requires_grad = operations[-1].output.requires_grad
+            if inputs := operations[self.start].inputs:
+                self.entered.requires_grad = any(tensor.requires_grad for tensor in inputs)
+        self.tape.steps.append(LeaveModule(self.entered.module, requires_grad))
         if self.arguments:
-            self.tape.hold(*self.arguments)
+            self.tape.keep_alive(*self.arguments)
 
 
 class Tape:
-    """A model under construction, and the steps of its forward pass."""
+    """A model under construction, and the recorded steps of its forward pass."""
 
     def __init__(
         self,
-        width: int,
+        itemsize: int,
         autocast: bool = False,
-        keeps_inputs: bool = False,
+        saves_linear_inputs: bool = False,
         adapter: Adapter | None = None,
         on_cpu: bool = False,
     ) -> None:
-        self.width, self.autocast, self.keeps_inputs = width, autocast, keeps_inputs
+        self.itemsize, self.autocast, self.saves_linear_inputs = itemsize, autocast, saves_linear_inputs
         self.adapter, self.on_cpu = adapter, on_cpu
-        self.linear: dict[str, None] = {}
-        """Last parts of the names of linear layers, which an adapter may be for."""
+        self.linear_names: dict[str, None] = {}
+        """Last components of linear layer names, the possible LoRA targets."""
         self.weights: list[Weight] = []
         self.modules: list[Module] = []
         self.steps: list[Step] = []
         self.operations: list[Operation] = []
-        """All of them, those of segments too."""
-        self.extra = 0
-        """Bytes of inputs that are there during the whole pass."""
-        self.started = 0
-        """Bytes of a frozen embedding's output where gradients begin at it."""
-        self.parts = 1
-        """Ranks that share each linear layer."""
-        self.experts = 1
-        """Ranks that share experts."""
-        self.exchanged: list[Exchange] = []
-        self.untied = 0
-        """Elements of parameters that are built, then replaced by others that they are tied to."""
+        """Every operation, including those inside checkpointed segments."""
+        self.input_bytes = 0
+        """Bytes of the batch, alive during the whole pass."""
+        self.input_grad_bytes = 0
+        """Bytes of a frozen embedding's output where the backward pass ends there."""
+        self.tp_size = 1
+        """Tensor-parallel ranks."""
+        self.ep_size = 1
+        """Expert-parallel ranks (AutoEP)."""
+        self.collectives: list[ModelCollective] = []
+        self.untied_numel = 0
+        """Elements of parameters that are built and then replaced by tied ones, such as an untied `lm_head`."""
 
     def module(
-        self, name: str, *sizes: Sizes, returns: bool = True, trains: bool = True, casts: bool = False
+        self,
+        name: str,
+        *sizes: Sizes,
+        inputs_require_grad: bool = True,
+        requires_grad: bool = True,
+        casts: bool = False,
     ) -> Module:
-        """A new module with parameters of these sizes; `casts`: autocast computes with a copy of them."""
-        trains = trains and self.adapter is None
-        own = list[Weight]()
+        """Create a module with parameters of these sizes; `casts`: autocast computes with a copy of them."""
+        requires_grad = requires_grad and self.adapter is None
+        params = list[Weight]()
         for size in sizes:
-            own.append(Weight(len(self.weights), len(self.modules), name, size, trains, casts))
-            self.weights += own[-1:]
-        made = Module(len(self.modules), name, own, returns)
-        self.modules.append(made)
-        return made
+            params.append(Weight(len(self.weights), len(self.modules), name, size, requires_grad, casts))
+            self.weights += params[-1:]
+        module = Module(len(self.modules), name, params, inputs_require_grad)
+        self.modules.append(module)
+        return module
 
-    def projection(self, name: str, out: int, into: int, *bias: int, returns: bool = True) -> Module:
-        """A linear layer, with an adapter where it is one of those that get one."""
+    def projection(
+        self, name: str, out: int, into: int, *bias: int, inputs_require_grad: bool = True
+    ) -> Module:
+        """Create a linear layer, wrapped in LoRA modules if it is a target."""
         last, adapter = name.rpartition(".")[2], self.adapter
-        self.linear[last] = None
+        self.linear_names[last] = None
         if adapter is None or (adapter.targets and last not in adapter.targets):
-            return self.module(name, (out, into), *bias, returns=returns, casts=True)
-        made = self.module(name, returns=returns)
-        base = self.module(f"{name}.base_layer", (out, into), *bias, returns=returns, casts=True)
-        dropout = self.module(f"{name}.lora_dropout.default", returns=returns)
-        self.adapter = None  # these train
-        first = self.module(f"{name}.lora_A.default", (adapter.rank, into), returns=returns, casts=True)
+            return self.module(name, (out, into), *bias, inputs_require_grad=inputs_require_grad, casts=True)
+        wrapper = self.module(name, inputs_require_grad=inputs_require_grad)
+        base = self.module(
+            f"{name}.base_layer", (out, into), *bias, inputs_require_grad=inputs_require_grad, casts=True
+        )
+        dropout = self.module(f"{name}.lora_dropout.default", inputs_require_grad=inputs_require_grad)
+        self.adapter = None  # LoRA matrices are trainable
+        first = self.module(
+            f"{name}.lora_A.default",
+            (adapter.rank, into),
+            inputs_require_grad=inputs_require_grad,
+            casts=True,
+        )
         second = self.module(f"{name}.lora_B.default", (out, adapter.rank), casts=True)
         self.adapter = adapter
         for weight in (*first.weights, *second.weights):
-            weight.full = adapter.full
-        made.adapted, made.external = Adapted(base, dropout, first, second), first.weights
-        return made
+            weight.stays_fp32 = adapter.stays_fp32
+        wrapper.lora_modules, wrapper.external_params = (
+            LoraModules(base, dropout, first, second),
+            first.weights,
+        )
+        return wrapper
 
-    def tensor(self, elements: int, width: int = 0, needs: bool = True, label: str = "activations") -> Tensor:
-        """A tensor, by default of the model's type."""
-        return Tensor(elements, width or self.width, needs, label)
+    def tensor(
+        self, numel: int, itemsize: int = 0, requires_grad: bool = True, label: str = "activations"
+    ) -> Tensor:
+        """Create a tensor, in the model's dtype by default."""
+        return Tensor(numel, itemsize or self.itemsize, requires_grad, label)
 
-    def step(
+    def op(
         self,
         inputs: Sequence[Tensor],
         output: Tensor,
         saved: Sequence[Tensor] = (),
         weights: Sequence[Weight] = (),
         temporary: int = 0,
-        back: int = 0,
-        shares: bool = False,
+        backward_temporary: int = 0,
+        shares_grad: bool = False,
     ) -> Tensor:
-        """Record an operation and return what it makes."""
-        made = Operation(tuple(inputs), output, tuple(saved), tuple(weights), temporary, back, shares)
-        self.steps.append(made)
-        self.operations.append(made)
-        needs = False
+        """Record an operation and return its output."""
+        operation = Operation(
+            tuple(inputs),
+            output,
+            tuple(saved),
+            tuple(weights),
+            temporary,
+            backward_temporary,
+            shares_grad,
+        )
+        self.steps.append(operation)
+        self.operations.append(operation)
+        requires_grad = False
         for tensor in inputs:
-            tensor.readers += 1
-            needs = needs or tensor.needs
+            tensor.reader_count += 1
+            requires_grad = requires_grad or tensor.requires_grad
         for weight in weights:
-            weight.uses += 1
-            needs = needs or weight.trains
-        if not needs:
-            output.needs = False
+            weight.use_count += 1
+            requires_grad = requires_grad or weight.requires_grad
+        if not requires_grad:
+            output.requires_grad = False
         return output
 
-    def hold(self, *tensors: Tensor) -> None:
-        """Python has names for these tensors up to here."""
+    def keep_alive(self, *tensors: Tensor) -> None:
+        """Record that Python variables reference these tensors up to this point."""
         for tensor in tensors:
-            tensor.readers += 1
-        self.steps.append(Done(tensors))
+            tensor.reader_count += 1
+        self.steps.append(DropReferences(tensors))
 
-    def start(self, embedded: Tensor) -> None:
-        """Let gradients begin at the output of a frozen embedding."""
-        if not embedded.needs:
-            embedded.needs, self.started = True, embedded.bytes
+    def enable_input_grad(self, embedded: Tensor) -> None:
+        """Make a frozen embedding's output require gradients (PEFT's `enable_input_require_grads`)."""
+        if not embedded.requires_grad:
+            embedded.requires_grad, self.input_grad_bytes = True, embedded.bytes
 
-    def inside(self, module: Module, *arguments: Tensor) -> Inside:
-        """What is recorded in this block happens in a module; its caller holds what it is given."""
-        return Inside(self, module, arguments)
+    def scope(self, module: Module, *arguments: Tensor) -> ModuleScope:
+        """Record the block as a module's forward; the caller keeps `arguments` alive."""
+        return ModuleScope(self, module, arguments)
 
     @contextmanager
-    def segment(self, source: Tensor, active: bool) -> Iterator[None]:
-        """What is recorded in this block is computed again on the way back, if gradients are checkpointed."""
+    def checkpoint(self, source: Tensor, active: bool) -> Iterator[None]:
+        """Record the block as a checkpointed segment if `active`."""
         if not active:
             yield
             return
-        outer, made = self.steps, Segment(source)
-        self.steps = made.steps
+        outer_steps, segment = self.steps, Segment(source)
+        self.steps = segment.steps
         yield
-        self.steps = outer
-        self.steps.append(made)
+        self.steps = outer_steps
+        self.steps.append(segment)
 
-    def share(self, ranks: int, head: bool) -> None:
-        """These ranks share every linear layer, and the head or not; biases of sums are whole.
+    def apply_tensor_parallel(self, ranks: int, head: bool) -> None:
+        """Shard linear layers over `ranks`, and the head if `head`; biases of row-parallel layers stay whole.
 
-        What they share is no `nn.Linear` any more, for autocast's type of messages and stage 3's own product.
+        Sharded layers are no longer `nn.Linear`, so autocast's communication dtype and stage 3's
+        memory-efficient linear do not apply to them.
         """
-        self.parts = ranks
+        self.tp_size = ranks
         for module in self.modules:
-            summed = module.name.endswith(SUMMED)
+            # The bias of a row-parallel layer is added once, after the all-reduce, so it is not sharded.
+            summed = module.name.endswith(ROW_PARALLEL)
             for weight in module.weights[: 1 if summed else None]:
-                if weight.linear and (head or module.name != "lm_head"):
-                    weight.parts, weight.late, weight.linear = ranks, True, False
+                if weight.is_linear and (head or module.name != "lm_head"):
+                    weight.tp_size, weight.created_after_init, weight.is_linear = ranks, True, False
 
 
-# The order in which a pass enters and leaves the modules of a model, there and back.
+# Order of module hooks in the forward and the backward pass.
 
 
 class Visit(NamedTuple):
-    """A module is entered, or left."""
+    """One module hook: enter or leave, in the forward or the backward pass."""
 
     module: Module
-    enters: bool
-    back: bool = False
-    owner: int | None = None
-    """The module on the way back for which this is computed again."""
+    is_entry: bool
+    is_backward: bool = False
+    recomputed_for: int | None = None
+    """Number of the module whose backward triggered the recomputation."""
 
 
-def there(steps: Sequence[Step], owner: int | None = None) -> Iterator[Visit]:
-    """Those of a forward pass."""
+def forward_visits(steps: Sequence[Step], owner: int | None = None) -> Iterator[Visit]:
+    """Module hooks of a forward pass, in order."""
     for step in steps:
-        if isinstance(step, (Enter, Leave)):
-            yield Visit(step.module, isinstance(step, Enter), False, owner)
+        if isinstance(step, (EnterModule, LeaveModule)):
+            yield Visit(step.module, isinstance(step, EnterModule), False, owner)
         elif isinstance(step, Segment):
-            yield from there(step.steps, owner)
+            yield from forward_visits(step.steps, owner)
 
 
-def back(steps: Sequence[Step]) -> Iterator[Visit]:
-    """Those of a backward pass, which enters what the way there leaves."""
+def backward_visits(steps: Sequence[Step]) -> Iterator[Visit]:
+    """Module hooks of a backward pass, recomputations included."""
     for step in reversed(steps):
-        if isinstance(step, Leave) and step.needs:
+        if isinstance(step, LeaveModule) and step.requires_grad:
             yield Visit(step.module, True, True)
-        elif isinstance(step, Enter) and step.needs and step.module.returns:
+        elif isinstance(step, EnterModule) and step.requires_grad and step.module.inputs_require_grad:
             yield Visit(step.module, False, True)
         elif isinstance(step, Segment):
-            early, late = step.parts()
-            yield from back(late)
-            yield from there(early, asking(late))
-            yield from back(early)
+            recomputed, rest = step.split()
+            yield from backward_visits(rest)
+            yield from forward_visits(recomputed, recomputing_module(rest))
+            yield from backward_visits(recomputed)
 
 
-def asking(late: Sequence[Step]) -> int | None:
-    """The last module on the way back that is entered, and not left, before something is missing."""
-    found: list[int] = []
-    for step in reversed(late):
-        if isinstance(step, Leave) and step.needs:
-            found.append(step.module.number)
-        elif isinstance(step, Enter) and step.module.number in found:
-            found.remove(step.module.number)
-    return found[-1] if found else None
+def recomputing_module(rest: Sequence[Step]) -> int | None:
+    """The innermost module whose backward has started when the recomputation of a segment begins."""
+    # The backward of a module starts at its `LeaveModule`; the last one still open asks for the lost tensors.
+    open_modules: list[int] = []
+    for step in reversed(rest):
+        if isinstance(step, LeaveModule) and step.requires_grad:
+            open_modules.append(step.module.number)
+        elif isinstance(step, EnterModule) and step.module.number in open_modules:
+            open_modules.remove(step.module.number)
+    return open_modules[-1] if open_modules else None
 
 
-def visits_of(steps: Sequence[Step], counted: Collection[int] = ()) -> list[Visit]:
-    """Those of both ways; `counted`: modules that count a pass twice, and are not left on the way back."""
-    found = [*there(steps), *back(steps)]
-    return [visit for visit in found if visit.enters or not visit.back or visit.module.number not in counted]
+def module_visits(steps: Sequence[Step], counted: Collection[int] = ()) -> list[Visit]:
+    """Module hooks of a forward and a backward pass, without post-backward hooks of `counted` modules."""
+    visits = [*forward_visits(steps), *backward_visits(steps)]
+    return [
+        visit
+        for visit in visits
+        if visit.is_entry or not visit.is_backward or visit.module.number not in counted
+    ]
 
 
-def entered_again(steps: Sequence[Step]) -> Iterator[int]:
-    """Numbers of modules that are entered once more as a segment is computed again."""
+def recomputed_modules(steps: Sequence[Step]) -> Iterator[int]:
+    """Numbers of the modules whose forward runs again when segments are recomputed."""
     for step in steps:
         if isinstance(step, Segment):
-            early, _ = step.parts()
-            yield from (visit.module.number for visit in there(early) if visit.enters)
+            recomputed, _ = step.split()
+            yield from (visit.module.number for visit in forward_visits(recomputed) if visit.is_entry)
 
 
-def unreturned(visits: Sequence[Visit]) -> list[Module]:
-    """What the way back enters and does not leave, since no gradient flows to what it reads."""
-    found: dict[Module, None] = {}
+def modules_never_left(visits: Sequence[Visit]) -> list[Module]:
+    """Modules whose post-backward hook never fires, because no gradient flows to their inputs."""
+    open_modules: dict[Module, None] = {}
     for visit in visits:
-        if visit.back and visit.enters:
-            found[visit.module] = None
-        elif visit.back:
-            found.pop(visit.module, None)
-    return list(found)
+        if visit.is_backward and visit.is_entry:
+            open_modules[visit.module] = None
+        elif visit.is_backward:
+            open_modules.pop(visit.module, None)
+    return list(open_modules)
 
 
-# How ranks share linear layers, in the release that does it (AutoTP), and what they send each other.
+# Tensor parallelism (AutoTP) and the collectives inside a model.
 
 
-class Sharing(NamedTuple):
-    """How many ranks share them, and what of a model a release leaves whole."""
+class TensorParallel(NamedTuple):
+    """Number of tensor-parallel ranks, and which layers the release can shard."""
 
-    ranks: int = 1
-    head: bool = True
-    """Whether the head is cut: Transformers' plan gathers its output, which 0.19.4 understands first."""
-    plans: bool = True
-    """Whether plans are taken with all their words (0.19.6), gradients of whole norms among them."""
+    size: int = 1
+    may_shard_lm_head: bool = True
+    """Whether the head is sharded: `gather_output` of Transformers' plans is supported from 0.19.4 on."""
+    reads_tp_plans: bool = True
+    """Whether the release supports every style of Transformers' plans (0.19.6), such as replicated norms."""
 
-    def cuts_head(self, head_norms: bool) -> bool:
-        """A plan with norms of heads is not understood before 0.19.6: layers are found by their names."""
-        return self.head and (self.plans or not head_norms)
+    def shards_lm_head(self, head_norms: bool) -> bool:
+        """Whether the head of this model is sharded.
+
+        Before 0.19.6 a plan with query/key norms is not supported, and layers are found by name.
+        """
+        return self.may_shard_lm_head and (self.reads_tp_plans or not head_norms)
 
 
-class Exchange(NamedTuple):
-    """What ranks that share a model, or a sequence, send each other in a micro batch."""
+class ModelCollective(NamedTuple):
+    """A collective of tensor, sequence or expert parallelism in one micro batch."""
 
     name: str
     phase: str
     calls: int
-    elements: int
-    """Of each call."""
-    width: int
+    numel: int
+    """Elements of each call."""
+    itemsize: int
     ranks: int

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dsconfig.memory.graph import Adapted, Module, Tape, Tensor, Weight
-from dsconfig.memory.models.shape import Shape, Work
+from dsconfig.memory.graph import LoraModules, Module, Tape, Tensor, Weight
+from dsconfig.memory.models.architecture import Architecture, MicroBatch
 
-# The layers that models are made of, as operations of autograd (Transformers' and torch's own code).
+# Layers as autograd operations. Shapes and saved tensors follow torch and Transformers, not the math.
 
 
-def cast(tape: Tape, x: Tensor, width: int) -> Tensor:
-    """`x.to(dtype)`: nothing where it has the type."""
-    if x.width == width:
+def cast(tape: Tape, x: Tensor, itemsize: int) -> Tensor:
+    """`x.to(dtype)`; returns `x` itself if it already has the dtype."""
+    if x.itemsize == itemsize:
         return x
-    return tape.step([x], tape.tensor(x.elements, width, x.needs))
+    return tape.op([x], tape.tensor(x.numel, itemsize, x.requires_grad))
 
 
-def widened(tape: Tape, x: Tensor) -> Tensor:
-    """What CUDA's autocast computes in fp32: powers, norms (`AT_FORALL_FP32`, ATen/autocast_mode.h)."""
+def to_fp32_under_autocast(tape: Tape, x: Tensor) -> Tensor:
+    """Cast to fp32 where CUDA's autocast does: pow, norms, softmax (`AT_FORALL_FP32`, ATen/autocast_mode.h)."""
     return cast(tape, x, 4) if tape.autocast else x
 
 
@@ -33,182 +33,206 @@ def linear(
     *,
     flat: bool = False,
 ) -> Tensor:
-    """`nn.Linear`; under autocast the input and the weight are cast, and the copies are kept.
+    """`nn.Linear`; under autocast input and weight are cast, and the copies are saved.
 
-    `flat`: the input has two dimensions, so that the bias is part of the product (`addmm`).
+    `flat`: the input is two-dimensional, so that the bias is part of the product (`addmm`).
     """
-    if module.adapted is not None:
-        return _adapted(tape, module, module.adapted, x, rows, out)
-    with tape.inside(module, x):
-        width = 2 if tape.autocast else 4 if module.weights[0].full else tape.width
-        x = cast(tape, x, width)
-        made = tape.tensor(rows * out, width, label=label)
-        own = tape.keeps_inputs and module.weights[0].linear and len(module.weights) > 1
-        # a bias in fp32 is added in place: on a CPU alone TensorIterator casts both sides first
-        both = 8 * made.elements if own and tape.on_cpu and width < tape.width and not flat else 0
-        return tape.step([x], made, kept(tape, x, module.weights), module.weights, both)
+    if module.lora_modules is not None:
+        return _adapted(tape, module, module.lora_modules, x, rows, out)
+    with tape.scope(module, x):
+        itemsize = 2 if tape.autocast else 4 if module.weights[0].stays_fp32 else tape.itemsize
+        x = cast(tape, x, itemsize)
+        output = tape.tensor(rows * out, itemsize, label=label)
+        is_stage3_linear = (
+            tape.saves_linear_inputs and module.weights[0].is_linear and len(module.weights) > 1
+        )
+        # The fp32 bias is added in place; on a CPU TensorIterator first casts both operands.
+        cast_bytes = (
+            8 * output.numel
+            if is_stage3_linear and tape.on_cpu and itemsize < tape.itemsize and not flat
+            else 0
+        )
+        return tape.op([x], output, saved_inputs(tape, x, module.weights), module.weights, cast_bytes)
 
 
-def kept(tape: Tape, x: Tensor, weights: Sequence[Weight]) -> list[Tensor]:
-    """What a product keeps of its input: nothing where the weights do not train."""
-    own = tape.keeps_inputs and weights[0].linear
-    return [x] if own or any(weight.trains for weight in weights) else []
+def saved_inputs(tape: Tape, x: Tensor, weights: Sequence[Weight]) -> list[Tensor]:
+    """Inputs that a matmul saves: none if its weights are frozen, except in stage 3's own linear."""
+    is_stage3_linear = tape.saves_linear_inputs and weights[0].is_linear
+    return [x] if is_stage3_linear or any(weight.requires_grad for weight in weights) else []
 
 
-def _adapted(tape: Tape, module: Module, parts: Adapted, x: Tensor, rows: int, out: int) -> Tensor:
-    """PEFT's `Linear.forward`: the layer, and beside it two narrow ones, scaled."""
+def _adapted(tape: Tape, module: Module, parts: LoraModules, x: Tensor, rows: int, out: int) -> Tensor:
+    """PEFT's `Linear.forward`: the base layer plus the scaled output of `lora_B(lora_A(dropout(x)))`."""
     assert tape.adapter is not None
-    with tape.inside(module, x):
-        straight = linear(tape, parts.base, x, rows, out)
-        y = cast(tape, x, 4) if tape.adapter.full else x
-        with tape.inside(parts.dropout):
+    with tape.scope(module, x):
+        base = linear(tape, parts.base, x, rows, out)
+        y = cast(tape, x, 4) if tape.adapter.stays_fp32 else x
+        with tape.scope(parts.dropout):
             y = dropout(tape, y, tape.adapter.dropout)
-        narrow = linear(tape, parts.first, y, rows, tape.adapter.rank)
-        wide = linear(tape, parts.second, narrow, rows, out)
-        scaled = tape.step([wide], tape.tensor(wide.elements, wide.width))
-        return cast(tape, add(tape, straight, scaled), straight.width)
+        low_rank = linear(tape, parts.lora_a, y, rows, tape.adapter.rank)
+        delta = linear(tape, parts.lora_b, low_rank, rows, out)
+        scaled = tape.op([delta], tape.tensor(delta.numel, delta.itemsize))
+        return cast(tape, add(tape, base, scaled), base.itemsize)
 
 
 def add(tape: Tape, x: Tensor, y: Tensor) -> Tensor:
-    """A residual: both get the gradient as it is; where types differ a CPU casts the narrow one first."""
-    same, width = x.width == y.width, max(x.width, y.width)
-    cast_first = 0 if same or not tape.on_cpu else width * x.elements
-    return tape.step([x, y], tape.tensor(x.elements, width), temporary=cast_first, shares=same)
+    """Residual addition: both inputs share the gradient; for mixed dtypes a CPU first casts the narrower one."""
+    same_dtype, itemsize = x.itemsize == y.itemsize, max(x.itemsize, y.itemsize)
+    cast_first = 0 if same_dtype or not tape.on_cpu else itemsize * x.numel
+    return tape.op([x, y], tape.tensor(x.numel, itemsize), temporary=cast_first, shares_grad=same_dtype)
 
 
 def multiply(tape: Tape, x: Tensor, y: Tensor) -> Tensor:
-    """Two tensors, each kept for the other's gradient."""
-    return tape.step([x, y], tape.tensor(x.elements, max(x.width, y.width)), [x, y])
+    """Element-wise product, which saves both factors."""
+    return tape.op([x, y], tape.tensor(x.numel, max(x.itemsize, y.itemsize)), [x, y])
 
 
 def activation(tape: Tape, module: Module | None, x: Tensor) -> Tensor:
-    """A function of each element that keeps its input."""
+    """Element-wise function that saves its input (SiLU, GELU)."""
     if module is None:
-        return tape.step([x], tape.tensor(x.elements, x.width), [x])
-    with tape.inside(module, x):
-        return tape.step([x], tape.tensor(x.elements, x.width), [x])
+        return tape.op([x], tape.tensor(x.numel, x.itemsize), [x])
+    with tape.scope(module, x):
+        return tape.op([x], tape.tensor(x.numel, x.itemsize), [x])
 
 
 def relu(tape: Tape, module: Module, x: Tensor) -> Tensor:
-    """A function whose gradient is computed from what it makes."""
-    with tape.inside(module, x):
-        made = tape.tensor(x.elements, x.width)
-        return tape.step([x], made, [made])
+    """Element-wise function that saves its output (ReLU, tanh)."""
+    with tape.scope(module, x):
+        output = tape.tensor(x.numel, x.itemsize)
+        return tape.op([x], output, [output])
 
 
-def gated_halves(tape: Tape, module: Module, both: Tensor) -> Tensor:
-    """A function of one half of a tensor, times the other half: their gradients are put together at last."""
-    count = both.elements // 2
-    with tape.inside(module):
-        gate = tape.step([both], tape.tensor(count, both.width), [both])
-    return tape.step([gate], tape.tensor(count, both.width), [gate, both], back=gate.bytes)
+def gated_activation(tape: Tape, module: Module, both: Tensor) -> Tensor:
+    """`act(gate) * up` on the halves of one tensor; the backward pass concatenates their gradients."""
+    count = both.numel // 2
+    with tape.scope(module):
+        gate = tape.op([both], tape.tensor(count, both.itemsize), [both])
+    return tape.op([gate], tape.tensor(count, both.itemsize), [gate, both], backward_temporary=gate.bytes)
 
 
 def gelu_new(tape: Tape, module: Module, x: Tensor) -> Tensor:
-    """`NewGELUActivation`: seven operations, of which the products and the power keep what they read."""
-    count = x.elements
-    with tape.inside(module, x):
-        half = tape.step([x], tape.tensor(count, x.width))
-        full = widened(tape, x)
-        width = full.width  # of all that follows: the power decides
-        cube = tape.step([full], tape.tensor(count, width), [full], back=2 * count * width)
-        scaled = tape.step([cube], tape.tensor(count, width))
-        total = tape.step([x, scaled], tape.tensor(count, width), shares=x.width == width)
-        inner = tape.step([total], tape.tensor(count, width))
-        curve = tape.tensor(count, width)
-        tape.step([inner], curve, [curve])
-        one = tape.step([curve], tape.tensor(count, width), shares=True)
+    """`NewGELUActivation`: seven operations, of which the power, tanh and products save tensors."""
+    count = x.numel
+    with tape.scope(module, x):
+        # 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))), one tensor per operation.
+        half = tape.op([x], tape.tensor(count, x.itemsize))
+        x_fp32 = to_fp32_under_autocast(tape, x)
+        itemsize = x_fp32.itemsize  # autocast runs `pow` in fp32, and the rest of the chain stays in fp32
+        cube = tape.op(
+            [x_fp32], tape.tensor(count, itemsize), [x_fp32], backward_temporary=2 * count * itemsize
+        )
+        scaled = tape.op([cube], tape.tensor(count, itemsize))
+        total = tape.op([x, scaled], tape.tensor(count, itemsize), shares_grad=x.itemsize == itemsize)
+        inner = tape.op([total], tape.tensor(count, itemsize))
+        tanh = tape.tensor(count, itemsize)
+        tape.op([inner], tanh, [tanh])
+        one = tape.op([tanh], tape.tensor(count, itemsize), shares_grad=True)
         return multiply(tape, half, one)
 
 
-def rms_norm(tape: Tape, module: Module, x: Tensor, rows: int, kind: str = "narrow") -> Tensor:
-    """`LlamaRMSNorm`: computed in fp32, with one reciprocal root a row.
+def rms_norm(tape: Tape, module: Module, x: Tensor, rows: int, style: str = "llama") -> Tensor:
+    """`LlamaRMSNorm`: computed in fp32, with one reciprocal root per token.
 
-    `kind`: its weight is multiplied in the type of the input (Llama), in fp32 (OLMo 2), or in fp32 after
-    1 is added to it (Gemma).
+    `style`: the weight is multiplied in the input's dtype (`llama`), in fp32 (`olmo2`), or in fp32 after
+    adding 1 (`gemma`).
     """
-    width, count = x.width, x.elements
-    with tape.inside(module, x):
-        full = cast(tape, x, 4)
-        square = tape.step([full], tape.tensor(count, 4), [full], back=2 * 4 * count)
-        mean = tape.step([square], tape.tensor(rows, 4))
+    itemsize, count = x.itemsize, x.numel
+    with tape.scope(module, x):
+        x_fp32 = cast(tape, x, 4)
+        # `pow(2)` saves its input, and `mean` and `rsqrt` keep one value per token.
+        square = tape.op([x_fp32], tape.tensor(count, 4), [x_fp32], backward_temporary=2 * 4 * count)
+        mean = tape.op([square], tape.tensor(rows, 4))
         root = tape.tensor(rows, 4)
-        tape.step([mean], root, [root])
-        normal = tape.step([full, root], tape.tensor(count, 4), [full, root], back=4 * count)
-        if kind == "narrow":
-            normal = cast(tape, normal, width)
-        trains = any(weight.trains for weight in module.weights)
-        saved, back = ([normal], normal.bytes) if trains else ([], 0)
-        made = tape.tensor(count, 4 if kind != "narrow" else max(width, tape.width))
-        if kind == "added":
-            scale = tape.tensor(module.weights[0].elements, 4)
-            tape.step([], scale, weights=module.weights)
-            tape.step([normal, scale], made, [*saved, scale], back=back)
+        tape.op([mean], root, [root])
+        normalized = tape.op(
+            [x_fp32, root], tape.tensor(count, 4), [x_fp32, root], backward_temporary=4 * count
+        )
+        if style == "llama":
+            normalized = cast(tape, normalized, itemsize)
+        requires_grad = any(weight.requires_grad for weight in module.weights)
+        saved, back = ([normalized], normalized.bytes) if requires_grad else ([], 0)
+        output = tape.tensor(count, 4 if style != "llama" else max(itemsize, tape.itemsize))
+        if style == "gemma":
+            scale = tape.tensor(module.weights[0].numel, 4)
+            tape.op([], scale, weights=module.weights)
+            tape.op([normalized, scale], output, [*saved, scale], backward_temporary=back)
         else:
-            tape.step([normal], made, saved, module.weights, back=back)
-        return made if kind == "narrow" else cast(tape, made, width)
+            tape.op([normalized], output, saved, module.weights, backward_temporary=back)
+        return output if style == "llama" else cast(tape, output, itemsize)
 
 
 def layer_norm(tape: Tape, module: Module, x: Tensor, rows: int) -> Tensor:
-    """`nn.LayerNorm`: keeps its input, and mean and root of each row."""
-    with tape.inside(module, x):
-        x = widened(tape, x)
-        made = tape.tensor(x.elements, x.width)
-        sums = tape.tensor(2 * rows, x.width, needs=False)
-        tape.step([], sums)
-        return tape.step([x, sums], made, [x, sums], module.weights)
+    """`nn.LayerNorm`, which saves its input and the mean and reciprocal root of each token."""
+    with tape.scope(module, x):
+        x = to_fp32_under_autocast(tape, x)
+        output = tape.tensor(x.numel, x.itemsize)
+        sums = tape.tensor(2 * rows, x.itemsize, requires_grad=False)
+        tape.op([], sums)
+        return tape.op([x, sums], output, [x, sums], module.weights)
 
 
 def dropout(tape: Tape, x: Tensor, rate: float) -> Tensor:
-    """A mask of a byte an element is kept."""
+    """Dropout, which saves a mask of one byte per element."""
     if not rate:
         return x
-    mask = tape.tensor(x.elements, 1, needs=False)
-    tape.step([], mask)
-    return tape.step([x, mask], tape.tensor(x.elements, x.width), [mask])
+    mask = tape.tensor(x.numel, 1, requires_grad=False)
+    tape.op([], mask)
+    return tape.op([x, mask], tape.tensor(x.numel, x.itemsize), [mask])
 
 
-def rotary(tape: Tape, x: Tensor, width: int) -> Tensor:
-    """`apply_rotary_pos_emb` on queries or keys: nothing is kept, for cos and sin need no gradient."""
-    count = x.elements
-    straight = tape.step([x], tape.tensor(count, width))
-    half = tape.step([x], tape.tensor(count, x.width), temporary=count // 2 * x.width, back=count * x.width)
-    turned = tape.step([half], tape.tensor(count, width))
-    return tape.step([straight, turned], tape.tensor(count, width), shares=True)
+def rotary(tape: Tape, x: Tensor, itemsize: int) -> Tensor:
+    """`apply_rotary_pos_emb` on queries or keys; saves nothing, because cos and sin need no gradient."""
+    count = x.numel
+    x_cos = tape.op([x], tape.tensor(count, itemsize))
+    rotated_half = tape.op(
+        [x],
+        tape.tensor(count, x.itemsize),
+        temporary=count // 2 * x.itemsize,
+        backward_temporary=count * x.itemsize,
+    )
+    x_sin = tape.op([rotated_half], tape.tensor(count, itemsize))
+    return tape.op([x_cos, x_sin], tape.tensor(count, itemsize), shares_grad=True)
 
 
-# Attention: one fused operation, or the products and the softmax one by one.
+# Attention: one fused kernel (sdpa, flash), or products and softmax one by one (eager).
 
 
 class Heads(NamedTuple):
-    """Query heads, key and value heads, elements of each; batch and length of a sequence."""
+    """Dimensions of an attention layer."""
 
-    queries: int
-    keys: int
-    size: int
-    batch: int
-    length: int
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    batch_size: int
+    sequence_length: int
     dropout: float = 0.0
-    """The rate at which attention step by step leaves something out."""
-    bare: bool = False
-    """Whether attention step by step has no mask (BERT)."""
-    upcast: bool = True
-    """Whether its softmax is in fp32, whatever the scores are; of BERT's and GPT-2's only under autocast."""
-    apart: bool = False
-    """Whether queries lie head by head, as `torch.cat` leaves them: what comes of them is copied."""
+    """Dropout rate of eager attention."""
+    has_no_mask: bool = False
+    """Whether eager attention adds no mask (BERT)."""
+    fp32_softmax: bool = True
+    """Whether eager softmax runs in fp32 in any precision; BERT and GPT-2 do so only under autocast."""
+    is_concatenated: bool = False
+    """Whether queries come from `torch.cat`, head by head, so that the attention output has to be copied."""
 
     @property
-    def rows(self) -> int:
-        """Tokens."""
-        return self.batch * self.length
+    def num_tokens(self) -> int:
+        """Tokens of the batch."""
+        return self.batch_size * self.sequence_length
 
     @property
-    def elements(self) -> int:
-        """Those of all queries."""
-        return self.rows * self.queries * self.size
+    def numel(self) -> int:
+        """Elements of all queries."""
+        return self.num_tokens * self.num_heads * self.head_dim
 
 
-def attend(
+def multi_head(arch: Architecture, batch: MicroBatch, **options: bool) -> Heads:
+    """Dimensions of attention without shared key/value heads; `options` are flags of `Heads`."""
+    size = arch.hidden_size // arch.num_heads
+    tokens = batch.micro_batch_size, batch.sequence_length
+    return Heads(arch.num_heads, arch.num_heads, size, *tokens, arch.attention_dropout, **options)
+
+
+def attention(
     tape: Tape,
     kind: str,
     heads: Heads,
@@ -216,110 +240,133 @@ def attend(
     key: Tensor,
     value: Tensor,
     mask: Tensor | None = None,
-    capped: bool = False,
+    softcap: bool = False,
 ) -> Tensor:
-    """The output of attention, of these queries, keys and values; `capped`: its scores go through a tanh."""
-    width = 2 if tape.autocast else tape.width
+    """Record attention and return its output; `softcap`: scores go through a tanh (Gemma 2)."""
+    itemsize = 2 if tape.autocast else tape.itemsize
     if kind == "eager":
-        return _eager(tape, heads, query, key, value, width, capped)
-    more: list[Tensor] = []
-    if mask is not None:  # it is there as numbers too, and keys and values as often as queries
-        if heads.keys > 1:  # one alone is only seen as often
-            key, value = _repeated(tape, heads, key), _repeated(tape, heads, value)
-        more = [tape.step([mask], tape.tensor(heads.batch * heads.length**2, width, needs=False))]
-    query, key, value = (cast(tape, x, width) for x in (query, key, value))
-    rows = tape.tensor(heads.rows * heads.queries, 4, needs=False)
-    tape.step([], rows)
-    made = tape.tensor(heads.elements, width)
-    tape.step([query, key, value, rows, *more], made, [query, key, value, rows, made, *more])
-    if heads.apart:
-        made = tape.step([made], tape.tensor(made.elements, width))
-    return made
+        return _eager_attention(tape, heads, query, key, value, itemsize, softcap)
+    masks: list[Tensor] = []
+    if mask is not None:  # sdpa converts the mask to the query dtype and needs repeated key and value heads
+        if heads.num_kv_heads > 1:  # a single head is expanded without a copy
+            key, value = _repeat_kv(tape, heads, key), _repeat_kv(tape, heads, value)
+        masks = [
+            tape.op(
+                [mask],
+                tape.tensor(heads.batch_size * heads.sequence_length**2, itemsize, requires_grad=False),
+            )
+        ]
+    query, key, value = (cast(tape, x, itemsize) for x in (query, key, value))
+    logsumexp = tape.tensor(heads.num_tokens * heads.num_heads, 4, requires_grad=False)
+    tape.op([], logsumexp)
+    output = tape.tensor(heads.numel, itemsize)
+    tape.op([query, key, value, logsumexp, *masks], output, [query, key, value, logsumexp, output, *masks])
+    if heads.is_concatenated:
+        output = tape.op([output], tape.tensor(output.numel, itemsize))
+    return output
 
 
-def _repeated(tape: Tape, heads: Heads, x: Tensor) -> Tensor:
-    """`repeat_kv`: heads of keys or values that many queries share, once for each."""
-    if heads.keys == heads.queries:
+def _repeat_kv(tape: Tape, heads: Heads, x: Tensor) -> Tensor:
+    """`repeat_kv`: copy key or value heads once for each query head that shares them."""
+    if heads.num_kv_heads == heads.num_heads:
         return x
-    return tape.step([x], tape.tensor(heads.elements, x.width))
+    return tape.op([x], tape.tensor(heads.numel, x.itemsize))
 
 
-def turn(tape: Tape, query: Tensor, key: Tensor, wide: bool = False) -> tuple[Tensor, Tensor]:
-    """Queries and keys with their positions; cos and sin have the type of the residual stream, or fp32."""
-    if not wide:
-        return rotary(tape, query, tape.width), rotary(tape, key, tape.width)
-    turned = rotary(tape, query, 4), rotary(tape, key, 4)
-    return cast(tape, turned[0], query.width), cast(tape, turned[1], key.width)
+def rotate(tape: Tape, query: Tensor, key: Tensor, in_fp32: bool = False) -> tuple[Tensor, Tensor]:
+    """Apply rotary embeddings to queries and keys, in the model's dtype or in fp32."""
+    if not in_fp32:
+        return rotary(tape, query, tape.itemsize), rotary(tape, key, tape.itemsize)
+    rotated = rotary(tape, query, 4), rotary(tape, key, 4)
+    return cast(tape, rotated[0], query.itemsize), cast(tape, rotated[1], key.itemsize)
 
 
-def turn_joined(tape: Tape, heads: Heads, joint: Tensor, turned: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The same of slices of one tensor: a part of each head is turned, the whole put together anew.
+def rotate_fused(tape: Tape, heads: Heads, qkv: Tensor, rotary_dim: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Apply rotary embeddings to slices of a fused QKV tensor.
 
-    The values stay a slice of it.
+    Only `rotary_dim` elements of a head are rotated, and `torch.cat` builds new query and key tensors. Values
+    stay a slice.
     """
-    width, found = tape.width, []
-    for count in (heads.queries, heads.keys):
-        own = heads.rows * count * turned
-        straight = tape.step([], tape.tensor(own, width))
-        half = tape.tensor(own, joint.width)
-        tape.step([joint], half, temporary=half.bytes // 2, back=half.bytes)
-        other = tape.step([half], tape.tensor(own, width))
-        part = tape.step([straight, other], tape.tensor(own, width), shares=True)
-        found.append(tape.step([part], tape.tensor(heads.rows * count * heads.size, width), shares=True))
-    return found[0], found[1], joint
+    itemsize, rotated = tape.itemsize, []
+    for count in (heads.num_heads, heads.num_kv_heads):
+        # `rotate_half` builds a new tensor from two slices, which adds a temporary of half the size.
+        numel = heads.num_tokens * count * rotary_dim
+        x_cos = tape.op([], tape.tensor(numel, itemsize))
+        rotated_half = tape.tensor(numel, qkv.itemsize)
+        tape.op([qkv], rotated_half, temporary=rotated_half.bytes // 2, backward_temporary=rotated_half.bytes)
+        x_sin = tape.op([rotated_half], tape.tensor(numel, itemsize))
+        partial = tape.op([x_cos, x_sin], tape.tensor(numel, itemsize), shares_grad=True)
+        rotated.append(
+            tape.op(
+                [partial],
+                tape.tensor(heads.num_tokens * count * heads.head_dim, itemsize),
+                shares_grad=True,
+            )
+        )
+    return rotated[0], rotated[1], qkv
 
 
-def _eager(
-    tape: Tape, heads: Heads, query: Tensor, key: Tensor, value: Tensor, width: int, capped: bool
+def _eager_attention(
+    tape: Tape, heads: Heads, query: Tensor, key: Tensor, value: Tensor, itemsize: int, softcap: bool
 ) -> Tensor:
-    """`eager_attention_forward`: a square of the length for each head, in fp32 and once more."""
-    count = heads.batch * heads.queries * heads.length**2
-    key, value = _repeated(tape, heads, key), _repeated(tape, heads, value)
-    query, key, value = (cast(tape, x, width) for x in (query, key, value))
-    scores = tape.step([query, key], tape.tensor(count, width), [query, key])
-    scaled = tape.step([scores], tape.tensor(count, width))
-    if capped:
-        curve = tape.tensor(count, width)
-        tape.step([tape.step([scaled], tape.tensor(count, width))], curve, [curve])
-        scaled = tape.step([curve], tape.tensor(count, width))
-    masked = scaled if heads.bare else tape.step([scaled], tape.tensor(count, width), shares=True)
-    full = tape.tensor(count, 4 if heads.upcast or tape.autocast else width)
-    copy = 4 * count if width != full.width else 0  # ATen's `softmax` casts first
-    tape.step([masked], full, [full], temporary=copy)
-    narrow = dropout(tape, cast(tape, full, width), heads.dropout)
-    mixed = tape.step([narrow, value], tape.tensor(query.elements, width), [narrow, value])
-    return tape.step([mixed], tape.tensor(query.elements, width))
+    """`eager_attention_forward`: scores of S×S per head, softmax in fp32 and its cast."""
+    count = heads.batch_size * heads.num_heads * heads.sequence_length**2
+    key, value = _repeat_kv(tape, heads, key), _repeat_kv(tape, heads, value)
+    query, key, value = (cast(tape, x, itemsize) for x in (query, key, value))
+    scores = tape.op([query, key], tape.tensor(count, itemsize), [query, key])
+    scaled = tape.op([scores], tape.tensor(count, itemsize))
+    if softcap:
+        tanh = tape.tensor(count, itemsize)
+        tape.op([tape.op([scaled], tape.tensor(count, itemsize))], tanh, [tanh])
+        scaled = tape.op([tanh], tape.tensor(count, itemsize))
+    masked = (
+        scaled if heads.has_no_mask else tape.op([scaled], tape.tensor(count, itemsize), shares_grad=True)
+    )
+    # Eager attention materializes scores of batch × heads × S × S; Llama's softmax runs in fp32.
+    probs_fp32 = tape.tensor(count, 4 if heads.fp32_softmax or tape.autocast else itemsize)
+    copy = 4 * count if itemsize != probs_fp32.itemsize else 0  # ATen's `softmax` casts its input first
+    tape.op([masked], probs_fp32, [probs_fp32], temporary=copy)
+    probs = dropout(tape, cast(tape, probs_fp32, itemsize), heads.dropout)
+    output = tape.op([probs, value], tape.tensor(query.numel, itemsize), [probs, value])
+    return tape.op([output], tape.tensor(query.numel, itemsize))
 
 
-# Masks of attention: what `masking_utils.py` of Transformers makes once for all layers of a kind.
+# Attention masks, which Transformers (`masking_utils.py`) creates once for all layers of a kind.
 
 
-class Masks:
-    """Those of a model: of numbers step by step (`eager`), else only where a window is shorter than all."""
+class AttentionMasks:
+    """Attention masks of a model: float masks for `eager`, boolean ones for sliding windows under `sdpa`."""
 
-    def __init__(self, tape: Tape, shape: Shape, work: Work) -> None:
-        self.tape, self.windowed = tape, frozenset(shape.windowed)
+    def __init__(self, tape: Tape, arch: Architecture, batch: MicroBatch) -> None:
+        self.tape, self.sliding_layers = tape, frozenset(arch.sliding_layers)
         self.full: Tensor | None = None
         self.sliding: Tensor | None = None
-        square = work.length**2
-        if work.attention == "eager":
-            made = [self._make(work.micro * square, tape.width) for _ in range(shape.style.masks)]
-            self.full, self.sliding = made[0], made[-1]
-        elif work.attention == "sdpa" and self.windowed and work.length >= shape.window:
+        square = batch.sequence_length**2
+        if batch.attn_implementation == "eager":
+            masks = [
+                self._make(batch.micro_batch_size * square, tape.itemsize)
+                for _ in range(arch.variant.num_masks)
+            ]
+            self.full, self.sliding = masks[0], masks[-1]
+        elif (
+            batch.attn_implementation == "sdpa"
+            and self.sliding_layers
+            and batch.sequence_length >= arch.sliding_window
+        ):
             self.sliding = self._make(square, 1)
 
-    def _make(self, count: int, width: int) -> Tensor:
-        return self.tape.step([], self.tape.tensor(count, width, needs=False))
+    def _make(self, count: int, itemsize: int) -> Tensor:
+        return self.tape.op([], self.tape.tensor(count, itemsize, requires_grad=False))
 
-    def of(self, layer: int) -> Tensor | None:
-        """That of a layer."""
-        return self.sliding if layer in self.windowed else self.full
+    def for_layer(self, layer: int) -> Tensor | None:
+        """The mask of a layer."""
+        return self.sliding if layer in self.sliding_layers else self.full
 
-    def drop(self) -> None:
-        """The model is through."""
-        there = {found: None for found in (self.full, self.sliding) if found is not None}
-        if there:
-            self.tape.hold(*there)
+    def release(self) -> None:
+        """Drop the masks at the end of the model's forward."""
+        masks = {mask: None for mask in (self.full, self.sliding) if mask is not None}
+        if masks:
+            self.tape.keep_alive(*masks)
 
 
 # The end of a language model: logits and their loss, in fp32 (Transformers' `ForCausalLMLoss`).
@@ -327,24 +374,24 @@ class Masks:
 LOGITS = "logits and loss"
 
 
-def head_of(tape: Tape, words: Module, shape: Shape) -> Module:
-    """The projection onto the vocabulary, whose weight may be the table of words."""
-    own = () if shape.tied else ((shape.vocabulary // shape.parts, shape.hidden),)
-    head = tape.module("lm_head", *own, casts=True)
-    if shape.tied:
+def lm_head(tape: Tape, words: Module, arch: Architecture) -> Module:
+    """Create the output projection, whose weight may be the tied embedding."""
+    sizes = () if arch.tie_word_embeddings else ((arch.vocab_size // arch.lm_head_shards, arch.hidden_size),)
+    head = tape.module("lm_head", *sizes, casts=True)
+    if arch.tie_word_embeddings:
         head.weights = words.weights
-        tape.untied = shape.vocabulary * shape.hidden
+        tape.untied_numel = arch.vocab_size * arch.hidden_size
     return head
 
 
-def embedded(tape: Tape, table: Module, count: int, work: Work, scaled: bool = False) -> Tensor:
-    """Words by their table; multiplied by the root of the width in Gemma."""
-    with tape.inside(table):
-        x = tape.step([], tape.tensor(count), weights=table.weights)
+def embed(tape: Tape, table: Module, count: int, batch: MicroBatch, scaled: bool = False) -> Tensor:
+    """Look up token embeddings; Gemma multiplies them by `sqrt(hidden_size)`."""
+    with tape.scope(table):
+        x = tape.op([], tape.tensor(count), weights=table.weights)
         if scaled:
-            x = tape.step([x], tape.tensor(count))
-        if work.starts_gradients:
-            tape.start(x)
+            x = tape.op([x], tape.tensor(count))
+        if batch.needs_input_grad:
+            tape.enable_input_grad(x)
     return x
 
 
@@ -355,50 +402,52 @@ def language_loss(
     x: Tensor,
     rows: int,
     vocabulary: int,
-    parts: int = 1,
-    capped: bool = False,
+    shards: int = 1,
+    softcap: bool = False,
 ) -> None:
-    """The projection onto the vocabulary and the cross entropy of it; `parts`: ranks that share it.
+    """Output projection and cross entropy; `shards`: ranks that share the head.
 
-    `capped`: logits are divided, go through a tanh, and are multiplied (Gemma).
+    `softcap`: logits go through a tanh (Gemma 2).
     """
-    width = 2 if tape.autocast else tape.width
-    hidden = x
-    with tape.inside(head):
-        x = cast(tape, x, width)
-        logits = tape.tensor(rows * vocabulary // parts, width, label=LOGITS)
-        tape.step([x], logits, kept(tape, x, weights), weights)
-        if parts > 1:  # gathered side by side, then put together (`GatherFromTensorParallelRegion`)
-            whole = tape.tensor(rows * vocabulary, width, label=LOGITS)
-            logits = tape.step([logits], whole, temporary=whole.bytes)
-    if capped:
-        count, curve = logits.elements, tape.tensor(logits.elements, width, label=LOGITS)
-        tape.step([tape.step([logits], tape.tensor(count, width, label=LOGITS))], curve, [curve])
-        logits = tape.step([curve], tape.tensor(count, width, label=LOGITS))
-    cross_entropy(tape, hidden, logits, rows)
+    itemsize = 2 if tape.autocast else tape.itemsize
+    hidden_states = x
+    with tape.scope(head):
+        x = cast(tape, x, itemsize)
+        logits = tape.tensor(rows * vocabulary // shards, itemsize, label=LOGITS)
+        tape.op([x], logits, saved_inputs(tape, x, weights), weights)
+        if shards > 1:  # all-gathered, then concatenated (`GatherFromTensorParallelRegion`)
+            gathered = tape.tensor(rows * vocabulary, itemsize, label=LOGITS)
+            logits = tape.op([logits], gathered, temporary=gathered.bytes)
+    if softcap:
+        count, tanh = logits.numel, tape.tensor(logits.numel, itemsize, label=LOGITS)
+        tape.op([tape.op([logits], tape.tensor(count, itemsize, label=LOGITS))], tanh, [tanh])
+        logits = tape.op([tanh], tape.tensor(count, itemsize, label=LOGITS))
+    cross_entropy(tape, hidden_states, logits, rows)
 
 
-def cross_entropy(tape: Tape, hidden: Tensor, logits: Tensor, rows: int) -> None:
-    """The mean over all rows; what the model made, and the logits, have names in Python until it is there."""
-    full = logits
-    if logits.width != 4:
-        full = tape.step([logits], tape.tensor(logits.elements, 4, label=LOGITS))
-    labels = tape.tensor(rows, 8, needs=False)
-    tape.step([], labels)
-    odds = tape.tensor(logits.elements, 4, label=LOGITS)
-    tape.step([full], odds, [odds])
+def cross_entropy(tape: Tape, hidden_states: Tensor, logits: Tensor, rows: int) -> None:
+    """Mean cross entropy; hidden states and logits stay referenced until it returns."""
+    logits_fp32 = logits
+    if logits.itemsize != 4:
+        logits_fp32 = tape.op([logits], tape.tensor(logits.numel, 4, label=LOGITS))
+    labels = tape.tensor(rows, 8, requires_grad=False)
+    tape.op([], labels)
+    # `ForCausalLMLoss` upcasts logits to fp32, so logits, their copy and log-probabilities coexist: 10 bytes
+    # per logit in half precision.
+    log_probs = tape.tensor(logits.numel, 4, label=LOGITS)
+    tape.op([logits_fp32], log_probs, [log_probs])
     loss = tape.tensor(1, 4)
-    tape.step([odds, labels], loss, [odds, labels])
-    tape.hold(hidden, logits, *([full] if full is not logits else []))
-    tape.step([loss], tape.tensor(1, 4), shares=True)
+    tape.op([log_probs, labels], loss, [log_probs, labels])
+    tape.keep_alive(hidden_states, logits, *([logits_fp32] if logits_fp32 is not logits else []))
+    tape.op([loss], tape.tensor(1, 4), shares_grad=True)
 
 
-def masked_loss(tape: Tape, logits: Tensor) -> None:
-    """The mean over all rows, in the type of the logits; autocast computes it in fp32."""
-    full = widened(tape, logits)
-    odds = tape.tensor(full.elements, full.width, label=LOGITS)
-    tape.step([full], odds, [odds])
-    loss = tape.tensor(1, full.width)
-    tape.step([odds], loss, [odds])
-    tape.hold(logits)
-    tape.step([loss], tape.tensor(1, 4), shares=True)
+def loss_in_logits_dtype(tape: Tape, logits: Tensor) -> None:
+    """Mean cross entropy in the dtype of the logits, or in fp32 under autocast."""
+    logits_up = to_fp32_under_autocast(tape, logits)
+    log_probs = tape.tensor(logits_up.numel, logits_up.itemsize, label=LOGITS)
+    tape.op([logits_up], log_probs, [log_probs])
+    loss = tape.tensor(1, logits_up.itemsize)
+    tape.op([log_probs], loss, [log_probs])
+    tape.keep_alive(logits)
+    tape.op([loss], tape.tensor(1, 4), shares_grad=True)

@@ -1,223 +1,228 @@
-"""Ledger of the bytes that a rank and its host hold, by term, with the meaning of each term."""
+"""Ledger of allocated bytes on a rank and its host, by term, with the peak of each phase."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
-# Bytes that are held, by name, on a rank and on its host, and the most that were held in each phase.
+# Allocations by term, on a rank and on its host.
 
 PLACES = ("rank", "host")
 SLACK, SMALL = 32, 1 << 20
-"""A bound is above the estimate by a thirty-second and a MiB: the workspaces of operations (measured)."""
+"""Headroom of the upper bound: 1/32 of the estimate plus 1 MiB, for kernel workspaces (measured)."""
 
 
 def with_slack(count: int) -> int:
-    """What an estimate of so many bytes stays below."""
+    """Upper bound of an estimate of `count` bytes."""
     return count + count // SLACK + SMALL
 
 
-class ExceededError(Exception):
-    """More is held than may be."""
+class LimitExceededError(Exception):
+    """An allocation exceeds the limit."""
 
 
 class Peak(NamedTuple):
-    """The most that was held at once, and by what."""
+    """The highest total of a phase, and the terms that made it up."""
 
     bytes: int
-    held: Mapping[str, int]
+    live: Mapping[str, int]
 
 
-class Place:
-    """One kind of memory: what is held now, and the peak of each phase."""
+class MemoryPool:
+    """One memory: live bytes by term, and the peak of each phase."""
 
-    __slots__ = ("_top", "held", "most", "peaks", "phase", "total")
+    __slots__ = ("_top", "limit", "live", "peaks", "phase", "total")
 
     def __init__(self) -> None:
         self.phase, self.total, self._top = "load", 0, 0
-        self.most: int | None = None
-        """What may be held, where that is all that is asked."""
-        self.held: dict[str, int] = {}
+        self.limit: int | None = None
+        """Bytes at which the simulation stops early; None: no limit."""
+        self.live: dict[str, int] = {}
         self.peaks: dict[str, Peak] = {}
 
     def add(self, name: str, count: int) -> None:
-        """Hold more, or less, under this name."""
+        """Allocate (or free, if negative) bytes of a term."""
+        # Peaks are recorded lazily, just before memory is freed; allocations alone can only raise the total.
         if count < 0 and self.total > self._top:
-            self.note()
+            self.record_peak()
         self.total += count
-        self.held[name] = self.held.get(name, 0) + count
+        self.live[name] = self.live.get(name, 0) + count
 
-    def note(self) -> None:
-        """Remember what is held now, if it is the most of the phase.
+    def record_peak(self) -> None:
+        """Record the current total if it is the highest of the phase.
 
         Raises:
-            ExceededError: it is more than may be.
+            LimitExceededError: the total exceeds the limit.
         """
         if self.total > self._top:
-            if self.most is not None and self.total > self.most:
-                raise ExceededError
+            if self.limit is not None and self.total > self.limit:
+                raise LimitExceededError
             self._top = self.total
-            self.peaks[self.phase] = Peak(self.total, self.held.copy())
+            self.peaks[self.phase] = Peak(self.total, self.live.copy())
 
     def enter(self, phase: str) -> None:
-        """Begin a phase, or go on with one that was left."""
-        self.note()
+        """Start a phase, or resume one."""
+        self.record_peak()
         self.phase = phase
         self._top = self.peaks[phase].bytes if phase in self.peaks else 0
-        self.note()
+        self.record_peak()
 
 
 class Ledger:
-    """What a process holds on its rank and on its host; where the two are one, on both taken together."""
+    """Live bytes of a process on its rank and its host, optionally combined.
 
-    __slots__ = ("_places", "_together", "both", "host", "rank")
+    An engine that was measured on a CPU has one memory for both, so tests compare `combined`.
+    """
 
-    def __init__(self, *, together: bool = False) -> None:
-        self.rank, self.host, self.both = Place(), Place(), Place()
-        self._together = together
-        self._places = (self.rank, self.host, self.both) if together else (self.rank, self.host)
+    __slots__ = ("_pools", "_tracks_combined", "combined", "host", "rank")
 
-    def take(self, name: str, count: int, *, host: bool = False) -> None:
-        """Hold this many bytes more."""
+    def __init__(self, *, tracks_combined: bool = False) -> None:
+        self.rank, self.host, self.combined = MemoryPool(), MemoryPool(), MemoryPool()
+        self._tracks_combined = tracks_combined
+        self._pools = (self.rank, self.host, self.combined) if tracks_combined else (self.rank, self.host)
+
+    def allocate(self, name: str, count: int, *, host: bool = False) -> None:
+        """Allocate bytes of a term."""
         if count:
             (self.host if host else self.rank).add(name, count)
-            if self._together:
-                self.both.add(name, count)
+            if self._tracks_combined:
+                self.combined.add(name, count)
 
-    def give(self, name: str, count: int, *, host: bool = False) -> None:
-        """Hold this many bytes less."""
+    def free(self, name: str, count: int, *, host: bool = False) -> None:
+        """Free bytes of a term."""
         if count:
             (self.host if host else self.rank).add(name, -count)
-            if self._together:
-                self.both.add(name, -count)
+            if self._tracks_combined:
+                self.combined.add(name, -count)
 
-    def touch(self, name: str, count: int, *, host: bool = False) -> None:
-        """Hold bytes for a moment."""
-        self.take(name, count, host=host)
-        self.give(name, count, host=host)
+    def allocate_briefly(self, name: str, count: int, *, host: bool = False) -> None:
+        """Allocate and free bytes at once, which raises the peak only."""
+        self.allocate(name, count, host=host)
+        self.free(name, count, host=host)
 
-    def clear(self) -> None:
-        """Hold nothing."""
-        for place in self._places:
-            place.note()
-            place.held.clear()
+    def reset(self) -> None:
+        """Free everything."""
+        for place in self._pools:
+            place.record_peak()
+            place.live.clear()
             place.total = 0
 
     def enter(self, phase: str) -> None:
-        """Begin a phase."""
-        for place in self._places:
+        """Start a phase."""
+        for place in self._pools:
             place.enter(phase)
 
 
-# The names of what is held: the key that governs each, and how its size comes about.
+# Terms of an estimate: the config key that controls each one, and its formula.
 
 ZERO = "zero_optimization."
 
 
-class Meaning(NamedTuple):
-    """A term's governing key and formula.
+class TermInfo(NamedTuple):
+    """The config key that controls a term, and its formula.
 
-    P are trained parameters, W ranks, T tokens of a micro batch, V the vocabulary, h the hidden size; b are
-    bytes of a weight, p is P/W with its padding.
+    P: trainable parameters, W: data-parallel ranks, T: tokens of a micro batch, V: vocabulary, h: hidden
+    size, b: bytes of a weight, p: P/W with padding.
     """
 
     key: str
     formula: str
 
 
-MEANINGS = {
-    "parameters": Meaning(f"{ZERO}stage", "b·P; at stage 3 b·Σ⌈n/W⌉"),
-    "persistent parameters": Meaning(
+TERMS = {
+    "parameters": TermInfo(f"{ZERO}stage", "b·P; at stage 3 b·Σ⌈n/W⌉"),
+    "persistent parameters": TermInfo(
         f"{ZERO}stage3_param_persistence_threshold", "b·Σ n of parameters up to the threshold"
     ),
-    "gathered parameters": Meaning(
+    "gathered parameters": TermInfo(
         f"{ZERO}stage3_max_live_parameters",
-        "b·n of each parameter that is fetched, prefetched or soon needed again",
+        "b·n of each parameter that is fetched, prefetched, or kept for reuse",
     ),
-    "secondary partition": Meaning(
-        f"{ZERO}zero_hpz_partition_size", "b·P/hpz, from a parameter's first use up to the step"
+    "secondary partition": TermInfo(
+        f"{ZERO}zero_hpz_partition_size", "b·P/hpz, from the first use of a parameter until the step"
     ),
-    "staging buffers of NVMe": Meaning(
+    "NVMe swap buffers": TermInfo(
         f"{ZERO}offload_optimizer.buffer_count",
         "4·buffer_count·largest sub-group; b·buffer_count·buffer_size of offload_param, "
-        "and b·n of a sub-group where max_in_cpu leaves some on the drive",
+        "plus b·n of a sub-group if max_in_cpu leaves part of it on NVMe",
     ),
-    "gradients that wait for NVMe": Meaning(
+    "gradients waiting for NVMe": TermInfo(
         f"{ZERO}offload_optimizer.device",
-        "4·⌈n/W⌉ of each parameter where that is below 1 MiB or no multiple of 1 KiB, up to the step",
+        "4·⌈n/W⌉ of each parameter below 1 MiB or not aligned to 1 KiB, until the step",
     ),
-    "receive buffers": Meaning(
+    "receive buffers": TermInfo(
         f"{ZERO}stage3_prefetch_bucket_size", "b·Σ n of a prefetched batch, until its last parameter is used"
     ),
-    "master weights": Meaning(
-        f"{ZERO}stage", "4·p; at stage 0 4·P with bf16 or fp16; half of it for masters in half precision"
+    "master weights": TermInfo(
+        f"{ZERO}stage", "4·p; at stage 0 4·P with bf16 or fp16; half of that for half-precision masters"
     ),
-    "optimizer states": Meaning(
+    "optimizer states": TermInfo(
         "optimizer.type",
-        "8·p for Adam, 4·p with one moment, 0 for plain SGD; half of it with bf16_optimizer_states; "
-        "2·p and 8 bytes for each 256 of them for 8-bit Adam",
+        "8·p for Adam, 4·p with one moment, 0 for plain SGD; half of that with bf16_optimizer_states; "
+        "for 8-bit Adam 2·p plus 8 bytes per 256 elements",
     ),
-    "gradients": Meaning(
+    "gradients": TermInfo(
         f"{ZERO}stage",
-        "b·P; at stages 1 and 2 b·Σ n of the parameters that a rank's piece touches; at stage 3 b·p",
+        "b·P; at stages 1 and 2 b·Σ n of the parameters that overlap the rank's partition; at stage 3 b·p",
     ),
-    "fp32 gradients of the partition": Meaning("data_types.grad_accum_dtype", "4·p"),
-    "fp32 gradients of the model": Meaning("data_types.grad_accum_dtype", "4·P, never freed"),
-    "gradients of the partition, offloaded": Meaning(f"{ZERO}offload_optimizer.device", "4·p on the host"),
-    "staging buffers of offload": Meaning(
+    "fp32 gradient partition": TermInfo("data_types.grad_accum_dtype", "4·p"),
+    "fp32 model gradients": TermInfo("data_types.grad_accum_dtype", "4·P, never freed"),
+    "offloaded gradient partition": TermInfo(f"{ZERO}offload_optimizer.device", "4·p on the host"),
+    "offload staging buffers": TermInfo(
         f"{ZERO}offload_optimizer.device",
-        "b·p and b·n of the largest parameter on the host, the latter on the rank too",
+        "b·p and b·n of the largest parameter on the host, b·n also on the rank",
     ),
-    "gradient buffer of the optimizer's process": Meaning(
-        f"{ZERO}offload_optimizer.super_offload", "4·largest sub-group, up to sub_group_size and a parameter"
+    "SuperOffload gradient buffer": TermInfo(
+        f"{ZERO}offload_optimizer.super_offload",
+        "4·largest sub-group (at most sub_group_size plus one parameter)",
     ),
-    "selected columns": Meaning(
+    "ZenFlow selected columns": TermInfo(
         f"{ZERO}zenflow.topk_ratio",
-        "b·S of gradients, and of their weights up to the step; S: topk_ratio of matrices, and all vectors",
+        "b·S of gradients, and of weights until the step; S: topk_ratio of each matrix plus all vectors",
     ),
-    "states of selected columns": Meaning(
+    "ZenFlow selected states": TermInfo(
         f"{ZERO}zenflow.topk_ratio", "2·b·S on each rank; on the host with zenflow.offload"
     ),
-    "stale weights of the optimizer's process": Meaning(f"{ZERO}zenflow.overlap_step", "4·p on the host"),
-    "rounding of pinned memory": Meaning(
+    "ZenFlow stale weights": TermInfo(f"{ZERO}zenflow.overlap_step", "4·p on the host"),
+    "pinned memory rounding": TermInfo(
         f"{ZERO}offload_optimizer.pin_memory",
-        "2^⌈log₂ bytes⌉ less the bytes, of each pinned tensor; and blocks of shards that zero.Init pinned, "
+        "2^⌈log₂ bytes⌉ less the bytes of each pinned tensor, plus cached blocks of shards that zero.Init pinned, "
         "and of gradients that SuperOffload moves to shared memory",
     ),
-    "reduce bucket": Meaning(
+    "reduce bucket": TermInfo(
         f"{ZERO}reduce_bucket_size",
-        "b·bucket, twice with overlap_comm at stages 1 and 2; always there at stage 3",
+        "b·bucket, twice with overlap_comm at stages 1 and 2; permanent at stage 3",
     ),
-    "flattened bucket": Meaning(f"{ZERO}reduce_bucket_size", "b·elements of a bucket that is sent"),
-    "buffers that put matrices together": Meaning(
+    "flattened bucket copy": TermInfo(f"{ZERO}reduce_bucket_size", "b·elements of the bucket being reduced"),
+    "Muon all-gather buffers": TermInfo(
         f"{ZERO}reduce_bucket_size",
-        "Muon at stage 3: gradients and momenta of a bucket of matrices; up to 256 MiB stay",
+        "Muon at stage 3: gradients and momenta of a bucket of matrices; up to 256 MiB are cached",
     ),
-    "activations": Meaning(
-        "train_micro_batch_size_per_gpu", "what operations keep for the backward pass, ∝ T"
+    "activations": TermInfo("train_micro_batch_size_per_gpu", "tensors saved for the backward pass, ∝ T"),
+    "activation gradients": TermInfo(
+        "train_micro_batch_size_per_gpu", "gradients in flight during the backward pass, ∝ T"
     ),
-    "gradients of activations": Meaning("train_micro_batch_size_per_gpu", "of tensors on the way back, ∝ T"),
-    "logits and loss": Meaning("train_micro_batch_size_per_gpu", "(b + 8)·T·V; 8·T·V where b is 4"),
-    "dispatched tokens": Meaning(
-        "expert_parallel.autoep_size", "b·h·k·T, as they are sent to experts and back; k experts a token"
+    "logits and loss": TermInfo("train_micro_batch_size_per_gpu", "(b + 8)·T·V; 8·T·V where b is 4"),
+    "MoE dispatch buffers": TermInfo(
+        "expert_parallel.autoep_size", "b·h·k·T of tokens sent to experts and back; k experts per token"
     ),
-    "exchanged heads": Meaning(
+    "Ulysses all-to-all buffers": TermInfo(
         "sequence_parallel_size",
-        "b·h·T for queries, keys, values and what attention makes, each sent from a copy",
+        "b·h·T for queries, keys, values and the attention output, each sent from a copy",
     ),
-    "autocast's copies of weights": Meaning("torch_autocast.enabled", "2·n of each weight of a linear layer"),
-    "temporaries": Meaning("train_micro_batch_size_per_gpu", "inside one operation"),
-    "temporaries of the step": Meaning(
-        "optimizer.type", "4·p for the gradient in fp32, and what the optimizer needs for its update"
+    "autocast weight copies": TermInfo("torch_autocast.enabled", "2·n of each linear weight"),
+    "temporaries": TermInfo("train_micro_batch_size_per_gpu", "temporary tensors inside one operation"),
+    "optimizer step temporaries": TermInfo(
+        "optimizer.type", "4·p for the fp32 gradient, plus temporary tensors of the update"
     ),
-    "inputs": Meaning("train_micro_batch_size_per_gpu", "the batch itself"),
-    "consolidated weights": Meaning(
+    "inputs": TermInfo("train_micro_batch_size_per_gpu", "the batch"),
+    "consolidated weights": TermInfo(
         f"{ZERO}stage3_gather_16bit_weights_on_model_save",
         "b·n of all parameters, on the host of rank 0 while the model is saved",
     ),
-    "model as it is built": Meaning(
+    "initial model copy": TermInfo(
         f"{ZERO}stage",
-        "4·P (2·P where it is built in half precision) in each process, with a head that is tied afterwards; "
-        "before the weights are cast and moved",
+        "4·P (2·P if built in half precision) per process, with the head before it is tied; "
+        "until the weights are cast and moved to the GPU",
     ),
 }

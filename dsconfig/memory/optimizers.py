@@ -1,4 +1,4 @@
-"""Optimizer states in bytes per element, and limits of Muon, ZenFlow and SuperOffload."""
+"""Optimizer state sizes, and the limits of Muon, ZenFlow and SuperOffload."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dsconfig.memory.engines.param_groups import GRAM
-from dsconfig.memory.engines.setup import Rule, Selection
+from dsconfig.memory.engines.setup import OptimizerCost, ZenFlowSettings
 from dsconfig.memory.verdict import NotModelledError, reason
 
 if TYPE_CHECKING:
@@ -15,185 +15,199 @@ if TYPE_CHECKING:
     from dsconfig.memory.graph import Weight
 
 
-# What each optimizer keeps and needs for an element, in bytes of fp32.
+# State and temporary bytes per element, for fp32 masters.
 
-CLIENT, CPU_CLIENT = "adamw", "cpu-adam"
-"""What a script hands to DeepSpeed where nothing says another optimizer; offloaded, it wants its own."""
+DEFAULT_CLIENT, DEFAULT_CPU_CLIENT = "adamw", "cpu-adam"
+"""The assumed client optimizer; offloaded, DeepSpeed requires its own CPU Adam."""
 FUSED, FOREACH, SINGLE = "fused", "foreach", "single"
 ADAM = {FUSED: (8, 0), FOREACH: (8, 4), SINGLE: (8, 8)}
-CLIENTS: Mapping[str, Rule] = {
-    "adam": Rule("adam", 8, 4),
-    "adamw": Rule("adamw", 8, 4),
-    "adamw-fused": Rule("adamw-fused", 8, 0),
-    "cpu-adam": Rule("cpu-adam", 8, 0),
-    "adam-8bit": Rule("adam-8bit", 2, 0, blocks=256),
-    "adamw-8bit": Rule("adamw-8bit", 2, 0, blocks=256),
-    "sgd": Rule("sgd", 0, 0),
-    "sgd-momentum": Rule("sgd-momentum", 4, 0),
-    "lion": Rule("lion", 4, 0),
-    "adagrad": Rule("adagrad", 4, 4, doubled=True),
+CLIENTS: Mapping[str, OptimizerCost] = {
+    "adam": OptimizerCost("adam", 8, 4),
+    "adamw": OptimizerCost("adamw", 8, 4),
+    "adamw-fused": OptimizerCost("adamw-fused", 8, 0),
+    "cpu-adam": OptimizerCost("cpu-adam", 8, 0),
+    "adam-8bit": OptimizerCost("adam-8bit", 2, 0, quantization_block=256),
+    "adamw-8bit": OptimizerCost("adamw-8bit", 2, 0, quantization_block=256),
+    "sgd": OptimizerCost("sgd", 0, 0),
+    "sgd-momentum": OptimizerCost("sgd-momentum", 4, 0),
+    "lion": OptimizerCost("lion", 4, 0),
+    "adagrad": OptimizerCost("adagrad", 4, 4, allocates_states_early=True),
 }
-"""Optimizers that a script hands to DeepSpeed, as torch runs them on GPUs."""
+"""Client optimizers, as torch runs them on GPUs."""
 
 
-def of_config(kind: str, params: Mapping[str, Json], offloads: bool) -> Rule:
-    """The rule of the config's `optimizer` section.
+def cost_from_config(kind: str, params: Mapping[str, Json], offloads: bool) -> OptimizerCost:
+    """The cost of the optimizer in the config's `optimizer` section.
 
     Raises:
-        NotModelledError: what this optimizer keeps is not known here.
+        NotModelledError: the state size of this optimizer is not known.
     """
     name = kind.lower()
     if name in ("adam", "adamw"):
+        # engine.py `_configure_basic_optimizer`: DeepSpeed uses `FusedAdam` (`DeepSpeedCPUAdam` with offload)
+        # unless `torch_adam` is set.
         if params.get("torch_adam") is True:
-            slow = SINGLE if params.get("foreach") is False or offloads else FOREACH
-            way = FUSED if params.get("fused") is True else slow
-            states, temporary = ADAM[way]
-            return Rule(name, states, temporary)
-        return Rule(name, *ADAM[FUSED], flat=True)
-    if name == "muon":  # the rest of the model is Adam's, without the word `fused`
-        slow = SINGLE if params.get("foreach") is False or offloads else FOREACH
-        way = slow if params.get("torch_adam") is True else FUSED
-        return Rule(name, *ADAM[way], muon=str(params.get("ns_method", GRAM)))
+            unfused = SINGLE if params.get("foreach") is False or offloads else FOREACH
+            variant = FUSED if params.get("fused") is True else unfused
+            states, temporary = ADAM[variant]
+            return OptimizerCost(name, states, temporary)
+        return OptimizerCost(name, *ADAM[FUSED], is_fused_adam=True)
+    if name == "muon":  # other parameters use Adam; `fused` is not passed on
+        unfused = SINGLE if params.get("foreach") is False or offloads else FOREACH
+        variant = unfused if params.get("torch_adam") is True else FUSED
+        return OptimizerCost(name, *ADAM[variant], muon_method=str(params.get("ns_method", GRAM)))
     if name == "lion":
-        return Rule(name, 4, 0)
+        return OptimizerCost(name, 4, 0)
     if name == "sgd":
         momentum = params.get("momentum")
-        return Rule(name, 4 if momentum else 0, 0)
+        return OptimizerCost(name, 4 if momentum else 0, 0)
     if name == "adagrad":
-        return Rule(name, 4, 0) if offloads else CLIENTS["adagrad"]
-    raise NotModelledError(f"the optimizer `{kind}` is not modelled: {reason(name)}")
+        # `DeepSpeedCPUAdagrad` allocates its states at the first step, torch's Adagrad in its constructor.
+        return OptimizerCost(name, 4, 0) if offloads else CLIENTS["adagrad"]
+    raise NotModelledError(f"the optimizer `{kind}` is not supported yet: {reason(name)}")
 
 
-def of_client(name: str, offloads: bool) -> Rule:
-    """The rule of an optimizer that a script makes; on the host torch has one temporary more.
+def cost_of_client(name: str, offloads: bool) -> OptimizerCost:
+    """The cost of a client optimizer; on the host torch allocates one more temporary tensor.
 
     Raises:
-        NotModelledError: what this optimizer keeps is not known here.
+        NotModelledError: the state size of this optimizer is not known.
     """
     if name not in CLIENTS:
-        raise NotModelledError(f"the optimizer `{name}` is not modelled", f"give one of {', '.join(CLIENTS)}")
-    rule = CLIENTS[name]._replace(client=True)
-    return rule._replace(temporary=8) if offloads and rule.temporary else rule
+        raise NotModelledError(
+            f"the optimizer `{name}` is not supported yet", f"use one of {', '.join(CLIENTS)}"
+        )
+    rule = CLIENTS[name]._replace(is_client=True)
+    return rule._replace(temporary_bytes=8) if offloads and rule.temporary_bytes else rule
 
 
-# Where Muon is not modelled; what DeepSpeed itself refuses with it, rules know.
+# Muon: settings without an estimate. Rules report what DeepSpeed itself rejects.
 
 SINCE, OLD, NEW = 18003, 19000, 19008
-"""Releases from the first up to the second go about it alike, and those from the third on."""
+"""0.18.3 to 0.18.9 behave alike, and so do releases from 0.19.8 on."""
 ZERO = "zero_optimization."
 
 
-def refuse_muon(values: Mapping[str, Json], release: int) -> None:
-    """Refuse what is not modelled together with Muon.
+def reject_muon(values: Mapping[str, Json], release: int) -> None:
+    """Reject settings without an estimate next to Muon.
 
     Raises:
-        NotModelledError: something stands in the way.
+        NotModelledError: there is no estimate for these settings.
     """
     if release < NEW:
-        _refuse_before(values, release)
+        _reject_muon_before_0_19_8(values, release)
     if values.get("optimizer.params.per_head_muon"):
-        raise _with("optimizer.params.per_head_muon", "the layers in which it finds heads were not measured")
+        raise _unmodeled_with_muon(
+            "optimizer.params.per_head_muon", "splitting layers by heads was not measured"
+        )
     for switch in ("expert_parallel.enabled", f"{ZERO}offload_optimizer.super_offload"):
         if values.get(switch):
-            raise _with(switch, "no engine was measured with both")
-    together = f"{ZERO}use_multi_rank_bucket_allreduce"
-    if values.get(together) is False and values.get(f"{ZERO}stage") in (1, 2):
-        raise _with(together, "no engine was measured with both")
+            raise _unmodeled_with_muon(switch, "no engine was measured with both")
+    allreduce_key = f"{ZERO}use_multi_rank_bucket_allreduce"
+    if values.get(allreduce_key) is False and values.get(f"{ZERO}stage") in (1, 2):
+        raise _unmodeled_with_muon(allreduce_key, "no engine was measured with both")
     for key in ("tensor_parallel.autotp_size", "sequence_parallel_size"):
         ranks = values.get(key)
         if isinstance(ranks, (int, float)) and ranks > 1:
-            raise _with(key, "no engine was measured with both")
+            raise _unmodeled_with_muon(key, "no engine was measured with both")
     for section in ("offload_optimizer", "offload_param"):
         if values.get(f"{ZERO}stage") == 3 and values.get(f"{ZERO}{section}.device") == "nvme":
-            raise _with(f"{ZERO}{section}.device", "what goes to a drive and back was not measured with it")
+            raise _unmodeled_with_muon(f"{ZERO}{section}.device", "NVMe swapping was not measured with it")
 
 
-def _refuse_before(values: Mapping[str, Json], release: int) -> None:
-    """0.18.3 to 0.18.9 agree, but for stage 3, which came with the last of them."""
+def _reject_muon_before_0_19_8(values: Mapping[str, Json], release: int) -> None:
+    """Reject releases before 0.19.8 except 0.18.3 to 0.18.9, which agree below stage 3."""
     if release < SINCE:
-        why = "where a rank has no part of a group, DeepSpeed raises `list index out of range`"
-        raise NotModelledError(f"the optimizer `Muon` is not modelled before 0.18.3: {why}")
+        why = "DeepSpeed raises `list index out of range` on a rank without a share of a group"
+        raise NotModelledError(f"the optimizer `Muon` is not supported before 0.18.3: {why}")
     if release >= OLD:
-        why = "each release has a way of its own"
-        raise NotModelledError(f"the optimizer `Muon` is not modelled from 0.19.0 to 0.19.7: {why}")
+        why = "each of these releases works differently"
+        raise NotModelledError(f"the optimizer `Muon` is not supported from 0.19.0 to 0.19.7: {why}")
     if values.get(f"{ZERO}stage") == 3:
-        raise NotModelledError("the optimizer `Muon` is not modelled at stage 3 before 0.19.8")
+        raise NotModelledError("the optimizer `Muon` is not supported at stage 3 before 0.19.8")
     if values.get(f"{ZERO}offload_optimizer.device") == "cpu":
-        raise _with(f"{ZERO}offload_optimizer", "before 0.19.8 it was not measured: Muon then is SGD")
+        raise _unmodeled_with_muon(
+            f"{ZERO}offload_optimizer", "before 0.19.8 Muon falls back to SGD there, which was not measured"
+        )
     if values.get("data_types.grad_accum_dtype") not in (None, "auto"):
-        raise _with("data_types.grad_accum_dtype", "before 0.19.7 stage 2 raises, and types differ at others")
+        raise _unmodeled_with_muon(
+            "data_types.grad_accum_dtype",
+            "before 0.19.7 stage 2 raises, and dtypes differ at the other stages",
+        )
 
 
-def _with(key: str, why: str) -> NotModelledError:
-    return NotModelledError(f"`{key}` with Muon is not modelled: {why}")
+def _unmodeled_with_muon(key: str, why: str) -> NotModelledError:
+    return NotModelledError(f"`{key}` with Muon is not supported yet: {why}")
 
 
-# What ZenFlow selects, as the config has it, and where it does not work or is not modelled.
+# ZenFlow: its settings, and where it fails or has no estimate.
 
 ZENFLOW = f"{ZERO}zenflow."
-THIRD, FLAT = 18001, 19007
-"""The releases that came with stage 3, and with weights of stages 1 and 2 that are no transposed views."""
+STAGE3_SINCE, CONTIGUOUS_SINCE = 18001, 19007
+"""Releases that added ZenFlow at stage 3, and contiguous (not transposed) weights at stages 1 and 2."""
 UNMEASURED = "no engine was measured with both"
 BUCKET = 5 * 10**8
 
 
 def zenflow_section(config: Mapping[str, Json]) -> set[str]:
-    """The section, where a config has it: an empty one switches ZenFlow on."""
+    """The prefix of the section if the config has one; an empty section enables ZenFlow."""
     zero = config.get("zero_optimization")
     return {ZENFLOW} if isinstance(zero, dict) and isinstance(zero.get("zenflow"), dict) else set()
 
 
-def zenflow_selection(values: Mapping[str, Json]) -> Selection:
-    """What is selected, and how it is kept."""
+def zenflow_settings(values: Mapping[str, Json]) -> ZenFlowSettings:
+    """The ZenFlow settings of a config."""
     ratio, bucket = values.get(f"{ZENFLOW}topk_ratio"), values.get(f"{ZERO}allgather_bucket_size")
     by_steps = values.get(f"{ZENFLOW}select_strategy") == "step"
-    third = values.get(f"{ZERO}stage") == 3  # `bucket_size` is not handed on there
-    return Selection(
-        ratio=float(ratio) if isinstance(ratio, (int, float)) else 0.1,
-        overlap=bool(values.get(f"{ZENFLOW}overlap_step")),
-        offload=bool(values.get(f"{ZENFLOW}offload")),
-        again=by_steps and bool(values.get(f"{ZENFLOW}select_interval")),
-        bucket=int(bucket) if isinstance(bucket, (int, float)) and not third else BUCKET,
+    is_stage3 = values.get(f"{ZERO}stage") == 3  # stage 3 does not pass `bucket_size` on
+    return ZenFlowSettings(
+        topk_ratio=float(ratio) if isinstance(ratio, (int, float)) else 0.1,
+        overlap_step=bool(values.get(f"{ZENFLOW}overlap_step")),
+        offload_states=bool(values.get(f"{ZENFLOW}offload")),
+        reselects=by_steps and bool(values.get(f"{ZENFLOW}select_interval")),
+        bucket_size=int(bucket) if isinstance(bucket, (int, float)) and not is_stage3 else BUCKET,
     )
 
 
-def refuse_zenflow(values: Mapping[str, Json], release: int, client: str | None) -> None:
-    """Refuse what DeepSpeed does not get through with ZenFlow, and what was not measured.
+def reject_zenflow(values: Mapping[str, Json], release: int, client: str | None) -> None:
+    """Reject ZenFlow settings that DeepSpeed fails with, or that were not measured.
 
     Raises:
-        NotModelledError: something stands in the way.
+        NotModelledError: there is no estimate for these settings.
     """
     stage = values.get(f"{ZERO}stage") or 0
-    for why in _stops(values, stage):
-        raise NotModelledError(f"`{ZERO}zenflow` is not modelled: {why}")
-    if stage in (1, 2) and release < FLAT:
-        why = "weights are transposed views there, and engines of 0.18.9 held other amounts"
-        raise NotModelledError(f"`{ZERO}zenflow` is not modelled at stages 1 and 2 before 0.19.7: {why}")
-    if stage == 3 and release < THIRD:
-        raise NotModelledError(f"`{ZERO}zenflow` is not modelled at stage 3 before 0.18.1, which brought it")
+    for why in _unsupported_zenflow(values, stage):
+        raise NotModelledError(f"`{ZERO}zenflow` is not supported yet: {why}")
+    if stage in (1, 2) and release < CONTIGUOUS_SINCE:
+        why = "its weights are transposed views there, and engines of 0.18.9 used different amounts"
+        raise NotModelledError(f"`{ZERO}zenflow` is not supported at stages 1 and 2 before 0.19.7: {why}")
+    if stage == 3 and release < STAGE3_SINCE:
+        raise NotModelledError(
+            f"`{ZERO}zenflow` is not supported at stage 3 before 0.18.1, the first release with it"
+        )
     if client is not None:
-        why = "its steps have an argument that DeepSpeed's own optimizers alone take"
-        raise NotModelledError(f"`{ZERO}zenflow` with an optimizer of the script is not modelled: {why}")
-    for key, there in _unmeasured(values, stage):
-        if there:
-            raise NotModelledError(f"`{ZERO}zenflow` with `{key}` is not modelled: {UNMEASURED}")
+        why = "it passes an argument to `step` that only DeepSpeed's own optimizers accept"
+        raise NotModelledError(f"`{ZERO}zenflow` with a client optimizer is not supported yet: {why}")
+    for key, is_used in _unmeasured(values, stage):
+        if is_used:
+            raise NotModelledError(f"`{ZERO}zenflow` with `{key}` is not supported yet: {UNMEASURED}")
 
 
-def _stops(values: Mapping[str, Json], stage: Json) -> Iterator[str]:
-    """Where DeepSpeed raises in the first step, or trains nothing; rules know where it does not start."""
+def _unsupported_zenflow(values: Mapping[str, Json], stage: Json) -> Iterator[str]:
+    """Why DeepSpeed raises in the first step or trains nothing; rules report what fails earlier."""
     if not isinstance(values.get(f"{ZENFLOW}update_interval"), int):
         yield (
-            '`update_interval` is `"auto"`, by which DeepSpeed sets gradient accumulation to 0; give a number'
+            '`update_interval` is `"auto"`, which makes DeepSpeed set gradient accumulation to 0; use a number'
         )
     if not stage or values.get(f"{ZERO}offload_optimizer.device") not in ("cpu", "nvme"):
-        yield "the optimizer is not offloaded, which it needs"
+        yield "it needs an offloaded optimizer"
     if stage in (1, 2) and values.get(f"{ZERO}reduce_scatter") is False:
-        yield "`reduce_scatter` is `false`, and `gradient_reduction_w_predivide` misses an argument"
+        yield "`reduce_scatter` is `false`, and DeepSpeed calls `gradient_reduction_w_predivide` without an argument"
     if stage == 3 and values.get(f"{ZERO}contiguous_gradients") is False:
-        yield "`contiguous_gradients` is `false`, and transposed gradients cannot be put into one tensor"
+        yield "`contiguous_gradients` is `false`, and transposed gradients cannot be flattened"
     half = any(values.get(f"{kind}.enabled") for kind in ("bf16", "fp16"))
     if half and values.get("data_types.grad_accum_dtype") in ("fp32", "float32", "float"):
-        yield "`data_types.grad_accum_dtype` is fp32, and what is selected is taken from other gradients"
+        yield "`data_types.grad_accum_dtype` is fp32, but columns are selected from other gradients"
 
 
 def _unmeasured(values: Mapping[str, Json], stage: Json) -> Iterator[tuple[str, bool]]:
@@ -211,59 +225,65 @@ def _unmeasured(values: Mapping[str, Json], stage: Json) -> Iterator[tuple[str, 
             yield ZERO + key, values.get(ZERO + key) == "nvme"
 
 
-def refuse_shapes(setup: Setup, weights: Sequence[Weight], recomputes: bool) -> None:
-    """Refuse models that DeepSpeed does not get through with ZenFlow.
+def reject_zenflow_shapes(setup: Setup, weights: Sequence[Weight], recomputes: bool) -> None:
+    """Reject models that ZenFlow cannot train.
 
     Raises:
-        NotModelledError: something stands in the way.
+        NotModelledError: DeepSpeed stops with this model.
     """
-    found = next((weight for weight in weights if weight.trains and len(weight.shape) > 2), None)
-    if found is not None:
-        size = " × ".join(map(str, found.shape))
-        _stop(f"it transposes matrices, and `{found.name}` has a weight of {size}")
+    tensor = next((weight for weight in weights if weight.requires_grad and len(weight.shape) > 2), None)
+    if tensor is not None:
+        size = " × ".join(map(str, tensor.shape))
+        _raise_zenflow(f"it transposes matrices only, but `{tensor.name}` has a weight of shape {size}")
     if setup.stage != 3:
         return
-    third = "at stage 3 its hooks transpose what is gathered"
+    hooks = "at stage 3 its hooks transpose gathered weights"
     if setup.zero_init:
-        _stop(f"{third}, and shards that `zero.Init` made were not transposed before")
+        _raise_zenflow(f"{hooks}, but shards from `zero.Init` were not transposed before")
     if recomputes:
-        _stop(f"{third}, and a segment that is computed again stops before they turn it back")
-    if not all(weight.trains for weight in weights):
-        _stop(f"{third}, and not what passes by frozen weights (LoRA)")
+        _raise_zenflow(f"{hooks}, and a recomputed segment ends before they transpose them back")
+    if not all(weight.requires_grad for weight in weights):
+        _raise_zenflow(f"{hooks}, but not those of frozen layers (LoRA)")
     for weight in weights:
-        shard = -(-weight.elements // setup.world)
-        if len(weight.shape) == 1 and weight.elements % shard:
-            _stop(f"at stage 3 {setup.world} ranks do not share {weight.elements:,} of a vector evenly")
-    largest = max((weight.elements for weight in weights), default=0)
-    if largest > setup.bucket:
+        shard = -(-weight.numel // setup.dp_world_size)
+        if len(weight.shape) == 1 and weight.numel % shard:
+            _raise_zenflow(
+                f"at stage 3 {setup.dp_world_size} ranks cannot evenly split a vector of {weight.numel:,} elements"
+            )
+    largest = max((weight.numel for weight in weights), default=0)
+    if largest > setup.reduce_bucket_size:
         key = f"{ZERO}reduce_bucket_size"
-        _stop(f"at stage 3 `{key}` has to hold the largest parameter, {largest:,} elements")
+        _raise_zenflow(
+            f"at stage 3 `{key}` must be at least the size of the largest parameter, {largest:,} elements"
+        )
 
 
-def _stop(why: str) -> None:
+def _raise_zenflow(why: str) -> None:
     raise NotModelledError(f"DeepSpeed stops with `{ZERO}zenflow` and this model: {why}")
 
 
-# Optimizers that DeepSpeed runs in a process of their own: what they need, and where they do not work.
+# SuperOffload: its requirements.
 
 SUPER = f"{ZERO}offload_optimizer.super_offload"
 ADAMS = ("adam", "adamw", "adamw-fused", "cpu-adam")
 
 
 def super_offload(values: Mapping[str, Json], optimizer: str) -> bool:
-    """Whether SuperOffload updates: below stage 3 nothing asks for it.
+    """Whether SuperOffload updates the weights; below stage 3 DeepSpeed ignores it.
 
     Raises:
-        NotModelledError: DeepSpeed does not get as far as a step.
+        NotModelledError: DeepSpeed fails before the first step.
     """
     if not values.get(SUPER) or values.get(f"{ZERO}stage") != 3:
         return False
     if values.get(f"{ZERO}offload_optimizer.device") != "cpu":
-        why = "it fills gradients in the host's memory, and there are none"
-        raise NotModelledError(f"`{SUPER}` without `device` `cpu` is not modelled: {why}")
+        why = "it writes gradients to host memory, which is not allocated"
+        raise NotModelledError(f"`{SUPER}` without `device` `cpu` is not supported yet: {why}")
     if values.get(f"{ZERO}offload_param.device") == "nvme":
-        raise NotModelledError(f"`{SUPER}` beside parameters on NVMe is not modelled: no engine was measured")
+        raise NotModelledError(
+            f"`{SUPER}` with parameters on NVMe is not supported yet: no engine was measured"
+        )
     if optimizer.lower() not in ADAMS:
-        why = "its process updates with Adam, and DeepSpeed stops with a KeyError"
-        raise NotModelledError(f"`{SUPER}` with `{optimizer}` is not modelled: {why}")
+        why = "its process only runs Adam, and DeepSpeed stops with a KeyError"
+        raise NotModelledError(f"`{SUPER}` with `{optimizer}` is not supported yet: {why}")
     return True

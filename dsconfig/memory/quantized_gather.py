@@ -1,4 +1,4 @@
-"""What stage 3 can quantise as it sends it (`zero_quantized_weights`, `zero_quantized_gradients`)."""
+"""Quantized communication of stage 3 (`zero_quantized_weights`, `zero_quantized_gradients`)."""
 
 from __future__ import annotations
 
@@ -12,59 +12,73 @@ if TYPE_CHECKING:
     from dsconfig.memory.engines.setup import Setup
     from dsconfig.memory.graph import Tape, Weight
 
-EIGHT = 8
-"""What `CUDAQuantizer.quantize` (runtime/zero/partition_parameters.py) wants a multiple of."""
+QUANTIZER_ALIGNMENT = 8
+"""Multiple of elements that `CUDAQuantizer.quantize` requires (runtime/zero/partition_parameters.py)."""
 
-_OUT = "remove it, or change the number of GPUs"
+_WAYS_OUT = "remove it, or change the number of GPUs"
 
 
 class Uneven(NamedTuple):
-    """A module whose parts of a rank are together no multiple of eight elements."""
+    """A module whose shard on each rank is not a multiple of the quantizer's alignment."""
 
     module: str
-    elements: int
+    numel: int
 
 
-def part(elements: int, ranks: int, parts: int) -> int:
-    """Elements of each of so many parts of a parameter, which is padded to a multiple of all ranks."""
-    return -(-elements // ranks) * ranks // parts
+def padded_shard_numel(numel: int, ranks: int, parts: int) -> int:
+    """Elements of one of `parts` shards of a parameter, padded to a multiple of all `ranks`."""
+    return -(-numel // ranks) * ranks // parts
 
 
 def uneven(parameters: Iterable[tuple[str, int]], ranks: int, parts: int) -> Uneven | None:
-    """The first such module, of parameters by their module's name and elements.
+    """Find the first module whose shards do not meet the quantizer's alignment.
 
-    In its first pass stage 3 gathers the parameters of each module by themselves
-    (`runtime/zero/partitioned_param_coordinator.py:PartitionedParameterCoordinator.fetch_sub_module`), from
-    shards of all ranks or from parts of a node's copy (`_partition_param_sec`).
+    `parameters` are pairs of module name and numel. In its first pass stage 3 gathers each module on its own
+    (`PartitionedParameterCoordinator.fetch_sub_module`, runtime/zero/partitioned_param_coordinator.py), from
+    shards of all ranks or from the secondary partition of a node (`_partition_param_sec`).
     """
-    together: dict[str, int] = {}
-    for module, elements in parameters:
-        together[module] = together.get(module, 0) + part(elements, ranks, parts)
-    return next((Uneven(module, count) for module, count in together.items() if count % EIGHT), None)
+    numel_by_module: dict[str, int] = {}
+    for module, numel in parameters:
+        numel_by_module[module] = numel_by_module.get(module, 0) + padded_shard_numel(numel, ranks, parts)
+    return next(
+        (Uneven(module, count) for module, count in numel_by_module.items() if count % QUANTIZER_ALIGNMENT),
+        None,
+    )
 
 
 class Behind(NamedTuple):
-    """A parameter so short that some rank's part of the copy would start past its end."""
+    """A parameter so small that the last rank's secondary shard would start past its end."""
 
     name: str
-    elements: int
+    numel: int
     start: int
 
 
 def behind(parameters: Iterable[tuple[str, int]], ranks: int, secondary: int) -> Behind | None:
-    """The first such parameter; DeepSpeed narrows it there and torch raises, up to 0.19.4.
+    """Find the first parameter whose last secondary shard would start past its end.
+
+    DeepSpeed narrows it there and torch raises, up to 0.19.4. Source:
+    `runtime/zero/partition_parameters.py:Init._partition_param_sec`.
+
+
+    Source: `runtime/zero/partition_parameters.py:Init._partition_param_sec`.
+
 
     Source: `runtime/zero/partition_parameters.py:Init._partition_param_sec`.
     """
-    for name, elements in parameters:
-        start = part(elements, ranks, secondary) * (secondary - 1)
-        if start > elements:
-            return Behind(name, elements, start)
+    for name, numel in parameters:
+        start = padded_shard_numel(numel, ranks, secondary) * (secondary - 1)
+        if start > numel:
+            return Behind(name, numel, start)
     return None
 
 
 def sent_as_int4(shape: Sequence[int], ranks: int) -> bool:
-    """Whether a gradient is quantised, or falls back to a reduce-scatter.
+    """Whether a gradient is quantized, rather than reduce-scattered as usual.
+
+    Source: `runtime/comm/coalesced_collectives.py:all_to_all_quant_reduce`. Before 0.14 only vectors fell
+    back to a reduce-scatter.
+
 
     Source: `runtime/comm/coalesced_collectives.py:all_to_all_quant_reduce`; before 0.14 nothing fell back but
     vectors.
@@ -73,17 +87,17 @@ def sent_as_int4(shape: Sequence[int], ranks: int) -> bool:
 
 
 class Divided(NamedTuple):
-    """A parameter whose gradient is quantised in groups that ranks do not share evenly."""
+    """A parameter whose gradient has quantization groups that do not divide evenly among ranks."""
 
     name: str
     groups: int
 
 
 def divided(parameters: Iterable[tuple[str, Sequence[int]]], ranks: int) -> Divided | None:
-    """The first such parameter, of names and shapes.
+    """Find the first parameter whose quantization groups do not divide evenly among ranks.
 
-    There are as many groups as the longer of the first two dimensions, or as ranks. Their scales are sent in
-    equal parts by an all-to-all in the node, and those of what is summed up there by one between nodes.
+    The number of groups is the largest of the first two dimensions and the number of ranks. An all-to-all
+    sends the scales in equal parts, first within a node and then between nodes.
     """
     for name, shape in parameters:
         if sent_as_int4(shape, ranks) and (groups := max(*shape[:2], ranks)) % ranks:
@@ -91,55 +105,59 @@ def divided(parameters: Iterable[tuple[str, Sequence[int]]], ranks: int) -> Divi
     return None
 
 
-def refuse_uneven(setup: Setup, weights: Sequence[Weight], second: bool) -> None:
-    """The same of what is gathered by one call, of shards or of parts of a node's copy.
+def reject_uneven_gather(setup: Setup, weights: Sequence[Weight], second: bool) -> None:
+    """Reject a gather whose shards are not aligned, across several modules.
 
-    With `zero_hpz_partition_size` the first forward pass gathers parts of the copy, module by module. The
-    step drops the copy, and later ones gather shards of several modules at once: one's own may be uneven.
+    With `zero_hpz_partition_size` the first forward pass gathers module by module from the secondary
+    partition. The step drops that copy, and later passes gather shards of several modules at once: one module
+    alone may be uneven.
+
 
     Raises:
-        NotModelledError: they are not even together.
+        NotModelledError: the shards of the call are not aligned.
     """
-    ranks, parts = setup.world, setup.secondary if second else setup.world
-    count = sum(part(weight.elements, ranks, parts) for weight in weights)
-    if ranks > 1 and count % EIGHT:
+    ranks, parts = setup.dp_world_size, setup.hpz_size if second else setup.dp_world_size
+    count = sum(padded_shard_numel(weight.numel, ranks, parts) for weight in weights)
+    if ranks > 1 and count % QUANTIZER_ALIGNMENT:
         raise uneven_error(Uneven(weights[0].name, count))
 
 
-def uneven_error(found: Uneven) -> NotModelledError:
-    """What is said of it."""
+def uneven_error(uneven_module: Uneven) -> NotModelledError:
+    """The error for an unaligned gather."""
     return NotModelledError(
-        f"DeepSpeed stops with `zero_optimization.zero_quantized_weights`: a rank's part of"
-        f" `{found.module}` has {found.elements:,} elements, no multiple of {EIGHT}",
-        _OUT,
+        f"DeepSpeed stops with `zero_optimization.zero_quantized_weights`: a rank's shard of"
+        f" `{uneven_module.module}` has {uneven_module.numel:,} elements, not a multiple of {QUANTIZER_ALIGNMENT}",
+        _WAYS_OUT,
     )
 
 
-def refuse_quantised(setup: Setup, tape: Tape) -> None:
-    """What DeepSpeed itself stops with.
+def reject_quantized(setup: Setup, tape: Tape) -> None:
+    """Reject weights or gradients that DeepSpeed cannot quantize.
 
     Raises:
-        NotModelledError: weights or gradients cannot be quantised on so many ranks.
+        NotModelledError: weights or gradients cannot be quantized on so many ranks.
     """
-    ranks, copies = setup.world, setup.secondary > 1
-    sizes = [(weight.name, weight.elements) for weight in tape.weights if copies or setup.quantised]
-    if copies and setup.ways.narrows_behind:
-        short = behind(sizes, ranks, setup.secondary)
+    ranks, copies = setup.dp_world_size, setup.hpz_size > 1
+    sizes = [(weight.name, weight.numel) for weight in tape.weights if copies or setup.quantized_weights]
+    if copies and setup.quirks.narrows_past_end:
+        short = behind(sizes, ranks, setup.hpz_size)
         if short is not None:
             raise NotModelledError(
-                f"DeepSpeed stops with `zero_optimization.zero_hpz_partition_size`: a rank's part of"
-                f" `{short.name}` would start at {short.start:,} of {short.elements:,} elements",
-                _OUT,
+                f"DeepSpeed stops with `zero_optimization.zero_hpz_partition_size`: a rank's secondary shard of"
+                f" `{short.name}` would start at element {short.start:,} of {short.numel:,}",
+                _WAYS_OUT,
             )
-    if setup.quantised and ranks > 1:
-        found = uneven(sizes, ranks, setup.secondary if copies else ranks)
-        if found is not None:
-            raise uneven_error(found)
-    if setup.quantised_gradients and ranks > setup.node:
-        matrix = divided(((weight.name, weight.shape) for weight in tape.weights if weight.trains), ranks)
+    if setup.quantized_weights and ranks > 1:
+        uneven_module = uneven(sizes, ranks, setup.hpz_size if copies else ranks)
+        if uneven_module is not None:
+            raise uneven_error(uneven_module)
+    if setup.quantized_gradients and ranks > setup.gpus_per_node:
+        matrix = divided(
+            ((weight.name, weight.shape) for weight in tape.weights if weight.requires_grad), ranks
+        )
         if matrix is not None:
             raise NotModelledError(
                 f"DeepSpeed stops with `zero_optimization.zero_quantized_gradients`: {ranks:,} ranks do not"
                 f" share the {matrix.groups:,} groups of `{matrix.name}` evenly",
-                _OUT,
+                _WAYS_OUT,
             )

@@ -1,4 +1,4 @@
-"""Reads the `Setup` of an engine (`engines/setup.py`) from the effective values of a config."""
+"""Conversion of a config's effective values to an engine's `Setup`."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 from dsconfig.memory import autoep
 from dsconfig.memory.autotp import KEY as TENSOR
-from dsconfig.memory.autotp import refuse_keys
-from dsconfig.memory.engines.setup import Rule, Setup, Swapping, Third, ways_of
-from dsconfig.memory.models.shape import STYLES
+from dsconfig.memory.autotp import reject_tensor_parallel_keys
+from dsconfig.memory.engines.setup import NvmeOffload, OptimizerCost, Setup, Stage3Settings, release_quirks
+from dsconfig.memory.models.architecture import DECODER_VARIANTS
 from dsconfig.memory.optimizers import (
-    CLIENT,
-    CPU_CLIENT,
-    of_client,
-    of_config,
-    refuse_muon,
-    refuse_zenflow,
+    DEFAULT_CLIENT,
+    DEFAULT_CPU_CLIENT,
+    cost_from_config,
+    cost_of_client,
+    reject_muon,
+    reject_zenflow,
     super_offload,
-    zenflow_selection,
+    zenflow_settings,
 )
 from dsconfig.memory.ulysses import KEY as SEQUENCE
 from dsconfig.memory.ulysses import SINCE as ULYSSES
@@ -47,16 +47,27 @@ SECTIONS = (
     "prescale_gradients",
     "gradient_predivide_factor",
 )
-"""What is read of a config."""
-WIDTHS = {"fp32": 4, "float32": 4, "bf16": 2, "bfloat16": 2, "fp16": 2, "float16": 2, "half": 2, "float": 4}
+"""Sections and keys of a config that the estimate reads."""
+ITEMSIZES = {
+    "fp32": 4,
+    "float32": 4,
+    "bf16": 2,
+    "bfloat16": 2,
+    "fp16": 2,
+    "float16": 2,
+    "half": 2,
+    "float": 4,
+}
 ZERO = "zero_optimization."
 MODULES = tuple(
-    f"transformers.models.{kind}.modeling_{kind}." for kind, style in STYLES.items() if style.block
+    f"transformers.models.{kind}.modeling_{kind}."
+    for kind, style in DECODER_VARIANTS.items()
+    if style.moe_block
 )
-"""Where the classes are that may be leaves here."""
+"""Module paths of the MoE block classes that can be leaf modules."""
 OFFLOADED = ("cpu", "nvme")
-"""Devices that are not the rank's own."""
-SWITCHES = (
+"""Offload devices."""
+UNMODELED_SWITCHES = (
     "zero_quantized_nontrainable_weights",
     "stage3_use_all_reduce_for_fetch_params",
     "stage3_allgather_sequential",
@@ -64,138 +75,146 @@ SWITCHES = (
     "parameter_alignment",
     "legacy_stage1",
 )
-"""Keys below `zero_optimization` whose effect on memory is not modelled, where they are switched on."""
-ENGINES = ("compile.deepcompile", "hybrid_engine.enabled")
+"""Switches below `zero_optimization` whose effect on memory is not estimated."""
+UNMODELED_ENGINES = ("compile.deepcompile", "hybrid_engine.enabled")
 
 
 MOST_RANKS = 100_000
 LARGEST = 1 << 60
-"""Elements: more than there is memory for anywhere."""
+"""Upper limit of a number of elements."""
 
 
 class Values:
     """Effective values by dotted key."""
 
-    def __init__(self, values: Mapping[str, Json], given: Collection[str] = ()) -> None:
-        self.values, self.given = values, given
+    def __init__(self, values: Mapping[str, Json], explicit_keys: Collection[str] = ()) -> None:
+        self.values, self.explicit_keys = values, explicit_keys
 
     def flag(self, key: str) -> bool:
         """Whether a switch is on."""
         return bool(self.values.get(key))
 
     def count(self, key: str, default: int = 0) -> int:
-        """A number of elements; one that is larger than any memory counts as the largest."""
+        """A number of elements, limited to `LARGEST`."""
         value = self.values.get(key, default)
         return int(max(0, min(value, LARGEST))) if isinstance(value, (int, float)) else default
 
     def text(self, key: str) -> str | None:
-        """A word."""
+        """A string value; None for other types."""
         value = self.values.get(key)
         return value if isinstance(value, str) else None
 
-    def width(self, key: str, default: int) -> int:
-        """Bytes of a type."""
-        return WIDTHS.get(str(self.values.get(key)).lower().removeprefix("torch."), default)
+    def itemsize(self, key: str, default: int) -> int:
+        """Bytes per element of the dtype that a key names."""
+        return ITEMSIZES.get(str(self.values.get(key)).lower().removeprefix("torch."), default)
 
-    def written(self, section: str) -> bool:
-        """Whether the config says anything below a section."""
-        return any(key.startswith(f"{section}.") for key in self.given)
+    def has_section(self, section: str) -> bool:
+        """Whether the config sets anything below a section."""
+        return any(key.startswith(f"{section}.") for key in self.explicit_keys)
 
 
-def usual_client(values: Values) -> str | None:
-    """What a script hands to DeepSpeed; None where the config has an optimizer."""
+def default_client(values: Values) -> str | None:
+    """The client optimizer to assume; None if the config has an `optimizer` section."""
     if values.text("optimizer.type"):
         return None
-    return CPU_CLIENT if values.text(f"{ZERO}offload_optimizer.device") in OFFLOADED else CLIENT
+    return (
+        DEFAULT_CPU_CLIENT if values.text(f"{ZERO}offload_optimizer.device") in OFFLOADED else DEFAULT_CLIENT
+    )
 
 
 def setup_of(values: Values, world: int, client: str | None, zero_init: bool, release: int) -> Setup:
-    """The set-up of the first rank; `client`: the optimizer that the script makes.
+    """The setup of rank 0; `client`: name of the script's optimizer.
 
     Raises:
-        NotModelledError: something in the config is not modelled.
+        NotModelledError: the config has a setting without an estimate.
     """
-    refuse(values, release, world, client, zero_init)
+    reject_unmodeled(values, release, world, client, zero_init)
     return _setup(values, world, client, zero_init, release)
 
 
 def _setup(values: Values, world: int, client: str | None, zero_init: bool, release: int) -> Setup:
-    """Each field by its key."""
-    half = next((kind for kind in ("bf16", "fp16") if values.flag(f"{kind}.enabled")), None)
-    stage, width, ways = values.count(f"{ZERO}stage"), 2 if half else 4, ways_of(release)
-    offloads = stage > 0 and values.text(f"{ZERO}offload_optimizer.device") in OFFLOADED
+    """Fill each field of the setup from its key."""
+    half_dtype = next((kind for kind in ("bf16", "fp16") if values.flag(f"{kind}.enabled")), None)
+    stage, itemsize, quirks = values.count(f"{ZERO}stage"), 2 if half_dtype else 4, release_quirks(release)
+    offloads_optimizer = stage > 0 and values.text(f"{ZERO}offload_optimizer.device") in OFFLOADED
     return Setup(
         stage=stage,
-        world=max(1, world // _tensor(values)),
-        accumulation=max(1, values.count(_accumulates(values), 1)),
-        width=width,
-        half=half,
+        dp_world_size=max(1, world // _tp_size(values)),
+        gradient_accumulation_steps=max(1, values.count(_accumulation_key(values), 1)),
+        itemsize=itemsize,
+        half_dtype=half_dtype,
         autocast=values.flag("torch_autocast.enabled"),
-        master=2 if _pure(values, half, offloads) else 4,
-        gradient=_accumulated(values, width, stage, half, release),
-        sent=_sent(values, width),
-        retyped=_is_retyped(values, half),
-        optimizer=_optimizer(values, client, offloads, ways.muon_late),
-        overflows=half == "fp16",
-        offloads=offloads,
-        offloads_parameters=stage == 3 and values.text(f"{ZERO}offload_param.device") in OFFLOADED,
-        ratio=_ratio(values),
-        leaves=_leaves(values),
-        swapping=_swapping(values, release) if stage == 3 else Swapping(),
-        secondary=min(world, values.count(f"{ZERO}zero_hpz_partition_size", 1)) if stage == 3 else 1,
+        master_itemsize=2 if _uses_half_masters(values, half_dtype, offloads_optimizer) else 4,
+        grad_accum_itemsize=_grad_accum_itemsize(values, itemsize, stage, half_dtype, release),
+        comm_itemsize=_comm_itemsize(values, itemsize),
+        comm_dtype_is_other_half=_comm_dtype_is_other_half(values, half_dtype),
+        optimizer=_optimizer(values, client, offloads_optimizer, quirks.has_separate_muon_adam),
+        checks_overflow=half_dtype == "fp16",
+        offloads_optimizer=offloads_optimizer,
+        offloads_params=stage == 3 and values.text(f"{ZERO}offload_param.device") in OFFLOADED,
+        offload_ratio=_offload_ratio(values),
+        leaf_classes=_leaf_classes(values),
+        nvme=_nvme_offload(values, release) if stage == 3 else NvmeOffload(),
+        hpz_size=min(world, values.count(f"{ZERO}zero_hpz_partition_size", 1)) if stage == 3 else 1,
         zero_init=zero_init,
-        bucket=values.count(f"{ZERO}reduce_bucket_size"),
-        third=Third(*(values.count(ZERO + key) for key in THIRD)),
-        overlap=values.flag(f"{ZERO}overlap_comm"),
-        contiguous=values.flag(f"{ZERO}contiguous_gradients") or (offloads and stage < 3),
+        reduce_bucket_size=values.count(f"{ZERO}reduce_bucket_size"),
+        stage3=Stage3Settings(*(values.count(ZERO + key) for key in STAGE3_KEYS)),
+        overlap_comm=values.flag(f"{ZERO}overlap_comm"),
+        contiguous_gradients=values.flag(f"{ZERO}contiguous_gradients") or (offloads_optimizer and stage < 3),
         reduce_scatter=values.flag(f"{ZERO}reduce_scatter"),
-        postscale=_postscale(values),
-        together=values.values.get(f"{ZERO}use_multi_rank_bucket_allreduce", True) is not False,
-        round_robin=values.flag(f"{ZERO}round_robin_gradients"),
-        norms=values.values.get(f"{ZERO}compute_grad_norm", True) is not False,
-        ways=ways,
-        quantised=stage == 3 and values.flag(f"{ZERO}zero_quantized_weights"),
-        quantised_gradients=stage == 3 and values.flag(f"{ZERO}zero_quantized_gradients"),
-        tensor=_tensor(values),
-        sequence=sequence_of(values),
+        gradient_postscale=_gradient_postscale(values),
+        multi_rank_allreduce=values.values.get(f"{ZERO}use_multi_rank_bucket_allreduce", True) is not False,
+        round_robin_gradients=values.flag(f"{ZERO}round_robin_gradients"),
+        compute_grad_norm=values.values.get(f"{ZERO}compute_grad_norm", True) is not False,
+        quirks=quirks,
+        quantized_weights=stage == 3 and values.flag(f"{ZERO}zero_quantized_weights"),
+        quantized_gradients=stage == 3 and values.flag(f"{ZERO}zero_quantized_gradients"),
+        tp_size=_tp_size(values),
+        sp_size=sp_size_of(values),
         super_offload=super_offload(values.values, client or values.text("optimizer.type") or "adamw"),
-        selection=zenflow_selection(values.values) if values.written(f"{ZERO}zenflow") else None,
+        zenflow=zenflow_settings(values.values) if values.has_section(f"{ZERO}zenflow") else None,
         pins_optimizer=values.flag(f"{ZERO}offload_optimizer.pin_memory"),
-        pins_parameters=values.flag(f"{ZERO}offload_param.pin_memory"),
-        experts=experts_of(values),
-        saves=stage == 3 and values.flag(f"{ZERO}stage3_gather_16bit_weights_on_model_save"),
-        own_linear=stage == 3 and (zero_init or ways.patches_linear) and _thrifty(values),
+        pins_params=values.flag(f"{ZERO}offload_param.pin_memory"),
+        ep_size=ep_size_of(values),
+        gathers_on_save=stage == 3 and values.flag(f"{ZERO}stage3_gather_16bit_weights_on_model_save"),
+        memory_efficient_linear=stage == 3
+        and (zero_init or quirks.patches_linear_without_init)
+        and _uses_memory_efficient_linear(values),
     )
 
 
-def _tensor(values: Values) -> int:
+def _tp_size(values: Values) -> int:
     return max(1, values.count(TENSOR, 1))
 
 
-def _accumulates(values: Values) -> str:
-    """The key that counts micro batches of a step (`configure_zenflow`)."""
+def _accumulation_key(values: Values) -> str:
+    """The key that sets the micro batches of a step; ZenFlow has its own (`configure_zenflow`)."""
     return (
         f"{ZERO}zenflow.update_interval"
-        if values.written(f"{ZERO}zenflow")
+        if values.has_section(f"{ZERO}zenflow")
         else "gradient_accumulation_steps"
     )
 
 
-def _pure(values: Values, half: str | None, offloads: bool) -> bool:
-    """Whether masters and their gradients are in half precision (`_configure_master_weights`)."""
+def _uses_half_masters(values: Values, half: str | None, offloads: bool) -> bool:
+    """Whether master weights and their gradients are in half precision (`_configure_master_weights`)."""
     key = f"{half}.{half}_master_weights_and_grads"
     if not half or not values.flag(key):
         return False
     if offloads:
-        raise NotModelledError(f"`{key}` with an offloaded optimizer is not modelled: no engine was measured")
+        raise NotModelledError(
+            f"`{key}` with an offloaded optimizer is not supported yet: no engine was measured"
+        )
     if not values.flag("bf16.bf16_optimizer_states"):
         why = "DeepSpeed stops with an AssertionError"
-        told = "set `bf16.bf16_optimizer_states`, or offload" if half == "bf16" else "remove it"
-        raise NotModelledError(f"`{key}` is not modelled where states are in fp32 on the rank: {why}", told)
+        ways_out = "set `bf16.bf16_optimizer_states`, or offload" if half == "bf16" else "remove it"
+        raise NotModelledError(
+            f"`{key}` with fp32 optimizer states on the GPU is not supported: {why}", ways_out
+        )
     return True
 
 
-THIRD = (
+STAGE3_KEYS = (
     "sub_group_size",
     "stage3_prefetch_bucket_size",
     "stage3_max_live_parameters",
@@ -203,127 +222,133 @@ THIRD = (
     "stage3_param_persistence_threshold",
     "stage3_model_persistence_threshold",
 )
-"""The fields of `Third` as keys below `zero_optimization`."""
+"""Keys below `zero_optimization` of the fields of `Stage3Settings`."""
 
 
-def _accumulated(values: Values, width: int, stage: int, half: str | None, release: int) -> int:
-    """Bytes of an accumulated gradient (`engine.get_data_types`; stage 2 takes notice from 0.19.8 on)."""
+def _grad_accum_itemsize(values: Values, itemsize: int, stage: int, half: str | None, release: int) -> int:
+    """Bytes of an accumulated gradient (`engine.get_data_types`); stage 2 honors the dtype from 0.19.8 on."""
+    # stage_1_and_2.py ignores `grad_accum_dtype` at stage 2 before 0.19.8.
     if stage == 2 and release < 19008:
-        return width
-    return values.width(
-        "data_types.grad_accum_dtype", 4 if release < 17006 and not stage and half == "bf16" else width
+        return itemsize
+    return values.itemsize(
+        "data_types.grad_accum_dtype", 4 if release < 17006 and not stage and half == "bf16" else itemsize
     )
 
 
-def _sent(values: Values, width: int) -> int:
-    """Bytes of a gradient as it is sent: of ranks that share sequences by a key of its own, fp32 at first."""
+def _comm_itemsize(values: Values, itemsize: int) -> int:
+    """Bytes of a communicated gradient; sequence parallelism has its own key, with fp32 as default."""
     key = "communication_data_type"
-    if sequence_of(values) > 1 and values.values.get(f"seq_parallel_{key}", "fp32") is not None:
-        return values.width(f"seq_parallel_{key}", 4)
-    return width if sequence_of(values) > 1 else values.width(key, width)
+    if sp_size_of(values) > 1 and values.values.get(f"seq_parallel_{key}", "fp32") is not None:
+        return values.itemsize(f"seq_parallel_{key}", 4)
+    return itemsize if sp_size_of(values) > 1 else values.itemsize(key, itemsize)
 
 
-def _is_retyped(values: Values, half: str | None) -> bool:
-    """Whether the type that gradients are sent in is as wide as the model's, and another."""
-    kind = str(values.values.get("communication_data_type")).lower().removeprefix("torch.")
+def _comm_dtype_is_other_half(values: Values, half: str | None) -> bool:
+    """Whether gradients are communicated in the other half-precision dtype."""
+    dtype = str(values.values.get("communication_data_type")).lower().removeprefix("torch.")
     others = {"bf16": ("fp16", "float16", "half"), "fp16": ("bf16", "bfloat16")}
-    return half is not None and sequence_of(values) == 1 and kind in others[half]
+    return half is not None and sp_size_of(values) == 1 and dtype in others[half]
 
 
-def sequence_of(values: Values) -> int:
-    """Ranks that share each sequence (`ulysses`)."""
+def sp_size_of(values: Values) -> int:
+    """Sequence-parallel ranks."""
     return max(1, values.count(SEQUENCE, 1))
 
 
-def _swapping(values: Values, release: int) -> Swapping:
-    """What is offloaded to NVMe; `thread_count` was all of the parallelism before 0.16."""
+def _nvme_offload(values: Values, release: int) -> NvmeOffload:
+    """NVMe settings; before 0.16 `thread_count` alone set the parallelism."""
     optimizer, parameters = (
         values.text(f"{ZERO}{section}.device") == "nvme" for section in ("offload_optimizer", "offload_param")
     )
+    # `aio` gained `intra_op_parallelism` in 0.16; AIO alignment multiplies with it.
     threads = "aio.thread_count" if release < 16000 else "aio.intra_op_parallelism"
-    return Swapping(
+    return NvmeOffload(
         values.count(f"{ZERO}offload_optimizer.buffer_count", 4) if optimizer else 0,
         values.count(f"{ZERO}offload_param.buffer_size", 10**8) if parameters else 0,
         values.count(f"{ZERO}offload_param.buffer_count", 5) if parameters else 0,
         values.count(f"{ZERO}offload_param.max_in_cpu", 10**9),
         max(1 << 20, values.count("aio.block_size", 1 << 20)),
-        any(values.flag(f"{ZERO}offload_optimizer.pipeline_{way}") for way in ("read", "write")),
+        any(values.flag(f"{ZERO}offload_optimizer.pipeline_{direction}") for direction in ("read", "write")),
         1024 * max(1, values.count(threads, 1)),
     )
 
 
-def _thrifty(values: Values) -> bool:
+def _uses_memory_efficient_linear(values: Values) -> bool:
     return values.values.get(f"{ZERO}memory_efficient_linear", True) is not False
 
 
-def _ratio(values: Values) -> float:
+def _offload_ratio(values: Values) -> float:
     value = values.values.get(f"{ZERO}offload_optimizer.ratio", 1.0)
     return float(value) if isinstance(value, (int, float)) else 1.0
 
 
-def _leaves(values: Values) -> tuple[str, ...]:
-    """Names of classes; DeepSpeed wants the bare one, or all of it (utils/z3_leaf_module.py)."""
-    found = values.values.get(f"{ZERO}leaf_module.classes")
-    names = [str(name) for name in found] if isinstance(found, list) else []
+def _leaf_classes(values: Values) -> tuple[str, ...]:
+    """Class names of `leaf_module`; DeepSpeed matches bare or full names (utils/z3_leaf_module.py)."""
+    classes = values.values.get(f"{ZERO}leaf_module.classes")
+    # utils/z3_leaf_module.py compares the class name, and the name with its module path.
+    names = [str(name) for name in classes] if isinstance(classes, list) else []
     return tuple(
         next((name[len(module) :] for module in MODULES if name.startswith(module)), name) for name in names
     )
 
 
-def _optimizer(values: Values, client: str | None, offloads: bool, muon_late: bool) -> Rule:
+def _optimizer(values: Values, client: str | None, offloads: bool, muon_late: bool) -> OptimizerCost:
     kind = values.text("optimizer.type")
     if client is not None or kind is None:
-        return of_client(client or CLIENT, offloads)
+        return cost_of_client(client or DEFAULT_CLIENT, offloads)
     start = "optimizer.params."
     params = {key.removeprefix(start): value for key, value in values.values.items() if key.startswith(start)}
-    rule = of_config(kind, params, offloads)
-    own = rule.muon and muon_late  # its own Adam: some tensors of the size of the one that is updated
-    return rule._replace(temporary=0, single=16) if own else rule
+    rule = cost_from_config(kind, params, offloads)
+    # Muon's own Adam allocates several tensors of the size of the updated one.
+    has_own_adam = rule.muon_method and muon_late
+    return rule._replace(temporary_bytes=0, largest_tensor_bytes=16) if has_own_adam else rule
 
 
-def refuse(
+def reject_unmodeled(
     values: Values, release: int, world: int, client: str | None = None, zero_init: bool = False
 ) -> None:
-    """Refuse by name what is not modelled."""
+    """Reject settings without an estimate."""
     if world > MOST_RANKS:
-        raise NotModelledError(f"a run of more than {MOST_RANKS:,} ranks is not modelled")
-    if values.written(f"{ZERO}zenflow"):
-        refuse_zenflow(values.values, release, client)
-    for switch in (*(ZERO + each for each in SWITCHES), *ENGINES):
+        raise NotModelledError(f"runs of more than {MOST_RANKS:,} ranks are not supported")
+    if values.has_section(f"{ZERO}zenflow"):
+        reject_zenflow(values.values, release, client)
+    for switch in (*(ZERO + each for each in UNMODELED_SWITCHES), *UNMODELED_ENGINES):
         if values.flag(switch):
-            raise _unknown(switch)
+            raise _unmodeled(switch)
     if values.count(f"{ZERO}mics_shard_size", 0) > 0:
-        raise _unknown(f"{ZERO}mics_shard_size")
+        raise _unmodeled(f"{ZERO}mics_shard_size")
     for key in (f"{ZERO}leaf_module.names", f"{ZERO}leaf_module.name_suffixes"):
         if values.count(f"{ZERO}stage") == 3 and values.values.get(key):
-            why = "names of modules differ between releases of Transformers"
-            raise NotModelledError(f"`{key}` is not modelled: {why}", "give `leaf_module.classes`")
-    _refuse_parallel(values, release)
-    refuse_keys(values.values, release, zero_init, client)
-    if experts_of(values):
-        _refuse_experts(values, release, world)
+            why = "module names differ between Transformers releases"
+            raise NotModelledError(
+                f"`{key}` is not supported yet: {why}", "use `leaf_module.classes` instead"
+            )
+    _reject_parallelism(values, release)
+    reject_tensor_parallel_keys(values.values, release, zero_init, client)
+    if ep_size_of(values):
+        _reject_autoep(values, release, world)
     if str(values.text("optimizer.type")).lower() == "muon" and client is None:
-        refuse_muon(values.values, release)
+        reject_muon(values.values, release)
 
 
-def experts_of(values: Values) -> int:
-    """Ranks that share experts by AutoEP; 0 where it is off."""
+def ep_size_of(values: Values) -> int:
+    """Expert-parallel ranks (AutoEP); 0 if it is off."""
     on = values.flag(autoep.KEY)
     return max(1, values.count(f"{autoep.SECTION}autoep_size", 1)) if on else 0
 
 
-def _refuse_experts(values: Values, release: int, world: int) -> None:
-    """What AutoEP refuses itself, and what was not measured."""
-    ranks, key = experts_of(values), autoep.KEY
+def _reject_autoep(values: Values, release: int, world: int) -> None:
+    """Reject settings that AutoEP rejects, or that were not measured with it."""
+    ranks, key = ep_size_of(values), autoep.KEY
     if release < autoep.SINCE:
-        raise NotModelledError(f"`{key}` is not modelled before 0.19.8")
+        raise NotModelledError(f"`{key}` is not supported before 0.19.8")
     if world % ranks:
-        raise NotModelledError(f"AutoEP refuses {world} ranks in groups of {ranks} (`autoep_size`)")
-    for name, known in autoep.KNOWN.items():
-        value = values.values.get(autoep.SECTION + name, known[0])
-        if value not in known:
-            raise NotModelledError(f"`{autoep.SECTION}{name}` {value!r} is not modelled: {reason(name)}")
-    for name, there in (
+        raise NotModelledError(f"AutoEP rejects {world} ranks in groups of {ranks} (`autoep_size`)")
+    for name, supported in autoep.SUPPORTED_VALUES.items():
+        value = values.values.get(autoep.SECTION + name, supported[0])
+        if value not in supported:
+            raise NotModelledError(f"`{autoep.SECTION}{name}` {value!r} is not supported yet: {reason(name)}")
+    for name, is_used in (
         (TENSOR, values.count(TENSOR, 1) > 1),
         (f"{ZERO}zero_hpz_partition_size", values.count(f"{ZERO}zero_hpz_partition_size", 1) > 1),
         (f"{ZERO}zero_quantized_weights", values.flag(f"{ZERO}zero_quantized_weights")),
@@ -331,25 +356,27 @@ def _refuse_experts(values: Values, release: int, world: int) -> None:
         (f"{ZERO}round_robin_gradients", values.flag(f"{ZERO}round_robin_gradients")),
         ("torch_autocast.enabled", values.flag("torch_autocast.enabled")),
     ):
-        if there:
-            raise NotModelledError(f"`{key}` with `{name}` is not modelled: {reason(name)}")
+        if is_used:
+            raise NotModelledError(f"`{key}` with `{name}` is not supported yet: {reason(name)}")
     for name in ("contiguous_gradients", "reduce_scatter"):
         if values.count(f"{ZERO}stage") in (1, 2) and values.values.get(ZERO + name) is False:
-            raise NotModelledError(f"`{key}` with `{ZERO}{name}` false is not modelled: {reason(name)}")
+            raise NotModelledError(f"`{key}` with `{ZERO}{name}` false is not supported yet: {reason(name)}")
 
 
-def _unknown(key: str) -> NotModelledError:
-    return NotModelledError(f"`{key}` is not modelled: {reason(key)}")
+def _unmodeled(key: str) -> NotModelledError:
+    return NotModelledError(f"`{key}` is not supported yet: {reason(key)}")
 
 
-def _refuse_parallel(values: Values, release: int) -> None:
-    if _tensor(values) > 1 and values.written(f"{ZERO}zenflow"):
-        raise NotModelledError(f"`{ZERO}zenflow` beside `{TENSOR}` is not modelled: no engine was measured")
-    if sequence_of(values) > 1 and release < ULYSSES:
-        why = "`UlyssesSPAttentionHF` came with it"
-        raise NotModelledError(f"`{SEQUENCE}` above 1 is not modelled before 0.17.0: {why}")
+def _reject_parallelism(values: Values, release: int) -> None:
+    if _tp_size(values) > 1 and values.has_section(f"{ZERO}zenflow"):
+        raise NotModelledError(
+            f"`{ZERO}zenflow` with `{TENSOR}` is not supported yet: no engine was measured with both"
+        )
+    if sp_size_of(values) > 1 and release < ULYSSES:
+        why = "0.17.0 is the first release with `UlyssesSPAttentionHF`"
+        raise NotModelledError(f"`{SEQUENCE}` above 1 is not supported before 0.17.0: {why}")
 
 
-def _postscale(values: Values) -> float | None:
+def _gradient_postscale(values: Values) -> float | None:
     factor: float = values.values.get("gradient_predivide_factor", 1.0)
     return None if values.flag("prescale_gradients") else factor

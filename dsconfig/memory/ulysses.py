@@ -1,106 +1,128 @@
-"""Ulysses: ranks share a sequence, and exchange it for heads around attention (`UlyssesSPAttentionHF`)."""
+"""Ulysses sequence parallelism: ranks exchange sequence shards for attention heads (`UlyssesSPAttentionHF`)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsconfig.memory.graph import Exchange, Tape, Tensor
-from dsconfig.memory.layers import Heads, attend
+from dsconfig.memory.graph import ModelCollective, Tape, Tensor
+from dsconfig.memory.layers import Heads, attention
 from dsconfig.memory.verdict import NotModelledError
 
 if TYPE_CHECKING:
-    from dsconfig.memory.models.shape import Shape, Work
+    from dsconfig.memory.models.architecture import Architecture, MicroBatch
 
 KEY = "sequence_parallel_size"
-EXCHANGED = "exchanged heads"
-SHARED = (
+EXCHANGED = "Ulysses all-to-all buffers"
+SUPPORTED_MODELS = (
     *("llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe"),
     *("gemma", "gemma3_text", "olmo2", "olmo3"),
 )
-"""Families whose engines were measured with it."""
+"""Model types whose engines were measured with Ulysses."""
 SINCE = 17000
-"""DeepSpeed 0.17.0: the first with `runtime/sequence_parallel/ulysses_sp.py`."""
+"""DeepSpeed 0.17.0, the first release with `runtime/sequence_parallel/ulysses_sp.py`."""
 
 
-def refuse(shape: Shape, work: Work) -> None:
-    """Refuse what Ulysses refuses itself, and models that it was not made for.
+def reject_model(arch: Architecture, batch: MicroBatch) -> None:
+    """Reject models and sizes that Ulysses rejects, or that were not measured.
 
     Raises:
-        NotModelledError: it is one of these.
+        NotModelledError: there is no estimate for this model with Ulysses.
     """
-    ranks, length = work.sequence, work.length
-    if shape.family != "decoder":
-        why = "`UlyssesSPAttentionHF` reads `num_key_value_heads` and `position_ids` of decoders"
-        raise NotModelledError(f"`{KEY}` is not modelled for such a model: {why}")
-    if shape.name not in SHARED:
-        raise NotModelledError(f"`{KEY}` is not modelled for {shape.name}: no engine was measured with it")
-    if work.tensor.ranks > 1:
-        raise NotModelledError(f"`{KEY}` together with `tensor_parallel.autotp_size` is not modelled")
-    if work.attention == "eager":
-        raise NotModelledError(f"`UlyssesSPAttentionHF` refuses `eager` attention with `{KEY}`")
-    if shape.heads % ranks:
-        raise NotModelledError(f"`UlyssesSPAttentionHF` refuses {shape.heads} heads for {ranks} ranks")
-    if shape.key_heads % ranks and ranks % shape.key_heads:
-        told = f"{shape.key_heads} heads of keys and values for {ranks} ranks"
-        raise NotModelledError(f"`UlyssesSPAttentionHF` refuses {told}")
+    ranks, length = batch.sp_size, batch.sequence_length
+    if arch.family != "decoder":
+        why = "`UlyssesSPAttentionHF` needs `num_key_value_heads` and `position_ids`, as decoders have them"
+        raise NotModelledError(f"`{KEY}` is not supported yet for such a model: {why}")
+    if arch.name not in SUPPORTED_MODELS:
+        raise NotModelledError(
+            f"`{KEY}` is not supported yet for {arch.name}: no engine was measured with it"
+        )
+    if batch.tensor_parallel.size > 1:
+        raise NotModelledError(f"`{KEY}` together with `tensor_parallel.autotp_size` is not supported yet")
+    if batch.attn_implementation == "eager":
+        raise NotModelledError(f"`UlyssesSPAttentionHF` rejects `eager` attention with `{KEY}`")
+    if arch.num_heads % ranks:
+        raise NotModelledError(f"`UlyssesSPAttentionHF` rejects {arch.num_heads} heads for {ranks} ranks")
+    if arch.num_kv_heads % ranks and ranks % arch.num_kv_heads:
+        heads = f"{arch.num_kv_heads} key/value heads for {ranks} ranks"
+        raise NotModelledError(f"`UlyssesSPAttentionHF` rejects {heads}")
     if length % ranks:
         raise NotModelledError(
-            f"a sequence of {length} tokens cannot be shared by {ranks} ranks", f"give a multiple of {ranks}"
+            f"a sequence of {length} tokens cannot be split over {ranks} ranks", f"use a multiple of {ranks}"
         )
 
 
-def attend_shared(tape: Tape, work: Work, heads: Heads, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """Attention over whole sequences with a part of the heads; `heads` are those of the model.
+def ulysses_attention(
+    tape: Tape, batch: MicroBatch, heads: Heads, query: Tensor, key: Tensor, value: Tensor
+) -> Tensor:
+    """Attention over whole sequences with a share of the heads; `heads` are the model's.
 
-    Python has names for what is made here until all of it is done.
+    Python variables keep the intermediate tensors alive until it returns.
     """
-    ranks, batch = work.sequence, heads.batch
-    whole = batch * heads.length * ranks
-    places = tape.step([], tape.tensor(whole, 8, needs=False))
-    joint = tape.step([places], tape.tensor(whole, 8, needs=False))
-    tape.exchanged += exchanges(work, "all_gather", whole, 8, back=False)
-    keys = max(heads.keys, ranks)  # heads of fewer are repeated
-    own = heads._replace(queries=heads.queries // ranks, keys=keys // ranks, length=heads.length * ranks)
-    counts = [whole // ranks * number * heads.size for number in (heads.queries, keys, keys)]
-    sent = [_scatter(tape, work, x, count) for x, count in zip((query, key, value), counts, strict=True)]
-    locals_ = [
-        x if batch == number == 1 else tape.step([x], tape.tensor(x.elements, x.width), shares=True)
-        for x, number in zip(sent, (own.queries, own.keys, own.keys), strict=True)
+    ranks, batch_size = batch.sp_size, heads.batch_size
+    num_tokens = batch_size * heads.sequence_length * ranks
+    position_ids = tape.op([], tape.tensor(num_tokens, 8, requires_grad=False))
+    gathered_ids = tape.op([position_ids], tape.tensor(num_tokens, 8, requires_grad=False))
+    tape.collectives += _collectives(batch, "all_gather", num_tokens, 8, has_backward=False)
+    # With fewer key/value heads than ranks, `UlyssesSPAttentionHF` replicates them.
+    num_kv_heads = max(heads.num_kv_heads, ranks)  # fewer heads than ranks are repeated
+    local_heads = heads._replace(
+        num_heads=heads.num_heads // ranks,
+        num_kv_heads=num_kv_heads // ranks,
+        sequence_length=heads.sequence_length * ranks,
+    )
+    counts = [
+        num_tokens // ranks * number * heads.head_dim
+        for number in (heads.num_heads, num_kv_heads, num_kv_heads)
     ]
-    mixed = attend(tape, work.attention, own, locals_[0], locals_[1], locals_[2])
-    out = _gather(tape, work, mixed, batch > 1)
-    tape.hold(places, joint, mixed, *locals_)
-    return tape.step([out], tape.tensor(out.elements, out.width), shares=True) if batch > 1 else out
+    received = [_scatter(tape, batch, x, count) for x, count in zip((query, key, value), counts, strict=True)]
+    qkv = [
+        x if batch_size == number == 1 else tape.op([x], tape.tensor(x.numel, x.itemsize), shares_grad=True)
+        for x, number in zip(
+            received, (local_heads.num_heads, local_heads.num_kv_heads, local_heads.num_kv_heads), strict=True
+        )
+    ]
+    output = attention(tape, batch.attn_implementation, local_heads, qkv[0], qkv[1], qkv[2])
+    out = _gather(tape, batch, output, batch_size > 1)
+    tape.keep_alive(position_ids, gathered_ids, output, *qkv)
+    return tape.op([out], tape.tensor(out.numel, out.itemsize), shares_grad=True) if batch_size > 1 else out
 
 
-def _scatter(tape: Tape, work: Work, x: Tensor, count: int) -> Tensor:
-    """`combine_sequence`: heads that are too few are repeated, then all are sent, from a copy."""
-    width = x.width
-    if count > x.elements:
-        x = tape.step([x], tape.tensor(count, width, label=EXCHANGED))
-    packed = tape.step([x], tape.tensor(count, width, label=EXCHANGED), shares=True)
-    again = count * width if work.micro > 1 else 0
-    received = tape.step([packed], tape.tensor(count, width, label=EXCHANGED), back=again)
-    tape.exchanged += exchanges(work, "all_to_all", count, width, back=received.needs)
+def _scatter(tape: Tape, batch: MicroBatch, x: Tensor, count: int) -> Tensor:
+    """`combine_sequence`: repeat key/value heads if there are too few, then send a contiguous copy."""
+    itemsize = x.itemsize
+    if count > x.numel:
+        x = tape.op([x], tape.tensor(count, itemsize, label=EXCHANGED))
+    packed = tape.op([x], tape.tensor(count, itemsize, label=EXCHANGED), shares_grad=True)
+    grad_copy = count * itemsize if batch.micro_batch_size > 1 else 0
+    received = tape.op([packed], tape.tensor(count, itemsize, label=EXCHANGED), backward_temporary=grad_copy)
+    tape.collectives += _collectives(
+        batch, "all_to_all", count, itemsize, has_backward=received.requires_grad
+    )
     return received
 
 
-def _gather(tape: Tape, work: Work, x: Tensor, copies: bool) -> Tensor:
-    """`_partition_global_sequence`: what was computed is sent back, and its heads are put side by side."""
-    count, width = x.elements, x.width
-    packed = tape.step([x], tape.tensor(count, width, label=EXCHANGED), shares=True) if copies else x
-    received = tape.step([packed], tape.tensor(count, width, label=EXCHANGED), back=count * width)
-    tape.exchanged += exchanges(work, "all_to_all", count, width, back=received.needs)
-    joined = tape.step([received], tape.tensor(count, width), shares=True)
+def _gather(tape: Tape, batch: MicroBatch, x: Tensor, copies: bool) -> Tensor:
+    """`_partition_global_sequence`: send the attention output back, and concatenate its heads."""
+    count, itemsize = x.numel, x.itemsize
+    packed = tape.op([x], tape.tensor(count, itemsize, label=EXCHANGED), shares_grad=True) if copies else x
+    received = tape.op(
+        [packed], tape.tensor(count, itemsize, label=EXCHANGED), backward_temporary=count * itemsize
+    )
+    tape.collectives += _collectives(
+        batch, "all_to_all", count, itemsize, has_backward=received.requires_grad
+    )
+    hidden_states = tape.op([received], tape.tensor(count, itemsize), shares_grad=True)
     if copies:
-        tape.hold(packed)
-    return joined
+        tape.keep_alive(packed)
+    return hidden_states
 
 
-def exchanges(work: Work, name: str, elements: int, width: int, *, back: bool) -> list[Exchange]:
-    """A call on the way there, and for its gradient; one more where a layer is computed again."""
-    returning = back + work.checkpointing
+def _collectives(
+    batch: MicroBatch, name: str, numel: int, itemsize: int, *, has_backward: bool
+) -> list[ModelCollective]:
+    """A forward call and its backward counterpart, plus one call if the layer is recomputed."""
+    backward_calls = has_backward + batch.gradient_checkpointing
     return [
-        Exchange(name, "forward", 1, elements, width, work.sequence),
-        Exchange(name, "backward", returning, elements, width, work.sequence),
-    ][: 1 + bool(returning)]
+        ModelCollective(name, "forward", 1, numel, itemsize, batch.sp_size),
+        ModelCollective(name, "backward", backward_calls, numel, itemsize, batch.sp_size),
+    ][: 1 + bool(backward_calls)]

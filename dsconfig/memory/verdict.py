@@ -1,4 +1,4 @@
-"""Verdicts on a memory estimate, and the configs and settings that are not modelled."""
+"""Verdicts on a memory estimate, and the error for what it does not support."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject
 
 
-# Verdicts on a memory, and what is not modelled, or only assumed, and could turn them.
+# Verdicts, and the settings or assumptions that can change them.
 
 Verdict = Literal["fits", "does not fit", "unknown"]
 FITS: Final = "fits"
 EXCEEDS: Final = "does not fit"
 UNKNOWN: Final = "unknown"
-"""Unknown: what is not modelled, or which card it is, decides."""
+"""Unknown: an unsupported setting, or which card of a name is meant, decides."""
 RANK, HOST = "rank", "host"
 
 
-class Unmodelled(NamedTuple):
-    """A setting that changes what is held, by an amount that is not computed."""
+class UnmodeledSetting(NamedTuple):
+    """A setting that changes memory by an amount that is not estimated."""
 
     key: str
-    """As it is written: `stage: dpo`."""
+    """The setting with its value, such as `stage: dpo`."""
     text: str
     raises: frozenset[str] = frozenset()
-    """The sides, of `rank` and `host`, that may hold more with it."""
+    """Memories (`rank`, `host`) that may need more because of it."""
     lowers: frozenset[str] = frozenset()
-    """The sides that may hold less."""
+    """Memories that may need less."""
     terms: frozenset[str] = frozenset()
-    """The only terms that it lowers; none: any."""
+    """The terms that it may lower; empty: any."""
 
     def to_dict(self) -> JsonObject:
-        """As JSON has it."""
+        """The setting as JSON."""
         return {
             "key": self.key,
             "text": self.text,
@@ -41,44 +41,44 @@ class Unmodelled(NamedTuple):
         }
 
 
-BUILT = Unmodelled(
-    "the model as it is built",
-    "the script may build it in half precision, or never on the host",
+HOST_BUILD = UnmodeledSetting(
+    "the initial model copy",
+    "the script may build the model in half precision, or never on the host",
     lowers=frozenset((HOST,)),
-    terms=frozenset(("model as it is built",)),
+    terms=frozenset(("initial model copy",)),
 )
-MADE = Unmodelled(
-    "the optimizer that the script makes",
+SCRIPT_OPTIMIZER = UnmodeledSetting(
+    "the optimizer of the script",
     "it may keep fewer states",
     lowers=frozenset((HOST,)),
-    terms=frozenset(("optimizer states", "temporaries of the step")),
+    terms=frozenset(("optimizer states", "optimizer step temporaries")),
 )
-"""What an estimate takes for granted of a script; no host is said to be too small for that alone."""
+"""Assumptions about the script; no host is reported as too small because of them alone."""
 
 
-# What is not modelled: refused by name, with the reason, never guessed.
+# Settings without an estimate. They raise an error that names them; nothing is guessed.
 
-_KERNELS = "its kernels are for GPUs alone, so that no engine on a CPU could be measured"
+_KERNELS = "its kernels run on GPUs only, so no engine was measured on a CPU"
 _UNMEASURED = "no engine was measured with it"
 REASONS = {
-    "mics_shard_size": "shards of a group of ranks were not measured",
-    "compile.deepcompile": "the compiler decides when weights are gathered and let go",
-    "hybrid_engine.enabled": "its second copy of the weights, for generation, has layouts of its kernels",
+    "mics_shard_size": "MiCS shard groups were not measured",
+    "compile.deepcompile": "the compiler decides when weights are gathered and released",
+    "hybrid_engine.enabled": "the layout of its inference copy of the weights is not known",
     "lamb": _KERNELS,
-    "onebitadam": "its compressed messages need a backend that no engine on a CPU has",
-    "onebitlamb": "its compressed messages need a backend that no engine on a CPU has",
-    "zerooneadam": "its compressed messages need a backend that no engine on a CPU has",
+    "onebitadam": "its compressed communication needs a GPU backend, so no engine was measured on a CPU",
+    "onebitlamb": "its compressed communication needs a GPU backend, so no engine was measured on a CPU",
+    "zerooneadam": "its compressed communication needs a GPU backend, so no engine was measured on a CPU",
 }
-"""Why a key, or an optimizer of the config, is not modelled."""
+"""Why a config key, or an optimizer, has no estimate."""
 
 
 def reason(name: str) -> str:
-    """Why a key, or an optimizer by its lower-case name, is not modelled."""
+    """Why a key, or an optimizer by its lower-case name, has no estimate."""
     return REASONS.get(name.removeprefix("zero_optimization."), _UNMEASURED)
 
 
 class NotModelledError(ValueError):
-    """The memory of this config with this model cannot be computed; the text names what is in the way."""
+    """The memory of this config with this model cannot be estimated; the text names the setting in question."""
 
     def __init__(self, what: str, help: str = "") -> None:
         super().__init__(f"{what}; {help}" if help else what)

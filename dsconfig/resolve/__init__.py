@@ -1,1 +1,1 @@
-"""What a release runs with: the batch, the config, the effective values."""
+"""Resolution of a config for a run: batch, effective values, and memory."""

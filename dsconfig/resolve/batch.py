@@ -1,4 +1,4 @@
-"""Batch of a config: data-parallel size, batch triplet, elastic batch, and a formula for unknown ranks."""
+"""Batch of a config: data-parallel size, batch triplet, elastic batch, and a formula for unknown world sizes."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from dsconfig.core.diagnostic import Diagnostic, Effect
 from dsconfig.core.releases import Target
 from dsconfig.document import read_dict
 from dsconfig.job.detect_consumer import LaunchArguments
-from dsconfig.resolve.asked_config import Reading, reading
 from dsconfig.resolve.errors import ResolveError, UnknownWorldSizeError
-from dsconfig.resolve.raw_config import Written, fill_written, read_written
-from dsconfig.resolve.run import Launched, Parallel, Runtime
+from dsconfig.resolve.input_config import InputConfig, read_input_config
+from dsconfig.resolve.raw_config import RawConfig, fill_raw_config, read_raw_config
+from dsconfig.resolve.run import LaunchWorldSize, Parallel, Runtime
 from elastic import constants as c
 
 if TYPE_CHECKING:
@@ -44,12 +44,12 @@ if TYPE_CHECKING:
     from elastic.planning.plan import Plan
 
 
-# The batch of a config that is filled: on how many data-parallel ranks, and what is written for it.
+# Batch of a config whose "auto" values are resolved.
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The triplet, the data-parallel ranks that share it, and the config that the release runs with."""
+    """A batch triplet, its data-parallel size, and the config that the release runs with."""
 
     triplet: Triplet
     size: int | float
@@ -58,141 +58,143 @@ class Batch:
     elastic: bool
 
 
-def derive_batch(written: Written, runtime: Runtime) -> Batch:
-    """The batch that the release derives; the config of `written` is changed on the way.
+def derive_batch(raw: RawConfig, runtime: Runtime) -> Batch:
+    """Derive the batch as the release does; modifies the config of `raw`.
 
     Raises:
-        ResolveError: there is none.
+        ResolveError: the release cannot derive a batch.
     """
-    config = written.config
-    share = share_out(config, runtime, from_file=written.from_file)
-    size = share.size
+    config = raw.config
+    division = divide_ranks(config, runtime, from_file=raw.from_file)
+    size = division.size
     planned = runtime.consumer == ELASTIC
-    elastic = planned or (is_on(config) and runtime.number >= FIRST)
+    elastic = planned or (has_elasticity(config) and runtime.number >= FIRST_ELASTIC)
     if not elastic:
-        triplet, messages = _plain_batch(config, share, runtime)
-    elif runtime.number <= LAST and not planned:
-        # The block stays: the release reads it, and refuses batch keys next to it.
-        found, messages = as_released(config, runtime.release, size)
-        triplet = _whole(found)
+        triplet, messages = _derive_plain_batch(config, division, runtime)
+    elif runtime.number <= LAST_ELASTIC and not planned:
+        # The block stays: the release reads it, and rejects batch keys next to it.
+        elastic_triplet, messages = solve_elastic(config, runtime.release, size)
+        triplet = _ints_for_whole_floats(elastic_triplet)
     else:
-        config, size, messages = instead(config, size, runtime)
+        config, size, messages = apply_elastic_plan(config, size, runtime)
         triplet = Triplet(*(config[key] for key in KEYS))
-    said = _settle_sequence(config, runtime, from_file=written.from_file)
-    return Batch(triplet, size, config, (*share.messages, *messages, *said), elastic)
+    sequence_messages = _match_sequence_key(config, runtime, from_file=raw.from_file)
+    return Batch(triplet, size, config, (*division.messages, *messages, *sequence_messages), elastic)
 
 
-def _plain_batch(config: JsonObject, share: Share, runtime: Runtime) -> tuple[Triplet, list[Message]]:
-    """The triplet of a config without elasticity, written into it."""
+def _derive_plain_batch(
+    config: JsonObject, division: RankDivision, runtime: Runtime
+) -> tuple[Triplet, list[Message]]:
+    """Derive the triplet of a config without elasticity, and write it into the config."""
     messages = []
-    if "elasticity" in config and runtime.number > LAST:
+    if "elasticity" in config and runtime.number > LAST_ELASTIC:
         del config["elasticity"]
-        text = "the `elasticity` block, which is off and which this release refuses, is left out"
+        text = "the disabled `elasticity` block is removed, because this release rejects it"
         messages.append(Message("removed", text, "elasticity"))
     train, micro, steps = (config.get(key) for key in KEYS)
-    found = derive(train, micro, steps, share.size)
-    if isinstance(found, Impossible):
-        raise refused_batch(config, share.size, runtime, by_key=share.by_key)
-    triplet = _whole(found)
-    if isinstance(derive(*triplet.values(), share.size), Impossible):
-        triplet = found  # beyond 2**53 the sum may hold in floats alone, which is how DeepSpeed works it out
+    derived = derive(train, micro, steps, division.size)
+    if isinstance(derived, Impossible):
+        raise rejected_batch(config, division.size, runtime, by_key=division.by_key)
+    triplet = _ints_for_whole_floats(derived)
+    if isinstance(derive(*triplet.values(), division.size), Impossible):
+        triplet = derived  # DeepSpeed computes in floats, which beyond 2**53 can make the product match
     config.update(zip(KEYS, triplet.values(), strict=True))
     return triplet, messages
 
 
-def _whole(found: Triplet) -> Triplet:
-    """Whole floats as ints: 8 ranks / 2 are 4.0 to DeepSpeed."""
+def _ints_for_whole_floats(triplet: Triplet) -> Triplet:
+    """Convert whole floats to ints; for DeepSpeed 8 ranks / 2 are 4.0."""
     values = [
-        int(value) if isinstance(value, float) and value.is_integer() else value for value in found.values()
+        int(value) if isinstance(value, float) and value.is_integer() else value for value in triplet.values()
     ]
     return Triplet(*values)
 
 
-def _settle_sequence(config: JsonObject, runtime: Runtime, *, from_file: bool) -> list[Message]:
-    """Make the config, as a dict, divide the ranks as they were divided here."""
-    shared = runtime.asked.sp or 1
+def _match_sequence_key(config: JsonObject, runtime: Runtime, *, from_file: bool) -> list[Message]:
+    """Make the resolved config divide the ranks as this module did."""
+    sp_size = runtime.requested.sp or 1
     if runtime.number < SEQUENCE_SINCE:
         return []
-    alone = len(runtime.parallelism.dividing) == 1
-    if shared > 1 and alone and SEQUENCE not in config:
-        config[SEQUENCE] = shared
-        return [Message("written", f"`{SEQUENCE}` {shared} is written in", SEQUENCE)]
-    if from_file and SEQUENCE in config and shared == 1:
+    is_only_degree = len(runtime.parallelism.dividing) == 1
+    if sp_size > 1 and is_only_degree and SEQUENCE not in config:
+        config[SEQUENCE] = sp_size
+        return [Message("written", f"`{SEQUENCE}` {sp_size} is added to the config", SEQUENCE)]
+    if from_file and SEQUENCE in config and sp_size == 1:
         text = (
-            f"`{SEQUENCE}` {config.pop(SEQUENCE)!r} is left out: DeepSpeedConfig does not look for it in a "
-            "file, and does not divide the ranks by it; ask for sp if it should"
+            f"`{SEQUENCE}` {config.pop(SEQUENCE)!r} is removed: DeepSpeedConfig does not read it from a file, "
+            "and does not divide the ranks by it; pass `sp` to divide them"
         )
         return [Message("removed", text, SEQUENCE)]
     return []
 
 
-# How the ranks of a run are divided: the data-parallel size, with the explanation that `resolve` prints.
+# Data-parallel size, with the notes that `resolve` prints.
 
 AUTOTP_SINCE = 16004
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """How many data-parallel ranks there are, and how DeepSpeed comes to divide them."""
+class RankDivision:
+    """Number of data-parallel ranks, and how DeepSpeed divides them."""
 
     size: int | float
     by_key: bool
-    """Whether DeepSpeed itself divides by `sequence_parallel_size`, where it is written."""
+    """Whether DeepSpeed itself divides by `sequence_parallel_size`."""
     messages: tuple[Message, ...] = ()
 
 
-def share_out(config: Mapping[str, Json], runtime: Runtime, *, from_file: bool) -> Share:
-    """The data-parallel ranks among all, as the release counts them.
+def divide_ranks(config: Mapping[str, Json], runtime: Runtime, *, from_file: bool) -> RankDivision:
+    """Compute the data-parallel size as the release does.
 
     Raises:
-        ResolveError: the ranks cannot be shared out like that.
+        ResolveError: the world size is not divisible.
     """
     autotp = _autotp(config, runtime)
     messages = [_autotp_note(autotp, runtime.ranks)] if autotp > 1 else []
     parallelism = runtime.parallelism
-    if autotp > 1:  # the groups of the config are those that are asked for
+    if autotp > 1:  # the requested tensor parallelism is the config's own
         parallelism = Parallelism(tuple(each for each in parallelism.degrees if each.kind != "tensor"))
     if (unknown := parallelism.unknown) is not None:
-        raise _unknown(unknown)
+        raise _unknown_degree(unknown)
     messages += [_counted_note(each, runtime.ranks) for each in parallelism.counted]
     divides = parallelism.divisor(runtime.ranks) > 1
     if divides:
-        _check_written(config, runtime)
+        _check_sequence_key(config, runtime)
         messages += _launched_note(parallelism, runtime)
     size = _size(config, runtime, parallelism, from_file=from_file)
     if not divides:
         messages += _fraction(config, runtime.ranks, size)
-    _check_experts(size, runtime.asked.ep or 1)
+    _check_experts(size, runtime.requested.ep or 1)
     size = int(size) if size % 1 == 0 else size
-    return Share(size, not divides and not from_file, tuple(messages))
+    return RankDivision(size, not divides and not from_file, tuple(messages))
 
 
 def _size(
     config: Mapping[str, Json], runtime: Runtime, parallelism: Parallelism, *, from_file: bool
 ) -> int | float:
-    written, ranks = config.get(SEQUENCE, ABSENT), runtime.ranks
+    sp_size, ranks = config.get(SEQUENCE, ABSENT), runtime.ranks
     try:
-        return data_parallel_size(ranks, parallelism, written, runtime.number, from_file=from_file)
+        return data_parallel_size(ranks, parallelism, sp_size, runtime.number, from_file=from_file)
     except UnevenError as error:
         raise _uneven(error, parallelism) from None
     except (TypeError, ZeroDivisionError):
-        raise refused_batch(config, ranks, runtime, by_key=True) from None
+        raise rejected_batch(config, ranks, runtime, by_key=True) from None
 
 
 def _uneven(error: UnevenError, parallelism: Parallelism) -> ResolveError:
     ranks, divisor = error.ranks, error.divisor
-    size, left = divmod(ranks, divisor)
-    near = nearest_multiples(ranks, divisor)
-    written = [each.source for each in parallelism.dividing if not each.is_asked]
+    size, remainder = divmod(ranks, divisor)
+    nearest_sizes = nearest_multiples(ranks, divisor)
+    sources = [each.source for each in parallelism.dividing if not each.is_asked]
     return ResolveError(
-        f"{ranks} ranks cannot be shared out in groups of {divisor} ({parallelism} parallel): "
-        f"{ranks} = {size} × {divisor} + {left}",
-        (f"nearest world sizes: {' or '.join(map(str, near))}", *written),
+        f"{ranks} ranks cannot be divided into groups of {divisor} ({parallelism} parallel): "
+        f"{ranks} = {size} × {divisor} + {remainder}",
+        (f"nearest world sizes: {' or '.join(map(str, nearest_sizes))}", *sources),
     )
 
 
-def _unknown(degree: Degree) -> ResolveError:
-    """The error of a degree of which only the program's own code shows what it does to the batch."""
+def _unknown_degree(degree: Degree) -> ResolveError:
+    """The error for a degree whose effect on the batch only the program's code shows."""
     flag = {"tensor": "`tp`", "pipeline": "`pp`"}.get(degree.kind, "`sp`")
     flags = "`tp` or `pp`" if degree.kind == "model" else flag
     return ResolveError(
@@ -210,13 +212,13 @@ def _counted_note(degree: Degree, ranks: int) -> Message:
 
 
 def _launched_note(parallelism: Parallelism, runtime: Runtime) -> list[Message]:
-    """Where the degrees stand that a launch file gives."""
-    written = [each for each in parallelism.dividing if not each.is_asked]
-    if not written:
+    """Note which degrees come from a launch file."""
+    from_launch_file = [degrees for degrees in parallelism.dividing if not degrees.is_asked]
+    if not from_launch_file:
         return []
-    each = " and ".join(str(degree) for degree in written)
+    degrees = " and ".join(str(degree) for degree in from_launch_file)
     divisor = parallelism.divisor(runtime.ranks)
-    return [Message("note", f"{each}: DeepSpeed's batch counts {runtime.ranks} ranks / {divisor}")]
+    return [Message("note", f"{degrees}: DeepSpeed's batch counts {runtime.ranks} ranks / {divisor}")]
 
 
 def _autotp(config: Mapping[str, Json], runtime: Runtime) -> int:
@@ -224,15 +226,15 @@ def _autotp(config: Mapping[str, Json], runtime: Runtime) -> int:
     size = section.get("autotp_size") if isinstance(section, Mapping) else None
     if type(size) is not int or size <= 1 or runtime.number < AUTOTP_SINCE:
         return 1
-    asked = runtime.asked.tp
-    if asked not in (None, 1, size):
-        raise _contradiction("`tensor_parallel.autotp_size`", size, f"tp {asked}")
+    requested = runtime.requested.tp
+    if requested not in (None, 1, size):
+        raise _contradiction("`tensor_parallel.autotp_size`", size, f"tp {requested}")
     return size
 
 
-def _contradiction(key: str, written: Json, asked: str) -> ResolveError:
+def _contradiction(key: str, value: Json, requested: str) -> ResolveError:
     hint = "give the same degree, or only one of the two"
-    return ResolveError(f"{key} is {written!r}, but {asked} was asked for", (hint,))
+    return ResolveError(f"{key} is {value!r}, but {requested} was asked for", (hint,))
 
 
 def _autotp_note(size: int, ranks: int) -> Message:
@@ -244,125 +246,123 @@ def _autotp_note(size: int, ranks: int) -> Message:
     )
 
 
-def _check_written(config: Mapping[str, Json], runtime: Runtime) -> None:
-    asked = runtime.asked.sp or 1
-    written = config.get(SEQUENCE, asked)
-    if asked > 1 and written != asked:
-        raise _contradiction(f"`{SEQUENCE}`", written, f"sp {asked}")
+def _check_sequence_key(config: Mapping[str, Json], runtime: Runtime) -> None:
+    requested = runtime.requested.sp or 1
+    value = config.get(SEQUENCE, requested)
+    if requested > 1 and value != requested:
+        raise _contradiction(f"`{SEQUENCE}`", value, f"sp {requested}")
 
 
 def _fraction(config: Mapping[str, Json], ranks: int, size: float) -> list[Message]:
-    """What to say where the key does not divide the ranks."""
+    """Note that `sequence_parallel_size` does not divide the ranks."""
     if size % 1 == 0:
         return []
     text = (
         f"`{SEQUENCE}` {config[SEQUENCE]} does not divide {ranks} ranks: the data-parallel size is "
-        f"{size:g}; DeepSpeed goes on with it"
+        f"{size:g}; DeepSpeed continues with it"
     )
     return [Message("note", text, SEQUENCE)]
 
 
 def _check_experts(size: float, experts: int) -> None:
     if experts > 1 and size % experts:
-        near = nearest_multiples(size, experts)
+        nearest_sizes = nearest_multiples(size, experts)
         raise ResolveError(
-            f"{size:g} data-parallel ranks cannot hold groups of {experts} experts: "
+            f"{size:g} data-parallel ranks cannot be divided into groups of {experts} (ep): "
             f"{size:g} = {size // experts:g} × {experts} + {size % experts:g}",
-            (f"nearest: {' or '.join(f'{number:g}' for number in near)} data-parallel ranks",),
+            (f"nearest: {' or '.join(f'{number:g}' for number in nearest_sizes)} data-parallel ranks",),
         )
 
 
-# The batch of an elastic config: as the release itself derives it, or in its stead from 0.19.8 on.
-#
-# Source: runtime/config.py, DeepSpeedConfig.__init__ of 0.3.9 to 0.19.7; 0.19.8 refuses the block.
+# Elastic batch. 0.3.9 to 0.19.7 derive it in runtime/config.py, `DeepSpeedConfig.__init__`; 0.19.8 rejects the
+# block, and the plan of `elastic` takes over.
 
-FIRST, LAST = 3009, 19007
-"""The first and the last release that read the block."""
+FIRST_ELASTIC, LAST_ELASTIC = 3009, 19007
+"""First and last release that read the `elasticity` block."""
 
 
-def is_on(config: Mapping[str, Json]) -> bool:
-    """Whether the block is there and enabled, as DeepSpeed asks (elasticity.py, elasticity_enabled)."""
+def has_elasticity(config: Mapping[str, Json]) -> bool:
+    """Whether the `elasticity` block is enabled (elasticity.py, `elasticity_enabled`)."""
     block = config.get(c.ELASTICITY)
     return isinstance(block, Mapping) and bool(block.get(c.ENABLED, c.ENABLED_DEFAULT))
 
 
-def as_released(config: JsonObject, release: str, size: float) -> tuple[Triplet, list[Message]]:
-    """The triplet that a release with elasticity derives on `size` data-parallel ranks.
+def solve_elastic(config: JsonObject, release: str, size: float) -> tuple[Triplet, list[Message]]:
+    """The triplet that a release with elasticity derives for `size` data-parallel ranks.
 
     Raises:
-        ResolveError: the release refuses the block, the world size, or batch keys next to the block.
+        ResolveError: the release rejects the block, the world size, or batch keys next to the block.
     """
     from elastic import as_released as solve
     from elastic import semantics_for
 
     semantics = semantics_for(release)
     try:
-        answer = solve(config, release, size, semantics=semantics)  # type: ignore[arg-type]  # 4.0 ranks too
-    except Exception as error:  # whatever a release's code runs into with odd values
-        raise ResolveError(f"elasticity: {error}", _nearest(config, semantics, size)) from None
-    messages = _scheduler(config[c.ELASTICITY], semantics)
-    _refuse_batch_keys(config)
-    micro = answer.micro_batch_size
+        solution = solve(config, release, size, semantics=semantics)  # type: ignore[arg-type]  # 4.0 ranks too
+    except Exception as error:  # the release's own code can fail in any way
+        raise ResolveError(f"elasticity: {error}", _nearest_sizes(config, semantics, size)) from None
+    messages = _scheduler_messages(config[c.ELASTICITY], semantics)
+    _reject_batch_keys(config)
+    micro = solution.micro_batch_size
     if not micro:
         raise ResolveError(
-            f"elasticity: no micro batch fits batch {answer.batch_size} on {size:g} ranks",
-            _nearest(config, semantics, size),
+            f"elasticity: no micro batch fits batch {solution.batch_size} on {size:g} ranks",
+            _nearest_sizes(config, semantics, size),
         )
-    steps = answer.batch_size // (micro * size)
-    found = derive(answer.batch_size, micro, steps, size)
-    if isinstance(found, Impossible):
+    steps = solution.batch_size // (micro * size)
+    triplet = derive(solution.batch_size, micro, steps, size)
+    if isinstance(triplet, Impossible):
         raise ResolveError(
-            f"elasticity: batch {answer.batch_size} ≠ {micro} × {steps:g} × {size:g} = "
+            f"elasticity: batch {solution.batch_size} ≠ {micro} × {steps:g} × {size:g} = "
             f"{micro * steps * size:g} (micro batch × accumulation steps × data-parallel ranks)",
-            _nearest(config, semantics, size),
+            _nearest_sizes(config, semantics, size),
         )
-    return found, messages + _overridden(config, found)
+    return triplet, messages + _override_messages(config, triplet)
 
 
-def instead(config: JsonObject, size: float, runtime: Runtime) -> tuple[JsonObject, int, list[Message]]:
-    """For a release without elasticity: the config with the triplet in place of the block, and the ranks.
+def apply_elastic_plan(
+    config: JsonObject, size: float, runtime: Runtime
+) -> tuple[JsonObject, int, list[Message]]:
+    """Replace the `elasticity` block by its triplet, for a release without elasticity.
 
-    The batch is that of 0.19.7, so the job goes on as it would have there. `model_parallel_size` of the block
-    counts where tp and pp are not given. `dsconfig elastic run` does the same with any release, and keeps to
-    the sizes of its plan.
+    The batch is that of 0.19.7, so that the job continues unchanged. `model_parallel_size` of the block
+    applies if tp and pp are not set. `dsconfig elastic run` does the same with any release, limited to the
+    sizes of its plan.
+
 
     Raises:
-        ResolveError: there is no plan, or it has no row for these ranks.
+        ResolveError: there is no elastic plan, or it does not admit this world size.
     """
     from elastic import ElasticityError, plan
     from elastic.deepspeed.semantics import LATEST
 
     try:
-        found = plan(config)
-        messages = _scheduler(config[c.ELASTICITY], LATEST)
-        size = _data_parallel(found, runtime, size)
-        applied = found.apply(config, size, fallback=runtime.consumer != ELASTIC)
+        elastic_plan = plan(config)
+        messages = _scheduler_messages(config[c.ELASTICITY], LATEST)
+        size = _data_parallel(elastic_plan, runtime, size)
+        applied = elastic_plan.apply(config, size, fallback=runtime.consumer != ELASTIC)
     except ElasticityError as error:
         raise ResolveError(f"elasticity: {error}") from None
     triplet = Triplet(*(applied[key] for key in KEYS))
-    messages += _overridden(config, triplet)
-    messages += [Message("note", note, c.ELASTICITY) for note in found.notes]
-    if not found.admits(size):
-        messages.append(_fallback_note(found, size, triplet.train_batch_size))
-    by = (
-        "which `dsconfig elastic run` takes out"
-        if runtime.consumer == ELASTIC
-        else "which this release refuses"
-    )
-    text = f"the `elasticity` block, {by}, is replaced by the batch for {size} ranks"
+    messages += _override_messages(config, triplet)
+    messages += [Message("note", note, c.ELASTICITY) for note in elastic_plan.notes]
+    if not elastic_plan.admits(size):
+        messages.append(_fallback_note(elastic_plan, size, triplet.train_batch_size))
+    reason = "`dsconfig elastic run` removes it" if runtime.consumer == ELASTIC else "this release rejects it"
+    text = f"the `elasticity` block is replaced by the batch for {size} ranks: {reason}"
     return applied, size, [*messages, Message("removed", text, c.ELASTICITY)]
 
 
-def _data_parallel(found: Plan, runtime: Runtime, size: float) -> int:
-    model = found.block.model_parallel_size
-    given = runtime.parallelism.of("tensor") * runtime.parallelism.of("pipeline")
+def _data_parallel(elastic_plan: Plan, runtime: Runtime, size: float) -> int:
+    model = elastic_plan.block.model_parallel_size
+    requested = runtime.parallelism.of("tensor") * runtime.parallelism.of("pipeline")
     if size != int(size):
         raise ResolveError(f"{size:g} is not a whole number of data-parallel ranks")
-    if model in (1, given):
+    if model in (1, requested):
         return int(size)
-    if given > 1:
+    if requested > 1:
         raise ResolveError(
-            f"`elasticity.model_parallel_size` is {model}, but tp × pp is {given}",
+            f"`elasticity.model_parallel_size` is {model}, but tp × pp is {requested}",
             ("give the same degree, or only one of the two",),
         )
     if int(size) % model:
@@ -372,17 +372,17 @@ def _data_parallel(found: Plan, runtime: Runtime, size: float) -> int:
     return int(size) // model
 
 
-def _fallback_note(found: Plan, size: int, batch: int) -> Message:
+def _fallback_note(elastic_plan: Plan, size: int, batch: int) -> Message:
     return Message(
         "note",
-        f"{found.why_not(size)}; version 0.2 takes a batch for this size alone, {batch} in place of "
-        f"{found.batch_size} samples a step",
+        f"{elastic_plan.why_not(size)}; version 0.2 takes a batch for this size alone, {batch} in place of "
+        f"{elastic_plan.batch_size} samples a step",
         c.ELASTICITY,
     )
 
 
-def _scheduler(block: Mapping[str, Json], semantics: Semantics) -> list[Message]:
-    """Compare the block with the one that the scheduler left in the environment, where it left one."""
+def _scheduler_messages(block: Mapping[str, Json], semantics: Semantics) -> list[Message]:
+    """Compare the block with the one that the scheduler set in the environment, if any."""
     if c.DEEPSPEED_ELASTICITY_CONFIG not in os.environ:
         return []
     from elastic import ensure_immutable_elastic_config
@@ -395,108 +395,114 @@ def _scheduler(block: Mapping[str, Json], semantics: Semantics) -> list[Message]
     return [Message("environment", text, c.ELASTICITY)]
 
 
-def _refuse_batch_keys(config: Mapping[str, Json]) -> None:
-    written = [key for key in KEYS if key in config]
-    if written and not config[c.ELASTICITY].get(c.IGNORE_NON_ELASTIC_BATCH_INFO):
+def _reject_batch_keys(config: Mapping[str, Json]) -> None:
+    batch_keys = [key for key in KEYS if key in config]
+    if batch_keys and not config[c.ELASTICITY].get(c.IGNORE_NON_ELASTIC_BATCH_INFO):
         raise ResolveError(
-            f"`{'`, `'.join(written)}` and `elasticity` both set the batch",
+            f"`{'`, `'.join(batch_keys)}` and `elasticity` both set the batch",
             (f"remove them, or set `elasticity.{c.IGNORE_NON_ELASTIC_BATCH_INFO}` to have them overridden",),
         )
 
 
-def _overridden(config: Mapping[str, Json], found: Triplet) -> list[Message]:
+def _override_messages(config: Mapping[str, Json], triplet: Triplet) -> list[Message]:
     return [
         Message("overridden", f"elasticity overrides `{key}`: {config[key]!r} becomes {value}", key)
-        for key, value in zip(KEYS, found.values(), strict=True)
+        for key, value in zip(KEYS, triplet.values(), strict=True)
         if key in config
     ]
 
 
-def _nearest(config: Mapping[str, Json], semantics: Semantics, size: float) -> tuple[str, ...]:
-    """The admissible sizes around one that is not; empty where the block has no strict plan."""
+def _nearest_sizes(config: Mapping[str, Json], semantics: Semantics, size: float) -> tuple[str, ...]:
+    """Admissible sizes around an inadmissible one; empty if the block has no strict plan."""
     from elastic import ElasticityError, plan
 
     try:
-        found = plan(config, semantics=semantics)
-        why = found.why_not(int(size))
+        elastic_plan = plan(config, semantics=semantics)
+        why = elastic_plan.why_not(int(size))
     except (ElasticityError, TypeError, ValueError):
         return ()
     return (why,) if why else ()
 
 
-def batch_of(release: str, world_size: int) -> Callable[[JsonObject], dict[str, int]]:
-    """What derives the batch of an `elasticity` block as the release does on so many ranks."""
+def elastic_batch_solver(release: str, world_size: int) -> Callable[[JsonObject], dict[str, int]]:
+    """A function that derives the batch of an `elasticity` block for this release and world size."""
 
     def solve(config: JsonObject) -> dict[str, int]:
-        triplet, _ = as_released(config, release, world_size)
+        triplet, _ = solve_elastic(config, release, world_size)
         return {key: int(value) for key, value in zip(KEYS, triplet.values(), strict=True)}
 
     return solve
 
 
-# The batch where nobody knows how many ranks there are: a formula in their number, and what to give.
+# Batch with an unknown world size: a formula in the number of GPUs.
 
 
-class Open(NamedTuple):
-    """A config of which nobody knows on how many ranks it runs."""
+class UnsizedConfig(NamedTuple):
+    """A config whose world size is not known."""
 
     located: LocatedConfig
     job: Job
-    asked: Parallel
+    requested: Parallel
     changes: Mapping[str, Json]
-    """Values that are set first, by dotted path."""
+    """Values to set first, by dotted path."""
 
 
-def unknown_world_size(
-    question: Open, launched: Launched | None, training_args: Mapping[str, Json] | None
+def unknown_world_size_error(
+    question: UnsizedConfig,
+    launch_world_size: LaunchWorldSize | None,
+    training_args: Mapping[str, Json] | None,
 ) -> UnknownWorldSizeError:
-    """The error with the batch as a formula in the number of GPUs, where there is one."""
-    source = "" if launched is None else launched.source
-    per_node = launched.per_node if launched else None
+    """The error for an unknown world size, with the batch as a formula in the number of GPUs."""
+    source = "" if launch_world_size is None else launch_world_size.source
+    per_node = launch_world_size.gpus_per_node if launch_world_size else None
     hints = [f"one node has {per_node} ranks, two have {2 * per_node}"] if per_node else []
     try:
         release = question.job.releases.releases[-1]
-        seen = reading(question.located, question.job)
-        parallelism = question.asked.over(seen.known.parallelism)
-        formula = formula_of(seen, release, parallelism, per_node, training_args, question.changes)
+        input_config = read_input_config(question.located, question.job)
+        parallelism = question.requested.over(input_config.facts.parallelism)
+        formula = formula_of(input_config, release, parallelism, per_node, training_args, question.changes)
     except (ResolveError, ValueError):
         formula = None
     return UnknownWorldSizeError(source, formula, hints)
 
 
 def formula_of(
-    seen: Reading,
+    input_config: InputConfig,
     release: str,
     parallelism: Parallelism,
     per_node: int | None,
     training_args: Mapping[str, Json] | None,
     changes: Mapping[str, Json],
 ) -> str | None:
-    """The batch of a config as a formula in the number of GPUs; None where there is none.
+    """The batch of a config as a formula in the number of GPUs; None if there is none.
 
     Raises:
-        ResolveError: the config cannot be read, or filled.
+        ResolveError: the config cannot be read, or its "auto" values cannot be resolved.
         ValueError: a change names no key, or a training argument is of the wrong kind.
     """
     if parallelism.unknown is not None:
         return None
-    if seen.given is None and training_args is None:
-        seen = seen._replace(given=LaunchArguments({}, consumer_of(seen.consumer).arguments))
-    written = read_written(seen.document, release, seen.consumer, changes)
-    written.refuse_overwritten(seen.document)
-    config = fill_written(seen, written, None, training_args, None)[0].config
-    if is_on(config) or seen.consumer == ELASTIC:
+    if input_config.arguments is None and training_args is None:
+        input_config = input_config._replace(
+            arguments=LaunchArguments({}, consumer_of(input_config.consumer).arguments)
+        )
+    raw = read_raw_config(input_config.document, release, input_config.consumer, changes)
+    raw.reject_overwritten(input_config.document)
+    config = fill_raw_config(input_config, raw, None, training_args, None)[0].config
+    if has_elasticity(config) or input_config.consumer == ELASTIC:
         return None  # the solver chooses the batch for each number of ranks
     ranks = f"{per_node} × nodes" if per_node else "GPUs"
     train, micro, steps = (config.get(key) for key in KEYS)
     return batch_formula(train, micro, steps, ranks, parallelism.divisor())
 
 
-# What `check` finds where DeepSpeed derives no batch: one source for the words of each finding.
+# Errors of the batch, in the words of `check`.
 
 
-def refused_batch(config: Mapping[str, Json], size: float, runtime: Runtime, *, by_key: bool) -> ResolveError:
-    """The error that carries what `check` finds of the batch keys on `size` data-parallel ranks.
+def rejected_batch(
+    config: Mapping[str, Json], size: float, runtime: Runtime, *, by_key: bool
+) -> ResolveError:
+    """The error for a batch that DeepSpeed cannot derive, with the diagnostics of `check`.
 
     Args:
         config: the config as DeepSpeed gets it.
@@ -505,17 +511,19 @@ def refused_batch(config: Mapping[str, Json], size: float, runtime: Runtime, *, 
         by_key: whether DeepSpeed itself divides the ranks, by `sequence_parallel_size`.
     """
     if by_key:
-        found = _findings(config, (*KEYS, SEQUENCE), runtime.ranks, runtime.release)
+        diagnostics = _rejections(config, (*KEYS, SEQUENCE), runtime.ranks, runtime.release)
     else:
-        found = _findings(config, KEYS, int(size), runtime.release)
+        diagnostics = _rejections(config, KEYS, int(size), runtime.release)
     if size == runtime.ranks:
-        return ResolveError.of(found)
+        return ResolveError.of(diagnostics)
     hint = f"{size:g} of the {runtime.ranks} ranks are data-parallel: that is the world size here"
-    return ResolveError.of(found, (hint,))
+    return ResolveError.of(diagnostics, (hint,))
 
 
-def _findings(config: Mapping[str, Json], keys: Iterable[str], ranks: int, release: str) -> list[Diagnostic]:
-    """What refuses a config of these keys alone: all else is as DeepSpeed takes it, or another's to find."""
+def _rejections(
+    config: Mapping[str, Json], keys: Iterable[str], ranks: int, release: str
+) -> list[Diagnostic]:
+    """Diagnostics of the keys with which DeepSpeed rejects the config, judged without its other keys."""
     document = read_dict({key: config[key] for key in keys if key in config})
     report = check_document(document, Target((release,), release, "argument"), world_size=ranks)
-    return [found for found in report if found.effect is Effect.REJECTED]
+    return [diagnostic for diagnostic in report if diagnostic.effect is Effect.REJECTED]

@@ -24,19 +24,19 @@ from dsconfig.job.job import Fact, Job
 from dsconfig.launch.config_source import ConfigSource, read
 from dsconfig.launch.located_config import LocatedConfig, locate
 from dsconfig.model.keyinfo import ROOT, KeyView, SectionView, child_section, type_named, view
-from dsconfig.resolve.asked_config import Reading, known_config, launched, reading
 from dsconfig.resolve.batch import formula_of
 from dsconfig.resolve.errors import ResolveError
-from dsconfig.resolve.raw_config import context, fill_written, read_written
+from dsconfig.resolve.input_config import InputConfig, launch_world_size, model_config_of, read_input_config
+from dsconfig.resolve.raw_config import fill_raw_config, read_raw_config, release_context
 from dsconfig.resolve.replaced_values import Origins, Value
 from dsconfig.resolve.resolve import derive_run
-from dsconfig.resolve.run import Launched, Parallel, runtime
+from dsconfig.resolve.run import LaunchWorldSize, Parallel, runtime
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, Spec
 
 
-# `show`: what counts in a config, and where each value comes from, for any source.
+# `show`.
 
 
 def show(
@@ -50,19 +50,19 @@ def show(
     launch: str | os.PathLike[str] | None = None,
     every: bool = False,
 ) -> Shown:
-    """The value of every key that counts, and where it comes from: `.values`, each with `.key` and `.origin`.
+    """The effective value of every key, and its source: `.values`, each with `.key` and `.origin`.
 
     Args:
         source: a path, text, bytes, a dict or a `Config`; see `check`.
-        keys: list only these keys and what is below them, with all defaults.
-        world_size: number of ranks; None: as the file itself or its launch file says, else the batch is a
-            formula in the number of GPUs.
-        target: the release that reads it, of a range the newest; None: as for `check`.
-        consumer: who reads the file; see `check`.
-        training_args: what the consumer fills "auto" from; see `resolve`.
+        keys: list only these keys and the keys below them, with all defaults.
+        world_size: number of ranks; None: from the file or its launch file, else the batch is a formula in
+            the number of GPUs.
+        target: the DeepSpeed release, of a range the newest; None: as for `check`.
+        consumer: the library that loads the file; see `check`.
+        training_args: arguments from which the consumer resolves "auto"; see `resolve`.
         model: the model, for its hidden size; None: see `resolve`.
-        launch: the launch file whose arguments count; see `check`.
-        every: whether to list the defaults of sections that are not written, too.
+        launch: the launch file to use; see `check`.
+        every: also list the defaults of sections that are not written.
 
     Raises:
         ResolveError: the config cannot be read.
@@ -79,14 +79,14 @@ def show(
     )
 
 
-# The effective value of every key and where it comes from: the file, a default, the batch, the consumer.
+# Effective values and their sources.
 
 _NOTHING_ASKED = (None, None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The values of a config in one release, and messages about how they came about."""
+    """Effective values of a config in one release, with notes."""
 
     values: tuple[Value, ...]
     release: str
@@ -104,7 +104,7 @@ def effective(
     every: bool = False,
     keys: Sequence[str] = (),
 ) -> Shown:
-    """The effective values of a config, or of a document that was read; the arguments are those of `show`.
+    """Effective values of a config or a document; arguments as for `show`.
 
     Raises:
         ResolveError: the config cannot be read.
@@ -128,87 +128,92 @@ def effective_in(
     every: bool = False,
     keys: Sequence[str] = (),
 ) -> Shown:
-    """The effective values of a config in its job; see `effective`."""
+    """Effective values of a config in its job; see `effective`."""
     release = job.releases.releases[-1]
-    seen = reading(located, job)
-    written = context(seen.document, release, seen.consumer)
-    model_config = model_config or known_config(seen.known)
-    run, messages, found = None, seen.messages, launched(located, job)
-    size = found.ranks if found else None
+    input_config = read_input_config(located, job)
+    written_context = release_context(input_config.document, release, input_config.consumer)
+    model_config = model_config or model_config_of(input_config.facts)
+    run, messages, launch_size = None, input_config.messages, launch_world_size(located, job)
+    size = launch_size.ranks if launch_size else None
     formula = None
     try:
         if size is not None:
             fact = job.world_size or Fact(size, "argument", "")
-            here = job._replace(world_size=Fact(size, "argument", fact.source))
-            circumstances = runtime(here, _NOTHING_ASKED, None)
-            parallelism = circumstances.asked.over(seen.known.parallelism)
-            circumstances = replace(circumstances, consumer=seen.consumer, parallelism=parallelism)
-            config = read_written(seen.document, release, seen.consumer, {})
-            run = derive_run(seen, config, circumstances, training_args, model_config)
+            sized_job = job._replace(world_size=Fact(size, "argument", fact.source))
+            run_target = runtime(sized_job, _NOTHING_ASKED, None)
+            parallelism = run_target.requested.over(input_config.facts.parallelism)
+            run_target = replace(run_target, consumer=input_config.consumer, parallelism=parallelism)
+            config = read_raw_config(input_config.document, release, input_config.consumer, {})
+            run = derive_run(input_config, config, run_target, training_args, model_config)
             messages = run.messages
         else:
-            formula = _formula(seen, release, found, training_args)
-            if found is not None:
-                told = [found.source, *([formula] if formula else []), "give --world-size"]
-                messages = (*messages, Message("note", f"no world size: {'; '.join(told)}"))
+            formula = _formula(input_config, release, launch_size, training_args)
+            if launch_size is not None:
+                reasons = [launch_size.source, *([formula] if formula else []), "give --world-size"]
+                messages = (*messages, Message("note", f"no world size: {'; '.join(reasons)}"))
     except ResolveError as error:
         messages = (*messages, Message("note", f"no batch at world size {size}: {error.reason}"))
-    made = run or _filled(seen, release, training_args, model_config)
-    origins = Origins(written, made, seen.place, formula)
+    filling = run or _filled(input_config, release, training_args, model_config)
+    origins = Origins(written_context, filling, input_config.describe_location, formula)
     return Shown(tuple(Listing(origins, every, tuple(keys)).values()), release, messages)
 
 
 def _formula(
-    seen: Reading, release: str, found: Launched | None, training_args: Mapping[str, Json] | None
+    input_config: InputConfig,
+    release: str,
+    launch_size: LaunchWorldSize | None,
+    training_args: Mapping[str, Json] | None,
 ) -> str | None:
-    """The batch in the number of GPUs, where nobody knows that."""
-    per_node = found.per_node if found else None
-    parallelism = Parallel().over(seen.known.parallelism)
+    """The batch as a formula in the number of GPUs, for an unknown world size."""
+    per_node = launch_size.gpus_per_node if launch_size else None
+    parallelism = Parallel().over(input_config.facts.parallelism)
     try:
-        return formula_of(seen, release, parallelism, per_node, training_args, {})
+        return formula_of(input_config, release, parallelism, per_node, training_args, {})
     except ResolveError:
         return None
 
 
 def _filled(
-    seen: Reading,
+    input_config: InputConfig,
     release: str,
     training_args: Mapping[str, Json] | None,
     model_config: Mapping[str, Json] | None,
 ) -> Filling | None:
-    """What is filled on any number of ranks, as far as the arguments of the job are known."""
-    if seen.given is None and training_args is None:
-        seen = seen._replace(given=LaunchArguments({}, consumer_of(seen.consumer).arguments))
-    written = read_written(seen.document, release, seen.consumer, {})
+    """Resolve "auto" values for any world size, as far as the job's arguments are known."""
+    if input_config.arguments is None and training_args is None:
+        input_config = input_config._replace(
+            arguments=LaunchArguments({}, consumer_of(input_config.consumer).arguments)
+        )
+    raw = read_raw_config(input_config.document, release, input_config.consumer, {})
     try:
-        return fill_written(seen, written, None, training_args, model_config)[0]
+        return fill_raw_config(input_config, raw, None, training_args, model_config)[0]
     except ResolveError:
         return None
 
 
-# The keys of a config one by one, those that are written and the defaults of those that are not.
+# Listing of keys: written ones, and defaults.
 
 _HIDDEN = frozenset({"internal", "not_json", "unread"})
 _DEEPEST = 6
-"""Sections nested deeper than any real one: a section that holds its own kind would never end."""
+"""Deeper than any real section; bounds sections that contain themselves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Which keys are listed: the written ones, and defaults by `every` and `keys`; see `effective`."""
+    """The keys to list: written ones, and defaults according to `every` and `keys`; see `effective`."""
 
     origins: Origins
     every: bool
     keys: tuple[str, ...]
 
     def values(self) -> Iterator[Value]:
-        """The values asked for, sections in the order of the file and then of the model."""
+        """Values in the order of the file, then of the model."""
         root = view(ROOT, self._release)
         return (value for value in self._section(root, self.origins.data, ()) if self._wanted(value.key))
 
     @property
     def _release(self) -> int:
-        return self.origins.written.release
+        return self.origins.context.release
 
     def _wanted(self, key: str) -> bool:
         return not self.keys or any(f"{key}.".startswith(f"{name}.") for name in self.keys)
@@ -223,12 +228,12 @@ class Listing:
                 yield self.origins.of_unknown(section, value, (*path, word))
             else:
                 canonical.add(key.info.name)
-                yield from self._written(key, value, (*path, word), data)
+                yield from self._written_values(key, value, (*path, word), data)
         for name in dict.fromkeys(key.info.name for key in section.keys.values()):
             if name not in canonical:
-                yield from self._default(section.keys[name], (*path, name))
+                yield from self._default_values(section.keys[name], (*path, name))
 
-    def _written(
+    def _written_values(
         self, key: KeyView, value: Json, path: tuple[str, ...], siblings: Mapping[str, Json]
     ) -> Iterator[Value]:
         kind = type_named(key.info.section, siblings.get("type")) if path[-1] == "params" else None
@@ -244,36 +249,36 @@ class Listing:
                 else:
                     yield self.origins.of_key(key, item, (*path, name))
             return
-        found = self.origins.of_key(key, value, path)
-        yield found
-        if inner is not None and found.origin == "written":
-            yield from self._default(key, path)
+        entry = self.origins.of_key(key, value, path)
+        yield entry
+        if inner is not None and entry.origin == "written":
+            yield from self._default_values(key, path)
 
-    def _default(self, key: KeyView, path: tuple[str, ...]) -> Iterator[Value]:
-        """The key that is not written; at the top and in sections of their own only where asked for.
+    def _default_values(self, key: KeyView, path: tuple[str, ...]) -> Iterator[Value]:
+        """Default of a key that is not written; top-level keys only if requested.
 
-        What is derived from something that is written is listed in any case.
+        Derived values are always listed.
         """
-        asked = self.every or any(_within(path, name) for name in self.keys)
+        is_requested = self.every or any(_overlaps(path, name) for name in self.keys)
         if key.info.flags & _HIDDEN or key.info.deprecated <= self._release:
             return
         inner = child_section(key.type)
         if inner is None:
-            found = self.origins.of_default(key, path)
-            if asked or len(path) > 1 or found.origin == "derived":
-                yield found
-        elif len(path) < _DEEPEST and (asked or self.origins.leads_to(path)):
+            entry = self.origins.of_default(key, path)
+            if is_requested or len(path) > 1 or entry.origin == "derived":
+                yield entry
+        elif len(path) < _DEEPEST and (is_requested or self.origins.leads_to(path)):
             values = self._section(view(inner, self._release), {}, path)
-            yield from (value for value in values if asked or value.origin == "derived")
+            yield from (value for value in values if is_requested or value.origin == "derived")
 
 
 def _section_of_each(spec: Spec) -> str | None:
-    """The section class of the entries of a map, whose keys are names of one's own."""
+    """Section class of the entries of a map with free keys."""
     arms = spec[1:] if spec[0] == "union" else (spec,)
     return next((child_section(arm[1]) for arm in arms if arm[0] == "map"), None)
 
 
-def _within(path: tuple[str, ...], name: str) -> bool:
-    """Whether one of the two keys is the other, or in it."""
+def _overlaps(path: tuple[str, ...], name: str) -> bool:
+    """Whether one key contains the other, or both are the same."""
     dotted = ".".join(path)
     return f"{dotted}.".startswith(f"{name}.") or f"{name}.".startswith(f"{dotted}.")

@@ -1,4 +1,4 @@
-"""`ResolveError`: why a config cannot be resolved."""
+"""`ResolveError` and its subclasses: why a config cannot be resolved."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class ResolveError(ValueError):
     """The config cannot be resolved.
 
     Attributes:
-        reason: why, in one line, with the arithmetic.
-        hints: what to change, a line each.
-        diagnostics: what `check` finds that makes it so; empty where `check` could not know.
+        reason: why, in one line, including the arithmetic.
+        hints: what to change, one line each.
+        diagnostics: the diagnostics of `check` behind it; empty if there are none.
     """
 
     def __init__(
@@ -31,16 +31,16 @@ class ResolveError(ValueError):
 
     @classmethod
     def of(cls, diagnostics: Sequence[Diagnostic], hints: Iterable[str] = (), *, place: str = "") -> Self:
-        """The error of what `check` finds: the first is the reason, the others stand among the hints."""
+        """The error for diagnostics of `check`: the first is the reason, the others are hints."""
         return cls(place + diagnostics[0].message, (*_hints(diagnostics), *hints), diagnostics)
 
 
 class UnfilledError(ResolveError):
-    """Values of the config are to be filled from training arguments that nobody gives.
+    """Values have to be resolved from training arguments that are missing.
 
     Attributes:
-        keys: where "auto" stands that is to be filled, the dotted paths.
-        config: the config as it was written, with these.
+        keys: dotted paths of the unresolved "auto" values.
+        config: the config with these values.
     """
 
     def __init__(self, keys: Iterable[str], config: JsonObject, reason: str, *hints: str) -> None:
@@ -49,25 +49,25 @@ class UnfilledError(ResolveError):
 
 
 class UnknownWorldSizeError(ResolveError):
-    """Nothing says how many ranks there are, and the batch hangs on their number.
+    """The world size is not known, and the batch depends on it.
 
     Attributes:
-        formula: the batch as a formula in the number of GPUs; None where there is none.
-        source: what leaves the number to the run, in words; empty where nothing speaks of it.
-        advice: what else there is to say of the number, a line each.
+        formula: the batch as a formula in the number of GPUs; None if there is none.
+        source: what leaves the world size to the run; empty if no file does.
+        advice: further hints, one line each.
     """
 
     def __init__(self, source: str = "", formula: str | None = None, advice: Iterable[str] = ()) -> None:
         give = "give `world_size`, or set WORLD_SIZE in the environment"
         reason = f"no world size: {source}" if source else f"no world size: {give}"
         self.source, self.formula, self.advice = source, formula, tuple(advice)
-        told = (*([formula] if formula else []), *([give] if source else []), *self.advice)
-        super().__init__(reason, told)
+        hints = (*([formula] if formula else []), *([give] if source else []), *self.advice)
+        super().__init__(reason, hints)
 
 
 def _hints(diagnostics: Sequence[Diagnostic]) -> Iterator[str]:
     first, *others = diagnostics
     if first.help:
         yield first.help
-    for found in others:
-        yield f"{found.message}; {found.help}" if found.help else found.message
+    for diagnostic in others:
+        yield f"{diagnostic.message}; {diagnostic.help}" if diagnostic.help else diagnostic.message

@@ -1,10 +1,9 @@
-"""Smallest changes of a config and its script that fit a GPU, cheapest in speed first, and their text."""
+"""Search for the smallest changes of a config and its script that fit a GPU, cheapest in speed first."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,217 +20,111 @@ from dsconfig.document import Document, read_text
 from dsconfig.document.edit import apply_operations
 from dsconfig.document.text_edit import EditError
 from dsconfig.launch.located_config import locate
-from dsconfig.memory.estimate import Estimate, Room
+from dsconfig.memory.estimate import Estimate, MemoryLimit
 from dsconfig.memory.models.registry import record
 from dsconfig.memory.verdict import EXCEEDS, FITS, HOST, RANK, UNKNOWN, NotModelledError
-from dsconfig.resolve.asked_config import reading
+from dsconfig.resolve.config_changes import (
+    AppliedChange,
+    Change,
+    effective_steps,
+    override,
+    set_change,
+)
 from dsconfig.resolve.errors import ResolveError
-from dsconfig.resolve.memory import Options, Question, ask
+from dsconfig.resolve.input_config import read_input_config
+from dsconfig.resolve.memory import EstimateRequest, Options, estimate_request
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject, KeyPath
-    from dsconfig.memory.verdict import Unmodelled, Verdict
+    from dsconfig.memory.verdict import UnmodeledSetting, Verdict
     from dsconfig.resolve.run import Run
 
 
-# A change of a config or its script, and the order in which changes are told: each line has an effect.
-
-NOWHERE: Mapping[str, Json] = {}
-Held = Callable[[Sequence["Change"]], "tuple[int, int] | None"]
-"""What a rank and its host hold at most after some changes; None where they do not go together."""
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One change: values of the config, or something in the script.
-
-    `arguments` are training arguments, which fill those of `values` that the config leaves to them (`left`).
-    """
-
-    told: str
-    values: Mapping[str, Json]
-    checkpointing: bool = False
-    zero_init: bool = False
-    arguments: Mapping[str, Json] = field(default_factory=dict)
-    left: frozenset[str] = frozenset()
-
-    @property
-    def in_config(self) -> JsonObject:
-        """What the config itself is to say."""
-        return {key: value for key, value in self.values.items() if key not in self.left}
-
-    def to_dict(self, bound: int, host: int) -> JsonObject:
-        """As JSON has it, with what a rank and its host hold at most after it."""
-        return {
-            "told": self.told,
-            "set": self.in_config,
-            "arguments": dict(self.arguments),
-            "checkpointing": self.checkpointing,
-            "zero_init": self.zero_init,
-            "bound": bound,
-            "host_bound": host,
-        }
-
-
-class After(NamedTuple):
-    """A change, and what a rank and its host hold at most with it and those before it, in bytes."""
-
-    change: Change
-    bound: int
-    host: int
-
-
-def over(values: Mapping[str, Json], more: Mapping[str, Json]) -> dict[str, Json]:
-    """Values with others written after them; what stands in a section that is written anew is gone."""
-    anew = tuple(f"{key}." for key in more)
-    kept = {key: value for key, value in values.items() if key not in more and not key.startswith(anew)}
-    return {**kept, **more}
-
-
-def set_to(values: Mapping[str, Json]) -> Change:
-    """The change that writes these values."""
-    told = " and ".join(f"set `{key}` to {json.dumps(value)}" for key, value in values.items())
-    return Change(told, values)
-
-
-def together(changes: Sequence[Change]) -> Change:
-    """Several changes as one; what a later one writes anew is told once."""
-    if len(changes) == 1:
-        return changes[0]
-    values: dict[str, Json] = {}
-    for change in changes:
-        values = over(values, change.values)
-    plain = all(change == set_to(change.values) for change in changes)
-    return Change(
-        set_to(values).told if plain else " and ".join(change.told for change in changes),
-        values,
-        any(change.checkpointing for change in changes),
-        any(change.zero_init for change in changes),
-        {key: value for change in changes for key, value in change.arguments.items()},
-        frozenset[str]().union(*(change.left for change in changes)),
-    )
-
-
-def steps_of(chosen: Sequence[Change], held: Held, hosts: bool) -> Iterator[After]:
-    """The changes as they are told, with what is held after each.
-
-    One that changes nothing by itself waits for the next in one of its sections, and stands in its line;
-    else for the end, where it is tried again. What has no effect then stands with the others that have none,
-    and is left out if that is so of all of them.
-    """
-    done, waiting = list[Change](), list[Change]()
-    last = held(())
-
-    def effect(changes: Sequence[Change]) -> tuple[int, int] | None:
-        """What is held, if that is something else than before."""
-        now = held([*done, *changes])
-        same = now is None or last is None or (now if hosts else now[:1]) == (last if hosts else last[:1])
-        return None if same else now
-
-    for change in chosen:
-        mates = [other for other in waiting if _sections(other) & _sections(change)]
-        waiting = [other for other in waiting if other not in mates]
-        if now := effect([*mates, change]):
-            yield After(together([*mates, change]), *now)
-            done, last = [*done, *mates, change], now
-        else:
-            waiting += [*mates, change]
-    while found := next(((change, now) for change in waiting if (now := effect([change]))), None):
-        change, last = found
-        yield After(change, *last)
-        done.append(change)
-        waiting.remove(change)
-    if waiting and (now := effect(waiting)):
-        yield After(together(waiting), *now)
-
-
-def _sections(change: Change) -> set[str]:
-    """The sections of the config that it is about."""
-    return {".".join(key.split(".")[:2]) for key in change.values}
-
-
-# The smallest changes with which a config fits a GPU, the cheapest in speed first.
+# The search.
 
 ZERO = "zero_optimization."
 SMALL_BUCKET, FEW_LIVE, SMALL_GROUP = 50_000_000, 100_000_000, 100_000_000
 MOST_RANKS, GIB, KILO = 4096, 1 << 30, 1024
-LIVE = (f"{ZERO}stage3_max_live_parameters", f"{ZERO}stage3_max_reuse_distance")
+LIVE_KEYS = (f"{ZERO}stage3_max_live_parameters", f"{ZERO}stage3_max_reuse_distance")
 NVME = "/local_nvme"
-"""Where nothing says another folder: DeepSpeed's documentation has this one."""
+"""Path that DeepSpeed's documentation uses; applies if the config has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """The changes that were found, with what is held after each; none where nothing had to change.
+    """The changes of a search with the usage after each; no changes if nothing had to change.
 
-    `ranks`: where no changes are enough, so many ranks would be; None where not even those. `chosen`: the
-    changes one by one, as the ladder has them; in `changes` those stand together that change nothing alone.
+    `ranks`: world size that would fit if no changes do; None if none does. `chosen`: changes one by one;
+    `changes` groups those without an effect of their own.
     """
 
     fits: bool
-    changes: tuple[After, ...] = ()
+    changes: tuple[AppliedChange, ...] = ()
     ranks: int | None = None
-    why: str = ""
+    reason: str = ""
     chosen: tuple[Change, ...] = ()
-    unmodelled: tuple[Unmodelled, ...] = ()
+    unmodelled: tuple[UnmodeledSetting, ...] = ()
 
     verdict: Verdict = EXCEEDS
-    """Whether it fits after all these changes, or what is not modelled decides."""
+    """Whether the config fits after these changes, or an unsupported setting decides."""
 
     def to_dict(self) -> JsonObject:
-        """As JSON has it."""
+        """The result as JSON."""
         changes: list[Json] = [change.to_dict(bound, host) for change, bound, host in self.changes]
         return {
             "fits": self.fits,
             "verdict": self.verdict,
             "changes": changes,
             "world_size": self.ranks,
-            "why": self.why or None,
+            "why": self.reason or None,
             "not_modelled": [each.to_dict() for each in self.unmodelled],
         }
 
 
-Asks = Callable[[Sequence[Change], int], Question]
+Asks = Callable[[Sequence[Change], int], EstimateRequest]
 """The question after these changes, on so many ranks."""
 
 
-def fitted(document: Document, options: Options, room: int, host: int | None = None) -> Fit:
-    """The smallest changes with which a rank holds no more than `room` bytes, and a host than `host`.
+def find_fit(document: Document, options: Options, gpu_bytes: int, host_bytes: int | None = None) -> Fit:
+    """Find the smallest changes with which rank and host stay within these bytes.
 
-    It is the upper bound of the estimate that has to fit, at the highest peak; `room` is without the margin.
+    The upper bound of the highest peak has to fit; `gpu_bytes` excludes the headroom.
     """
-    search, first, changes = search_of(document, options, room, host)
+    search, first, changes = search_of(document, options, gpu_bytes, host_bytes)
     return replace(search.fit(first, changes), unmodelled=first.unmodelled)
 
 
 def search_of(
-    document: Document, options: Options, room: int, host: int | None = None
+    document: Document, options: Options, gpu_bytes: int, host_bytes: int | None = None
 ) -> tuple[Search, Estimate, list[Change]]:
-    """The search, what is held before any change, and all changes, the cheapest first."""
-    written = dict(options.set or {})
-    if options.micro_batch is not None:  # has the last word
-        written.pop(MICRO, None)
-    options = options._replace(room=room)
-    first = ask(document, options)
+    """Create the search, with the estimate before any change, and all candidate changes, cheapest first."""
+    fitted_config = dict(options.set or {})
+    if options.micro_batch is not None:  # takes precedence
+        fitted_config.pop(MICRO, None)
+    options = options._replace(gpu_limit=gpu_bytes)
+    first = estimate_request(document, options)
 
-    def asks(changes: Sequence[Change], ranks: int) -> Question:
-        values = reduce(over, (change.values for change in changes), dict[str, "Json"]())
-        if ranks != first.run.world_size and "train_batch_size" in first.run.config:  # it grows with them
-            groups = ranks // first.setup.sequence
+    def request_for(changes: Sequence[Change], ranks: int) -> EstimateRequest:
+        values = reduce(override, (change.values for change in changes), dict[str, "Json"]())
+        # The batch grows with the ranks.
+        if ranks != first.run.world_size and "train_batch_size" in first.run.config:
+            groups = ranks // first.setup.sp_size
             triplet = {
                 MICRO: first.run.train_micro_batch_size_per_gpu,
-                STEPS: first.setup.accumulation,
+                STEPS: first.setup.gradient_accumulation_steps,
                 **values,
             }
             values = {**triplet, BATCH: int(str(triplet[MICRO])) * int(str(triplet[STEPS])) * groups}
-        return ask(document, _changed(options, changes, over(written, values), ranks))
+        return estimate_request(document, _changed(options, changes, override(fitted_config, values), ranks))
 
-    checkpoints, in_shards = first.work.checkpointing, first.setup.zero_init
-    part = 0 if host is None else _largest_part(first)
-    zenflow, filler = bool(first.setup.selection), filler_of(document, options, first.run)
-    there = _sections_of(first.run.config)
-    changes = list(ladder(first.values.values, checkpoints, in_shards, part, zenflow, filler, there))
-    return Search(asks, Room(room, host)), first.answer(), changes
+    checkpointing, zero_init = first.micro_batch.gradient_checkpointing, first.setup.zero_init
+    shard_numel = 0 if host_bytes is None else _largest_shard(first)
+    zenflow, filler = bool(first.setup.zenflow), filler_of(document, options, first.run)
+    offload_sections = _offload_sections(first.run.config)
+    changes = list(
+        ladder(first.values.values, checkpointing, zero_init, shard_numel, zenflow, filler, offload_sections)
+    )
+    return Search(request_for, MemoryLimit(gpu_bytes, host_bytes)), first.answer(), changes
 
 
 def _changed(options: Options, changes: Sequence[Change], values: Mapping[str, Json], ranks: int) -> Options:
@@ -246,140 +139,144 @@ def _changed(options: Options, changes: Sequence[Change], values: Mapping[str, J
 def ladder(
     values: Mapping[str, Json],
     checkpointing: bool,
-    in_shards: bool,
-    part: int,
+    zero_init: bool,
+    shard_numel: int,
     zenflow: bool,
-    filler: Filler,
-    there: frozenset[str],
+    filler: BatchFiller,
+    offload_sections: frozenset[str],
 ) -> Iterator[Change]:
-    """Changes in the order of what they cost in speed; `values`: what counts today.
+    """Yield candidate changes by cost in speed; `values`: effective values.
 
-    `part`: elements of the largest part of a parameter, where the host's memory is short, too; else 0.
-    `zenflow`: whether it is on; it goes before stage 3, whose hooks turn neither shards that are built nor
-    segments. `there`: sections of what is offloaded which the config has.
+    `shard_numel`: elements of the largest shard if the host's memory is limited too, else 0. `zenflow`:
+    whether it is on; it is removed before stage 3, where it supports neither zero.Init nor checkpointing.
+    `offload_sections`: offload sections of the config.
     """
     stage = count(values, f"{ZERO}stage")
     bucket = count(values, f"{ZERO}reduce_bucket_size") > SMALL_BUCKET
-    smaller = set_to({f"{ZERO}reduce_bucket_size": SMALL_BUCKET})
+    smaller_bucket = set_change({f"{ZERO}reduce_bucket_size": SMALL_BUCKET})
     if bucket and stage:
-        yield smaller
+        yield smaller_bucket
     if stage == 3:
-        yield from _of_third(values, in_shards)
+        yield from _stage3_changes(values, zero_init)
     yield from smaller_batches(values, zenflow, filler)
     if not checkpointing:
         yield CHECKPOINTING
     if zenflow:
-        yield from _less_zenflow(values, stage, checkpointing, in_shards)
+        yield from _without_zenflow(values, stage, checkpointing, zero_init)
     for higher in range(stage + 1, 4):
-        off = {f"{ZERO}reduce_scatter": False} if higher == 3 and _is_muon(values) else {}
-        yield set_to({f"{ZERO}stage": higher, **off})
+        muon_values = {f"{ZERO}reduce_scatter": False} if higher == 3 and _is_muon(values) else {}
+        yield set_change({f"{ZERO}stage": higher, **muon_values})
         if bucket and not stage and higher == 1:
-            yield smaller
+            yield smaller_bucket
         if higher == 3:
-            yield from _of_third(values, in_shards)
-    yield from _offloads(values, there)
-    if part:
-        yield from _for_host(values, part)
+            yield from _stage3_changes(values, zero_init)
+    yield from _offload_changes(values, offload_sections)
+    if shard_numel:
+        yield from _host_changes(values, shard_numel)
 
 
-def _less_zenflow(
+def _without_zenflow(
     values: Mapping[str, Json], stage: int, checkpointing: bool, in_shards: bool
 ) -> Iterator[Change]:
-    """Its states on the host, then none of it, with what stage 3 can do without it."""
+    """Offload ZenFlow's states, then remove it, with changes that stage 3 then allows."""
     if not values.get(f"{ZENFLOW}.offload"):
-        yield set_to({f"{ZENFLOW}.offload": True, f"{ZERO}overlap_comm": True})
-    yield set_to({ZENFLOW: None})
+        yield set_change({f"{ZENFLOW}.offload": True, f"{ZERO}overlap_comm": True})
+    yield set_change({ZENFLOW: None})
     if stage == 3 and not checkpointing:
         yield CHECKPOINTING
     if stage == 3:
-        yield from _of_third(values, in_shards)
+        yield from _stage3_changes(values, in_shards)
 
 
 def _is_muon(values: Mapping[str, Json]) -> bool:
     return str(values.get("optimizer.type")).lower() == "muon"
 
 
-def _of_third(values: Mapping[str, Json], in_shards: bool) -> Iterator[Change]:
-    """What only stage 3 knows."""
+def _stage3_changes(values: Mapping[str, Json], in_shards: bool) -> Iterator[Change]:
+    """Changes of stage 3 only."""
     if not in_shards:
         yield Change("build the model in shards (zero.Init) in the script", {}, zero_init=True)
-    if any(count(values, key) > FEW_LIVE for key in LIVE) or LIVE[0] not in values:
-        yield set_to(dict.fromkeys(LIVE, FEW_LIVE))
+    if any(count(values, key) > FEW_LIVE for key in LIVE_KEYS) or LIVE_KEYS[0] not in values:
+        yield set_change(dict.fromkeys(LIVE_KEYS, FEW_LIVE))
 
 
 CHECKPOINTING = Change("checkpoint activations in the script", {}, checkpointing=True)
 SECTIONS = (f"{ZERO}offload_optimizer", f"{ZERO}offload_param")
 
 
-def _sections_of(config: JsonObject) -> frozenset[str]:
+def _offload_sections(config: JsonObject) -> frozenset[str]:
     zero = config.get("zero_optimization")
-    found = zero if isinstance(zero, dict) else {}
-    return frozenset(each for each in SECTIONS if isinstance(found.get(each.removeprefix(ZERO)), dict))
+    sections = zero if isinstance(zero, dict) else {}
+    return frozenset(
+        section for section in SECTIONS if isinstance(sections.get(section.removeprefix(ZERO)), dict)
+    )
 
 
-def _offloads(values: Mapping[str, Json], there: frozenset[str]) -> Iterator[Change]:
-    """The optimizer before the parameters."""
+def _offload_changes(values: Mapping[str, Json], sections: frozenset[str]) -> Iterator[Change]:
+    """Offload the optimizer, then the parameters."""
     for section in SECTIONS:
         if values.get(f"{section}.device") in (None, "none"):
-            yield set_to({f"{section}.device": "cpu"} if section in there else {section: {"device": "cpu"}})
-        if section == SECTIONS[0] and _is_muon(values):  # stage 3 puts all matrices of a group together
-            yield set_to({f"{ZERO}sub_group_size": SMALL_GROUP})
+            yield set_change(
+                {f"{section}.device": "cpu"} if section in sections else {section: {"device": "cpu"}}
+            )
+        if section == SECTIONS[0] and _is_muon(values):  # stage 3 gathers all matrices of a sub-group
+            yield set_change({f"{ZERO}sub_group_size": SMALL_GROUP})
 
 
-def _for_host(values: Mapping[str, Json], part: int) -> Iterator[Change]:
-    """Without pinning, which takes more than is held; then its disk, with buffers that are large enough."""
+def _host_changes(values: Mapping[str, Json], shard_numel: int) -> Iterator[Change]:
+    """Disable pinning, which rounds up; then use NVMe, with buffers that are large enough."""
     for section in SECTIONS:
         if values.get(f"{section}.pin_memory") is not False:
-            yield set_to({f"{section}.pin_memory": False})
+            yield set_change({f"{section}.pin_memory": False})
     for section in SECTIONS:
         if values.get(f"{section}.device") != "nvme":
-            more = {f"{section}.buffer_size": part} if section == SECTIONS[1] else {}
-            yield set_to({f"{section}.device": "nvme", f"{section}.nvme_path": NVME, **more})
+            buffer = {f"{section}.buffer_size": shard_numel} if section == SECTIONS[1] else {}
+            yield set_change({f"{section}.device": "nvme", f"{section}.nvme_path": NVME, **buffer})
     if count(values, f"{ZERO}sub_group_size") > SMALL_GROUP or f"{ZERO}sub_group_size" not in values:
-        yield set_to({f"{ZERO}sub_group_size": SMALL_GROUP})
+        yield set_change({f"{ZERO}sub_group_size": SMALL_GROUP})
 
 
-def _largest_part(asked: Question) -> int:
-    """Elements of the largest that a rank has of one parameter, in whole kilobytes."""
-    tape = record(asked.shape, asked.work)
-    largest = max((weight.elements for weight in tape.weights), default=0)
-    return -(-largest // asked.setup.world // KILO) * KILO
+def _largest_shard(request: EstimateRequest) -> int:
+    """Elements of a rank's largest shard, rounded up to 1024."""
+    tape = record(request.arch, request.micro_batch)
+    largest = max((weight.numel for weight in tape.weights), default=0)
+    return -(-largest // request.setup.dp_world_size // KILO) * KILO
 
 
 def _key(chosen: Sequence[Change], ranks: int) -> tuple[str, ...]:
-    return (*(change.told for change in chosen), str(ranks))
+    return (*(change.description for change in chosen), str(ranks))
 
 
 class Search:
-    """Which changes are enough."""
+    """Search for the changes that are enough."""
 
-    def __init__(self, asks: Asks, room: Room) -> None:
-        self.asks, self.room = asks, room
-        self.known: dict[tuple[str, ...], Estimate] = {}
-        """What fits, by what the changes tell."""
+    def __init__(self, asks: Asks, room: MemoryLimit) -> None:
+        self.request_for, self.limit = asks, room
+        self.fitting: dict[tuple[str, ...], Estimate] = {}
+        """Estimates that fit, by their changes."""
 
     def estimate(self, chosen: Sequence[Change], ranks: int) -> Estimate | None:
-        """What is held after these changes; None where the release or the model does not go with them."""
-        known = self.known.get(_key(chosen, ranks))
+        """Estimate after these changes; None if release or model do not support them."""
+        cached = self.fitting.get(_key(chosen, ranks))
         try:
-            return known or self.asks(chosen, ranks).answer()
+            return cached or self.request_for(chosen, ranks).answer()
         except (ResolveError, NotModelledError):
             return None
 
     def fits(self, chosen: Sequence[Change], ranks: int) -> bool | None:
-        """Whether a rank fits, and a host where its memory is known; None where they do not go with it."""
+        """Whether rank (and host, if limited) fit after these changes; None if they are not supported."""
         try:
-            found = self.asks(chosen, ranks).fitting(self.room)
+            estimate = self.request_for(chosen, ranks).fitting(self.limit)
         except (ResolveError, NotModelledError):
             return None
-        if found is not None:
-            self.known[_key(chosen, ranks)] = found
-        return found is not None
+        if estimate is not None:
+            self.fitting[_key(chosen, ranks)] = estimate
+        return estimate is not None
 
     def fit(self, first: Estimate, changes: Sequence[Change]) -> Fit:
-        """The changes of the ladder up to the first that fits, without those that it fits without."""
+        """Apply changes until one fits, then drop those that are not needed."""
         ranks = first.world_size
-        if self.room.holds(first):
+        if self.limit.fits(first):
             return Fit(fits=True, verdict=self._verdict(first))
         chosen: list[Change] = []
         for change in changes:
@@ -387,204 +284,225 @@ class Search:
             if fits is not None:
                 chosen.append(change)
             if fits:
-                chosen = self._needed(chosen, ranks)
+                chosen = self._minimal(chosen, ranks)
                 verdict = self._verdict(self.estimate(chosen, ranks) or first)
-                return Fit(True, self._after(chosen, first), chosen=tuple(chosen), verdict=verdict)
+                return Fit(True, self._applied(chosen, first), chosen=tuple(chosen), verdict=verdict)
         last = self.estimate(chosen, ranks) or first
-        after, most, verdict = self._after(chosen, first), self._reason(last), self._verdict(last)
+        after, most, verdict = self._applied(chosen, first), self._reason(last), self._verdict(last)
         while (ranks := ranks * 2) <= MOST_RANKS:
             if self.fits(chosen, ranks):
                 return Fit(False, after, ranks, most, verdict=verdict)
         return Fit(False, after, None, most, verdict=verdict)
 
-    def _verdict(self, found: Estimate) -> Verdict:
-        """The worse of those on a rank and on its host."""
-        sides = ((RANK, self.room.rank), (HOST, self.room.host))
-        verdicts = {found.verdict(name, there) for name, there in sides if there is not None}
+    def _verdict(self, estimate: Estimate) -> Verdict:
+        """The worse verdict of rank and host."""
+        sides = ((RANK, self.limit.rank), (HOST, self.limit.host))
+        verdicts = {estimate.verdict(name, size) for name, size in sides if size is not None}
         return EXCEEDS if EXCEEDS in verdicts else UNKNOWN if UNKNOWN in verdicts else FITS
 
-    def _needed(self, chosen: list[Change], ranks: int) -> list[Change]:
-        """Those without which the others are not enough, the costly left out first.
+    def _minimal(self, chosen: list[Change], ranks: int) -> list[Change]:
+        """Drop changes that are not needed, costly ones first.
 
-        One that was needed may not be once another is left out, as keys of stage 3 without it.
+        Repeats, because one change can make another unnecessary.
         """
         needed: list[Change] = []
-        tried = chosen[:-1]  # it is the last with which it fits
+        candidates = chosen[:-1]  # the last change is needed
         while len(needed) != len(chosen):
             needed = chosen
-            for other in reversed(tried):
-                fewer = [kept for kept in chosen if kept is not other]
-                if self.fits(fewer, ranks):
-                    chosen = fewer
-            tried = chosen
+            for candidate in reversed(candidates):
+                rest = [kept for kept in chosen if kept is not candidate]
+                if self.fits(rest, ranks):
+                    chosen = rest
+            candidates = chosen
         return chosen
 
-    def _after(self, chosen: Sequence[Change], first: Estimate) -> tuple[After, ...]:
-        """What is held at most after each change, or those that change nothing one by one."""
+    def _applied(self, chosen: Sequence[Change], first: Estimate) -> tuple[AppliedChange, ...]:
+        """The upper bounds after each change."""
 
-        def held(changes: Sequence[Change]) -> tuple[int, int] | None:
-            found = self.estimate(changes, first.world_size) if changes else first
-            return None if found is None else (found.rank.most_bound, found.host.most_bound)
+        def usage_of(changes: Sequence[Change]) -> tuple[int, int] | None:
+            estimate = self.estimate(changes, first.world_size) if changes else first
+            return None if estimate is None else (estimate.rank.upper_bound, estimate.host.upper_bound)
 
-        return tuple(steps_of(chosen, held, self.room.host is not None))
+        return tuple(effective_steps(chosen, usage_of, self.limit.host is not None))
 
-    def _reason(self, found: Estimate) -> str:
-        """What takes most at the highest peak, of a rank, or of its host where that is what does not fit."""
-        holder, side = "a rank", found.rank
-        if self.room.rank is not None and side.most_bound <= self.room.rank:
-            holder, side = "the host", found.host
+    def _reason(self, estimate: Estimate) -> str:
+        """The largest terms at the highest peak of the memory that does not fit."""
+        memory_name, side = "a rank", estimate.rank
+        if self.limit.rank is not None and side.upper_bound <= self.limit.rank:
+            memory_name, side = "the host", estimate.host
         phase = max(side.bound, key=lambda name: side.bound[name])
         terms = sorted(side.terms, key=lambda term: -term.phases.get(phase, 0))[:3]
         named = ", ".join(f"{term.name} {term.phases.get(phase, 0) / GIB:.2f}" for term in terms)
-        return f"in {phase} {holder} holds at most {side.bound[phase] / GIB:.2f} GiB: {named}"
+        return f"{memory_name} needs up to {side.bound[phase] / GIB:.2f} GiB in {phase}: {named}"
 
 
-# Smaller micro batches, more steps: in the config, and in the arguments that fill it or must equal it.
+# Smaller micro batches, in the config and in training arguments.
 
 ZENFLOW = "zero_optimization.zenflow"
 ARGUMENTS = {MICRO: "per_device_train_batch_size", STEPS: "gradient_accumulation_steps"}
 
 
-class Filler(NamedTuple):
-    """Who reads the config, and which keys of the batch it leaves to the arguments."""
+class BatchFiller(NamedTuple):
+    """The consumer, and the batch keys that the config leaves to its arguments."""
 
-    reader: str = "deepspeed"
-    left: frozenset[str] = frozenset()
-    also: Mapping[str, Json] = {}
-    """What else to write: the batch, where that of the config does not go with the one asked about."""
+    consumer: str = "deepspeed"
+    left_to_arguments: frozenset[str] = frozenset()
+    extra_values: Mapping[str, Json] = {}
+    """Further values to set: the batch, if it does not match the requested micro batch."""
 
 
-def filler_of(document: Document, options: Options, run: Run) -> Filler:
-    """As the config and the values to write first leave it."""
+def filler_of(document: Document, options: Options, run: Run) -> BatchFiller:
+    """The filler for a config with these options."""
     located = locate(document)
-    data = reading(located, options.job_of(located)).document.value()
+    data = read_input_config(located, options.job_of(located)).document.value()
     values = {**(data if isinstance(data, dict) else {}), **(options.set or {})}
     reader = split_spec(run.consumer)[0]
     left = frozenset(key for key in ARGUMENTS if reader in HUGGING_FACE and values.get(key) == "auto")
     batch = values.get(TRAIN)
-    other = isinstance(batch, (int, float)) and batch != run.train_batch_size
-    return Filler(reader, left, {TRAIN: run.train_batch_size} if other else {})
+    batch_differs = isinstance(batch, (int, float)) and batch != run.train_batch_size
+    return BatchFiller(reader, left, {TRAIN: run.train_batch_size} if batch_differs else {})
 
 
-def smaller_batches(values: Mapping[str, Json], zenflow: bool, filler: Filler) -> Iterator[Change]:
-    """Ever smaller micro batches, and more steps for them; `zenflow`: its intervals count steps."""
+def smaller_batches(values: Mapping[str, Json], zenflow: bool, filler: BatchFiller) -> Iterator[Change]:
+    """Yield smaller micro batches with more steps; `zenflow`: scale its intervals too."""
     counts = (STEPS, f"{ZENFLOW}.update_interval") if zenflow else (STEPS,)
     micro, steps = count(values, MICRO), max(1, count(values, counts[-1]))
-    every = max(1, count(values, f"{ZENFLOW}.select_interval") // steps)
+    interval = max(1, count(values, f"{ZENFLOW}.select_interval") // steps)
     by_steps = zenflow and values.get(f"{ZENFLOW}.select_strategy") == "step"
     while micro > 1:
         part = next(divisor for divisor in range(2, micro + 1) if micro % divisor == 0)
         micro, steps = micro // part, steps * part
-        more = {f"{ZENFLOW}.select_interval": steps * every} if by_steps else {}
-        yield _change({MICRO: micro, **dict.fromkeys(counts, steps), **more}, filler)
+        more = {f"{ZENFLOW}.select_interval": steps * interval} if by_steps else {}
+        yield _batch_change({MICRO: micro, **dict.fromkeys(counts, steps), **more}, filler)
 
 
 def count(values: Mapping[str, Json], key: str) -> int:
-    """The whole number that a key has; 0 where it has none."""
+    """Integer value of a key; 0 without one."""
     value = values.get(key)
     return int(value) if isinstance(value, (int, float)) else 0
 
 
-def _change(values: Mapping[str, int], filler: Filler) -> Change:
-    """The Trainer refuses what differs from its arguments; Accelerate takes what is written."""
-    compared = filler.reader == "transformers"
+def _batch_change(values: Mapping[str, int], filler: BatchFiller) -> Change:
+    """Change the batch in the config or its arguments; the Trainer rejects differing values."""
+    is_trainer = filler.consumer == "transformers"
     arguments = {
         ARGUMENTS[key]: value
         for key, value in values.items()
-        if key in filler.left or (compared and key in ARGUMENTS)
+        if key in filler.left_to_arguments or (is_trainer and key in ARGUMENTS)
     }
-    whole = {**values, **filler.also}
-    kept = {key: value for key, value in whole.items() if key not in filler.left}
-    told = [set_to(kept).told] if kept else []
+    values_to_set = {**values, **filler.extra_values}
+    config_values = {
+        key: value for key, value in values_to_set.items() if key not in filler.left_to_arguments
+    }
+    descriptions = [set_change(config_values).description] if config_values else []
     if arguments:
         named = " and ".join(f"`{name}` to {value}" for name, value in arguments.items())
-        told.append(f"set {named} in the {'training arguments' if compared else 'script'}")
-    return Change(" and ".join(told), whole, arguments=arguments, left=filler.left)
+        descriptions.append(f"set {named} in the {'training arguments' if is_trainer else 'script'}")
+    return Change(
+        " and ".join(descriptions),
+        values_to_set,
+        arguments=arguments,
+        left_to_arguments=filler.left_to_arguments,
+    )
 
 
-# The text of a config with the changes that make it fit, and what has to be said of it then.
+# Text of the config with the changes.
 
 
-def refuse_launch_file(document: Document) -> None:
-    """Refuse a launch file, in which there is no place for the changes.
+def reject_launch_file(document: Document) -> None:
+    """Reject a launch file, which cannot hold the changes.
 
     Raises:
-        ValueError: it is one.
+        ValueError: the document is a launch file.
     """
     if locate(document).relation != "file":
-        raise ValueError(f"{document.name} is a launch file: give the config itself, or leave -o out")
+        raise ValueError(f"{document.name} is a launch file: pass the config itself, or omit -o")
 
 
-class Fitted(NamedTuple):
-    """The text with the changes."""
+class FittedConfig(NamedTuple):
+    """The text of the config with the changes."""
 
     text: str
-    out: tuple[str, ...] = ()
-    """Keys that are taken out besides: with the changes nothing reads them."""
+    removed_keys: tuple[str, ...] = ()
+    """Keys that are removed because nothing reads them any more."""
     consumer: str | None = None
-    """The reader to name from now on, where the text alone would be taken for another's."""
+    """Consumer to set explicitly, if auto-detection would choose another one."""
 
 
-def written(document: Document, options: Options, found: Fit, name: str) -> Fitted:
-    """The config with the values that are written first, and then the changes; `name`: of its new file.
+def fitted_config(document: Document, options: Options, fit: Fit, name: str) -> FittedConfig:
+    """The config with the initial values and the changes; `name`: name of the new file.
 
     Raises:
-        ValueError: there is no place for them.
+        ValueError: the text cannot be edited.
     """
-    run = ask(document, options).run
-    first = _first(document, options, run)
-    values = reduce(over, (change.in_config for change, *_ in found.changes), first)
+    run = estimate_request(document, options).run
+    first = _initial_values(document, options, run)
+    values = reduce(override, (change.in_config for change, *_ in fit.changes), first)
     try:
-        before = _set(document, first)
-        after = _set(document, values)
-        out = sorted(_unread(after, run) - _unread(before, run)) if found.changes else []
-        text = (apply_operations(after, map(Remove, out)) if out else after).text
+        before = _edited(document, first)
+        after = _edited(document, values)
+        removed = sorted(_unread_keys(after, run) - _unread_keys(before, run)) if fit.changes else []
+        text = (apply_operations(after, map(Remove, removed)) if removed else after).text
     except EditError as error:
         raise ValueError(f"{document.name} cannot be changed: {error}") from None
-    said = job_from_arguments(None, None, options.job.reader.explicit_spec if options.job else options.consumer)
-    of_old = job_of(document, said).reader.spec
-    of_new = job_of(read_text(text, name, document.format), said).reader.spec
-    return Fitted(text, tuple(map(dotted, out)), None if of_old == of_new else of_old)
+    asked_job = job_from_arguments(None, None, options.job.reader.explicit_spec if options.job else options.consumer)
+    old_consumer = job_of(document, asked_job).reader.spec
+    new_consumer = job_of(read_text(text, name, document.format), asked_job).reader.spec
+    return FittedConfig(
+        text, tuple(map(dotted, removed)), None if old_consumer == new_consumer else old_consumer
+    )
 
 
-def _set(document: Document, values: Mapping[str, Json]) -> Document:
+def _edited(document: Document, values: Mapping[str, Json]) -> Document:
     operations = [Set(tuple(key.split(".")), value) for key, value in values.items()]
     return apply_operations(document, operations) if operations else document
 
 
-def _unread(document: Document, run: Run) -> set[KeyPath]:
-    """Keys that are written to no effect."""
+def _unread_keys(document: Document, run: Run) -> set[KeyPath]:
+    """Paths of keys without an effect."""
     target = Target((run.release,), run.release, "argument")
     report = check_document(document, target, world_size=run.world_size, consumer=run.consumer)
-    fixes = [found.fix.operations for found in report if found.effect == "ignored" and found.fix]
-    removed = [operations for operations in fixes if all(isinstance(each, Remove) for each in operations)]
-    return {each.path for operations in removed for each in operations if isinstance(each, Remove)}
+    fixes = [
+        diagnostic.fix.operations
+        for diagnostic in report
+        if diagnostic.effect == "ignored" and diagnostic.fix
+    ]
+    removed = [
+        operations for operations in fixes if all(isinstance(operation, Remove) for operation in operations)
+    ]
+    return {
+        operation.path for operations in removed for operation in operations if isinstance(operation, Remove)
+    }
 
 
-def _first(document: Document, options: Options, run: Run) -> JsonObject:
-    """What is written before the changes: values to write first, and the micro batch that is asked about.
+def _initial_values(document: Document, options: Options, run: Run) -> JsonObject:
+    """Values to set before the changes: `set`, and the requested micro batch.
 
-    What the config leaves to training arguments stays `auto`: values there say what these will be.
+    Keys that the config leaves to training arguments stay `auto`.
     """
     data = document.value()
-    own = data if isinstance(data, dict) else {}
+    config = data if isinstance(data, dict) else {}
     values = dict(options.set or {})
     if options.micro_batch is not None:
         batch = {MICRO: run.train_micro_batch_size_per_gpu, STEPS: run.gradient_accumulation_steps}
         batch[TRAIN] = run.train_batch_size
-        values |= {key: value for key, value in batch.items() if key == MICRO or key in own}
-    left = _arguments(run.consumer)
-    return {key: value for key, value in values.items() if not (key in left and _at(own, key) == "auto")}
+        values |= {key: value for key, value in batch.items() if key == MICRO or key in config}
+    filled = _filled_keys(run.consumer)
+    return {
+        key: value
+        for key, value in values.items()
+        if not (key in filled and _value_at(config, key) == "auto")
+    }
 
 
-def _arguments(spec: str) -> frozenset[str]:
-    """Keys that a reader fills from its arguments. It compares none of `zero_optimization` with them."""
+def _filled_keys(spec: str) -> frozenset[str]:
+    """Keys that the consumer fills from its arguments, except those of `zero_optimization`."""
     name = split_spec(spec)[0]
     fills = consumer_of(spec).fills if name in HUGGING_FACE else ()
     return frozenset(fill.key for fill in fills if not fill.key.startswith("zero_optimization."))
 
 
-def _at(data: object, key: str) -> object:
+def _value_at(data: object, key: str) -> object:
     for part in key.split("."):
         data = data.get(part) if isinstance(data, dict) else None
     return data

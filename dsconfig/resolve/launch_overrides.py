@@ -1,4 +1,4 @@
-"""Run settings of a launch file beside its config, and the arguments that no estimate models."""
+"""Run settings of a launch file besides its config, and arguments without an estimate."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dsconfig.launch.model_argument import (
     tuning_type,
 )
 from dsconfig.launch.training_arguments import parse_value
-from dsconfig.memory.verdict import HOST, RANK, NotModelledError, Unmodelled
+from dsconfig.memory.verdict import HOST, RANK, NotModelledError, UnmodeledSetting
 from dsconfig.resolve.model_source import adapter_of
 
 if TYPE_CHECKING:
@@ -34,46 +34,53 @@ if TYPE_CHECKING:
     from dsconfig.memory.graph import Adapter
 
 
-# Arguments of training programs that change what is held, and are not modelled: named beside an estimate.
+# Arguments of training programs that change memory and have no estimate. They are listed with the estimate.
 
 _RANK, _HOST = frozenset((RANK,)), frozenset((HOST,))
 _BOTH, _NONE = _RANK | _HOST, frozenset[str]()
 _ACTIVATIONS = frozenset(
-    ("activations", "gradients of activations", "logits and loss", "temporaries", "exchanged heads", "inputs")
+    (
+        "activations",
+        "activation gradients",
+        "logits and loss",
+        "temporaries",
+        "Ulysses all-to-all buffers",
+        "inputs",
+    )
 )
-_STATES = frozenset(("optimizer states", "temporaries of the step"))
-_UPDATE = _STATES | {"gradients", "master weights", "fp32 gradients of the partition", "reduce bucket"}
+_STATES = frozenset(("optimizer states", "optimizer step temporaries"))
+_UPDATE = _STATES | {"gradients", "master weights", "fp32 gradient partition", "reduce bucket"}
 
 
 class Effect(NamedTuple):
-    """What an argument does to memory; see `Unmodelled`."""
+    """Effect of an argument on memory; see `UnmodeledSetting`."""
 
     text: str
     raises: frozenset[str] = _NONE
     lowers: frozenset[str] = _NONE
     terms: frozenset[str] = _NONE
     above: int = 0
-    """Only a larger number does it."""
+    """The effect applies to larger numbers only."""
 
 
-_LIGER = Effect("fused kernels keep fewer activations", lowers=_RANK, terms=_ACTIVATIONS)
-_MOVED = Effect("activations go to the host", _HOST, _RANK, _ACTIVATIONS)
-_SMALL = Effect("the optimizer keeps other states", _BOTH, _BOTH, _UPDATE)
-_SHARED = Effect("ranks share each sequence", lowers=_RANK, terms=_ACTIVATIONS, above=1)
-_WHOLE = Effect("these layers are trained whole beside the adapters", _BOTH)
-_PARTS = Effect("a part of the weights is trained", _NONE, _BOTH)
-_MODELS = Effect("another model, or generation, takes memory too", _BOTH)
+_LIGER = Effect("fused kernels save fewer activations", lowers=_RANK, terms=_ACTIVATIONS)
+_MOVED = Effect("activations are offloaded to the host", _HOST, _RANK, _ACTIVATIONS)
+_SMALL = Effect("the optimizer has different states", _BOTH, _BOTH, _UPDATE)
+_SHARED = Effect("sequence parallelism", lowers=_RANK, terms=_ACTIVATIONS, above=1)
+_WHOLE = Effect("these layers are fully trained next to the adapters", _BOTH)
+_PARTS = Effect("only a part of the weights is trained", _NONE, _BOTH)
+_MODELS = Effect("another model, or generation, needs memory too", _BOTH)
 EFFECTS: Mapping[str, Effect] = {
-    "pure_bf16": Effect("weights that are trained stay in bf16", _BOTH, _BOTH),
+    "pure_bf16": Effect("trainable weights stay in bf16", _BOTH, _BOTH),
     "fp8": Effect("linear layers compute in fp8", _RANK, _RANK),
-    "torch_compile": Effect("compiled code keeps other activations", _RANK, _RANK, _ACTIVATIONS),
-    "mixture_of_depths": Effect("layers pass over tokens", _RANK, _RANK),
+    "torch_compile": Effect("compiled code saves different activations", _RANK, _RANK, _ACTIVATIONS),
+    "mixture_of_depths": Effect("layers skip tokens", _RANK, _RANK),
     "use_llama_pro": Effect("only new blocks are trained", _BOTH, _BOTH),
     "upcast_layernorm": Effect("norms are in fp32", _BOTH),
     "upcast_lmhead_output": Effect("logits are in fp32", _RANK),
-    "use_dora": Effect("DoRA keeps more than LoRA", _BOTH),
-    "peft_use_dora": Effect("DoRA keeps more than LoRA", _BOTH),
-    "use_unsloth": Effect("Unsloth's kernels keep fewer activations", lowers=_RANK, terms=_ACTIVATIONS),
+    "use_dora": Effect("DoRA saves more tensors than LoRA", _BOTH),
+    "peft_use_dora": Effect("DoRA saves more tensors than LoRA", _BOTH),
+    "use_unsloth": Effect("Unsloth's kernels save fewer activations", lowers=_RANK, terms=_ACTIVATIONS),
     "unfrozen_parameters": _PARTS,
     "lisa_n_layers": _PARTS,
     "use_asft_loss": _MODELS,
@@ -94,15 +101,17 @@ EFFECTS: Mapping[str, Effect] = {
     **dict.fromkeys(("critic_pretrain", "ref_pretrain", "num_generations", "use_vllm"), _MODELS),
     **dict.fromkeys(("max_prompt_length", "max_completion_length"), _MODELS),
 }
-"""By argument, where it is on: of LLaMA-Factory (hparams/), the Trainer, TRL, Axolotl, ms-swift, OpenRLHF."""
+"""Effect of each argument that is set, for LLaMA-Factory (hparams/), the Trainer, TRL, Axolotl, ms-swift,
+OpenRLHF.
+"""
 METHODS = ("stage", "rlhf_type", "rl")
-"""Where LLaMA-Factory, ms-swift and Axolotl name what else than one text after the other is trained."""
+"""Arguments with which LLaMA-Factory, ms-swift and Axolotl select a training method."""
 PLAIN = ("pt", "sft")
-_PAIRS = "two answers a sample, and a reference model unless adapters alone are trained"
-_ROLLOUTS = "answers are generated, and models for reward, value and reference may lie beside"
+_PAIRS = "two answers per sample, and a reference model unless only adapters are trained"
+_ROLLOUTS = "answers are generated, and reward, value and reference models may be loaded"
 _ONLINE = ("ppo", "grpo", "rloo", "online_dpo", "gkd")
 _METHOD = r"(?<![a-z])(dpo|ipo|kto|orpo|cpo|simpo|ppo|grpo|rloo|gkd|reward|rm)(?![a-z])"
-"""In the name of a script, as TRL, OpenRLHF and the alignment handbook have them."""
+"""Training method in a script's name, as in TRL, OpenRLHF and the alignment handbook."""
 _CHECKPOINTING = ("offload", "offload_disk", "unsloth")
 
 OPTIMIZERS: Mapping[str, str] = {
@@ -113,120 +122,124 @@ OPTIMIZERS: Mapping[str, str] = {
     "sgd": "sgd",
     "adagrad": "adagrad",
 }
-"""The Trainer's `optim`, by the optimizers that are modelled (training_args.py, `OptimizerNames`)."""
+"""Supported values of the Trainer's `optim` (training_args.py, `OptimizerNames`)."""
 
 
 def optimizer_of(arguments: Mapping[str, Json]) -> str | None:
-    """The optimizer that the Trainer makes by `optim`; None where it is not modelled, or not said."""
+    """The optimizer that the Trainer creates for `optim`; None if it is missing or not supported."""
     word = parse_value(arguments.get("optim"))
     return OPTIMIZERS.get(word) if isinstance(word, str) else None
 
 
-def of_optimizer(arguments: Mapping[str, Json], origin: str) -> Iterator[Unmodelled]:
-    """What of the Trainer's `optim` is not modelled."""
+def unmodeled_optimizer(arguments: Mapping[str, Json], origin: str) -> Iterator[UnmodeledSetting]:
+    """Parts of the Trainer's `optim` without an estimate."""
     word = parse_value(arguments.get("optim"))
     if not isinstance(word, str) or (word in OPTIMIZERS and not word.startswith("paged_")):
         return
     key = f"optim: {word}{origin}"
     if word in OPTIMIZERS:
-        yield Unmodelled(key, "pages of optimizer states may lie on the host", _HOST, _RANK, _STATES)
+        yield UnmodeledSetting(key, "pages of optimizer states may be on the host", _HOST, _RANK, _STATES)
     else:
-        yield Unmodelled(key, _SMALL.text, *_SMALL[1:4])
+        yield UnmodeledSetting(key, _SMALL.text, *_SMALL[1:4])
 
 
-def unmodelled(arguments: Mapping[str, Json], origin: str = "") -> Iterator[Unmodelled]:
-    """What these arguments do that an estimate leaves out; `origin`: ` in train.yaml`."""
+def unmodeled_arguments(arguments: Mapping[str, Json], origin: str = "") -> Iterator[UnmodeledSetting]:
+    """Arguments without an estimate; `origin`: suffix such as ` in train.yaml`."""
     for key in METHODS:
         word = parse_value(arguments.get(key))
         if isinstance(word, str) and word.lower() not in PLAIN:
             text = _ROLLOUTS if word.lower() in _ONLINE else _PAIRS
-            yield Unmodelled(f"{key}: {word}{origin}", text, _BOTH)
+            yield UnmodeledSetting(f"{key}: {word}{origin}", text, _BOTH)
     script = arguments.get("SCRIPT")
     if isinstance(script, str) and (method := re.search(_METHOD, script.lower())):
         text = _ROLLOUTS if method[1] in _ONLINE else _PAIRS
-        yield Unmodelled(f"{script}{origin}", text, _BOTH)
+        yield UnmodeledSetting(f"{script}{origin}", text, _BOTH)
     for key, effect in EFFECTS.items():
         value = parse_value(arguments.get(key))
         number = value if type(value) in (int, float) else None
         if value in (None, False, 0, "", "none", []) or (number is not None and number <= effect.above):
             continue
-        yield Unmodelled(f"{key}: {_shown(value)}{origin}", effect.text, *effect[1:4])
+        yield UnmodeledSetting(f"{key}: {_format_value(value)}{origin}", effect.text, *effect[1:4])
     if (value := parse_value(arguments.get("gradient_checkpointing"))) in _CHECKPOINTING:
-        yield Unmodelled(f"gradient_checkpointing: {value}{origin}", _MOVED.text, *_MOVED[1:4])
+        yield UnmodeledSetting(f"gradient_checkpointing: {value}{origin}", _MOVED.text, *_MOVED[1:4])
 
 
-def _shown(value: Json) -> str:
+def _format_value(value: Json) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-# What a launch file says of the run beside its config: the model, its sequences, checkpointing, adapters.
+# Launch files: model, sequence length, checkpointing, adapters.
 
 LENGTH = ("cutoff_len", "sequence_len", "max_length", "max_seq_length", "model_max_length", "block_size")
 _LORA_RANK = ("lora_rank", "lora_r")
-QUANTISED = ("quantization_bit", "load_in_4bit", "load_in_8bit", "quant_bits")
+QUANTIZED = ("quantization_bit", "load_in_4bit", "load_in_8bit", "quant_bits")
 ATTENTION = {"fa2": "flash", "fa3": "flash", "flash_attention_2": "flash", "flash_attn": "flash"}
 ATTENTION |= {"sdpa": "sdpa", "eager": "eager", "disabled": "eager"}
 INIT, DATA = "zero3_init_flag", (".yaml", ".yml", ".json")
 WORDS = dict.fromkeys(("y", "yes", "t", "true", "on", "1"), True)
 WORDS |= dict.fromkeys(("n", "no", "f", "false", "off", "0"), False)
-"""As Accelerate's `str_to_bool` takes them."""
+"""Values that Accelerate's `str_to_bool` accepts."""
 
 
-class Told(NamedTuple):
-    """What is told; None where nothing is."""
+class LaunchSettings(NamedTuple):
+    """Settings of a launch file; None if it does not set them."""
 
     name: str = ""
     model: str | None = None
-    length: int | None = None
-    checkpointing: bool | None = None
-    attention: str | None = None
+    sequence_length: int | None = None
+    gradient_checkpointing: bool | None = None
+    attn_implementation: str | None = None
     adapter: Adapter | None = None
-    reentrant: bool = False
-    """Whether checkpointing is said to be reentrant."""
-    unmodelled: tuple[Unmodelled, ...] = ()
-    """What else it says that changes what is held, and is not modelled."""
+    use_reentrant: bool = False
+    """Whether checkpointing is reentrant."""
+    unmodelled: tuple[UnmodeledSetting, ...] = ()
+    """Settings that change memory and have no estimate."""
     optimizer: str | None = None
-    """The optimizer that the Trainer makes, where the config names none; see `CLIENTS`."""
-    optimizers: tuple[Unmodelled, ...] = ()
-    """What of that is not modelled."""
+    """Optimizer of the Trainer if the config has none; see `CLIENTS`."""
+    unmodeled_optimizer: tuple[UnmodeledSetting, ...] = ()
+    """Parts of that optimizer without an estimate."""
     zero_init: bool | None = None
-    """Whether the model is built in shards at stage 3 (Accelerate's `zero3_init_flag`)."""
+    """Whether `zero.Init` builds the model at stage 3 (Accelerate's `zero3_init_flag`)."""
 
 
-def told(document: Document, reader: Reader) -> Told:
-    """What the launch file says: the document itself, or those that its reader has, where they agree.
+def launch_settings(document: Document, reader: Reader) -> LaunchSettings:
+    """Settings of the launch file, or of all launch files that use the config if they agree.
 
     Raises:
         OSError: the config that it names cannot be read.
-        NotModelledError: the model is quantised, or trained in a way that is not modelled.
+        NotModelledError: the model is quantized, or the training method is not supported.
     """
     job = job_of(document)
     jobs = jobs_with_arguments(reader, document.name) if job is None else [job]
-    found = list(map(_told, jobs))
-    agreed = found[0] if len({each._replace(name="") for each in found}) == 1 else Told()
+    settings = list(map(_settings_of, jobs))
+    agreed = settings[0] if len({item._replace(name="") for item in settings}) == 1 else LaunchSettings()
     return agreed._replace(zero_init=_zero3_init(document, [job] if job else jobs_naming(document.name)))
 
 
 def _zero3_init(document: Document, jobs: Sequence[LaunchedJob]) -> bool | None:
-    """What `zero3_init_flag` says: in Accelerate's launch file, in a flag or a variable of the command.
+    """The value of `zero3_init_flag`: from Accelerate's launch file, a flag or an environment variable.
 
-    Source: accelerate utils/dataclasses.py, `DeepSpeedPlugin.__post_init__`; the Trainer goes by it too where
+    Source: accelerate utils/dataclasses.py, `DeepSpeedPlugin.__post_init__`; the Trainer follows it too if
+    Accelerate's launcher starts it. None if it is not set, or several files disagree.
+
+
+    Source: accelerate utils/dataclasses.py, `DeepSpeedPlugin.__post_init__`; the Trainer follows it too where
     Accelerate's launcher starts it. None where nothing says it, or several files do not agree.
     """
     launches = [document.value(), *(job.document.value() for job in jobs if job.document)]
-    launches += _accelerates(document.name)  # they name the config, and are no jobs
+    launches += _accelerate_launch_files(document.name)  # they name the config, and are no jobs
     commands = [job.arguments for job in jobs if job.arguments]
-    said = [block(data).get(INIT) for data in launches if is_launch_file(data)]
-    said += [data.get(INIT) for data in commands]
-    said += [at(data, "ENV.ACCELERATE_DEEPSPEED_ZERO3_INIT") for data in commands]
-    found = {WORDS[word] for value in said if (word := str(value).lower()) in WORDS}
-    return found.pop() if len(found) == 1 else None
+    values = [block(data).get(INIT) for data in launches if is_launch_file(data)]
+    values += [data.get(INIT) for data in commands]
+    values += [at(data, "ENV.ACCELERATE_DEEPSPEED_ZERO3_INIT") for data in commands]
+    flags = {WORDS[word] for value in values if (word := str(value).lower()) in WORDS}
+    return flags.pop() if len(flags) == 1 else None
 
 
-def _accelerates(name: str) -> Iterator[JsonObject]:
-    """The launch files of Accelerate that name the config at a path."""
+def _accelerate_launch_files(name: str) -> Iterator[JsonObject]:
+    """Accelerate launch files that name this config."""
     for launch in launchers_of(name) if name and not name.startswith("<") else ():
         with suppress(OSError):
             data = read_file(launch).value() if launch.endswith(DATA) else None
@@ -234,23 +247,23 @@ def _accelerates(name: str) -> Iterator[JsonObject]:
                 yield data
 
 
-def _told(job: LaunchedJob) -> Told:
+def _settings_of(job: LaunchedJob) -> LaunchSettings:
     data = job.launch.value() if job.arguments is None else job.arguments
     if not isinstance(data, Mapping):
-        return Told()
+        return LaunchSettings()
     program, launch = job.format.name, job.launch.name
     name = launch if launch.startswith("<") else os.path.relpath(launch)
-    refused = next((key for key in QUANTISED if parse_value(data.get(key)) not in (None, False, 0)), None)
-    if refused:
-        raise NotModelledError(f"a quantised model (`{refused}` in {name}) is not modelled")
+    quantized_key = next((key for key in QUANTIZED if parse_value(data.get(key)) not in (None, False, 0)), None)
+    if quantized_key:
+        raise NotModelledError(f"quantized models (`{quantized_key}` in {name}) are not supported yet")
     length = next(
-        (found for key in LENGTH if type(found := parse_value(at(data, key))) is int and found > 0), None
+        (size for key in LENGTH if type(size := parse_value(at(data, key))) is int and size > 0), None
     )
     if length is None and program == "LLaMA-Factory":
         length = 2048
     words = (data.get(key) for key in ("flash_attn", "attn_implementation", "attn_impl"))
     attention = next((ATTENTION[word] for word in words if isinstance(word, str) and word in ATTENTION), None)
-    return Told(
+    return LaunchSettings(
         name,
         _model(data, launch),
         length,
@@ -258,18 +271,18 @@ def _told(job: LaunchedJob) -> Told:
         attention,
         _adapter(data, program),
         _checkpoints_reentrant(data, program),
-        tuple(unmodelled(data, f" in {name}")),
+        tuple(unmodeled_arguments(data, f" in {name}")),
         optimizer_of(data),
-        tuple(of_optimizer(data, f" in {name}")),
+        tuple(unmodeled_optimizer(data, f" in {name}")),
     )
 
 
 def _model(data: Mapping[str, Json], launch: str) -> str | None:
-    """The model, as found from the launch file where that is on disk."""
-    written = model_name(data)
-    if written is None or "$" in written:
+    """The model, as a path from the launch file if it is on disk."""
+    model_name = model_name(data)
+    if model_name is None or "$" in model_name:
         return None
-    return find_model(written, launch) or (None if is_outside_repository(written, launch) else written)
+    return find_model(model_name, launch) or (None if is_outside_repository(model_name, launch) else model_name)
 
 
 def _checkpointing(data: Mapping[str, Json], program: str) -> bool | None:
@@ -288,28 +301,28 @@ def _checkpoints_reentrant(data: Mapping[str, Json], program: str) -> bool:
 
 
 def is_reentrant(arguments: Mapping[str, Json]) -> bool:
-    """Whether the Trainer's checkpointing is, by `gradient_checkpointing_kwargs` or JSON of it.
+    """Whether the Trainer's checkpointing is reentrant, by `gradient_checkpointing_kwargs` or its JSON.
 
-    Where nothing says so it is: `PreTrainedModel.gradient_checkpointing_enable` of Transformers before 5.
+    The default is True: `PreTrainedModel.gradient_checkpointing_enable` before Transformers 5.
     """
-    said = arguments.get("gradient_checkpointing_kwargs")
-    if isinstance(said, str):
+    kwargs = arguments.get("gradient_checkpointing_kwargs")
+    if isinstance(kwargs, str):
         with suppress(ValueError, RecursionError):
-            said = json.loads(said)
-    return not isinstance(said, Mapping) or parse_value(said.get("use_reentrant")) is not False
+            kwargs = json.loads(kwargs)
+    return not isinstance(kwargs, Mapping) or parse_value(kwargs.get("use_reentrant")) is not False
 
 
 def _adapter(data: Mapping[str, Json], program: str) -> Adapter | None:
-    uses = tuning_type(data, program)
-    if uses == "full":
+    method = tuning_type(data, program)
+    if method == "full":
         return None
-    if uses != "lora":
-        raise NotModelledError(f"training by `{uses}` is not modelled")
-    rank = next((found for key in _LORA_RANK if (found := parse_value(data.get(key))) is not None), None)
-    target = next((found for key in LORA_TARGET_KEYS if (found := data.get(key))), None)
+    if method != "lora":
+        raise NotModelledError(f"the training method `{method}` is not supported yet")
+    rank = next((value for key in _LORA_RANK if (value := parse_value(data.get(key))) is not None), None)
+    target = next((value for key in LORA_TARGET_KEYS if (value := data.get(key))), None)
     if target is None and (program in ADAPTER_PROGRAMS or data.get("lora_target_linear") is True):
         target = "all"
     values: dict[str, Json] = {"r": rank if rank is not None else 16 if program == "TRL" else 8}
     values |= {"target": target} if target is not None else {}
-    share = parse_value(data.get("lora_dropout"))
-    return adapter_of(values | ({"dropout": share} if isinstance(share, (int, float)) else {}))
+    dropout = parse_value(data.get("lora_dropout"))
+    return adapter_of(values | ({"dropout": dropout} if isinstance(dropout, (int, float)) else {}))

@@ -1,4 +1,4 @@
-"""The reverse of `memory`: the largest micro batch, sequence or model that a GPU holds."""
+"""The reverse of `memory`: the largest micro batch, sequence or model that fits a GPU."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dsconfig.memory.estimate import Room
+from dsconfig.memory.estimate import MemoryLimit
 from dsconfig.memory.verdict import EXCEEDS, FITS, RANK, UNKNOWN, NotModelledError
 from dsconfig.resolve.errors import UnfilledError
-from dsconfig.resolve.memory import LONGEST, Options, Question, ask
+from dsconfig.resolve.memory import LONGEST, EstimateRequest, Options, estimate_request
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject
     from dsconfig.document import Document
-    from dsconfig.memory.verdict import Unmodelled, Verdict
+    from dsconfig.memory.verdict import UnmodeledSetting, Verdict
 
 KINDS = ("micro-batch", "sequence", "model")
 MOST_LAYERS = 2000
@@ -22,27 +22,27 @@ MOST_LAYERS = 2000
 
 @dataclass(frozen=True, slots=True)
 class Largest:
-    """The largest that fits; 0 where nothing does."""
+    """The largest value that fits; 0 if none does."""
 
     kind: str
     value: int
     """Samples, tokens, or layers."""
     bound: int | None
-    """What a rank holds at most with it."""
+    """Upper bound of a rank with this value."""
     next_bound: int | None
-    """What it would hold with one more, or one token more of each rank; None where there is no more."""
+    """Upper bound with the next larger value; None if there is none."""
     parameters: int
-    unmodelled: tuple[Unmodelled, ...] = ()
+    unmodelled: tuple[UnmodeledSetting, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
-        """Whether any fits, or what is not modelled decides how large the largest is."""
+        """Whether any value fits, or an unsupported setting decides."""
         if any(RANK in each.raises | each.lowers for each in self.unmodelled):
             return UNKNOWN
         return FITS if self.value else EXCEEDS
 
     def to_dict(self) -> JsonObject:
-        """As JSON has it."""
+        """The result as JSON."""
         return {
             "kind": self.kind,
             "value": self.value,
@@ -54,57 +54,62 @@ class Largest:
         }
 
 
-def largest(document: Document, options: Options, kind: str, room: int) -> Largest:
-    """The largest with which a rank holds no more than `room` bytes; of a model the layers count."""
-    asked = _asked(document, options._replace(room=room), kind)
-    if kind == "sequence" and asked.shape.image:
-        raise NotModelledError("a model of images has no sequence length")
-    step = asked.work.sequence if kind == "sequence" else 1  # ranks that share one have equal parts
-    most = {"micro-batch": LONGEST, "sequence": asked.shape.positions or LONGEST, "model": MOST_LAYERS}[kind]
+def largest(document: Document, options: Options, kind: str, gpu_bytes: int) -> Largest:
+    """Find the largest value with which a rank stays within `gpu_bytes`; for a model, the number of layers."""
+    request = _request(document, options._replace(gpu_limit=gpu_bytes), kind)
+    if kind == "sequence" and request.arch.image_size:
+        raise NotModelledError("image models have no sequence length")
+    # Must be divisible by the sequence-parallel ranks.
+    step = request.micro_batch.sp_size if kind == "sequence" else 1
+    limit = {
+        "micro-batch": LONGEST,
+        "sequence": request.arch.max_position_embeddings or LONGEST,
+        "model": MOST_LAYERS,
+    }[kind]
 
     def bound(value: int) -> int:
-        return changed(asked, kind, value).answer().rank.most_bound
+        return _with_value(request, kind, value).answer().rank.upper_bound
 
     def fits(value: int) -> bool:
-        return changed(asked, kind, step * value).fitting(Room(room)) is not None
+        return _with_value(request, kind, step * value).fitting(MemoryLimit(gpu_bytes)) is not None
 
-    value = step * _most(fits, most // step)
-    with_it = changed(asked, kind, value).answer() if value else None
+    value = step * _most(fits, limit // step)
+    estimate = _with_value(request, kind, value).answer() if value else None
     return Largest(
         kind,
         value,
-        with_it.rank.most_bound if with_it else None,
-        bound(value + step) if value + step <= most else None,
-        with_it.parameters if with_it else 0,
-        asked.unmodelled,
+        estimate.rank.upper_bound if estimate else None,
+        bound(value + step) if value + step <= limit else None,
+        estimate.parameters if estimate else 0,
+        request.unmodelled,
     )
 
 
-def _asked(document: Document, options: Options, kind: str) -> Question:
-    """The question as it stands; where the micro batch is what is asked for, nothing else need say it."""
+def _request(document: Document, options: Options, kind: str) -> EstimateRequest:
+    """The request; if the micro batch is searched for, the config need not set it."""
     try:
-        return ask(document, options)
+        return estimate_request(document, options)
     except UnfilledError:
         if kind != "micro-batch" or options.micro_batch is not None:
             raise
-        return ask(document, options._replace(micro_batch=1))
+        return estimate_request(document, options._replace(micro_batch=1))
 
 
-def changed(asked: Question, kind: str, value: int) -> Question:
-    """The same with another micro batch, sequence or number of layers."""
+def _with_value(request: EstimateRequest, kind: str, value: int) -> EstimateRequest:
+    """The request with another micro batch, sequence length or number of layers."""
     if kind == "model":
-        return asked._replace(shape=asked.shape._replace(layers=value))
+        return request._replace(arch=request.arch._replace(num_layers=value))
     if kind == "sequence":
-        return asked._replace(work=asked.work._replace(length=value))
-    return asked._replace(work=asked.work._replace(micro=value))
+        return request._replace(micro_batch=request.micro_batch._replace(sequence_length=value))
+    return request._replace(micro_batch=request.micro_batch._replace(micro_batch_size=value))
 
 
-def _most(fits: Callable[[int], bool], most: int) -> int:
-    """The largest number up to `most` that fits, where all smaller ones do; 0 where none does."""
+def _most(fits: Callable[[int], bool], limit: int) -> int:
+    """The largest fitting number up to `limit`, by bisection; 0 if none fits."""
     low, high = 0, 1
-    while high <= most and fits(high):
+    while high <= limit and fits(high):
         low, high = high, high * 2
-    high = min(high, most + 1)
+    high = min(high, limit + 1)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)

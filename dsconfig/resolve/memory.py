@@ -1,4 +1,4 @@
-"""`memory`: the request, with its missing arguments and micro batch, and the estimate for a rank and a host."""
+"""`memory`: an estimate request with its defaults, and the estimate for a rank and a host."""
 
 from __future__ import annotations
 
@@ -23,20 +23,27 @@ from dsconfig.launch.located_config import LocatedConfig, locate
 from dsconfig.launch.program_overwrites import overwrite_of, overwrites
 from dsconfig.memory.autotp import BY_CONFIG
 from dsconfig.memory.engines.setup import Setup
-from dsconfig.memory.estimate import ANY, Room, estimate
+from dsconfig.memory.estimate import NO_LIMIT, MemoryLimit, estimate
 from dsconfig.memory.estimate import Estimate as Estimate  # noqa: PLC0414  # callers get it here
-from dsconfig.memory.memory_ledger import ExceededError
+from dsconfig.memory.memory_ledger import LimitExceededError
+from dsconfig.memory.models.architecture import Architecture, MicroBatch
 from dsconfig.memory.models.registry import weights_of
-from dsconfig.memory.models.shape import Shape, Work
 from dsconfig.memory.optimizers import zenflow_section as zenflow
-from dsconfig.memory.read_setup import OFFLOADED, SECTIONS, Values, setup_of, usual_client
+from dsconfig.memory.read_setup import OFFLOADED, SECTIONS, Values, default_client, setup_of
 from dsconfig.memory.ulysses import KEY as SEQUENCE
-from dsconfig.memory.verdict import MADE, NotModelledError
+from dsconfig.memory.verdict import SCRIPT_OPTIMIZER, NotModelledError
 from dsconfig.memory.verdict import Verdict as Verdict  # noqa: PLC0414  # callers get it here
-from dsconfig.resolve.asked_config import reading
 from dsconfig.resolve.effective_values import effective
 from dsconfig.resolve.errors import ResolveError, UnfilledError, UnknownWorldSizeError
-from dsconfig.resolve.launch_overrides import Told, is_reentrant, of_optimizer, optimizer_of, told, unmodelled
+from dsconfig.resolve.input_config import read_input_config
+from dsconfig.resolve.launch_overrides import (
+    LaunchSettings,
+    is_reentrant,
+    launch_settings,
+    optimizer_of,
+    unmodeled_arguments,
+    unmodeled_optimizer,
+)
 from dsconfig.resolve.model_source import ModelSource, adapter_of, model_of
 from dsconfig.resolve.resolve import resolve_job
 from dsconfig.resolve.run import Run
@@ -46,10 +53,10 @@ if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
     from dsconfig.core.releases import Target
     from dsconfig.launch.config_source import ConfigSource
-    from dsconfig.memory.verdict import Unmodelled
+    from dsconfig.memory.verdict import UnmodeledSetting
 
 
-# `memory`: from a config and a model to what a rank and a host hold.
+# `memory`.
 
 
 def memory(  # noqa: PLR0913  every argument stands for an option of the command
@@ -74,44 +81,45 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
     gpu: int | str | None = None,
     set: Mapping[str, Json] | None = None,
 ) -> Estimate:
-    """What a rank and its host hold in training, at rest and at the peaks of a step; see also `resolve`.
+    """Estimate the memory of a rank and its host in training, at rest and at the peaks of a step.
 
     Args:
         source: a path, text, bytes, a dict or a document that was read; see `check`.
-        model: its `config.json` (a path or a mapping), a name, or a `Shape`; None: as the file itself names.
-        world_size: number of ranks, one a GPU; None: as for `resolve`.
-        target: the release that runs it, of a range the newest; None: as for `check`.
-        consumer: who reads the file; None: it is found out.
-        sequence_length: tokens of a sequence; None: as a launch file says, else 2048.
-        micro_batch: samples of a micro batch; None: as the config says.
-        attention: `sdpa`, `flash` or `eager`; None: as a launch file says, else `sdpa`.
-        checkpointing: whether layers are computed again; None: as a launch file or training arguments say.
-        lora: adapters that are trained instead of the model: `r=16,target=q_proj,v_proj`, or a mapping.
-        optimizer: what the script hands to DeepSpeed, where the config names no optimizer; see `CLIENTS`.
-        zero_init: whether the model is built in shards at stage 3; None: as Transformers and
-            Accelerate do it (`zero3_init_flag`), where they read the file.
-        gpus_per_node: ranks that share a host; None: 8, or all of fewer.
-        imbalance: with AutoEP, tokens that the busiest rank's experts get in times of the mean; None: 1.
-        gpu: its memory in bytes, or as `--gpu` takes it (`80GiB`, `h100`, `48GB`), by which stages 1 and 2
-            choose where they flatten weights from 0.19.0 on; None: they do it on the GPU.
-        sp: ranks that share each sequence (Ulysses); None: as `sequence_parallel_size` of the config says.
-        set: values to write first, by dotted path.
-        training_args: what the consumer fills "auto" from; see `check`.
-        launch: the launch file whose arguments count; see `check`.
+        model: its `config.json` (a path or a mapping), a preset or hub name, or an `Architecture`; None: from
+            the config's own block or its launch file.
+        world_size: number of ranks, one per GPU; None: as for `resolve`.
+        target: the DeepSpeed release, of a range the newest; None: as for `check`.
+        consumer: the library that loads the file; None: auto-detected.
+        sequence_length: tokens per sequence; None: from a launch file, else 2048.
+        micro_batch: samples per micro batch; None: from the config.
+        attention: `sdpa`, `flash` or `eager`; None: from a launch file, else `sdpa`.
+        checkpointing: whether activations are checkpointed; None: from a launch file or training arguments.
+        lora: LoRA settings, `r=16,target=q_proj,v_proj` or a mapping; None: full training.
+        optimizer: the script's optimizer, if the config has none; see `CLIENTS`.
+        zero_init: whether `zero.Init` builds the model at stage 3; None: as Transformers and Accelerate do
+            (`zero3_init_flag`) if they load the file.
+        gpus_per_node: ranks per host; None: 8, or the world size if smaller.
+        imbalance: with AutoEP, tokens of the busiest rank's experts relative to the mean; None: 1.
+        gpu: its memory in bytes, or as for `--gpu` (`80GiB`, `h100`, `48GB`); from 0.19.0 on it decides where
+            stages 1 and 2 flatten the weights; None: on the GPU.
+        sp: sequence-parallel ranks (Ulysses); None: `sequence_parallel_size` of the config.
+        set: values to set first, by dotted path.
+        training_args: arguments from which the consumer resolves "auto"; see `check`.
+        launch: the launch file to use; see `check`.
 
     Raises:
-        NotModelledError: something in the config or the model is not modelled; the text names it.
+        NotModelledError: config or model have no estimate; the text names the setting.
         UnknownWorldSizeError, ResolveError, OSError, UnknownReleaseError, ValueError: as `resolve` does.
     """
-    given = (sequence_length, micro_batch, attention, checkpointing, lora, optimizer, zero_init)
+    run_options = (sequence_length, micro_batch, attention, checkpointing, lora, optimizer, zero_init)
     options = Options(
-        model, world_size, target, consumer, *given, gpus_per_node, set, training_args, sp, imbalance
+        model, world_size, target, consumer, *run_options, gpus_per_node, set, training_args, sp, imbalance
     )
-    options = options._replace(launch=launch, room=None if gpu is None else gpu_of(gpu).usable())
-    return ask(source if isinstance(source, Document) else read(source), options).answer()
+    options = options._replace(launch=launch, gpu_limit=None if gpu is None else gpu_of(gpu).usable())
+    return estimate_request(source if isinstance(source, Document) else read(source), options).answer()
 
 
-# What `memory` is asked, and what the answer is computed from: a set-up, a shape and the work of a step.
+# Estimate requests.
 
 OLDEST = "0.14.0"
 MEASURED = ("0.14.1", "0.19.8")
@@ -122,7 +130,7 @@ MOST_IMBALANCE = 4096
 
 
 class Options(NamedTuple):
-    """The arguments of `memory`, beside the config."""
+    """Arguments of `memory`, except the config."""
 
     model: ModelSource | None = None
     world_size: int | None = None
@@ -142,17 +150,17 @@ class Options(NamedTuple):
     imbalance: float | None = None
     launch: str | os.PathLike[str] | None = None
     job: Job | None = None
-    """The job, where it is known already; None: it follows from target, world size and consumer."""
-    room: int | None = None
-    """Bytes that a GPU has for tensors: its memory less what is kept free."""
+    """The job, if it is known already; None: built from target, world size and consumer."""
+    gpu_limit: int | None = None
+    """Bytes of a GPU minus the headroom."""
 
     def job_of(self, located: LocatedConfig) -> Job:
-        """The job of a config."""
-        said = job_from_arguments(self.target, self.world_size, self.consumer, launch=self.launch)
-        return self.job or build_job(located, said)
+        """Build the job of a config."""
+        asked_job = job_from_arguments(self.target, self.world_size, self.consumer, launch=self.launch)
+        return self.job or build_job(located, asked_job)
 
-    def refuse(self) -> None:
-        """Refuse what is impossible."""
+    def validate(self) -> None:
+        """Raise for impossible values."""
         if self.attention not in (None, *ATTENTION):
             raise ValueError(f"attention {self.attention!r}: expected one of {', '.join(ATTENTION)}")
         if self.imbalance is not None and not 1 <= self.imbalance <= MOST_IMBALANCE:
@@ -165,306 +173,348 @@ class Options(NamedTuple):
                 raise ValueError(f"{name} {str(value)[:20]!r}: expected a whole number above 0")
 
 
-class Question(NamedTuple):
-    """Everything that an estimate is computed from."""
+class EstimateRequest(NamedTuple):
+    """Inputs of an estimate."""
 
     run: Run
     values: Values
     setup: Setup
-    shape: Shape
-    work: Work
-    node: int
-    """Ranks that share a host."""
-    said: Told
-    batch: tuple[str, ...]
-    """What is assumed of the batch."""
-    unmodelled: tuple[Unmodelled, ...] = ()
-    is_assumed: bool = False
-    """Whether nothing says which optimizer the script makes."""
+    arch: Architecture
+    micro_batch: MicroBatch
+    gpus_per_node: int
+    """Ranks per host."""
+    launch: LaunchSettings
+    batch_assumptions: tuple[str, ...]
+    """Assumptions about the batch."""
+    unmodelled: tuple[UnmodeledSetting, ...] = ()
+    assumes_optimizer: bool = False
+    """Whether the script's optimizer is assumed."""
 
     def answer(self) -> Estimate:
-        """What a rank and its host hold."""
-        return self._answer(ANY)
+        """Compute the estimate."""
+        return self._answer(NO_LIMIT)
 
-    def fitting(self, room: Room) -> Estimate | None:
-        """The same, if it fits; None as soon as it is clear that it does not."""
+    def fitting(self, room: MemoryLimit) -> Estimate | None:
+        """Compute the estimate if it fits; stops early and returns None if it does not."""
         try:
-            found = self._answer(room)
-        except ExceededError:
+            estimate = self._answer(room)
+        except LimitExceededError:
             return None
-        return found if room.holds(found) else None
+        return estimate if room.fits(estimate) else None
 
-    def _answer(self, room: Room) -> Estimate:
-        assumed = tuple(_assumptions(self))
-        found = estimate(self.setup, self.shape, self.work, self.run.release, self.node, assumed, room)
-        doubts = (*found.assumed, MADE) if self.is_assumed else found.assumed
-        return replace(found, unmodelled=self.unmodelled, assumed=doubts)
+    def _answer(self, room: MemoryLimit) -> Estimate:
+        assumption_lines = tuple(_assumptions(self))
+        result = estimate(
+            self.setup,
+            self.arch,
+            self.micro_batch,
+            self.run.release,
+            self.gpus_per_node,
+            assumption_lines,
+            room,
+        )
+        assumptions = (*result.assumed, SCRIPT_OPTIMIZER) if self.assumes_optimizer else result.assumed
+        return replace(result, unmodelled=self.unmodelled, assumed=assumptions)
 
 
-def ask(document: Document, options: Options) -> Question:
-    """The question in full; see `memory` for what it raises."""
-    options.refuse()
+def estimate_request(document: Document, options: Options) -> EstimateRequest:
+    """Build the request from a config and options; raises as `memory` does."""
+    options.validate()
     located = locate(document)
     job = options.job_of(located)
-    said = told(document, job.reader)
-    own = facts_of_block(document.value(), document.name).model
-    if own and own.is_outside and options.model is None:
-        raise NotModelledError(f"the model {own.shown} {OUTSIDE}, and is not read", "give it as `model`")
-    source = options.model or (own.named if own else said.model)
+    launch = launch_settings(document, job.reader)
+    own_model = facts_of_block(document.value(), document.name).model
+    if own_model and own_model.is_outside and options.model is None:
+        raise NotModelledError(
+            f"the model {own_model.shown} {OUTSIDE}, and is not read", "pass it as `model`"
+        )
+    source = options.model or (own_model.named if own_model else launch.model)
     if source is None:
         raise NotModelledError("no model", "give `model`: its config.json, or a name such as llama-3-8b")
     model = model_of(source)
     changes = dict(options.set or {})
     changes |= {} if options.micro_batch is None else {MICRO: options.micro_batch}
     args = read_training_arguments(options.training_args)
-    shared = options.sp or _shared(document, changes)
-    known = reading(located, job).known
-    shared = _with_launched(known.parallelism, shared, options.sp)
+    sp_size = options.sp or _configured_sp_size(document, changes)
+    facts = read_input_config(located, job).facts
+    sp_size = _launched_sp_size(facts.parallelism, sp_size, options.sp)
 
     def resolving(batch: Mapping[str, Json], arguments: Mapping[str, Json] | None) -> Run:
-        degrees = (None, None, shared if shared > 1 else options.sp, None)
+        degrees = (None, None, sp_size if sp_size > 1 else options.sp, None)
         return resolve_job(located, job, degrees, {**changes, **batch}, arguments, model.config)
 
     free = options.micro_batch is not None and not {STEPS, TRAIN} & changes.keys()
-    _refuse_overwritten(document, changes)
-    run, assumed = with_micro_batch(lambda batch: resolved(partial(resolving, batch), args), free)
-    values = _values(run, shared)
-    in_shards = _in_shards(run, options, said)
-    node = min(options.gpus_per_node or NODE, run.world_size)
+    _reject_overwritten(document, changes)
+    run, assumed = with_micro_batch(
+        lambda batch: resolve_with_defaults(partial(resolving, batch), args), free
+    )
+    values = _effective_values(run, sp_size)
+    zero_init = _uses_zero_init(run, options, launch)
+    gpus_per_node = min(options.gpus_per_node or NODE, run.world_size)
     arguments = args or {}
-    by_arguments = bool(arguments.get("gradient_checkpointing"))
-    reentrant = said.reentrant or (by_arguments and is_reentrant(arguments))
-    client, left_out = _client(run, values, options.optimizer, said, arguments)
-    setup = _setup(run, values, client, in_shards)
-    setup = setup._replace(node=node, reentrant=reentrant, room=options.room)
-    work = _work(run, setup, options, said, by_arguments)
-    work = work._replace(attention=_attention(model.shape, options.attention or said.attention))
-    places = model.shape.positions
-    if places and work.length > places:
-        if options.sequence_length or said.length:
+    checkpoints_by_arguments = bool(arguments.get("gradient_checkpointing"))
+    reentrant = launch.use_reentrant or (checkpoints_by_arguments and is_reentrant(arguments))
+    client, unmodelled = _client_optimizer(run, values, options.optimizer, launch, arguments)
+    setup = _setup(run, values, client, zero_init)
+    setup = setup._replace(gpus_per_node=gpus_per_node, use_reentrant=reentrant, gpu_limit=options.gpu_limit)
+    work = _micro_batch(run, setup, options, launch, checkpoints_by_arguments)
+    work = work._replace(
+        attn_implementation=_attention(model.shape, options.attention or launch.attn_implementation)
+    )
+    max_positions = model.shape.max_position_embeddings
+    if max_positions and work.sequence_length > max_positions:
+        if options.sequence_length or launch.sequence_length:
             raise ValueError(
-                f"a sequence of {work.length} tokens is longer than the {places} that the model has"
+                f"a sequence of {work.sequence_length} tokens exceeds the model's limit of {max_positions}"
             )
-        work = work._replace(length=places)
-    left_out = (*said.unmodelled, *unmodelled(arguments), *left_out)
-    is_assumed = client is None and setup.optimizer.client
-    return Question(run, values, setup, model.shape, work, node, said, assumed, left_out, is_assumed)
-
-
-def _client(
-    run: Run, values: Values, asked: str | None, said: Told, arguments: Mapping[str, Json]
-) -> tuple[str | None, tuple[Unmodelled, ...]]:
-    """The optimizer that the script makes, as it is asked for or as the Trainer's `optim` says.
-
-    The Trainer makes one where the config has none; offloaded it has to be DeepSpeed's own
-    (engine.py, `zero_force_ds_cpu_optimizer`).
-    """
-    if asked is not None or values.text("optimizer.type") or split_spec(run.consumer)[0] != "transformers":
-        return asked, ()
-    if values.text("zero_optimization.offload_optimizer.device") in OFFLOADED:
-        return None, ()
-    if "optim" in arguments:
-        return optimizer_of(arguments), tuple(of_optimizer(arguments, ""))
-    return said.optimizer, said.optimizers
-
-
-def _in_shards(run: Run, options: Options, said: Told) -> bool:
-    """Whether the model is built in shards at stage 3.
-
-    The Trainer does that, and Accelerate where `zero3_init_flag` is on or left out: `DeepSpeedPlugin` takes
-    the stage for it then (utils/dataclasses.py, `__post_init__`).
-    """
-    if options.zero_init is not None:
-        return options.zero_init
-    return split_spec(run.consumer)[0] in HUGGING_FACE if said.zero_init is None else said.zero_init
-
-
-_SIZED = ("bf16", "fp16", "zero_optimization", "optimizer")
-"""The sections on which memory hangs."""
-
-
-def _refuse_overwritten(document: Document, changes: Mapping[str, Json]) -> None:
-    """Stop where a program of the repository writes what memory hangs on.
-
-    Raises:
-        NotModelledError: it does, and the value is not set.
-    """
-    for found in overwrites(document.name):
-        known = found.key in changes or not overwrite_of(document.name, found.key, document.value())
-        if found.key.partition(".")[0] in _SIZED and not known:
-            raise NotModelledError(
-                f"{found.place} writes `{found.key}` before DeepSpeed starts, and the file does not tell it",
-                f'give `set={{"{found.key}": VALUE}}`',
-            )
-
-
-def _shared(document: Document, changes: Mapping[str, Json]) -> int:
-    """Ranks that share each sequence, as the config says; they divide the batch."""
-    data = document.value()
-    written = changes.get(SEQUENCE, data.get(SEQUENCE) if isinstance(data, dict) else None)
-    return written if type(written) is int and written > 1 else 1
-
-
-def _with_launched(launched: Parallelism, shared: int, asked: int | None) -> int:
-    """The ranks that share a sequence, those of the launch file among them.
-
-    Raises:
-        NotModelledError: ranks share the model, or sequences in another way than Ulysses.
-    """
-    for degree in launched.degrees:
-        if degree.kind == "tensor" and degree.divides is False:
-            continue  # AutoTP, as the config has it
-        if degree.size == 1 or (degree.kind in ("sequence", "context") and asked is not None):
-            continue
-        if degree.kind != "sequence" or not degree.is_known or not degree.divides:
-            raise NotModelledError(f"{degree.kind} parallelism is not modelled: {degree}")
-        shared = degree.size or shared
-    return shared
-
-
-def _work(run: Run, setup: Setup, options: Options, said: Told, by_arguments: bool) -> Work:
-    checks = by_arguments if said.checkpointing is None else said.checkpointing
-    adapter = said.adapter if options.lora is None else adapter_of(options.lora)
-    return Work(
-        samples(run),
-        options.sequence_length or said.length or LENGTH,
-        setup.width,
-        setup.autocast,
-        ATTENTION[0],
-        checks if options.checkpointing is None else options.checkpointing,
-        keeps_inputs=setup.own_linear,
-        adapter=adapter and adapter._replace(full=setup.full_adapters),
-        tensor=setup.sharing,
-        sequence=setup.sequence,
-        experts=setup.experts,
-        imbalance=min(options.imbalance or 1.0, max(1, setup.experts)),  # all tokens of all ranks
+        work = work._replace(sequence_length=max_positions)
+    unmodelled = (*launch.unmodelled, *unmodeled_arguments(arguments), *unmodelled)
+    assumes_optimizer = client is None and setup.optimizer.is_client
+    return EstimateRequest(
+        run, values, setup, model.shape, work, gpus_per_node, launch, assumed, unmodelled, assumes_optimizer
     )
 
 
-def _attention(shape: Shape, asked: str | None) -> str:
-    """As it is asked for, or as Transformers chooses it."""
-    runs = shape.style.attention
-    if asked is not None and asked not in runs:
-        raise NotModelledError(
-            f"Transformers does not run `{shape.name}` with `{asked}` attention", f"give {' or '.join(runs)}"
+def _client_optimizer(
+    run: Run, values: Values, requested: str | None, launch: LaunchSettings, arguments: Mapping[str, Json]
+) -> tuple[str | None, tuple[UnmodeledSetting, ...]]:
+    """The client optimizer: requested, or from the Trainer's `optim`.
+
+    The Trainer creates one if the config has none. With offload it has to be DeepSpeed's own (engine.py,
+    `zero_force_ds_cpu_optimizer`).
+    """
+    if requested is not None or values.text("optimizer.type") or split_spec(run.consumer)[0] != "transformers":
+        return requested, ()
+    if values.text("zero_optimization.offload_optimizer.device") in OFFLOADED:
+        return None, ()
+    if "optim" in arguments:
+        return optimizer_of(arguments), tuple(unmodeled_optimizer(arguments, ""))
+    return launch.optimizer, launch.unmodeled_optimizer
+
+
+def _uses_zero_init(run: Run, options: Options, launch: LaunchSettings) -> bool:
+    """Whether `zero.Init` builds the model at stage 3.
+
+    The Trainer does so. Accelerate does if `zero3_init_flag` is on or missing: `DeepSpeedPlugin` then follows
+    the stage (utils/dataclasses.py, `__post_init__`).
+    """
+    if options.zero_init is not None:
+        return options.zero_init
+    # `zero.Init` is on by default at stage 3 in Transformers (`HfDeepSpeedConfig`) and in Accelerate.
+    return split_spec(run.consumer)[0] in HUGGING_FACE if launch.zero_init is None else launch.zero_init
+
+
+_MEMORY_SECTIONS = ("bf16", "fp16", "zero_optimization", "optimizer")
+"""Sections that decide memory."""
+
+
+def _reject_overwritten(document: Document, changes: Mapping[str, Json]) -> None:
+    """Raise if a program of the repository overwrites a section that decides memory.
+
+    Raises:
+        NotModelledError: the overwritten value is not known.
+    """
+    for overwrite in overwrites(document.name):
+        is_known = overwrite.key in changes or not overwrite_of(
+            document.name, overwrite.key, document.value()
         )
-    return asked or runs[0]
+        if overwrite.key.partition(".")[0] in _MEMORY_SECTIONS and not is_known:
+            raise NotModelledError(
+                f"{overwrite.place} overwrites `{overwrite.key}` before DeepSpeed starts, so "
+                "the value in the file is not the effective one",
+                f'pass the value: `set={{"{overwrite.key}": VALUE}}`',
+            )
+
+
+def _configured_sp_size(document: Document, changes: Mapping[str, Json]) -> int:
+    """Sequence-parallel ranks of the config, which divide the batch."""
+    data = document.value()
+    value = changes.get(SEQUENCE, data.get(SEQUENCE) if isinstance(data, dict) else None)
+    return value if type(value) is int and value > 1 else 1
+
+
+def _launched_sp_size(launch_world_size: Parallelism, sp_size: int, requested: int | None) -> int:
+    """Sequence-parallel ranks, including those of the launch file.
+
+    Raises:
+        NotModelledError: another kind of parallelism is used.
+    """
+    for degree in launch_world_size.degrees:
+        if degree.kind == "tensor" and degree.divides is False:
+            continue  # AutoTP, as the config has it
+        if degree.size == 1 or (degree.kind in ("sequence", "context") and requested is not None):
+            continue
+        if degree.kind != "sequence" or not degree.is_known or not degree.divides:
+            raise NotModelledError(f"{degree.kind} parallelism is not supported yet: {degree}")
+        sp_size = degree.size or sp_size
+    return sp_size
+
+
+def _micro_batch(
+    run: Run, setup: Setup, options: Options, launch: LaunchSettings, checkpoints_by_arguments: bool
+) -> MicroBatch:
+    checkpointing = (
+        checkpoints_by_arguments if launch.gradient_checkpointing is None else launch.gradient_checkpointing
+    )
+    adapter = launch.adapter if options.lora is None else adapter_of(options.lora)
+    return MicroBatch(
+        samples(run),
+        options.sequence_length or launch.sequence_length or LENGTH,
+        setup.itemsize,
+        setup.autocast,
+        ATTENTION[0],
+        checkpointing if options.checkpointing is None else options.checkpointing,
+        saves_linear_inputs=setup.memory_efficient_linear,
+        adapter=adapter and adapter._replace(stays_fp32=setup.keeps_fp32_adapters),
+        tensor_parallel=setup.tensor_parallel,
+        sp_size=setup.sp_size,
+        ep_size=setup.ep_size,
+        expert_imbalance=min(options.imbalance or 1.0, max(1, setup.ep_size)),  # all tokens of all ranks
+    )
+
+
+def _attention(arch: Architecture, requested: str | None) -> str:
+    """The attention implementation: requested, or the default of Transformers."""
+    supported = arch.variant.attn_implementations
+    if requested is not None and requested not in supported:
+        raise NotModelledError(
+            f"Transformers does not run `{arch.name}` with `{requested}` attention",
+            f"use {' or '.join(supported)}",
+        )
+    return requested or supported[0]
 
 
 def _setup(run: Run, values: Values, optimizer: str | None, in_shards: bool) -> Setup:
     if NUMBERS[run.release] < NUMBERS[OLDEST]:
-        raise NotModelledError(f"DeepSpeed {run.release} is not modelled", f"give {OLDEST} or a later one")
-    client = optimizer or usual_client(values)
+        raise NotModelledError(f"DeepSpeed {run.release} is not supported", f"use {OLDEST} or later")
+    client = optimizer or default_client(values)
     return setup_of(values, run.world_size, client, in_shards, NUMBERS[run.release])
 
 
-def _values(run: Run, shared: int) -> Values:
-    """Every value that counts, those that are not written among them."""
-    shown = effective(run.config, run.world_size, run.release, "deepspeed", keys=SECTIONS)
-    given = {found.key for found in shown.values if found.origin == "written"}
-    values = {found.key: found.value for found in shown.values if found.origin != "ignored"}
-    return Values(values | ({SEQUENCE: shared} if shared > 1 else {}), given | zenflow(run.config))
+def _effective_values(run: Run, sp_size: int) -> Values:
+    """Effective values of the sections that the estimate reads."""
+    effective_values = effective(run.config, run.world_size, run.release, "deepspeed", keys=SECTIONS)
+    explicit_keys = {entry.key for entry in effective_values.values if entry.origin == "written"}
+    values = {entry.key: entry.value for entry in effective_values.values if entry.origin != "ignored"}
+    return Values(values | ({SEQUENCE: sp_size} if sp_size > 1 else {}), explicit_keys | zenflow(run.config))
 
 
-def _sharing(question: Question) -> list[str]:
-    """What ranks share, and who asks for it."""
-    setup, work, found = question.setup, question.work, list[str]()
-    if work.sequence > 1:
-        part = f"{work.part} tokens of it each"
-        found.append(f"{work.sequence} ranks share a sequence, by `UlyssesSPAttentionHF`, {part}")
-    if work.experts:
-        each = f"{question.shape.experts // work.experts} of {question.shape.experts} experts on each"
-        tokens = f"{work.imbalance:g} times the tokens" if work.imbalance > 1 else "as many tokens"
-        found.append(f"{work.experts} ranks share experts by AutoEP, {each}, which get {tokens} as it sends")
-    if setup.tensor > 1:
-        whole = "" if setup.sharing.head else ", the head is whole"
-        found.append(f"{setup.tensor} ranks share each linear layer by AutoTP{whole}")
+def _parallelism_notes(question: EstimateRequest) -> list[str]:
+    """Notes on tensor, sequence and expert parallelism."""
+    setup, micro_batch, notes = question.setup, question.micro_batch, list[str]()
+    if micro_batch.sp_size > 1:
+        share = f"{micro_batch.local_sequence_length} tokens each"
+        notes.append(f"{micro_batch.sp_size} ranks share each sequence (`UlyssesSPAttentionHF`), {share}")
+    if micro_batch.ep_size:
+        count = question.arch.num_experts
+        experts_per_rank = f"{count // micro_batch.ep_size} of {count} experts on each"
+        tokens = (
+            f"{micro_batch.expert_imbalance:g} times the tokens"
+            if micro_batch.expert_imbalance > 1
+            else "as many tokens"
+        )
+        notes.append(
+            f"{micro_batch.ep_size} ranks share experts by AutoEP, {experts_per_rank}, which get {tokens} as it sends"
+        )
+    if setup.tp_size > 1:
+        head = "" if setup.tensor_parallel.may_shard_lm_head else ", the head is not sharded"
+        notes.append(f"{setup.tp_size} ranks share each linear layer (AutoTP){head}")
         if NUMBERS[question.run.release] < BY_CONFIG:
-            found.append("the script calls `deepspeed.tp_model_init`, as Accelerate does")
-    return found
+            notes.append("the script calls `deepspeed.tp_model_init`, as Accelerate does")
+    return notes
 
 
-def _assumptions(question: Question) -> list[str]:
-    """What the numbers rest on."""
-    setup, work, node, said = question.setup, question.work, question.node, question.said
-    built = "in fp32" if setup.built == 4 else "in half precision"
-    shards = setup.stage == 3 and setup.zero_init
-    found = [
-        f"a micro batch is {work.micro} × {work.length} tokens, attention is `{work.attention}`",
-        f"activations are {'' if work.checkpointing else 'not '}checkpointed layer by layer",
-        f"the model is built {built}, {'in shards (zero.Init)' if shards else 'whole in each process'}",
-        f"{node} {'ranks share' if node > 1 else 'rank has'} a host",
-        "not counted: the CUDA context, NCCL's buffers, fragmentation, kernels' workspaces",
+def _assumptions(question: EstimateRequest) -> list[str]:
+    """Assumptions behind the numbers."""
+    setup, micro_batch, gpus_per_node, launch = (
+        question.setup,
+        question.micro_batch,
+        question.gpus_per_node,
+        question.launch,
+    )
+    dtype = "in fp32" if setup.build_itemsize == 4 else "in half precision"
+    in_shards = setup.stage == 3 and setup.zero_init
+    lines = [
+        (
+            f"the micro batch is {micro_batch.micro_batch_size} × {micro_batch.sequence_length} tokens,"
+            f" attention is `{micro_batch.attn_implementation}`"
+        ),
+        f"activations are {'' if micro_batch.gradient_checkpointing else 'not '}checkpointed (per layer)",
+        f"the model is built {dtype}, {'in shards (zero.Init)' if in_shards else 'in full in every process'}",
+        f"{gpus_per_node} {'ranks' if gpus_per_node > 1 else 'rank'} per host",
+        "not counted: CUDA context, NCCL buffers, fragmentation, kernel workspaces",
     ]
-    if work.checkpointing and setup.stage == 3 and setup.ways.counts_again:
-        found.append(f"checkpointing is {'' if setup.reentrant else 'not '}reentrant (`use_reentrant`)")
-    if question.shape.family == "bert":
-        what = f"{question.shape.labels} classes" if question.shape.labels else "masked words"
-        found.append(f"the model has a head for {what}, as `architectures` of its config.json says")
-    found += _sharing(question)
+    if micro_batch.gradient_checkpointing and setup.stage == 3 and setup.quirks.miscounts_recomputed_modules:
+        lines.append(f"checkpointing is {'' if setup.use_reentrant else 'not '}reentrant (`use_reentrant`)")
+    if question.arch.family == "bert":
+        what = f"{question.arch.num_labels} classes" if question.arch.num_labels else "masked words"
+        lines.append(f"the model has a head for {what}, as `architectures` of its config.json says")
+    lines += _parallelism_notes(question)
     if setup.super_offload:
-        found.append("SuperOffload's process has a CUDA context of its own where it pins memory: not counted")
-    if setup.quantised or setup.quantised_gradients:
-        found.append("what quantised weights and gradients hold was read in DeepSpeed's source")
-    found += question.batch
+        lines.append("not counted: the CUDA context of SuperOffload's process, which it needs to pin memory")
+    if setup.quantized_weights or setup.quantized_gradients:
+        lines.append("quantized communication follows DeepSpeed's source and was not measured")
+    lines += question.batch_assumptions
     first, last = MEASURED
     if not NUMBERS[first] <= NUMBERS[question.run.release] <= NUMBERS[last]:
-        found.append(f"DeepSpeed {question.run.release} was not measured: {first} to {last} were")
-    if said.name:
-        found.append(f"what is not given is as {said.name} says")
-    if work.adapter is not None:
-        there = weights_of(question.shape, work.width, work.autocast).linear
-        names = ", ".join(sorted(work.adapter.targets & there.keys())) or "all linear layers"
-        found.append(f"adapters of rank {work.adapter.rank} are trained, and nothing else (LoRA: {names})")
-    if setup.optimizer.temporary and not setup.offloads:
-        name = "adamw" if setup.optimizer.muon else setup.optimizer.name
-        found.append(f"torch runs `{name}` on lists of tensors (foreach)")
-    if setup.optimizer.muon:
-        found.append("Muon's operations are counted one by one: where torch compiles them they hold less")
-    if setup.optimizer.client:
-        found.append(f"the script hands `{setup.optimizer.name}` to DeepSpeed")
-    return found
+        lines.append(f"DeepSpeed {question.run.release} was not measured; {first} to {last} were")
+    if launch.name:
+        lines.append(f"settings that are not given come from {launch.name}")
+    if micro_batch.adapter is not None:
+        linear_names = weights_of(question.arch, micro_batch.itemsize, micro_batch.autocast).linear_names
+        names = ", ".join(sorted(micro_batch.adapter.targets & linear_names.keys())) or "all linear layers"
+        lines.append(
+            f"adapters of rank {micro_batch.adapter.rank} are trained and nothing else (LoRA: {names})"
+        )
+    if setup.optimizer.temporary_bytes and not setup.offloads_optimizer:
+        name = "adamw" if setup.optimizer.muon_method else setup.optimizer.name
+        lines.append(f"torch runs `{name}` with foreach")
+    if setup.optimizer.muon_method:
+        lines.append("Muon's operations are counted as eager ones; compiled ones need less")
+    if setup.optimizer.is_client:
+        lines.append(f"the script passes `{setup.optimizer.name}` to DeepSpeed")
+    return lines
 
 
-# A run whose training arguments nobody gives: those that take memory are asked for, others have defaults.
+# Missing training arguments: those that decide memory are required, others get defaults.
 
 PRECISIONS = ("fp16", "bf16")
 
 
 class Resolved(NamedTuple):
-    """A run, and what is assumed of its batch, a line each."""
+    """A run, and assumptions about its batch."""
 
     run: Run
     assumed: tuple[str, ...] = ()
 
 
-def resolved(
-    resolve: Callable[[Mapping[str, Json] | None], Run], given: Mapping[str, Json] | None
+def resolve_with_defaults(
+    resolve: Callable[[Mapping[str, Json] | None], Run], arguments: Mapping[str, Json] | None
 ) -> Resolved:
-    """The run with the training arguments that are given, or with those that memory does not hang on.
+    """Resolve with the given training arguments, or with defaults that do not affect memory.
 
     Raises:
-        UnfilledError: the micro batch or the precision is not known; the text asks for these alone.
+        UnfilledError: micro batch or precision is not known; the text asks for these only.
     """
     try:
-        return Resolved(resolve(given))
+        return Resolved(resolve(arguments))
     except UnfilledError as error:
         config = error.config
-        missing = _batch(config) + _precision(error)
+        missing = _missing_batch(config) + _missing_precision(error)
         if missing:
             are = "is" if len(missing) == 1 else "are"
             raise UnfilledError(
                 missing,
                 config,
-                f"`{'` and `'.join(missing)}` {are} `auto`, and what is filled in is not known",
+                f"`{'` and `'.join(missing)}` {are} `auto`, and the training arguments are not known",
                 *(_ASKED[key] for key in missing),
-                "or give the arguments as `training_args`",
+                "or pass the arguments as `training_args`",
             ) from None
         args = {name: config[key] for key, name in _ARGUMENTS.items() if type(config.get(key)) is int}
         args |= {name: True for name in PRECISIONS if _enabled(config, name) is True}
         args.setdefault(_ARGUMENTS[STEPS], 1)
-        default = f"`{STEPS}` is 1, as the training arguments have it by default"
-        return Resolved(resolve({**args, **(given or {})}), (default,) * (config.get(STEPS) == "auto"))
+        default = f"`{STEPS}` is 1, the default of the training arguments"
+        return Resolved(resolve({**args, **(arguments or {})}), (default,) * (config.get(STEPS) == "auto"))
 
 
 _ARGUMENTS = {MICRO: "per_device_train_batch_size", STEPS: "gradient_accumulation_steps"}
@@ -475,18 +525,18 @@ _ASKED = {
 }
 
 
-def _batch(config: JsonObject) -> list[str]:
-    """The micro batch, where it or a batch that is made of it is left to the arguments."""
-    left = "auto" in (config.get(MICRO), config.get(TRAIN)) and type(config.get(MICRO)) is not int
-    return [MICRO] * left
+def _missing_batch(config: JsonObject) -> list[str]:
+    """The micro batch key, if it is left to the arguments."""
+    is_missing = "auto" in (config.get(MICRO), config.get(TRAIN)) and type(config.get(MICRO)) is not int
+    return [MICRO] * is_missing
 
 
-def _precision(error: UnfilledError) -> list[str]:
-    """The key to ask for, where the config leaves its precision to the arguments."""
+def _missing_precision(error: UnfilledError) -> list[str]:
+    """The precision key to ask for, if it is left to the arguments."""
     if any(_enabled(error.config, name) is True for name in PRECISIONS):
         return []
-    left = [f"{name}.enabled" for name in PRECISIONS if _enabled(error.config, name) == "auto"]
-    return [key for key in left[-1:] if key in error.keys]
+    unresolved = [f"{name}.enabled" for name in PRECISIONS if _enabled(error.config, name) == "auto"]
+    return [key for key in unresolved[-1:] if key in error.keys]
 
 
 def _enabled(config: JsonObject, name: str) -> Json:
@@ -494,53 +544,53 @@ def _enabled(config: JsonObject, name: str) -> Json:
     return block.get("enabled") if isinstance(block, dict) else None
 
 
-# A micro batch that is asked for, where the config's own batch does not go with it.
+# A requested micro batch that does not match the config's batch.
 
 LONGEST = 1 << 40
-"""No sequence and no micro batch is longer."""
+"""Upper limit of a sequence length and of a micro batch."""
 
 
 def samples(run: Run) -> int:
-    """The micro batch of a run.
+    """The micro batch size of a run.
 
     Raises:
-        ValueError: it is no number of samples, though DeepSpeed takes it for one.
+        ValueError: the size is not a whole number, which DeepSpeed accepts.
     """
     value = run.train_micro_batch_size_per_gpu
     if not isinstance(value, (int, float)) or value != value // 1:
-        raise ValueError(f"`{MICRO}` is `{value}`: a micro batch has no part of a sample")
+        raise ValueError(f"`{MICRO}` is `{value}`: a micro batch needs a whole number of samples")
     if value > LONGEST:
         raise ValueError(f"`{MICRO}` {str(int(value))[:20]}: expected at most {LONGEST}")
     return int(value)
 
 
-def with_micro_batch(resolve: Callable[[Mapping[str, Json]], Resolved], free: bool) -> Resolved:
-    """The run with the first of these changes that goes: none, other steps, another batch.
+def with_micro_batch(resolve: Callable[[Mapping[str, Json]], Resolved], may_change_batch: bool) -> Resolved:
+    """Resolve with a requested micro batch: unchanged, with other steps, or with another batch size.
 
-    `free`: whether the batch may be changed at all.
+    `may_change_batch`: whether other batch keys may change.
 
     Raises:
-        ResolveError: nothing goes; it is that of the config as it is.
+        ResolveError: no variant works; the error is that of the unchanged config.
     """
     try:
         return resolve({})
     except (UnfilledError, UnknownWorldSizeError):
         raise
     except ResolveError as error:
-        for found in _others(resolve) if free else ():
-            return found
+        for result in _with_other_batch(resolve) if may_change_batch else ():
+            return result
         raise error from None
 
 
-def _others(resolve: Callable[[Mapping[str, Json]], Resolved]) -> Iterator[Resolved]:
-    for left in (STEPS, TRAIN):
+def _with_other_batch(resolve: Callable[[Mapping[str, Json]], Resolved]) -> Iterator[Resolved]:
+    for key in (STEPS, TRAIN):
         try:
-            run, assumed = resolve({left: None})
+            run, assumed = resolve({key: None})
         except ResolveError:
             continue
         batch, steps = run.train_batch_size, run.gradient_accumulation_steps
-        if left == STEPS:
-            said = f"`{STEPS}` is {steps} with this micro batch, and `{TRAIN}` stays {batch}"
+        if key == STEPS:
+            note = f"`{STEPS}` is {steps} with this micro batch, and `{TRAIN}` stays {batch}"
         else:
-            said = f"`{TRAIN}` is {batch} with this micro batch"
-        yield Resolved(run, (*assumed, said))
+            note = f"`{TRAIN}` is {batch} with this micro batch"
+        yield Resolved(run, (*assumed, note))

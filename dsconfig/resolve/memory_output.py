@@ -1,4 +1,4 @@
-"""Output of a memory estimate: text for people and spreadsheets, and a chart."""
+"""Output of a memory estimate: text, CSV, and a chart."""
 
 from __future__ import annotations
 
@@ -13,40 +13,41 @@ if TYPE_CHECKING:
 
     from dsconfig.core.gpu_memory import Gpu
     from dsconfig.core.json_types import JsonObject
-    from dsconfig.memory.estimate import Estimate, Side
-    from dsconfig.memory.verdict import Unmodelled, Verdict
+    from dsconfig.memory.estimate import Estimate, MemoryUsage
+    from dsconfig.memory.verdict import UnmodeledSetting, Verdict
     from dsconfig.render.terminal import Style
     from dsconfig.resolve.fit_search import Fit
     from dsconfig.resolve.max_search import Largest
 
 
-# An estimate of memory for people and for spreadsheets: a line a term, a column a phase.
+# Text and CSV: one line per term, one column per phase.
 
 GIB = 1 << 30
 WIDE, NARROW = 10, 9
-"""Of a column; where a line has no place for the key, that stands on the next."""
+"""Column widths; the narrow one applies if the key goes on its own line."""
 TONES: Mapping[str, str] = {"fits": "good", "does not fit": "error", "unknown": "warning"}
+VERDICTS: Mapping[str, str] = {"fits": "Fits", "does not fit": "Does NOT fit", "unknown": "Unknown"}
 COLUMNS = ("at_rest", "load", "forward", "backward", "step")
 
 
 class Limits(NamedTuple):
-    """What is there: of a GPU, less a margin, and of a host; None where nobody said."""
+    """Memory of a GPU minus a margin, and of a host; None if not given."""
 
     gpu: Gpu | None
     host: int | None
     margin: int
 
-    def verdicts(self, found: Estimate) -> tuple[Verdict | None, Verdict | None]:
-        """Whether a rank and the ranks of a host fit, by their upper bounds; None where nobody asked."""
+    def verdicts(self, estimate: Estimate) -> tuple[Verdict | None, Verdict | None]:
+        """Verdicts on a rank and a host, by upper bounds; None if no limit is given."""
         gpu, host = self.gpu, self.host
         return (
-            None if gpu is None else found.verdict("rank", gpu.least, gpu.most, self.margin),
-            None if host is None else found.verdict("host", host),
+            None if gpu is None else estimate.verdict("rank", gpu.least, gpu.most, self.margin),
+            None if host is None else estimate.verdict("host", host),
         )
 
-    def to_dict(self, found: Estimate) -> JsonObject:
-        """As JSON has it; `gpu_fits` and `host_fits` are null, too, where that is not known."""
-        rank, host = self.verdicts(found)
+    def to_dict(self, estimate: Estimate) -> JsonObject:
+        """The limits as JSON; `gpu_fits` and `host_fits` are null if the verdict is unknown."""
+        rank, host = self.verdicts(estimate)
         fits: dict[str | None, bool] = {"fits": True, "does not fit": False}
         return {
             "limits": {
@@ -62,161 +63,166 @@ class Limits(NamedTuple):
         }
 
 
-def text_lines(found: Estimate, limits: Limits, style: Style) -> Iterator[str]:
-    """The table, with what it rests on."""
-    millions = f"{found.parameters / 1e6:,.1f}"
-    head = f"{millions} million parameters, {found.world_size} ranks, DeepSpeed {found.release}"
-    yield style.paint(head, "bold") + "\n\n"
-    yield from _table(f"rank {found.number}, GiB", found.rank, style)
-    if found.host.most:
+def text_lines(estimate: Estimate, limits: Limits, style: Style) -> Iterator[str]:
+    """The table, assumptions, and verdicts."""
+    millions = f"{estimate.parameters / 1e6:,.1f}"
+    summary = f"{millions} million parameters, {estimate.world_size} ranks, DeepSpeed {estimate.release}"
+    yield style.paint(summary, "bold") + "\n\n"
+    yield from _table(f"rank {estimate.number}, GiB", estimate.rank, style)
+    if estimate.host.highest_peak:
         yield "\n"
-        yield from _table("host, GiB", found.host, style)
+        yield from _table("host, GiB", estimate.host, style)
     yield "\n"
-    sent = sum(call.sent for call in found.collectives)
-    yield f"communication: {sent / GIB:.2f} GiB sent by a rank in a step\n"
-    for remark in found.findings:
+    sent_bytes = sum(call.sent for call in estimate.collectives)
+    yield f"communication: {sent_bytes / GIB:.2f} GiB sent per rank and step\n"
+    for remark in estimate.findings:
         yield f"{style.paint('note', 'place')}: `{remark.key}`: {remark.text}\n"
-    yield from _unmodelled(found.unmodelled, style)
-    for line in found.assumptions:
+    yield from _unmodelled(estimate.unmodelled, style)
+    for line in estimate.assumptions:
         yield f"{style.paint('assumed', 'dim')}: {line}\n"
-    yield from _verdicts(found, limits, style)
+    yield from _verdicts(estimate, limits, style)
 
 
-def columns_of(side: Side) -> list[str]:
-    """At rest, the phases of every run, and those of this one."""
+def columns_of(side: MemoryUsage) -> list[str]:
+    """Columns of a table: at rest, then the phases."""
     return [*COLUMNS, *(phase for phase in side.peak if phase not in COLUMNS)]
 
 
-def _table(title: str, side: Side, style: Style) -> Iterator[str]:
-    width = max(len(title), *(len(term.name) for term in side.terms), len("at most"))
+def _table(title: str, side: MemoryUsage, style: Style) -> Iterator[str]:
+    width = max(len(title), *(len(term.name) for term in side.terms), len("upper bound"))
     columns = columns_of(side)
     longest = max((len(term.key) for term in side.terms), default=0)
-    narrow = style.wraps and width + WIDE * len(columns) + 2 + longest > style.width
-    wide, gap = (NARROW, "\n  ") if narrow else (WIDE, "  ")
+    wraps = style.wraps and width + WIDE * len(columns) + 2 + longest > style.width
+    wide, gap = (NARROW, "\n  ") if wraps else (WIDE, "  ")
 
     def row(name: str, counts: Mapping[str, int]) -> str:
         cells = (f"{counts[column] / GIB:.2f}" if counts.get(column) else "-" for column in columns)
         return f"{name:<{width}}" + "".join(f"{cell:>{wide}}" for cell in cells)
 
     names = "".join(f"{column.replace('_', ' '):>{wide}}" for column in columns)
-    yield style.paint(f"{title:<{width}}{names}{gap}governed by", "dim") + "\n"
+    yield style.paint(f"{title:<{width}}{names}{gap}config key", "dim") + "\n"
     for term in side.terms:
         yield f"{row(term.name, term.phases)}{gap}{style.paint(term.key, 'place')}\n"
-    yield style.paint(row("together", {"at_rest": side.at_rest, **side.peak}), "bold") + "\n"
-    yield row("at most", side.bound) + "\n"
+    yield style.paint(row("total", {"at_rest": side.at_rest, **side.peak}), "bold") + "\n"
+    yield row("upper bound", side.bound) + "\n"
 
 
-def _verdicts(found: Estimate, limits: Limits, style: Style) -> Iterator[str]:
-    rank, host = limits.verdicts(found)
+def _verdicts(estimate: Estimate, limits: Limits, style: Style) -> Iterator[str]:
+    rank, host = limits.verdicts(estimate)
     least = limits.gpu.least if limits.gpu else 0
     name = f" ({limits.gpu.name})" if limits.gpu and limits.gpu.name else ""
     rows = (
-        ("GPU", rank, found.rank.most_bound, limits.margin, f"{least / GIB:.2f}{name}"),
-        ("host", host, found.host.most_bound, 0, f"{(limits.host or 0) / GIB:.2f}"),
+        ("GPU", rank, estimate.rank.upper_bound, limits.margin, f"{least / GIB:.2f} GiB{name}"),
+        ("host", host, estimate.host.upper_bound, 0, f"{(limits.host or 0) / GIB:.2f} GiB"),
     )
-    for side, fits, needed, margin, there in rows:
-        if fits is not None:
-            kept = f" + {margin / GIB:.2f} kept free" if margin else ""
-            yield f"{side}: {style.paint(fits, TONES[fits])}: {needed / GIB:.2f} GiB{kept} of {there}\n"
-    yield from _why_unknown(found, limits)
-    others = max(found.rank.at_rest, *(count for phase, count in found.rank.bound.items() if phase != "load"))
-    if rank == "does not fit" and others + limits.margin <= least:
-        yield "only loading does not fit: at stage 3 a model built in shards does (see --zero-init)\n"
+    for side, verdict, needed, margin, available in rows:
+        if verdict is not None:
+            total = (
+                f" + {margin / GIB:.2f} GiB headroom = {(needed + margin) / GIB:.2f} GiB" if margin else ""
+            )
+            word = style.paint(VERDICTS[verdict], TONES[verdict])
+            yield f"{word}: needs {needed / GIB:.2f} GiB{total}; the {side} has {available}\n"
+    yield from _why_unknown(estimate, limits)
+    bounds = (count for phase, count in estimate.rank.bound.items() if phase != "load")
+    other_phases = max(estimate.rank.at_rest, *bounds)
+    if rank == "does not fit" and other_phases + limits.margin <= least:
+        yield "only loading does not fit; at stage 3 a model built with zero.Init does (see --zero-init)\n"
 
 
-def _why_unknown(found: Estimate, limits: Limits) -> Iterator[str]:
-    """What decides, where nobody can say whether it fits."""
-    rank, host = limits.verdicts(found)
-    needed, gpu = found.rank.most_bound + limits.margin, limits.gpu
+def _why_unknown(estimate: Estimate, limits: Limits) -> Iterator[str]:
+    """Explain an unknown verdict."""
+    rank, host = limits.verdicts(estimate)
+    needed, gpu = estimate.rank.upper_bound + limits.margin, limits.gpu
     if rank == "unknown" and gpu is not None and gpu.least < needed <= gpu.most:
-        holding = [card for card, size in gpu.cards if size >= needed]
-        others = [card for card, size in gpu.cards if size < needed]
-        yield f"{' and '.join(holding)} would hold it, {' and '.join(others)} would not: name the card\n"
-    if "unknown" in (rank, host) and found.unmodelled:
-        yield "what is not modelled decides whether it fits\n"
-    if host == "unknown" and found.host.most_bound > (limits.host or 0):
-        yield from (f"{each.key}: {each.text}\n" for each in found.assumed)
+        large_enough = [card for card, size in gpu.cards if size >= needed]
+        too_small = [card for card, size in gpu.cards if size < needed]
+        large, small = " and ".join(large_enough), " and ".join(too_small)
+        yield f"{large} would be large enough, {small} would not: name the card\n"
+    if "unknown" in (rank, host) and estimate.unmodelled:
+        yield "settings that are not estimated decide whether it fits\n"
+    if host == "unknown" and estimate.host.upper_bound > (limits.host or 0):
+        yield from (f"{each.key}: {each.text}\n" for each in estimate.assumed)
 
 
-def csv_lines(found: Estimate) -> Iterator[str]:
-    """A line for each memory, term and phase."""
+def csv_lines(estimate: Estimate) -> Iterator[str]:
+    """One line per memory, term and phase."""
     yield "memory,term,phase,bytes,key,formula\n"
-    for name, side in (("rank", found.rank), ("host", found.host)):
+    for name, side in (("rank", estimate.rank), ("host", estimate.host)):
         for term in side.terms:
             for phase, count in term.phases.items():
                 yield f'{name},"{term.name}",{phase},{count},{term.key},"{term.formula}"\n'
         for phase, count in {"at_rest": side.at_rest, **side.peak}.items():
-            yield f"{name},together,{phase},{count},,\n"
+            yield f"{name},total,{phase},{count},,\n"
         for phase, count in side.bound.items():
-            yield f"{name},at most,{phase},{count},,\n"
+            yield f"{name},upper bound,{phase},{count},,\n"
 
 
 def fit_lines(
-    found: Fit, limits: Limits, style: Style, out: Sequence[str] = (), consumer: str | None = None
+    fit: Fit, limits: Limits, style: Style, removed_keys: Sequence[str] = (), consumer: str | None = None
 ) -> Iterator[str]:
-    """The changes one after the other, with what a rank holds at most after each, and its host.
+    """The changes one by one, with the upper bounds after each.
 
-    Of the config with them: `out` are keys that nothing reads then, `consumer` is who is to be named as its
-    reader.
+    `removed_keys`: keys that nothing reads any more. `consumer`: the consumer to set explicitly.
     """
     size = _gpu(limits.gpu)
-    kept = f", {_size(limits.margin)} kept free" if limits.margin else ""
-    for change, bound, host in found.changes:
-        more = f", the host {host / GIB:.2f}" if limits.host is not None else ""
-        yield f"{change.told}: at most {bound / GIB:.2f} GiB{more}\n"
-    for key in out:
-        yield f"take `{key}` out, which nothing reads then\n"
+    headroom = f", with {_size(limits.margin)} headroom" if limits.margin else ""
+    for change, bound, host in fit.changes:
+        host_part = f", host up to {host / GIB:.2f} GiB" if limits.host is not None else ""
+        yield f"{change.description}: up to {bound / GIB:.2f} GiB{host_part}\n"
+    for key in removed_keys:
+        yield f"remove `{key}`, which nothing reads any more\n"
     if consumer:
-        yield f"its values no longer show that {consumer} reads it: say so by --consumer {consumer}\n"
-    yield from _unmodelled(found.unmodelled, style)
-    if found.verdict == "unknown":
-        word = "fits" if found.fits else "does not fit"
-        yield f"{style.paint('unknown', 'warning')}: by what is modelled, it {word} {size}{kept}\n"
-    elif found.fits:
-        how = "with that" if found.changes else "as it is"
-        yield f"{style.paint('fits', 'good')} {size} {how}{kept}\n"
-    if not found.fits:
-        how = " with all of that" if found.changes else ""
-        more = f"{found.ranks} ranks would do" if found.ranks else "more ranks do not help"
-        yield f"{style.paint('does not fit', 'error')} {size}{how}{kept}; {more}\n{found.why}\n"
+        yield f"{consumer} is no longer auto-detected as the consumer: pass --consumer {consumer}\n"
+    yield from _unmodelled(fit.unmodelled, style)
+    if fit.verdict == "unknown":
+        word = "fits" if fit.fits else "does not fit"
+        unknown = style.paint("unknown", "warning")
+        yield f"{unknown}: without the settings that are not estimated, it {word} {size}{headroom}\n"
+    elif fit.fits:
+        how = "with these changes" if fit.changes else "without changes"
+        yield f"{style.paint('fits', 'good')} {size} {how}{headroom}\n"
+    if not fit.fits:
+        how = " with all these changes" if fit.changes else ""
+        host_part = f"{fit.ranks} ranks would fit" if fit.ranks else "more ranks do not help"
+        yield f"{style.paint('does not fit', 'error')} {size}{how}{headroom}; {host_part}\n{fit.reason}\n"
 
 
-def _unmodelled(settings: Sequence[Unmodelled], style: Style) -> Iterator[str]:
-    """What of the job is not in the numbers."""
+def _unmodelled(settings: Sequence[UnmodeledSetting], style: Style) -> Iterator[str]:
+    """List the settings that are not estimated."""
     for each in settings:
-        yield f"{style.paint('not modelled', 'warning')}: `{each.key}`: {each.text}\n"
+        yield f"{style.paint('not estimated', 'warning')}: `{each.key}`: {each.text}\n"
 
 
 def _gpu(gpu: Gpu | None) -> str:
-    """The memory of a GPU, and the name by which it was asked for."""
+    """Memory and name of a GPU."""
     return _size(gpu.least if gpu else 0) + (f" ({gpu.name})" if gpu and gpu.name else "")
 
 
 def _size(count: int) -> str:
-    """Bytes as people write them; what is small not as 0.00 GiB."""
+    """Format bytes for people; small sizes are not shown as 0.00 GiB."""
     if count >= GIB // 100:
         return f"{count / GIB:.2f} GiB"
     return f"{count / (1 << 20):.2f} MiB" if count >= 1 << 20 else f"{count:,} bytes"
 
 
-def max_lines(found: Largest, gpu: Gpu, style: Style) -> Iterator[str]:
-    """The largest that fits, and what one more would take."""
-    size, kind = _gpu(gpu), found.kind.replace("-", " ")
-    yield from _unmodelled(found.unmodelled, style)
-    if found.verdict == "unknown":
-        yield f"{style.paint('unknown', 'warning')}: what is not modelled decides, and this leaves it out\n"
-    if not found.value or found.bound is None:
-        yield f"{style.paint('does not fit', 'error')} {size}, not even with a {kind} of 1\n"
+def max_lines(largest: Largest, gpu: Gpu, style: Style) -> Iterator[str]:
+    """The largest value that fits, and the usage of the next larger one."""
+    size, noun = _gpu(gpu), largest.kind.replace("-", " ")
+    yield from _unmodelled(largest.unmodelled, style)
+    if largest.verdict == "unknown":
+        yield f"{style.paint('unknown', 'warning')}: settings that are not estimated decide, and are left out here\n"
+    if not largest.value or largest.bound is None:
+        yield f"{style.paint('does not fit', 'error')} {size}, not even with a {noun} of 1\n"
         return
-    what = f"a {kind} of {found.value:,}"
-    if found.kind == "model":
-        what = f"a model of {found.parameters / 1e9:,.2f} billion parameters, {found.value:,} layers"
-    yield f"{style.paint(what, 'bold')} fits {size}: at most {found.bound / GIB:.2f} GiB\n"
-    if found.next_bound is not None:
-        yield f"one more takes up to {found.next_bound / GIB:.2f} GiB\n"
+    what = f"a {noun} of {largest.value:,}"
+    if largest.kind == "model":
+        what = f"a model of {largest.parameters / 1e9:,.2f} billion parameters, {largest.value:,} layers"
+    yield f"{style.paint(what, 'bold')} fits {size}: up to {largest.bound / GIB:.2f} GiB\n"
+    if largest.next_bound is not None:
+        yield f"the next larger one needs up to {largest.next_bound / GIB:.2f} GiB\n"
 
 
-# An estimate of memory as a picture: a bar for each phase, a colour for each term.
+# Chart: one bar per phase, one color per term.
 
 COLORS = (
     *("#1f4e79", "#2e75b6", "#9dc3e6", "#7f6000", "#bf9000", "#ffd966", "#375623", "#70ad47", "#a9d18e"),
@@ -224,36 +230,38 @@ COLORS = (
 )
 
 
-def stacks(found: Estimate, gpu: int | None, suffix: str) -> bytes:
-    """The picture as SVG or PNG; a line at the memory of a GPU, where that is known.
+def draw_chart(estimate: Estimate, gpu: int | None, suffix: str) -> bytes:
+    """Draw the estimate as SVG or PNG, with a line at the memory of the GPU.
 
     Raises:
         ImportError: matplotlib is not installed.
     """
 
     def draw(figure: Figure) -> None:
-        sides = [("rank", found.rank, gpu)] + ([("host", found.host, None)] if found.host.most else [])
+        sides = [("rank", estimate.rank, gpu)] + (
+            [("host", estimate.host, None)] if estimate.host.highest_peak else []
+        )
         rows = figure.subplots(len(sides), 1, squeeze=False)
         for axes, (name, side, limit) in zip(rows[:, 0], sides, strict=True):
-            _bars(axes, f"{name} {found.number}" if name == "rank" else "host", side, limit)
+            _bars(axes, f"{name} {estimate.number}" if name == "rank" else "host", side, limit)
 
     return picture(draw, suffix)
 
 
-def _bars(axes: Axes, title: str, side: Side, limit: int | None) -> None:
-    """Bars from left to right; what is a hundredth of the highest at most has no name."""
+def _bars(axes: Axes, title: str, side: MemoryUsage, limit: int | None) -> None:
+    """Draw stacked bars; terms below 1 % of the highest peak have no label."""
     columns = columns_of(side)
     names = [column.replace("_", " ") for column in columns]
     left = [0.0] * len(columns)
     for index, term in enumerate(side.terms):
         widths = [term.phases.get(column, 0) / GIB for column in columns]
-        label = term.name if term.bytes * 100 >= side.most else None
+        label = term.name if term.bytes * 100 >= side.highest_peak else None
         axes.barh(names, widths, left=left, color=COLORS[index % len(COLORS)], label=label)
         left = [at + width for at, width in zip(left, widths, strict=True)]
     bounds = [
         max(side.at_rest if column == "at_rest" else side.bound.get(column, 0), 0) for column in columns
     ]
-    axes.plot([count / GIB for count in bounds], names, "k|", markersize=14, label="at most")
+    axes.plot([count / GIB for count in bounds], names, "k|", markersize=14, label="upper bound")
     if limit is not None:
         axes.axvline(limit / GIB, color="#c0392b", lw=1, ls="--", label="the GPU")
     axes.invert_yaxis()

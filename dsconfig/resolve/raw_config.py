@@ -20,95 +20,103 @@ from dsconfig.evaluation.context import Context, Source
 from dsconfig.job import detect_consumer as reader
 from dsconfig.job.detect_consumer import Reader
 from dsconfig.launch.program_overwrites import overwrite_of, overwrites
-from dsconfig.resolve.asked_config import Reading
 from dsconfig.resolve.errors import ResolveError, UnfilledError
+from dsconfig.resolve.input_config import InputConfig
 from dsconfig.resolve.run import Run, Runtime
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject, KeyPath
 
 
-# The config before anything is filled or derived: as the release reads it, with values set first.
+# Config as the release reads it, before anything is resolved or derived.
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """A copy of the config, and whether DeepSpeed itself reads the file that it stands in."""
+class RawConfig:
+    """A copy of the config, and whether DeepSpeed itself reads it from a file."""
 
     config: JsonObject
     from_file: bool
-    changed: frozenset[str] = frozenset()
-    """The dotted paths of values that were set first."""
+    changed_keys: frozenset[str] = frozenset()
+    """Dotted paths of values that were set first."""
 
-    def refuse_overwritten(self, document: Document) -> None:
-        """Stop where a program of the repository writes the batch: the file does not tell it.
+    def reject_overwritten(self, document: Document) -> None:
+        """Raise if a program of the repository overwrites the batch.
 
         Raises:
-            ResolveError: it does, and what it writes is not set.
+            ResolveError: the overwritten value is not known.
         """
         unknown = [
-            found
+            overwrite
             for key in KEYS
-            if key not in self.changed and (found := overwrite_of(document.name, key, self.config))
+            if key not in self.changed_keys and (overwrite := overwrite_of(document.name, key, self.config))
         ]
         if unknown:
-            places = " and ".join(dict.fromkeys(each.place for each in unknown))
-            keys = [key for key in KEYS if any(each.key == key for each in unknown)] or [MICRO]
+            places = " and ".join(dict.fromkeys(item.place for item in unknown))
+            keys = [key for key in KEYS if any(item.key == key for item in unknown)] or [MICRO]
             raise ResolveError(
-                f"{places} writes `{'`, `'.join(keys)}` before DeepSpeed starts, so that {document.name} "
-                "does not tell the batch",
-                [f"give what it writes: `set={{{', '.join(f'{json.dumps(key)}: N' for key in keys)}}}`"],
+                f"{places} writes `{'`, `'.join(keys)}` before DeepSpeed starts, so the batch "
+                f"cannot be read from {document.name}",
+                [f"pass its values: `set={{{', '.join(f'{json.dumps(key)}: N' for key in keys)}}}`"],
             )
 
-    def overwritten(self, document: Document) -> list[Message]:
-        """Say which other values a program of the repository writes before DeepSpeed starts."""
+    def overwrite_messages(self, document: Document) -> list[Message]:
+        """Note other values that a program of the repository overwrites before DeepSpeed starts."""
         return [
             Message(
-                "note", f"{found.place} writes `{found.key}` before DeepSpeed starts: here it is as written"
+                "note",
+                f"{overwrite.place} writes `{overwrite.key}` before DeepSpeed starts; "
+                "the value in the file is shown here",
             )
-            for found in overwrites(document.name)
-            if "*" not in found.key
-            and found.key not in self.changed
-            and found.key not in KEYS
-            and overwrite_of(document.name, found.key, self.config)
-        ][:_MOST]
+            for overwrite in overwrites(document.name)
+            if "*" not in overwrite.key
+            and overwrite.key not in self.changed_keys
+            and overwrite.key not in KEYS
+            and overwrite_of(document.name, overwrite.key, self.config)
+        ][:_MAX_OVERWRITE_NOTES]
 
 
-_MOST = 5
-"""So many of them are said."""
+_MAX_OVERWRITE_NOTES = 5
+"""Maximum number of such notes."""
 
 
-def read_written(document: Document, release: str, consumer: str, changes: Mapping[str, Json]) -> Written:
-    """The config as the release reads it, with `changes` by dotted path.
+def read_raw_config(
+    document: Document, release: str, consumer: str, changes: Mapping[str, Json]
+) -> RawConfig:
+    """Read the config as the release does, and apply `changes` by dotted path.
 
     Raises:
         ResolveError: the release or the consumer cannot read it.
         ValueError: a change names no key.
     """
-    seen = context(document, release, consumer)
-    config = copy_json(seen.original_data)
+    context = release_context(document, release, consumer)
+    config = copy_json(context.original_data)
     for key, value in changes.items():
         _put(config, key, value)
-    return Written(config, seen.from_file, frozenset(changes))
+    return RawConfig(config, context.from_file, frozenset(changes))
 
 
-def context(document: Document, release: str, consumer: str) -> Context:
-    """The document in the eyes of the release.
+def release_context(document: Document, release: str, consumer: str) -> Context:
+    """The context of a document in a release.
 
     Raises:
         ResolveError: the release or the consumer cannot read it.
     """
-    seen = Context(Source(document, consumer, None), NUMBERS[release])
-    if seen.is_config and document.is_readable(seen.parser):
-        return seen
+    context = Context(Source(document, consumer, None), NUMBERS[release])
+    if context.is_config and document.is_readable(context.parser):
+        return context
     report = report_on(document, release, consumer)
-    errors = [found for found in report if found.severity == "error" and found.code.startswith(OF_TEXT)]
+    errors = [
+        diagnostic
+        for diagnostic in report
+        if diagnostic.severity == "error" and diagnostic.code.startswith(TEXT_RULES)
+    ]
     why = f"{errors[0].code} {errors[0].message}" if errors else "it is not an object"
     raise ResolveError(f"{document.name} cannot be read: {why}", (), errors)
 
 
 def _put(config: JsonObject, key: str, value: Json) -> None:
-    """Write a value at a dotted path, making sections on the way."""
+    """Set a value at a dotted path, creating sections."""
     *sections, last = key.split(".")
     if not all((*sections, last)):
         raise ValueError(f"{key!r} is not a key: expected a dotted path such as `zero_optimization.stage`")
@@ -121,35 +129,35 @@ def _put(config: JsonObject, key: str, value: Json) -> None:
     here[last] = copy_json(value)
 
 
-# The values that a consumer puts in the place of "auto", from the arguments of the job and from others.
+# "auto" values, resolved by the consumer.
 
 
-def fill_written(
-    seen: Reading,
-    written: Written,
+def fill_raw_config(
+    input_config: InputConfig,
+    raw: RawConfig,
     ranks: int | None,
     training_args: Mapping[str, Json] | None,
     model_config: Mapping[str, Json] | None,
     *,
     sp: int = 1,
 ) -> tuple[Filling, Assumed]:
-    """Fill the config as its reader will, from the arguments of its job and from those that are given.
+    """Resolve "auto" values as the consumer does, from the job's arguments and the given ones.
 
     Raises:
-        ResolveError: the batch is to be filled from training arguments, which are not given.
+        ResolveError: the batch depends on missing training arguments.
         ValueError: a training argument is of the wrong kind.
     """
     assumed, notes = Assumed(), list[Message]()
-    if seen.given is not None:
-        known = seen.given.on(ranks)
-        known.complete(written.config)
-        training_args = {**known.arguments, **(training_args or {})}
-        assumed = Assumed(known.unknown - training_args.keys(), known.likely)
-        notes = [Message("note", known.note)] if known.note else []
+    if input_config.arguments is not None:
+        arguments = input_config.arguments.on(ranks)
+        arguments.complete(raw.config)
+        training_args = {**arguments.arguments, **(training_args or {})}
+        assumed = Assumed(arguments.unknown - training_args.keys(), arguments.likely)
+        notes = [Message("note", arguments.note)] if arguments.note else []
     try:
         filling = fill(
-            written.config,
-            consumer_of(seen.consumer),
+            raw.config,
+            consumer_of(input_config.consumer),
             ranks,
             training_args,
             model_config,
@@ -157,83 +165,91 @@ def fill_written(
             assumed=assumed,
         )
     except MissingArgumentsError as error:
-        raise UnfilledError(error.missing, written.config, error.reason, *error.hints) from None
+        raise UnfilledError(error.missing, raw.config, error.reason, *error.hints) from None
     filling.messages[:0] = notes
     return filling, assumed
 
 
-# What `check` finds that stops a run: a config with such a finding is not resolved, whoever asks.
-#
-# `rejected` and `crashes` stop it, the latter unless the file silences it. Batch keys and the elasticity block
-# of what is written are judged in what came out, since they are derived or replaced on the way; whatever came
-# out is judged as DeepSpeed gets it.
+# Diagnostics that stop a run. `rejected` and `crashes` do, the latter unless suppressed in the file. Batch keys
+# and the elasticity block are derived or replaced, so they are judged in the result, as DeepSpeed gets it.
 
-OF_TEXT = "DSC0"
-"""How the codes of the rules begin that judge the text itself."""
-_DERIVED = frozenset({*KEYS, SEQUENCE, "elasticity"})
-_BY_OTHERS = (OF_TEXT, "DSC8")
-"""What is refused before DeepSpeed derives anything: by the parser, by the consumer."""
-_OF_FILE = (OF_TEXT, "DSC82")
-"""What no change of a value ends: the text, the launch file."""
-_OF_BATCH = ("DSC2", "DSC6")
+TEXT_RULES = "DSC0"
+"""Code prefix of the rules about the text itself."""
+_DERIVED_KEYS = frozenset({*KEYS, SEQUENCE, "elasticity"})
+_BEFORE_DERIVATION = (TEXT_RULES, "DSC8")
+"""Code prefixes of rules that apply before DeepSpeed derives anything: parser and consumer."""
+_FILE_RULES = (TEXT_RULES, "DSC82")
+"""Code prefixes of rules that no change of a value can fix: the text, the launch file."""
+_BATCH_RULES = ("DSC2", "DSC6")
 _UNREAD = frozenset({"DSC101", "DSC102", "DSC103", "DSC104", "DSC105", "DSC107"})
-"""The rules about keys that the release does not look at."""
-_Named: TypeAlias = "tuple[str, KeyPath]"
-"""A finding's code and path."""
+"""Rules about keys that the release does not read."""
+_Identity: TypeAlias = "tuple[str, KeyPath]"
+"""Code and path of a diagnostic."""
 
 
 def report_on(document: Document, release: str, consumer: str | Reader, size: int | None = None) -> Report:
-    """What `check` says of a document for one release."""
+    """The report of `check` on a document for one release."""
     return check_document(
         document, Target((release,), release, "argument"), world_size=size, consumer=consumer
     )
 
 
-def refuse_written(
-    asked: Document, seen: Reading, config: JsonObject, changes: Mapping[str, Json], chosen: Runtime
-) -> frozenset[_Named]:
-    """Stop at what is written, in the file or by `changes`; returns what the file silences.
+def reject_raw_config(
+    given_document: Document,
+    input_config: InputConfig,
+    config: JsonObject,
+    changes: Mapping[str, Json],
+    runtime: Runtime,
+) -> frozenset[_Identity]:
+    """Raise for diagnostics that stop the run, in the file or in `changes`; return the suppressed ones.
 
     Args:
-        asked: what was given: the config, or the launch file that leads to it.
-        seen: the config that it leads to.
-        config: the values of it, with `changes`.
+        given_document: the given file: the config, or its launch file.
+        input_config: the config that it leads to.
+        config: its values, with `changes`.
         changes: values set first, by dotted path.
-        chosen: what it is resolved for.
+        runtime: what the config is resolved for.
 
     Raises:
-        ResolveError: there is a finding that stops the run.
+        ResolveError: a diagnostic stops the run.
     """
-    who = reader.named_consumer(chosen.consumer)
-    if seen.document is asked:
-        who = who._replace(training_arguments=seen.given)
-    report = report_on(asked, chosen.release, who, chosen.ranks)
+    consumer = reader.named_consumer(runtime.consumer)
+    if input_config.document is given_document:
+        consumer = consumer._replace(training_arguments=input_config.arguments)
+    report = report_on(given_document, runtime.release, consumer, runtime.ranks)
     reports = [with_config_paths(report), *report.children]
-    silenced = frozenset(_named(found) for report in reports for found in report.suppressed)
-    stops = [(report, found) for report in reports for found in _errors(report)]
+    suppressed = frozenset(_identity(diagnostic) for report in reports for diagnostic in report.suppressed)
+    stops = [(report, diagnostic) for report in reports for diagnostic in _errors(report)]
     if changes:
-        stops = [(report, found) for report, found in stops if found.code.startswith(_OF_FILE)]
-        document = read_dict(config, seen.document.name)
-        changed = report_on(document, chosen.release, seen.consumer, chosen.ranks)
-        here = {(_named(found), found.message): (report, found) for report in reports for found in report}
-        told = {found.code for _, found in stops}
-        stops += [
-            here.get((_named(found), found.message), (changed, found))  # as it is where it is written
-            for found in _errors(changed, silenced)
-            if found.code not in told
+        stops = [
+            (report, diagnostic) for report, diagnostic in stops if diagnostic.code.startswith(_FILE_RULES)
         ]
-        stops += [(changed, found) for found in changed if _unread(found, changes)]
-    _stop((report.name, found) for report, found in stops if not _derived(found))
-    return silenced
+        document = read_dict(config, input_config.document.name)
+        changed = report_on(document, runtime.release, input_config.consumer, runtime.ranks)
+        located = {
+            (_identity(diagnostic), diagnostic.message): (report, diagnostic)
+            for report in reports
+            for diagnostic in report
+        }
+        reported_codes = {diagnostic.code for _, diagnostic in stops}
+        # With its location in the file.
+        stops += [
+            located.get((_identity(diagnostic), diagnostic.message), (changed, diagnostic))
+            for diagnostic in _errors(changed, suppressed)
+            if diagnostic.code not in reported_codes
+        ]
+        stops += [(changed, diagnostic) for diagnostic in changed if _is_unread(diagnostic, changes)]
+    _raise_for((report.name, diagnostic) for report, diagnostic in stops if not _is_about_derived(diagnostic))
+    return suppressed
 
 
-def refuse_result(run: Run, silenced: frozenset[_Named], name: str) -> None:
-    """Stop at what came out, as DeepSpeed gets it, or the consumer where it has yet to fill some.
+def reject_result(run: Run, suppressed: frozenset[_Identity], name: str) -> None:
+    """Raise for diagnostics in the resolved config, as DeepSpeed (or the consumer) gets it.
 
-    `name`: the path of the config, whose programs may write more of it.
+    `name`: path of the config, whose programs may overwrite more of it.
 
     Raises:
-        ResolveError: there is a finding that stops the run.
+        ResolveError: a diagnostic stops the run.
     """
     document = read_dict(run.config, name)
     by_key = SEQUENCE in run.config
@@ -241,53 +257,57 @@ def refuse_result(run: Run, silenced: frozenset[_Named], name: str) -> None:
     unfilled = any(message.kind == "unfilled" for message in run.messages)
     reader = run.consumer if unfilled else "deepspeed"
     reports = [report_on(document, run.release, reader, size) for size in sorted(sizes)]
-    # Without an mpu the batch is not what the script will have, with one the ranks are not all there are.
-    everywhere = frozenset.intersection(*(frozenset(map(_named, _errors(report))) for report in reports))
-    stops = [found for found in _errors(reports[0], silenced) if _named(found) in everywhere]
-    if reader != run.consumer and any(found.effect is not Effect.REJECTED for found in stops):
-        # What fails in training depends on the loop: the Trainer gives inputs by name, say.
-        theirs = frozenset(
-            map(_named, _errors(report_on(document, run.release, run.consumer, run.world_size)))
+    # Without an mpu DeepSpeed counts all ranks, with one only the data-parallel ones. Errors must occur in both.
+    common = frozenset.intersection(*(frozenset(map(_identity, _errors(report))) for report in reports))
+    stops = [diagnostic for diagnostic in _errors(reports[0], suppressed) if _identity(diagnostic) in common]
+    if reader != run.consumer and any(diagnostic.effect is not Effect.REJECTED for diagnostic in stops):
+        # Failures in training depend on the loop: the Trainer passes inputs by name, for example.
+        consumer_errors = frozenset(
+            map(_identity, _errors(report_on(document, run.release, run.consumer, run.world_size)))
         )
-        stops = [found for found in stops if found.effect is Effect.REJECTED or _named(found) in theirs]
-    told = [message.text for message in run.messages if message.kind == "refused"]
-    hints = (*told, *map(str, run.mismatches))
-    _stop(((document.name, found) for found in stops), hints)
+        stops = [
+            diagnostic
+            for diagnostic in stops
+            if diagnostic.effect is Effect.REJECTED or _identity(diagnostic) in consumer_errors
+        ]
+    rejections = [message.text for message in run.messages if message.kind == "refused"]
+    hints = (*rejections, *map(str, run.mismatches))
+    _raise_for(((document.name, diagnostic) for diagnostic in stops), hints)
 
 
-def _errors(report: Report, silenced: frozenset[_Named] = frozenset()) -> Iterator[Diagnostic]:
-    """What stops the run; who silences that a release refuses the config does not make it take it."""
-    for found in (*report, *report.suppressed):
-        quiet = found in report.suppressed or _named(found) in silenced
-        if found.effect is Effect.REJECTED or (found.severity == "error" and not quiet):
-            yield found
+def _errors(report: Report, suppressed: frozenset[_Identity] = frozenset()) -> Iterator[Diagnostic]:
+    """Diagnostics that stop the run; suppressing one does not make DeepSpeed accept the config."""
+    for diagnostic in (*report, *report.suppressed):
+        is_suppressed = diagnostic in report.suppressed or _identity(diagnostic) in suppressed
+        if diagnostic.effect is Effect.REJECTED or (diagnostic.severity == "error" and not is_suppressed):
+            yield diagnostic
 
 
-def _stop(stops: Iterable[tuple[str, Diagnostic]], hints: Iterable[str] = ()) -> None:
-    """Raise the error of these findings, each with the name of its file, if there are any."""
-    found = list(stops)
-    if found:
-        name, first = found[0]
-        place = f"{name}:{first.location.line}: {first.code} " if first.location else ""
-        raise ResolveError.of([each for _, each in found], hints, place=place)
+def _raise_for(stops: Iterable[tuple[str, Diagnostic]], hints: Iterable[str] = ()) -> None:
+    """Raise an error for these diagnostics, given with their file names, if there are any."""
+    items = list(stops)
+    if items:
+        name, first = items[0]
+        prefix = f"{name}:{first.location.line}: {first.code} " if first.location else ""
+        raise ResolveError.of([each for _, each in items], hints, place=prefix)
 
 
-def _named(found: Diagnostic) -> _Named:
-    return found.code, found.path
+def _identity(diagnostic: Diagnostic) -> _Identity:
+    return diagnostic.code, diagnostic.path
 
 
-def _derived(found: Diagnostic) -> bool:
-    """Whether it is about what DeepSpeed derives, so that the result has to be judged."""
-    if found.code.startswith(_BY_OTHERS):
+def _is_about_derived(diagnostic: Diagnostic) -> bool:
+    """Whether a diagnostic is about derived values, so that only the result can be judged."""
+    if diagnostic.code.startswith(_BEFORE_DERIVATION):
         return False
-    return found.code.startswith(_OF_BATCH) or bool(_DERIVED.intersection(found.path[:1]))
+    return diagnostic.code.startswith(_BATCH_RULES) or bool(_DERIVED_KEYS.intersection(diagnostic.path[:1]))
 
 
-def _unread(found: Diagnostic, changes: Mapping[str, Json]) -> bool:
-    """Whether a key that nobody reads is one that was set."""
+def _is_unread(diagnostic: Diagnostic, changes: Mapping[str, Json]) -> bool:
+    """Whether a diagnostic is about an unread key that was set by `changes`."""
     return (
-        found.code in _UNREAD
-        and found.effect is not Effect.REJECTED
-        and dotted(found.path)
+        diagnostic.code in _UNREAD
+        and diagnostic.effect is not Effect.REJECTED
+        and dotted(diagnostic.path)
         in {".".join(key.split(".")[:length]) for key in changes for length in range(1, key.count(".") + 2)}
     )

@@ -1,4 +1,4 @@
-"""Values that DeepSpeed replaces: overridden, derived from other keys, or rewritten by its code."""
+"""Values that DeepSpeed replaces: overridden, derived from other keys, or converted by its code."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject, KeyPath
 
 
-# Which written values do not count, what counts in their place, and where that comes from.
+# Effective values and their sources.
 
 ValueOrigin: TypeAlias = Literal[
     "written", "converted", "default", "dropped", "derived", "filled", "ignored", "refused"
@@ -34,152 +34,156 @@ _Path: TypeAlias = tuple[str, ...]
 
 
 class Value(NamedTuple):
-    """One key: what counts, and why."""
+    """Effective value of one key, and its source."""
 
     key: str
     value: Json
     origin: ValueOrigin
     note: str
-    """The origin in words: `line 3`, `default of 0.19.8`."""
+    """The source in words: `line 3`, `default of 0.19.8`."""
 
 
 class Origins:
-    """The origins of one config's values: as written (None), filled on any number of ranks, or in a run."""
+    """Sources of a config's values: unresolved, resolved for any world size, or in a run."""
 
     def __init__(
         self,
-        written: Context,
-        made: Run | Filling | None,
-        place: Callable[[_Path], str],
+        context: Context,
+        result: Run | Filling | None,
+        describe_location: Callable[[_Path], str],
         formula: str | None = None,
     ) -> None:
-        """`formula`: the batch in the number of GPUs, where nobody knows that; see `batch_formula`."""
-        run = made if isinstance(made, Run) else None
-        self.written, self.resolved, self.release = written, run, written.release_name
-        self.place = place
-        self.of_ranks, _, self.formula = (formula or "").partition(" = ")
-        self.data: JsonObject = copy_json(made.config if made else written.data)
+        """`formula`: the batch in the number of GPUs, if the world size is not known; see `batch_formula`."""
+        run = result if isinstance(result, Run) else None
+        self.context, self.resolved, self.release = context, run, context.release_name
+        self.describe_location = describe_location
+        self.formula_key, _, self.formula = (formula or "").partition(" = ")
+        self.data: JsonObject = copy_json(result.config if result else context.data)
         if run is not None:
             self.data |= dict(zip(KEYS, run.triplet, strict=True))
-        self.reader = "deepspeed" if run else written.consumer
-        self.seen = Context(Source(read_dict(self.data), self.reader, None), written.release)
-        walk = self.seen.walk
-        judged: list[Coercion | Rejection] = [*walk.coerced, *walk.rejected]
-        self.verdicts = {entry.path: entry for entry in judged}
+        self.judge = "deepspeed" if run else context.consumer
+        self.resolved_context = Context(Source(read_dict(self.data), self.judge, None), context.release)
+        walk = self.resolved_context.walk
+        coercions: list[Coercion | Rejection] = [*walk.coerced, *walk.rejected]
+        self.verdicts = {entry.path: entry for entry in coercions}
         self.dropped = {event.path for event in walk.unresolved_autos if event.section.drops_auto}
-        self.filled = {filled.key: filled.origin for filled in made.filled} if made else {}
-        self.unknown = made.unknown if made else None
-        self.derivations = derivations(self.seen)
-        self._led_to = {
+        self.filled = {filled.key: filled.origin for filled in result.filled} if result else {}
+        self.unknown = result.unknown if result else None
+        self.derivations = derivations(self.resolved_context)
+        self._derived_sections = {
             ".".join(key.split(".")[:length])
             for key, entry in self.derivations.items()
-            if any(given(self.seen, other) for other in entry.of)
+            if any(is_set(self.resolved_context, other) for other in entry.of)
             for length in range(1, key.count(".") + 1)
         }
-        self._refused: list[KeyPath] | None = None
+        self._rejected_paths: list[KeyPath] | None = None
 
     def leads_to(self, path: _Path) -> bool:
-        """Whether something that is written may give a value to what is below this section."""
-        return ".".join(path) in self._led_to
+        """Whether a written key may determine a value below this section."""
+        return ".".join(path) in self._derived_sections
 
     def of_key(self, key: KeyView, value: Json, path: _Path) -> Value:
-        """A key that the release reads."""
-        dotted, place = ".".join(path), self.place(path)
-        found = overwrite_of(self.written.document.name, dotted, self.written.data)
-        if found is not None and value == at(self.written.data, dotted):
-            return _value(dotted, value, "written", f"{place}, before {found.place} writes it")
+        """The value of a key that the release reads."""
+        dotted, location = ".".join(path), self.describe_location(path)
+        overwrite = overwrite_of(self.context.document.name, dotted, self.context.data)
+        if overwrite is not None and value == at(self.context.data, dotted):
+            return _value(dotted, value, "written", f"{location}, before {overwrite.place} overwrites it")
         filled = next((name for name in self.filled if f"{dotted}.".startswith(f"{name}.")), None)
         if filled is not None:
-            note = f"filled by {self.written.consumer} from {self.filled[filled]}"
-            return self._derived(_value(dotted, value, "filled", note), key)
-        if dotted in KEYS and self.resolved is not None and value != self.written.data.get(dotted):
+            note = f"filled by {self.context.consumer} from {self.filled[filled]}"
+            return self._with_derivation(_value(dotted, value, "filled", note), key)
+        if dotted in KEYS and self.resolved is not None and value != self.context.data.get(dotted):
             return _value(dotted, value, "derived", f"derived for {self.resolved.world_size} ranks")
         if value == "auto" and isinstance(value, str):
             return self._of_auto(key, path)
-        return self._derived(self._as_written(dotted, value, path, place), key)
+        return self._with_derivation(self._as_written(dotted, value, path, location), key)
 
-    def _as_written(self, dotted: str, value: Json, path: _Path, place: str) -> Value:
+    def _as_written(self, dotted: str, value: Json, path: _Path, location: str) -> Value:
         entry = self.verdicts.get(path)
         if entry is None:
-            return _value(dotted, value, "written", place)
-        by_hand = entry.section.dialect == "hand"
+            return _value(dotted, value, "written", location)
+        is_read_by_hand = entry.section.dialect == "hand"
         if isinstance(entry, Rejection):
-            if by_hand and not self._rejected(path):
-                return _value(dotted, value, "written", place)
-            return _value(dotted, value, "refused", f"{place}, refused by {self.release}")
-        became = entry.verdict.value
-        if by_hand:  # what is written is what the code goes on with
-            return _value(dotted, value, "written", f"{place}, which counts as {_word(became)}")
-        return _value(dotted, became, "converted", f"{place}, from {value!r}")
+            if is_read_by_hand and not self._rejected(path):
+                return _value(dotted, value, "written", location)
+            return _value(dotted, value, "refused", f"{location}, rejected by {self.release}")
+        converted = entry.verdict.value
+        if is_read_by_hand:  # code that parses by hand keeps the written value
+            return _value(dotted, value, "written", f"{location}, treated as {_as_json(converted)}")
+        return _value(dotted, converted, "converted", f"{location}, from {value!r}")
 
     def _rejected(self, path: _Path) -> bool:
-        """Whether `check` finds that the release refuses what stands there."""
-        if self._refused is None:
-            report = report_on(self.seen.document, self.release, self.reader)
-            self._refused = [found.path for found in report if found.effect is Effect.REJECTED]
-        return any(found[: len(path)] == path for found in self._refused)
+        """Whether `check` reports that the release rejects this value."""
+        if self._rejected_paths is None:
+            report = report_on(self.resolved_context.document, self.release, self.judge)
+            self._rejected_paths = [
+                diagnostic.path for diagnostic in report if diagnostic.effect is Effect.REJECTED
+            ]
+        return any(rejected[: len(path)] == path for rejected in self._rejected_paths)
 
-    def _derived(self, found: Value, key: KeyView) -> Value:
-        """The value that DeepSpeed makes of it, where it makes one."""
-        entry = self.derivations.get(".".join((*found.key.split(".")[:-1], key.info.name)))
-        if entry is None or found.origin == "refused":
-            return found
+    def _with_derivation(self, original: Value, key: KeyView) -> Value:
+        """The value that DeepSpeed derives from it, if it does."""
+        entry = self.derivations.get(".".join((*original.key.split(".")[:-1], key.info.name)))
+        if entry is None or original.origin == "refused":
+            return original
         try:
-            value = entry.find(self.seen, found.value)
+            value = entry.find(self.resolved_context, original.value)
         except SkipRule:
-            return found
-        if value == found.value and type(value) is type(found.value):
-            return found
-        if entry.why is not None and found.origin != "default":
-            return found._replace(value=value, origin="derived", note=f"{found.note}, {entry.why}")
-        origins = [other for other in entry.of if given(self.seen, other)]
+            return original
+        if value == original.value and type(value) is type(original.value):
+            return original
+        if entry.why is not None and original.origin != "default":
+            return original._replace(value=value, origin="derived", note=f"{original.note}, {entry.why}")
+        origins = [other for other in entry.of if is_set(self.resolved_context, other)]
         if origins:
             note = f"derived from `{'`, `'.join(origins)}`"
-            return found._replace(value=value, origin="derived", note=note)
-        if found.origin in ("default", "dropped"):
-            return found._replace(value=value)
-        return found._replace(value=value, origin="converted", note=f"{found.note}, from {found.value!r}")
+            return original._replace(value=value, origin="derived", note=note)
+        if original.origin in ("default", "dropped"):
+            return original._replace(value=value)
+        return original._replace(
+            value=value, origin="converted", note=f"{original.note}, from {original.value!r}"
+        )
 
     def _of_auto(self, key: KeyView, path: _Path) -> Value:
-        dotted, place = ".".join(path), self.place(path)
-        consumer = self.written.consumer
+        dotted, location = ".".join(path), self.describe_location(path)
+        consumer = self.context.consumer
         origin = consumer_of(consumer).origin(dotted)
         if origin is not None and (self.unknown is None or dotted in self.unknown):
-            return _value(dotted, "auto", "filled", f"{place}, filled by {consumer} from {origin}")
+            return _value(dotted, "auto", "filled", f"{location}, filled by {consumer} from {origin}")
         if path in self.dropped:
             value = self._without_auto(key, path)
-            note = f"default of {self.release}, `auto` of {place} is dropped"
-            return self._derived(_value(dotted, value, "dropped", note), key)
-        note = "" if "auto_is_value" in key.info.flags else ", which nobody fills"
-        return self._derived(_value(dotted, "auto", "written", f"{place}{note}"), key)
+            note = f"default of {self.release}, `auto` of {location} is dropped"
+            return self._with_derivation(_value(dotted, value, "dropped", note), key)
+        note = "" if "auto_is_value" in key.info.flags else ", unresolved"
+        return self._with_derivation(_value(dotted, "auto", "written", f"{location}{note}"), key)
 
     def _without_auto(self, key: KeyView, path: _Path) -> Json:
-        """The value of a key whose "auto" is dropped: what its other name says, if that is written too."""
+        """The value of a key whose "auto" is dropped: that of its alias, or the default."""
         try:
-            value = self.seen.value(".".join((*path[:-1], key.info.name)))
+            value = self.resolved_context.value(".".join((*path[:-1], key.info.name)))
         except SkipRule:
             value = key.default
         return {} if value is None and key.type[0] == "section" else value
 
     def of_unknown(self, section: SectionView, value: Json, path: _Path) -> Value:
-        """A key that the release does not know in this section."""
-        dotted, place = ".".join(path), self.place(path)
+        """The value of a key that the release does not know in this section."""
+        dotted, location = ".".join(path), self.describe_location(path)
         if section.unknown == "rejected":
-            return _value(dotted, value, "refused", f"{place}, no key of {self.release}")
+            return _value(dotted, value, "refused", f"{location}, unknown to {self.release}")
         if section.unknown == "ignored":
-            return _value(dotted, value, "ignored", f"{place}, not read by {self.release}")
-        return _value(dotted, value, "written", place)
+            return _value(dotted, value, "ignored", f"{location}, not read by {self.release}")
+        return _value(dotted, value, "written", location)
 
     def of_default(self, key: KeyView, path: _Path) -> Value:
-        """A key that is not written."""
-        if self.formula and ".".join(path) == self.of_ranks:
+        """The value of a key that is not written."""
+        if self.formula and ".".join(path) == self.formula_key:
             note = f"{self.formula}; the number of GPUs is not known: give --world-size"
-            return _value(self.of_ranks, None, "derived", note)
-        found = _value(".".join(path), key.default, "default", f"default of {self.release}")
-        return self._derived(found, key)
+            return _value(self.formula_key, None, "derived", note)
+        default = _value(".".join(path), key.default, "default", f"default of {self.release}")
+        return self._with_derivation(default, key)
 
 
-def _word(value: Json) -> str:
+def _as_json(value: Json) -> str:
     return json.dumps(value, default=str)
 
 
@@ -188,9 +192,7 @@ def _value(key: str, value: Json, origin: ValueOrigin, note: str) -> Value:
     return Value(key, "***" if secret else value, origin, note)
 
 
-# ZeRO: the forms of its first releases, and what follows from the stage.
-#
-# Source: runtime/zero/config.py.
+# ZeRO: deprecated forms, and defaults that depend on the stage (runtime/zero/config.py).
 
 _ZERO = "zero_optimization"
 _STAGE = f"{_ZERO}.stage"
@@ -211,11 +213,11 @@ def _overlap(ctx: Context, value: Json) -> Json:
 
 def _gather(ctx: Context, value: Json) -> Json:
     old = f"{_ZERO}.stage3_gather_fp16_weights_on_model_save"
-    return ctx.value(old) if given(ctx, old) else value
+    return ctx.value(old) if is_set(ctx, old) else value
 
 
 def _device(*switches: str) -> Find:
-    """The device of an offload section, which DeepSpeed makes where one of its first forms is on."""
+    """Device of an offload section; deprecated switches set it to `cpu`."""
 
     def find(ctx: Context, value: Json) -> Json:
         return "cpu" if any(ctx.key(switch) and ctx.is_on(switch) for switch in switches) else value
@@ -241,8 +243,8 @@ def _path(value: Json) -> Json:
     return str(PurePosixPath(value)) if isinstance(value, str) else value
 
 
-def of_zero() -> Iterator[Derivation]:
-    """Keys of `zero_optimization`."""
+def zero_derivations() -> Iterator[Derivation]:
+    """Derivations of `zero_optimization`."""
     old = "runtime/zero/config.py:read_zero_config_deprecated"
     yield Derivation(_STAGE, _stage, old, (_ZERO,))
     yield Derivation(f"{_ZERO}.allgather_bucket_size", _allgather_bucket, old, ("allgather_size",))
@@ -255,35 +257,37 @@ def of_zero() -> Iterator[Derivation]:
     yield Derivation(f"{param}.device", _device(*switches), _DEPRECATED, switches)
     for section in (optimizer, param):
         source = "runtime/zero/offload_config.py:nvme_path"
-        yield Derivation(f"{section}.nvme_path", alone(_path), source, releases=since("0.7.0"))
+        yield Derivation(f"{section}.nvme_path", from_value(_path), source, releases=since("0.7.0"))
     for key in ("classes", "names", "name_suffixes"):
-        yield Derivation(f"{_ZERO}.leaf_module.{key}", alone(_as_list), f"{_LEAVES}._coerce_container_types")
+        yield Derivation(
+            f"{_ZERO}.leaf_module.{key}", from_value(_as_list), f"{_LEAVES}._coerce_container_types"
+        )
 
 
-# What DeepSpeed does to the value of one key while it builds its config object, and in which releases.
+# Derivations: how DeepSpeed changes one key's value while it builds its config object.
 
 Find: TypeAlias = "Callable[[Context, Json], Json]"
-"""From the config, and the value that the key would have, to the one that it has.
+"""Function from the config and a key's value to the effective value.
 
-It may raise `SkipRule` where what it asks for is refused, or to be filled by the consumer.
+It may raise `SkipRule` if a key it reads is rejected or not resolved yet.
 """
 
 
 class Derivation(NamedTuple):
-    """What DeepSpeed does to the value of one key."""
+    """How DeepSpeed changes the value of one key."""
 
     key: str
     find: Find
     source: str
     of: tuple[str, ...] = ()
-    """Other keys that it looks at."""
+    """Other keys that it reads."""
     releases: Interval = EVERY_RELEASE
     why: str | None = None
-    """In words, where the value is not what another key says."""
+    """Reason in words, if the value does not come from another key."""
 
 
-def alone(make: Callable[[Json], Json]) -> Find:
-    """What is done to a value, whatever else is written."""
+def from_value(make: Callable[[Json], Json]) -> Find:
+    """A `Find` that depends on the value alone."""
     return lambda _, value: make(value)
 
 
@@ -292,24 +296,24 @@ def since(release: str, until: str | None = None) -> Interval:
     return Interval(number(release), number(until) if until else NEVER)
 
 
-def given(ctx: Context, key: str) -> bool:
-    """Whether the key is written, and not as an "auto" that DeepSpeed drops."""
-    found: Json = ctx.walk.values
+def is_set(ctx: Context, key: str) -> bool:
+    """Whether the key is written, and not an "auto" that DeepSpeed drops."""
+    node: Json = ctx.walk.values
     for part in key.split("."):
-        if not isinstance(found, dict) or part not in found:
+        if not isinstance(node, dict) or part not in node:
             return False
-        found = found[part]
+        node = node[part]
     return True
 
 
-# Precision: `fp16` and `bf16`, which releases up to 0.17.0 read by hand.
+# Precision: `fp16` and `bf16`, parsed by hand up to 0.17.0.
 
 _BY_HAND = since("0.3.1", "0.17.0")
-"""Releases that read the precision by hand (runtime/config.py)."""
+"""Releases that parse precision by hand (runtime/config.py)."""
 
 
 def _only_if_fp16(key: str, under_bf16: Json) -> Find:
-    """A key of `fp16` that DeepSpeed looks at only where `fp16` is on."""
+    """A key of `fp16` that DeepSpeed reads only if `fp16` is on."""
 
     def find(ctx: Context, value: Json) -> Json:
         if ctx.is_on("fp16.enabled"):
@@ -323,7 +327,7 @@ def _only_if_fp16(key: str, under_bf16: Json) -> Find:
 
 
 def _old_name(key: str) -> Find:
-    """A key of `bf16`, whose section has an older name that is read where this one is absent."""
+    """A key of `bf16`, whose section has an older name."""
 
     def find(ctx: Context, value: Json) -> Json:
         old = ctx.data.get("bf16") is None and isinstance(ctx.data.get("bfloat16"), dict)
@@ -333,7 +337,7 @@ def _old_name(key: str) -> Find:
 
 
 def _updates(ctx: Context, value: Json) -> Json:
-    """Read by hand, the default is another one where there is no section."""
+    """`immediate_grad_update`, which defaults to false without a section when parsed by hand."""
     if ctx.release in _BY_HAND and ctx.data.keys().isdisjoint(("bf16", "bfloat16")):
         return False
     return _old_name("immediate_grad_update")(ctx, value)
@@ -345,7 +349,7 @@ _FP16: tuple[tuple[str, Json, str], ...] = (
     ("auto_cast", None, "get_fp16_auto_cast"),
     ("fp16_master_weights_and_grads", None, "get_fp16_master_weights_and_grads_enabled"),
 )
-"""Keys of `fp16`, what they are under `bf16` instead, and who reads them."""
+"""Keys of `fp16`, their values under `bf16`, and the functions that read them."""
 _STATES = "bf16_optimizer_states"
 _BF16: tuple[tuple[str, Find], ...] = (
     ("immediate_grad_update", _updates),
@@ -365,20 +369,20 @@ def _norm(ctx: Context, value: Json) -> Json:
     return 0.0 if above and not ctx.is_on("fp16.enabled") else value
 
 
-def of_precision() -> Iterator[Derivation]:
-    """Keys of `fp16` and `bf16`, and what an optimizer has beside them."""
+def precision_derivations() -> Iterator[Derivation]:
+    """Derivations of `fp16`, `bf16`, and related optimizer keys."""
     switches = ("fp16.enabled", "bf16.enabled", "bfloat16.enabled")
     for key, under_bf16, reader in _FP16:
         find, source = _only_if_fp16(key, under_bf16), f"runtime/config.py:{reader}"
-        yield Derivation(f"fp16.{key}", find, source, switches, _BY_HAND, "not looked at: `fp16` is off")
-    source, why = "runtime/config.py:DeepSpeedConfig._do_warning_check", "set to 0 where `fp16` is off"
+        yield Derivation(f"fp16.{key}", find, source, switches, _BY_HAND, "not read: `fp16` is off")
+    source, why = "runtime/config.py:DeepSpeedConfig._do_warning_check", "set to 0 because `fp16` is off"
     yield Derivation(_NORM, _norm, source, switches[:1], _TO_ZERO, why)
     for key, find in _BF16:
         source = "runtime/precision_config.py:get_bfloat16_config"
         yield Derivation(f"bf16.{key}", find, source, (f"bfloat16.{key}",))
 
 
-# What DeepSpeed does to values outside of ZeRO and precision.
+# Other keys.
 
 
 def _lower(value: Json) -> Json:
@@ -400,16 +404,16 @@ def _breakdown(ctx: Context, value: Json) -> Json:
     return value | profiler if whole else value
 
 
-def _as(kind: type, value: Json) -> Json:
-    """The value made one of this type; itself where DeepSpeed would fail to make it."""
+def _convert(kind: type, value: Json) -> Json:
+    """Convert a value; unchanged if DeepSpeed would fail to convert it."""
     try:
         return kind(value)
     except (TypeError, ValueError, OverflowError):
         return value
 
 
-def _made(kind: type) -> Find:
-    return alone(lambda value: _as(kind, value))
+def _converted(kind: type) -> Find:
+    return from_value(lambda value: _convert(kind, value))
 
 
 _BATCHING = "data_efficiency.data_sampling.dynamic_batching"
@@ -424,11 +428,11 @@ _CONVERTED: tuple[tuple[str, type], ...] = (
 
 
 def _tokens(ctx: Context, value: Json) -> Json:
-    return _as(int, value) if ctx.is_on(f"{_BATCHING}.enabled") and value is not None else value
+    return _convert(int, value) if ctx.is_on(f"{_BATCHING}.enabled") and value is not None else value
 
 
 def _with_type(section: str) -> Find:
-    """The params of an optimizer or scheduler, which DeepSpeed looks for only where there is a type."""
+    """Params of an optimizer or scheduler, which DeepSpeed reads only with a `type`."""
 
     def find(ctx: Context, value: Json) -> Json:
         return value if ctx.value(f"{section}.type") is not None else None
@@ -436,8 +440,8 @@ def _with_type(section: str) -> Find:
     return find
 
 
-def _needed(section: str) -> Find:
-    """A switch that its section must have: off where there is no section."""
+def _off_without_section(section: str) -> Find:
+    """A switch that is off without its section."""
     return lambda ctx, value: value if ctx.has(section) else False
 
 
@@ -458,8 +462,8 @@ def _if_ltd(ctx: Context, value: Json) -> Json:
 _LAYERS = "compression_training.layer_reduction.enabled"
 
 
-def _half(value: Json) -> Json:
-    """The default of a key that only Python code can give: JSON has no word for torch's types."""
+def _default_fp16(value: Json) -> Json:
+    """The default of a key that JSON cannot express: a torch dtype."""
     return "torch.float16" if value is None else value
 
 
@@ -467,56 +471,52 @@ def _or_false(value: Json) -> Json:
     return value or False
 
 
-def of_switches() -> Iterator[Derivation]:
-    """Switches of sections that are looked at only where they are on."""
-    yield Derivation(_LAYERS, alone(_or_false), "compression/config.py:get_layer_reduction")
+def switch_derivations() -> Iterator[Derivation]:
+    """Switches that DeepSpeed reads only if their section is on."""
+    yield Derivation(_LAYERS, from_value(_or_false), "compression/config.py:get_layer_reduction")
     source, switch = "runtime/data_pipeline/config.py:get_random_ltd", f"{_LTD}.enabled"
     yield Derivation(switch, _if_ltd, source)
-    key, why = f"{_LTD}.layer_token_lr_schedule.enabled", "not looked at: `random_ltd` is off"
+    key, why = f"{_LTD}.layer_token_lr_schedule.enabled", "not read: `random_ltd` is off"
     yield Derivation(key, _if_ltd, source, (switch,), why=why)
 
 
-def of_others() -> Iterator[Derivation]:
-    """Keys of other sections, and of none."""
+def other_derivations() -> Iterator[Derivation]:
+    """Derivations of other sections and of top-level keys."""
     config = "runtime/config.py:DeepSpeedConfig._initialize_params"
     yield Derivation("optimizer.type", _optimizer, config)
     for section in ("optimizer", "scheduler"):
         source = f"runtime/config.py:get_{section}_params"
-        why = "not looked at without `type`"
+        why = "not read without `type`"
         yield Derivation(f"{section}.params", _with_type(section), source, why=why)
     for section, reader in (("amp", "get_amp_enabled"), ("progressive_layer_drop", "get_pld_enabled")):
-        yield Derivation(f"{section}.enabled", _needed(section), f"runtime/config.py:{reader}")
+        yield Derivation(f"{section}.enabled", _off_without_section(section), f"runtime/config.py:{reader}")
     profiler = ("flops_profiler.enabled",)
     yield Derivation("wall_clock_breakdown", _breakdown, config, profiler, since("0.4.0"))
     source = "runtime/tensor_parallel/config.py:TPTrainingConfig"
-    yield Derivation("tensor_parallel.dtype", alone(_half), source)
+    yield Derivation("tensor_parallel.dtype", from_value(_default_fp16), source)
     operation = "runtime/config.py:get_gradient_allreduce_op"
-    yield Derivation("gradient_allreduce_op", alone(_lower), operation)
+    yield Derivation("gradient_allreduce_op", from_value(_lower), operation)
     sequence = ("seq_parallel_communication_data_type", "seq_parallel_comm_data_type")
     for key in ("communication_data_type", *sequence):
-        yield Derivation(key, alone(_lower), "runtime/config.py:get_communication_data_type")
+        yield Derivation(key, from_value(_lower), "runtime/config.py:get_communication_data_type")
     tag = "runtime/config.py:get_checkpoint_tag_validation_mode"
-    yield Derivation("checkpoint.tag_validation", alone(_upper), tag)
+    yield Derivation("checkpoint.tag_validation", from_value(_upper), tag)
     writer = "runtime/model_checkpointing/config.py:get_checkpoint_writer_config"
     for key in ("type", "data_parallel"):
-        yield Derivation(f"checkpoint.writer.{key}", alone(_upper), writer)
+        yield Derivation(f"checkpoint.writer.{key}", from_value(_upper), writer)
     source = "compression/config.py:get_sparse_pruning_shared_parameters"
     yield Derivation(f"{_SPARSE}.schedule_offset_end", _offset_end, source, (f"{_SPARSE}.schedule_offset",))
     source = "runtime/data_pipeline/config.py:get_dynamic_batching"
     yield Derivation(f"{_BATCHING}.max_tokens", _tokens, source)
     for key, kind in _CONVERTED:
-        yield Derivation(f"{_BATCHING}.{key}", _made(kind), source)
+        yield Derivation(f"{_BATCHING}.{key}", _converted(kind), source)
 
 
-# Values that DeepSpeed does not take as they are written: derived from other keys, or rewritten by its
-# code.
-#
-# What pydantic makes of a value follows from its type, and needs no entry. All that DeepSpeed's own code
-# does to a value while it builds its config object stands in `DERIVATIONS`, and nowhere else.
+# All derivations of DeepSpeed's own code. Conversions by pydantic follow from a key's type and need no entry.
 
-DERIVATIONS = (*of_zero(), *of_precision(), *of_switches(), *of_others())
+DERIVATIONS = (*zero_derivations(), *precision_derivations(), *switch_derivations(), *other_derivations())
 
 
 def derivations(ctx: Context) -> dict[str, Derivation]:
-    """Those of the release that the config is seen by, by key."""
+    """Derivations of a release, by key."""
     return {entry.key: entry for entry in DERIVATIONS if ctx.release in entry.releases}

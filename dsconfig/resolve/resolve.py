@@ -1,6 +1,6 @@
 """`resolve`: the batch triplet as DeepSpeed derives it, and the config that a release runs with.
 
-text → what the consumer fills → data-parallel ranks → triplet, or the elastic solver's → `Run`
+raw config → resolved "auto" values → data-parallel ranks → triplet (or elastic solution) → `Run`
 """
 
 from __future__ import annotations
@@ -24,10 +24,24 @@ from dsconfig.core.releases import Target
 from dsconfig.document import Document
 from dsconfig.launch.config_source import ConfigSource, read
 from dsconfig.launch.located_config import LocatedConfig, locate
-from dsconfig.resolve.asked_config import Reading, known_config, launched, reading
-from dsconfig.resolve.batch import FIRST, LAST, Open, as_released, derive_batch, is_on, unknown_world_size
+from dsconfig.resolve.batch import (
+    FIRST_ELASTIC,
+    LAST_ELASTIC,
+    UnsizedConfig,
+    derive_batch,
+    has_elasticity,
+    solve_elastic,
+    unknown_world_size_error,
+)
 from dsconfig.resolve.errors import ResolveError, UnfilledError, UnknownWorldSizeError
-from dsconfig.resolve.raw_config import Written, fill_written, read_written, refuse_result, refuse_written
+from dsconfig.resolve.input_config import InputConfig, launch_world_size, model_config_of, read_input_config
+from dsconfig.resolve.raw_config import (
+    RawConfig,
+    fill_raw_config,
+    read_raw_config,
+    reject_raw_config,
+    reject_result,
+)
 from dsconfig.resolve.run import Parallel, Run, Runtime, runtime
 
 if TYPE_CHECKING:
@@ -57,23 +71,23 @@ def resolve(  # noqa: PLR0913  every argument stands for an option of the comman
 
     Args:
         source: a path, text, bytes, a dict or a document that was read; see `check`.
-        world_size: number of ranks, one a GPU; None: the environment's `WORLD_SIZE`, else what the file's
-            `"$dsconfig"` says, else what the launch file of its job says.
-        target: the release that runs it, of a range the newest; None: as for `check`.
-        consumer: who reads the file: `deepspeed`, `transformers`, `accelerate`, `lightning` or `elastic`;
-            None: it is found out.
-        tp: ranks that share each layer; None: as the launch file of the job says, else 1.
+        world_size: number of ranks, one per GPU; None: the environment's `WORLD_SIZE`, else the file's
+            `"$dsconfig"` block, else the launch file of its job.
+        target: the DeepSpeed release, of a range the newest; None: as for `check`.
+        consumer: the library that loads the file: `deepspeed`, `transformers`, `accelerate`, `lightning` or
+            `elastic`; None: auto-detected.
+        tp: tensor-parallel ranks; None: from the launch file of the job, else 1.
         pp: pipeline stages; None: likewise.
-        sp: ranks that share one sequence; None: likewise.
-        ep: ranks that share the experts; None: 1.
-        set: values to write first, by dotted path.
-        training_args: what the consumer fills "auto" from; see `check`.
-        model: the model, for its hidden size; None: that which the config's own block or its launch file
-            names, where that is on disk; see `check`.
-        launch: the launch file whose arguments count; see `check`.
+        sp: sequence-parallel ranks; None: likewise.
+        ep: expert-parallel ranks; None: 1.
+        set: values to set first, by dotted path.
+        training_args: arguments from which the consumer resolves "auto"; see `check`.
+        model: the model, for its hidden size; None: from the config's own block or its launch file, if it
+            is on disk; see `check`.
+        launch: the launch file to use; see `check`.
 
     Raises:
-        UnknownWorldSizeError: nothing says how many ranks there are; `.formula` is the batch in their number.
+        UnknownWorldSizeError: the world size is not known; `.formula` is the batch in the number of GPUs.
         ResolveError: the config cannot be resolved; the text says why, and what to change.
         OSError: a path cannot be read.
         UnknownReleaseError: the target names no release.
@@ -96,86 +110,93 @@ def resolve_job(
     training_args: Mapping[str, Json] | None,
     model_config: Mapping[str, Json] | None,
 ) -> Run:
-    """Resolve a config in its job; `degrees` are tp, pp, sp and ep, and see `resolve`."""
-    found = launched(located, job)
+    """Resolve a config in its job; `degrees` are tp, pp, sp and ep; see `resolve`."""
+    launch_size = launch_world_size(located, job)
     try:
-        chosen = runtime(job, degrees, found)
+        target_run = runtime(job, degrees, launch_size)
     except UnknownWorldSizeError:
-        question = Open(located, job, Parallel(*degrees), changes)
-        raise unknown_world_size(question, found, training_args) from None
-    seen = reading(located, job)
-    parallelism = chosen.asked.over(seen.known.parallelism)
-    chosen = replace(chosen, consumer=seen.consumer, parallelism=parallelism)
-    written = read_written(seen.document, chosen.release, seen.consumer, changes)
-    silenced = refuse_written(located.host, seen, written.config, changes, chosen)
-    run = derive_run(seen, written, chosen, training_args, model_config or known_config(seen.known))
-    refuse_result(run, silenced, seen.document.name)
+        unsized = UnsizedConfig(located, job, Parallel(*degrees), changes)
+        raise unknown_world_size_error(unsized, launch_size, training_args) from None
+    input_config = read_input_config(located, job)
+    parallelism = target_run.requested.over(input_config.facts.parallelism)
+    target_run = replace(target_run, consumer=input_config.consumer, parallelism=parallelism)
+    raw = read_raw_config(input_config.document, target_run.release, input_config.consumer, changes)
+    suppressed = reject_raw_config(located.host, input_config, raw.config, changes, target_run)
+    run = derive_run(
+        input_config, raw, target_run, training_args, model_config or model_config_of(input_config.facts)
+    )
+    reject_result(run, suppressed, input_config.document.name)
     return run
 
 
 def derive_run(
-    seen: Reading,
-    written: Written,
-    chosen: Runtime,
+    input_config: InputConfig,
+    raw: RawConfig,
+    target_run: Runtime,
     training_args: Mapping[str, Json] | None,
     model_config: Mapping[str, Json] | None,
 ) -> Run:
-    """The run of a config, whatever `check` finds in it."""
-    written.refuse_overwritten(seen.document)
-    if seen.given is not None:
-        training_args = {**_elastic(seen.given, written, chosen), **(training_args or {})}
-    filling, assumed = fill_written(
-        seen, written, chosen.ranks, training_args, model_config, sp=chosen.parallelism.of("sequence")
+    """Derive the run of a config, without judging it by `check`."""
+    raw.reject_overwritten(input_config.document)
+    if input_config.arguments is not None:
+        training_args = {**_elastic(input_config.arguments, raw, target_run), **(training_args or {})}
+    filling, assumed = fill_raw_config(
+        input_config,
+        raw,
+        target_run.ranks,
+        training_args,
+        model_config,
+        sp=target_run.parallelism.of("sequence"),
     )
-    _require_batch(written.config, assumed)
-    return _run(written, filling, chosen, seen)
+    _require_batch(raw.config, assumed)
+    return _run(raw, filling, target_run, input_config)
 
 
-def _elastic(known: LaunchArguments, written: Written, chosen: Runtime) -> dict[str, Json]:
-    """The batch of the elasticity block, where nothing but that decides the arguments of the job."""
-    if not known.unknown.issuperset(_OF_BATCH) or not is_on(written.config):
+def _elastic(arguments: LaunchArguments, raw: RawConfig, target_run: Runtime) -> dict[str, Json]:
+    """The elastic batch, if only the `elasticity` block determines the job's batch arguments."""
+    if not arguments.unknown.issuperset(_OF_BATCH) or not has_elasticity(raw.config):
         return {}
-    if not FIRST <= chosen.number <= LAST:
+    if not FIRST_ELASTIC <= target_run.number <= LAST_ELASTIC:
         return {}
-    alone = {key: value for key, value in written.config.items() if key not in KEYS}
-    triplet, _ = as_released(alone, chosen.release, chosen.ranks)
+    without_batch = {key: value for key, value in raw.config.items() if key not in KEYS}
+    triplet, _ = solve_elastic(without_batch, target_run.release, target_run.ranks)
     _, micro, steps = triplet.values()
     return dict(zip(_OF_BATCH, (micro, steps), strict=True))
 
 
 def _require_batch(config: JsonObject, assumed: Assumed) -> None:
-    """Stop where the batch is left to an argument which only the shell of the job knows."""
+    """Raise if the batch depends on an argument that only the job's shell knows."""
     unknown = [name for name in _OF_BATCH if name in assumed.unknown]
-    left = [key for key in KEYS if config.get(key) == "auto"]
-    if unknown and left:
+    unresolved = [key for key in KEYS if config.get(key) == "auto"]
+    if unknown and unresolved:
         raise UnfilledError(
-            left,
+            unresolved,
             config,
-            f"`{unknown[0]}` of the job is not known: its launch file leaves it to the run",
-            "give it as `training_args`",
+            f"`{unknown[0]}` of the job is not known, because its launch file leaves it to the run",
+            "pass it as `training_args`",
         )
 
 
-def _run(written: Written, filling: Filling, chosen: Runtime, seen: Reading) -> Run:
-    """The run of a config that is filled; where it fails, mismatches stand among the hints."""
+def _run(raw: RawConfig, filling: Filling, target_run: Runtime, input_config: InputConfig) -> Run:
+    """The run of a resolved config; on failure, mismatches are added to the hints."""
     try:
-        batch = derive_batch(written, chosen)
+        batch = derive_batch(raw, target_run)
     except ResolveError as error:
         hints = (*error.hints, *map(str, filling.mismatches))
         raise ResolveError(error.reason, hints, error.diagnostics) from None
     return Run(
         *batch.triplet.values(),
         config=batch.config,
-        release=chosen.release,
-        consumer=seen.consumer,
-        world_size=chosen.ranks,
+        release=target_run.release,
+        consumer=input_config.consumer,
+        world_size=target_run.ranks,
         data_parallel_size=batch.size,
         messages=(
-            *seen.messages,
-            *chosen.messages,
+            *input_config.messages,
+            *target_run.messages,
             *filling.messages,
             *batch.messages,
-            *written.overwritten(seen.document),
+            *raw.overwrite_messages(input_config.document),
         ),
         mismatches=tuple(filling.mismatches),
         filled=tuple(filling.filled),

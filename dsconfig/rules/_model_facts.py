@@ -14,7 +14,7 @@ from dsconfig.job.model_files import CONFIG_NAME, find_config_json, read_config_
 from dsconfig.job.run_facts import Model as Named
 
 if TYPE_CHECKING:
-    from dsconfig.memory.models.shape import Shape
+    from dsconfig.memory.models.architecture import Architecture
 
 
 # The model that a config trains, where it is known: its kind, its sizes, its parameters.
@@ -39,7 +39,7 @@ class Model(NamedTuple):
     """How it was named, for messages."""
     config: Mapping[str, Json]
     """What stands in its `config.json`; of one known by its name alone, the `model_type`."""
-    shape: Shape | None
+    shape: Architecture | None
     """None where its sizes are not known."""
     doubt: str = ""
     """Why they are not."""
@@ -81,7 +81,7 @@ def model(ctx: Context) -> Model:
     return found
 
 
-def shape(ctx: Context) -> Shape:
+def shape(ctx: Context) -> Architecture:
     """Its sizes.
 
     Raises:
@@ -184,10 +184,10 @@ def _read(path: str, shown: str, *_: int) -> Model:
 
 
 def _described(shown: str, config: Mapping[str, Json]) -> Model:
-    from dsconfig.memory.models.from_hf_config import shape_of
+    from dsconfig.memory.models.from_hf_config import architecture_of
 
     try:
-        return Model(shown, config, shape_of(config))
+        return Model(shown, config, architecture_of(config))
     except (ValueError, TypeError) as error:  # `NotModelledError` names what is in the way
         return Model(shown, config, None, str(error))
 
@@ -205,20 +205,20 @@ def _of_name(name: str) -> Model:
 
 
 @lru_cache(maxsize=8)
-def _weights(found: Shape) -> tuple[Weight, ...]:
+def _weights(found: Architecture) -> tuple[Weight, ...]:
     from dsconfig.memory.models.registry import weights_of
 
     made = weights_of(found, 2, False).weights
-    return tuple(Weight(weight.name, weight.elements, weight.shape, weight.linear) for weight in made)
+    return tuple(Weight(weight.name, weight.numel, weight.shape, weight.is_linear) for weight in made)
 
 
 @lru_cache(maxsize=8)
-def _total(found: Shape) -> int:
+def _total(found: Architecture) -> int:
     return sum(weight.elements for weight in _weights(found))
 
 
 @lru_cache(maxsize=8)
-def _largest(found: Shape) -> Weight:
+def _largest(found: Architecture) -> Weight:
     return max(_weights(found), key=lambda each: 0 if ".experts" in each.name else each.elements)
 
 

@@ -9,7 +9,7 @@ from dsconfig import model
 from dsconfig.core.releases import NEVER
 from dsconfig.core.wording import quoted
 from dsconfig.document.json_format import pretty_config
-from dsconfig.memory.memory_ledger import MEANINGS
+from dsconfig.memory.memory_ledger import TERMS
 from dsconfig.model.iter_fields import prose
 from dsconfig.model.key_page import describe, members, span
 from dsconfig.model.keyinfo import KeyInfo
@@ -123,7 +123,7 @@ def _rules(path: str) -> Iterator[str]:
 
 def _memory(path: str) -> Iterator[str]:
     """What of the memory of training the key governs."""
-    rows = [(name, f"`{meaning.formula}`") for name, meaning in MEANINGS.items() if meaning.key == path]
+    rows = [(name, f"`{meaning.formula}`") for name, meaning in TERMS.items() if meaning.key == path]
     if rows:
         yield "Memory that it governs ([how to read this](../guides/memory.md)):"
         yield markdown.table(("what is held", "bytes"), rows)

@@ -62,9 +62,7 @@ def test_a_sheet_holds_the_same_numbers(run: Runs) -> None:
     found = estimated(run)
     rows = list(csv.DictReader(io.StringIO(run(*RUN, "--output-format", "csv").out)))
     together = {
-        row["phase"]: int(row["bytes"])
-        for row in rows
-        if row["memory"] == "rank" and row["term"] == "together"
+        row["phase"]: int(row["bytes"]) for row in rows if row["memory"] == "rank" and row["term"] == "total"
     }
     assert together == {"at_rest": found["rank"]["at_rest"], **found["rank"]["peak"]}
 
@@ -75,7 +73,7 @@ def test_what_does_not_fit_ends_in_exit_code_1(run: Runs) -> None:
     assert run(*RUN, "--gpu", fits, "--margin", "1GiB").code == 0
     code, out, _ = run(*RUN, "--gpu", lacks, "--margin", "1GiB")
     assert code == 1
-    assert "GPU: does not fit" in out
+    assert "Does NOT fit: needs " in out
     assert run(*RUN, "--gpu", lacks, "--margin", "1MiB").code == 0
     assert run(*RUN, "--gpu", fits).code == 1
     offloaded = ("--set", 'zero_optimization.offload_optimizer={"device": "cpu"}')
@@ -95,14 +93,17 @@ def test_a_model_by_its_sizes_and_by_its_config(run: Runs, here: Path) -> None:
         ((), "no model; give `--model`: its config.json, or a name such as llama-3-8b"),
         (("--model", "gpt2", "--params", "7e9"), "--model and --params exclude each other"),
         (("--params", "7e9"), "--params, --hidden and --layers go together"),
-        (("--model", "gpt3"), "there is no model `gpt3` here; did you mean gpt2? If not, give"),
-        (("--model", "gpt2", "--target", "0.13.5"), "0.13.5 is not modelled; give 0.14.0 or a later one"),
+        (
+            ("--model", "gpt3"),
+            "unknown model `gpt3`: no such file or preset; did you mean gpt2? If not, pass",
+        ),
+        (("--model", "gpt2", "--target", "0.13.5"), "0.13.5 is not supported; use 0.14.0 or later"),
         (("--model", "gpt2", "--nodes", "2"), "--nodes goes with --gpus-per-node"),
         (("--model", "gpt2", "--gpu", "lots"), "expected an amount such as 80GiB, got `lots`"),
-        (("--model", "gpt2", "--optimizer", "magic"), "the optimizer `magic` is not modelled"),
+        (("--model", "gpt2", "--optimizer", "magic"), "the optimizer `magic` is not supported yet"),
         (
             ("--model", "gpt2", "--set", "zero_optimization.zero_quantized_nontrainable_weights=true"),
-            "`zero_optimization.zero_quantized_nontrainable_weights` is not modelled",
+            "`zero_optimization.zero_quantized_nontrainable_weights` is not supported yet",
         ),
     ],
 )
@@ -154,10 +155,10 @@ def test_adapters_take_the_place_of_states_and_gradients(run: Runs) -> None:
 @pytest.mark.parametrize(
     ("lora", "said"),
     [
-        ("r=0", "lora: r is `0`; expected a whole number above 0"),
-        ("16", "lora: `16`; expected r=RANK, target=NAME,NAME… or all, dropout=SHARE"),
-        ("r=8,target=query", "no linear layer is called query; give some of q_proj"),
-        ("r=8,dropout=2", "lora: dropout is `2`; expected a share below 1"),
+        ("r=0", "lora: r is `0`; expected an integer above 0"),
+        ("16", "lora: `16`; expected r=RANK, target=NAME,NAME… or all, dropout=FRACTION"),
+        ("r=8,target=query", "no linear layer is called query; use some of q_proj"),
+        ("r=8,dropout=2", "lora: dropout is `2`; expected a fraction below 1"),
     ],
 )
 def test_adapters_that_cannot_be_are_refused(run: Runs, lora: str, said: str) -> None:
@@ -200,10 +201,10 @@ def test_a_launch_file_says_the_model_and_the_run(run: Runs, here: Path) -> None
     argv = ("memory", "train.yaml", "--world-size", "8", "--output-format", "json")
     found = json.loads(run(*argv).out)
     assert found["trained"] == 2 * 2 * 4 * (64 + 64)
-    assert "a micro batch is 2 × 512 tokens, attention is `sdpa`" in found["assumptions"]
-    assert "activations are checkpointed layer by layer" in found["assumptions"]
+    assert "the micro batch is 2 × 512 tokens, attention is `sdpa`" in found["assumptions"]
+    assert "activations are checkpointed (per layer)" in found["assumptions"]
     (here / "train.yaml").write_text(LAUNCH.replace("own", "else"))
-    assert "there is no model `models/else`" in run(*argv).err
+    assert "unknown model `models/else`" in run(*argv).err
 
 
 def test_a_picture_has_a_bar_for_each_phase(run: Runs, here: Path) -> None:
@@ -278,7 +279,7 @@ def test_a_leaf_is_named_by_its_class_or_by_all_of_its_path(run: Runs, classes: 
 @pytest.mark.parametrize("key", ["names", "name_suffixes"])
 def test_leaves_by_names_of_modules_are_refused(run: Runs, key: str) -> None:
     value = f'leaf_module.{key}=["mlp"]'
-    assert f"`zero_optimization.leaf_module.{key}` is not modelled" in leaves(run, "0.19.8", value)[1]
+    assert f"`zero_optimization.leaf_module.{key}` is not supported yet" in leaves(run, "0.19.8", value)[1]
 
 
 def test_a_config_that_wastes_nothing_has_no_notes(run: Runs) -> None:

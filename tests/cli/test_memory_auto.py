@@ -33,11 +33,11 @@ def test_only_what_takes_memory_is_asked_for(run: Runs) -> None:
     assert err.splitlines() == [
         (
             "error: `train_micro_batch_size_per_gpu` and `bf16.enabled` are `auto`,"
-            " and what is filled in is not known"
+            " and the training arguments are not known"
         ),
         "  = give `--micro-batch 1`",
         "  = give `--set bf16.enabled=true`",
-        "  = or give the arguments as `--training-args FILE`",
+        "  = or pass the arguments as `--training-args FILE`",
     ]
 
 
@@ -55,7 +55,7 @@ def test_what_is_written_is_not_asked_for(run: Runs, here: Path) -> None:
     del written["train_micro_batch_size_per_gpu"], written["bf16"]
     (here / "ds.json").write_text(json.dumps(written))
     found = estimate(run, *RUN)
-    assert found["assumptions"][0].startswith("a micro batch is 4 × 2048 tokens")
+    assert found["assumptions"][0].startswith("the micro batch is 4 × 2048 tokens")
     assert not any("`gradient_accumulation_steps` is 1" in text for text in found["assumptions"])
 
 
@@ -82,7 +82,7 @@ def test_the_largest_micro_batch_needs_none_before(run: Runs) -> None:
 def test_the_file_of_arguments_is_taken_as_it_is(run: Runs, here: Path) -> None:
     (here / "args.json").write_text("{}")
     found = estimate(run, *RUN, "--training-args", "args.json")
-    assert found["assumptions"][0].startswith("a micro batch is 8 × 2048 tokens")
+    assert found["assumptions"][0].startswith("the micro batch is 8 × 2048 tokens")
 
 
 SCRIPT = """\
@@ -101,9 +101,11 @@ def test_the_script_that_starts_the_job_tells_all_but_what_its_shell_knows(
     (here / "train.sh").write_text(SCRIPT)
     code, out, err = run("memory", file)
     assert (code, out) == (1, "")
-    assert "error: `train_micro_batch_size_per_gpu` is `auto`, and what is filled in is not known\n" in err
+    assert (
+        "error: `train_micro_batch_size_per_gpu` is `auto`, and the training arguments are not known\n" in err
+    )
     told = estimate(run, "memory", file, "--micro-batch", "2", "--target", "0.19.8")
-    assert "what is not given is as train.sh says" in told["assumptions"]
+    assert "settings that are not given come from train.sh" in told["assumptions"]
     lora = ("--lora", "r=32,target=q_proj,k_proj", "--attention", "flash", "--checkpointing")
     work = ("--micro-batch", "2", "--sequence-length", "4096", "--set", "bf16.enabled=true")
     (here / "alone.json").write_text(json.dumps(CONFIG))
@@ -114,11 +116,11 @@ def test_the_script_that_starts_the_job_tells_all_but_what_its_shell_knows(
 def test_what_the_command_line_says_goes_before_the_script(run: Runs, here: Path) -> None:
     (here / "train.sh").write_text(SCRIPT)
     found = estimate(run, "memory", "ds.json", "--micro-batch", "2", "--sequence-length", "1024")
-    assert found["assumptions"][0] == "a micro batch is 2 × 1024 tokens, attention is `flash`"
+    assert found["assumptions"][0] == "the micro batch is 2 × 1024 tokens, attention is `flash`"
 
 
 def test_a_script_that_trains_a_quantised_model_is_named(run: Runs, here: Path) -> None:
     (here / "train.sh").write_text(SCRIPT.replace("--use_peft", "--use_peft --load_in_4bit True"))
     code, out, err = run("memory", "ds.json", "--micro-batch", "2")
     assert (code, out) == (2, "")
-    assert "a quantised model (`load_in_4bit` in train.sh) is not modelled" in err
+    assert "quantized models (`load_in_4bit` in train.sh) are not supported yet" in err

@@ -26,7 +26,7 @@ def test_the_rest_of_the_batch_follows_what_is_asked_for(
     run: Runs, micro: int, said: str | None, same: int
 ) -> None:
     found = estimate(run, *RUN, "--micro-batch", str(micro))
-    assert found["assumptions"][0].startswith(f"a micro batch is {micro} × 2048 tokens")
+    assert found["assumptions"][0].startswith(f"the micro batch is {micro} × 2048 tokens")
     assert [text for text in found["assumptions"] if "with this micro batch" in text] == [said] * bool(said)
     batch = {"micro_batch_size_per_gpu": micro, "batch_size": same}
     written = [f"--set=train_{key}={value}" for key, value in batch.items()]

@@ -73,10 +73,12 @@ def test_where_cards_of_one_size_differ_the_card_is_asked_for(run: Runs) -> None
     size = ("--micro-batch", "3", "--sequence-length", "1024", "--target", "0.19.8")
     needed = max(estimate(run, *RUN, "--gpu", "a6000", *size)["rank"]["bound"].values())
     free = str(46 * GIB - needed)
-    for name, code, word in (("a6000", 0, "fits"), ("l40s", 1, "does not fit"), ("48GB", 2, "unknown")):
+    for name, code, word in (("a6000", 0, "Fits"), ("l40s", 1, "Does NOT fit"), ("48GB", 2, "Unknown")):
         found = run(*RUN, *size, "--gpu", name, "--margin", free)
-        assert (found.code, f"\nGPU: {word}: " in found.out) == (code, True)
-    assert "a6000 and 6000-ada would hold it, a40 and l40 and l40s would not: name the card" in found.out
+        assert (found.code, f"\n{word}: needs " in found.out) == (code, True)
+    assert (
+        "a6000 and 6000-ada would be large enough, a40 and l40 and l40s would not: name the card" in found.out
+    )
     told = estimate(run, *RUN, *size, "--gpu", "48GB", "--margin", free, codes=(2,))["limits"]
     assert (told["gpu"], told["gpu_name"]) == (memory_of("l40s"), "48GB")
     assert (told["gpu_fits"], told["gpu_verdict"]) == (None, "unknown")
@@ -97,9 +99,9 @@ def test_weights_are_flattened_on_the_host_where_the_gpu_lacks_room(run: Runs) -
     assert 2 * weights <= load(large)[0] < 2.2 * weights
     assert weights <= load(small)[0] < 1.2 * weights
     assert [each["key"] for each in small["findings"]] == ["zero_optimization.stage"]
-    assert "`--gpu` tells whether it does" in unknown["findings"][0]["text"]
+    assert "pass `--gpu` to see which applies" in unknown["findings"][0]["text"]
     assert run(*RUN, *target, "--gpu", "48GiB").code == 0
-    assert run(*RUN, *target, "--fit", "48GiB").out.startswith("fits 48.00 GiB as it is")
+    assert run(*RUN, *target, "--fit", "48GiB").out.startswith("fits 48.00 GiB without changes")
     before = [estimate(run, *RUN, "--target", "0.18.9", *size) for size in ((), ("--gpu", "48GiB"))]
     assert load(before[0]) == load(before[1])
     told = memory(
@@ -112,5 +114,5 @@ def test_what_is_flattened_on_the_host_lies_there_twice(run: Runs) -> None:
     """Each process has the weights and their flat copy on the host, beside nothing else of the model."""
     words = ("--set", "bf16.enabled=false", "--target", "0.19.8")
     (small,) = (estimate(run, *RUN, *words, "--gpu", size, codes=(0, 1)) for size in ("70GiB",))
-    flat = next(term for term in small["host"]["terms"] if term["name"] == "flattened bucket")
+    flat = next(term for term in small["host"]["terms"] if term["name"] == "flattened bucket copy")
     assert flat["phases"]["load"] >= 8 * 2 * 4 * small["parameters"]

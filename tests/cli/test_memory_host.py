@@ -50,7 +50,7 @@ def test_check_finds_a_host_too_small_exactly_where_memory_says_so(
         found = estimate(run, *memory, "--host", str(size), codes=(0, 1, 2))["limits"]["host_verdict"]
         out = run("check", *asked, *reader, "--host-memory", str(size)).out
         assert ("DSC409" in out) is (found == "does not fit")
-        assert ("depends on the script (the model as it is built: " in out) is (found == "unknown")
+        assert ("depends on the script (the initial model copy: " in out) is (found == "unknown")
         verdicts.add(found)
     assert "fits" in verdicts
     assert len(verdicts) > 1
@@ -60,7 +60,8 @@ def test_how_a_script_builds_its_model_is_no_reason_to_call_a_host_too_small(run
     (here / "ds.json").write_text(json.dumps(CONFIGS["stage 2"]))
     code, out, _ = run("memory", "ds.json", *MODEL, "--target", "0.19.8", "--host", "100GiB")
     assert code == 2
-    assert "\nhost: unknown: " in out
+    assert "\nUnknown: needs " in out
     assert (
-        "\nthe model as it is built: the script may build it in half precision, or never on the host\n" in out
+        "\nthe initial model copy: the script may build the model in half precision, or never on the host\n"
+        in out
     )

@@ -25,14 +25,14 @@ def config(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ({"resid_pdrop": 1, "model_type": "gpt2"}, ""),
         (
             {"resid_pdrop": [1], "model_type": "gpt2"},
-            "`resid_pdrop` of the model is `[1]`; give a number from 0",
+            "`resid_pdrop` in config.json is `[1]`; expected a number from 0",
         ),
-        ({"embd_pdrop": -3, "model_type": "gpt2"}, "`embd_pdrop` of the model is `-3`"),
-        ({"model_type": "llava", "text_config": {"model_type": "llama"}}, "`llava` is not modelled"),
-        ({"model_type": ["llama"]}, "the model type `['llama']` is not modelled"),
+        ({"embd_pdrop": -3, "model_type": "gpt2"}, "`embd_pdrop` in config.json is `-3`"),
+        ({"model_type": "llava", "text_config": {"model_type": "llama"}}, "`llava` is not supported yet"),
+        ({"model_type": ["llama"]}, "the model type `['llama']` is not supported yet"),
         (
             {"model_type": "llama", "num_attention_heads": 1e400},
-            "`num_attention_heads` of the model is `inf`",
+            "`num_attention_heads` in config.json is `inf`",
         ),
         ([], "not a JSON object"),
     ],
@@ -53,13 +53,22 @@ def test_what_is_no_config_of_a_model_is_refused(run: Runs, here: Path, values: 
         ),
         (("--model", "gpt2", "--sequence-length", "1e17"), "sequence_length 100000000000000000: expected at"),
         (("--model", "gpt2", "--world-size", "1000000000"), "expected at most 999999999, got `1000000000`"),
-        (("--model", "gpt2", "--world-size", "200000"), "a run of more than 100,000 ranks is not modelled"),
+        (
+            ("--model", "gpt2", "--world-size", "200000"),
+            "runs of more than 100,000 ranks are not supported",
+        ),
         (
             ("--model", "gpt2", "--set", f"{MICRO}={10**400}"),
             f"`{MICRO}` 10000000000000000000: expected at most",
         ),
-        (("--model", "gpt2", "--set", f"{MICRO}=1e400"), f"`{MICRO}` is `inf`: a micro batch has no part"),
-        (("--model", "gpt2", "--set", f"{MICRO}=1.5"), f"`{MICRO}` is `1.5`: a micro batch has no part"),
+        (
+            ("--model", "gpt2", "--set", f"{MICRO}=1e400"),
+            f"`{MICRO}` is `inf`: a micro batch needs a whole number of samples",
+        ),
+        (
+            ("--model", "gpt2", "--set", f"{MICRO}=1.5"),
+            f"`{MICRO}` is `1.5`: a micro batch needs a whole number of samples",
+        ),
         (
             ("--model", "gpt2", "--gpu", "80"),
             "expected an amount such as 80GiB, got `80`, which means bytes",

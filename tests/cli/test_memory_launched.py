@@ -57,7 +57,7 @@ FLAGS = (
     " --finetuning_type lora --lora_target q_proj,v_proj --deepspeed ds.json --output_dir out"
     " --per_device_train_batch_size 1"
 )
-CHECKPOINTS = "activations are checkpointed layer by layer"
+CHECKPOINTS = "activations are checkpointed (per layer)"
 
 
 @pytest.mark.parametrize("program", ["src/train.py", "src/train_bash.py", "LLaMA-Factory/src/train.py"])
@@ -68,7 +68,7 @@ def test_the_scripts_of_llama_factory_are_known_by_name_and_flags(
     (here / "run.sh").write_text(f"deepspeed --num_gpus 8 {program} {FLAGS}\n")
     found = estimate(run, "memory", "run.sh", "--target", "0.19.8")["assumptions"]
     assert CHECKPOINTS in found
-    assert "adapters of rank 8 are trained, and nothing else (LoRA: q_proj, v_proj)" in found
+    assert "adapters of rank 8 are trained and nothing else (LoRA: q_proj, v_proj)" in found
 
 
 def test_a_train_py_without_the_flags_of_llama_factory_checkpoints_nothing(run: Runs, here: Path) -> None:
@@ -109,22 +109,22 @@ def test_what_is_not_modelled_is_named_and_leaves_a_verdict_open_that_it_could_t
 ) -> None:
     write_recipe(here, line)
     found = run(*RECIPE)
-    assert f"not modelled: `{line} in train.yaml`: " in found.out
+    assert f"not estimated: `{line} in train.yaml`: " in found.out
     bound = max(estimate(run, *RECIPE)["rank"]["bound"].values())
     for gpu, is_open, closed in (("h200", more, 0), (f"{bound + 100}", less, 1)):
         code, out, _ = run(*RECIPE, "--gpu", gpu, *(("--margin", "1MiB") if closed else ()))
         assert code == (2 if is_open else closed)
-        assert ("GPU: unknown: " in out) is is_open
+        assert ("Unknown: needs " in out) is is_open
     fit = json.loads(run(*RECIPE, "--fit", "h200", "--output-format", "json").out)["fit"]
     assert (fit["fits"], fit["verdict"]) == (True, "unknown" if more else "fits")
     largest = run(*RECIPE, "--gpu", "h200", "--max", "micro-batch")
-    assert (largest.code, largest.out.startswith("not modelled: ")) == (2, True)
+    assert (largest.code, largest.out.startswith("not estimated: ")) == (2, True)
 
 
 def test_what_could_be_less_and_is_too_much_even_so_does_not_fit(run: Runs, here: Path) -> None:
     write_recipe(here, "enable_liger_kernel: true")
     code, out, _ = run(*RECIPE, "--gpu", "10GiB")
-    assert (code, "GPU: does not fit: " in out) == (1, True)
+    assert (code, "Does NOT fit: needs " in out) == (1, True)
 
 
 def test_training_arguments_count_as_a_launch_file_does(run: Runs, here: Path) -> None:
@@ -151,7 +151,7 @@ def test_the_optimizer_that_the_trainer_makes_is_that_of_optim(
 
 def test_a_recipe_of_which_all_is_modelled_names_nothing(run: Runs, here: Path) -> None:
     write_recipe(here, "optim: adamw_torch", "enable_liger_kernel: false", "sequence_parallel_size: 1")
-    assert "not modelled" not in run(*RECIPE).out
+    assert "not estimated" not in run(*RECIPE).out
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_stage_1_keeps_the_momenta_of_whole_matrices_twice(run: Runs, here: Path
 def test_what_is_offloaded_is_put_together_on_the_rank(run: Runs, here: Path) -> None:
     config(here, 2, {"offload_optimizer": {"device": "cpu"}})
     found = estimated(run, "--world-size", "8")
-    assert term(found, "buffers that put matrices together")["at_rest"] <= 256 << 20
+    assert term(found, "Muon all-gather buffers")["at_rest"] <= 256 << 20
     assert term(found, "optimizer states", "host")["at_rest"] > 0
     gathered = [call for call in found["communication"]["collectives"] if call["name"] == "all_gather"]
     assert {call["phase"] for call in gathered} == {"step"}
@@ -64,9 +64,9 @@ def test_what_is_offloaded_is_put_together_on_the_rank(run: Runs, here: Path) ->
             3,
             {"reduce_scatter": False, "offload_optimizer": {"device": "nvme", "nvme_path": "/nvme"}},
             {},
-            "`zero_optimization.offload_optimizer.device` with Muon is not modelled",
+            "`zero_optimization.offload_optimizer.device` with Muon is not supported yet",
         ),
-        (2, {}, {"per_head_muon": True}, "`optimizer.params.per_head_muon` with Muon is not modelled"),
+        (2, {}, {"per_head_muon": True}, "`optimizer.params.per_head_muon` with Muon is not supported yet"),
     ],
 )
 def test_what_does_not_go_with_it_is_refused(
@@ -88,9 +88,9 @@ def test_what_deepspeed_refuses_has_no_memory(run: Runs, here: Path) -> None:
 @pytest.mark.parametrize(
     ("release", "stage", "said"),
     [
-        ("0.17.6", 1, "the optimizer `Muon` is not modelled before 0.18.3"),
-        ("0.18.9", 3, "the optimizer `Muon` is not modelled at stage 3 before 0.19.8"),
-        ("0.19.7", 1, "the optimizer `Muon` is not modelled from 0.19.0 to 0.19.7"),
+        ("0.17.6", 1, "the optimizer `Muon` is not supported before 0.18.3"),
+        ("0.18.9", 3, "the optimizer `Muon` is not supported at stage 3 before 0.19.8"),
+        ("0.19.7", 1, "the optimizer `Muon` is not supported from 0.19.0 to 0.19.7"),
     ],
 )
 def test_other_releases_are_refused(run: Runs, here: Path, release: str, stage: int, said: str) -> None:
@@ -114,10 +114,9 @@ def test_fit_goes_to_stage_3_without_reduce_scatter(run: Runs, here: Path) -> No
     code, out, _ = run(*RUN, "--world-size", "8", "--fit", "20GiB")
     assert code == 0
     assert (
-        "set `zero_optimization.stage` to 3 and set `zero_optimization.reduce_scatter` to false: at most"
-        in out
+        "set `zero_optimization.stage` to 3 and set `zero_optimization.reduce_scatter` to false: up to" in out
     )
-    assert "fits 20.00 GiB with that" in out
+    assert "fits 20.00 GiB with these changes" in out
 
 
 def test_fit_makes_groups_of_matrices_small_where_they_are_offloaded(run: Runs, here: Path) -> None:

@@ -15,8 +15,8 @@ pytestmark = pytest.mark.usefixtures("ds_json")
 CONFIG = config_of(3, offload_optimizer={"device": "cpu", "pin_memory": False})
 RUN = ("memory", "ds.json", "--model", "llama-3-8b", "--world-size", "8")
 SUPER = "zero_optimization.offload_optimizer.super_offload"
-BUFFER = "gradient buffer of the optimizer's process"
-PINNED = "rounding of pinned memory"
+BUFFER = "SuperOffload gradient buffer"
+PINNED = "pinned memory rounding"
 
 
 def estimated(run: Runs, *argv: str) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def test_superoffload_keeps_a_buffer_for_the_largest_sub_group_of_each_rank(run:
 def test_gradients_that_it_shares_stay_pinned_as_well(run: Runs) -> None:
     pins = ("--set", "zero_optimization.offload_optimizer.pin_memory=true")
     plain, more = estimated(run, *pins), estimated(run, *pins, "--set", f"{SUPER}=true")
-    moved = on_host(plain)["gradients of the partition, offloaded"]
+    moved = on_host(plain)["offloaded gradient partition"]
     assert on_host(more)[PINNED] > on_host(plain)[PINNED] + moved
 
 
@@ -78,7 +78,7 @@ def test_an_optimizer_of_the_script_must_be_adam(run: Runs, here: Path) -> None:
     (here / "ds.json").write_text(json.dumps(bare))
     code, _, err = run(*RUN, "--set", f"{SUPER}=true", "--optimizer", "lion")
     assert code == 2
-    assert "with `lion` is not modelled: its process updates with Adam" in err
+    assert "with `lion` is not supported yet: its process only runs Adam" in err
 
 
 @pytest.mark.parametrize("asked", [("--fit", "40GiB"), ("--max", "micro-batch", "--gpu", "80GiB")])

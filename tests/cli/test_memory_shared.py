@@ -91,7 +91,7 @@ def test_keys_that_decide_what_is_shared_are_refused(run: Runs, here: Path, more
     (here / "ds.json").write_text(json.dumps({**config_of(1), "tensor_parallel": {"autotp_size": 4} | more}))
     code, _, err = run(*RUN, "--target", "0.19.8")
     assert code == 2
-    assert "it decides which layers are shared" in err
+    assert "it decides which layers are sharded" in err
 
 
 @pytest.mark.parametrize(("release", "code"), [("0.18.5", 0), ("0.18.6", 2), ("0.19.8", 2)])
@@ -101,4 +101,4 @@ def test_states_of_layers_that_are_shared_later(run: Runs, here: Path, release: 
     (here / "ds.json").write_text(json.dumps(config))
     ended, _, err = run(*RUN, "--optimizer", "adagrad", "--target", release)
     assert ended == code
-    assert ("its states are those of whole layers" in err) == bool(code)
+    assert ("its states belong to whole layers" in err) == bool(code)

@@ -34,7 +34,7 @@ def test_what_is_written_fits_and_keeps_the_rest(here: Path, run: Runs, seed: in
 def test_stdout_has_the_config_to_itself(run: Runs, here: Path) -> None:
     code, out, err = run(*FIT, "-o", "-")
     assert (code, json.loads(out)["zero_optimization"]["stage"]) == (0, 3)
-    assert err.endswith("fits 24.00 GiB with that, 2.75 GiB kept free\n")
+    assert err.endswith("fits 24.00 GiB with these changes, with 2.75 GiB headroom\n")
     assert not (here / "-").exists()
     assert run(*FIT, "-o", "out.json").out == err
     assert (here / "out.json").read_text() == out
@@ -92,7 +92,10 @@ def test_a_text_is_not_put_under_the_name_of_another_format(
 
 def test_what_nothing_reads_with_the_changes_is_taken_out(run: Runs, here: Path) -> None:
     code, out, _ = run(*FIT, "-o", "out.json")
-    assert (code, "take `zero_optimization.allgather_bucket_size` out, which nothing reads then" in out) == (
+    assert (
+        code,
+        "remove `zero_optimization.allgather_bucket_size`, which nothing reads any more" in out,
+    ) == (
         0,
         True,
     )
@@ -119,8 +122,8 @@ def test_a_reader_that_the_text_no_longer_shows_is_named(run: Runs, here: Path) 
     (here / "ds.json").write_text(json.dumps({"zero_optimization": {"stage": 2}, **batch}))
     (here / "args.json").write_text('{"per_device_train_batch_size": 8, "bf16": true}')
     asked = (*RUN, "--training-args", "args.json", "--margin", "0GiB", "--fit", "60GiB", "-o", "out.json")
-    said = "its values no longer show that accelerate reads it: say so by --consumer accelerate"
-    assert run(*asked).out.splitlines()[-2:] == [said, "fits 60.00 GiB with that"]
+    said = "accelerate is no longer auto-detected as the consumer: pass --consumer accelerate"
+    assert run(*asked).out.splitlines()[-2:] == [said, "fits 60.00 GiB with these changes"]
     answer = json.loads(run(*asked, "--output-format", "json").out)["fit"]
     assert (answer["consumer"], answer["removed"]) == ("accelerate", [])
 
@@ -199,6 +202,6 @@ def test_changes_are_told_where_there_is_no_place_for_them(run: Runs, here: Path
     text = YAML + "zero_optimization: &zero\n  stage: 2\n"
     (here / "ds.yaml").write_text(text)
     code, out, err = run("memory", "ds.yaml", *FIT[2:], "-o", "out.yaml")
-    assert (code, out.splitlines()[-1]) == (2, "fits 24.00 GiB with that, 2.75 GiB kept free")
+    assert (code, out.splitlines()[-1]) == (2, "fits 24.00 GiB with these changes, with 2.75 GiB headroom")
     assert err == "dsconfig: error: ds.yaml cannot be changed: the value has an anchor or a tag\n"
     assert not (here / "out.yaml").exists()

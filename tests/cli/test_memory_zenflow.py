@@ -17,7 +17,7 @@ CONFIG = config_of(2, **OFFLOADED, zenflow=ZENFLOW)
 RUN = ("memory", "ds.json", "--model", "llama-2-7b", "--world-size", "8", "--target", "0.19.8")
 KEY = "zero_optimization.zenflow"
 THIRD, PARAM = ["zero_optimization.stage=3"], "zero_optimization.offload_param"
-STATES = "states of selected columns"
+STATES = "ZenFlow selected states"
 
 
 def estimated(run: Runs, *argv: str) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def test_the_process_has_states_and_gradients_twice_and_stale_weights(run: Runs)
     before, after = at_rest(plain, "host"), at_rest(apart, "host")
     masters = after["master weights"]
     assert after["optimizer states"] == 2 * before["optimizer states"] == 4 * masters
-    assert after["stale weights of the optimizer's process"] == masters
+    assert after["ZenFlow stale weights"] == masters
     assert apart["host"]["at_rest"] - plain["host"]["at_rest"] == 4 * masters
     assert apart["rank"]["at_rest"] == plain["rank"]["at_rest"]
 
@@ -82,13 +82,13 @@ def test_update_interval_counts_the_micro_batches_of_a_step(run: Runs) -> None:
     ("changes", "told"),
     [
         ([f"{KEY}={{}}"], "gradient accumulation to 0"),
-        ([*THIRD, "zero_optimization.offload_optimizer.device=none"], "is not offloaded"),
+        ([*THIRD, "zero_optimization.offload_optimizer.device=none"], "needs an offloaded optimizer"),
         (["zero_optimization.reduce_scatter=false"], "in no other way"),
         (["data_types.grad_accum_dtype=fp32"], "is fp32"),
         (["sequence_parallel_size=2"], "with `sequence_parallel_size`"),
         ([*THIRD, f"{PARAM}.device=nvme", f"{PARAM}.nvme_path=/n"], "offload_param.device"),
         ([*THIRD, "zero_optimization.reduce_bucket_size=1000000"], "largest parameter"),
-        ([*THIRD, "zero_optimization.contiguous_gradients=false"], "into one tensor"),
+        ([*THIRD, "zero_optimization.contiguous_gradients=false"], "cannot be flattened"),
         ([*THIRD, "zero_optimization.zero_quantized_weights=true"], "zero_quantized_weights"),
     ],
 )
@@ -105,8 +105,8 @@ def test_an_empty_section_switches_it_on_and_null_does_not(run: Runs) -> None:
     ("options", "told"),
     [
         (["--zero-init"], "zero.Init"),
-        (["--checkpointing"], "computed again"),
-        (["--lora", "r=8"], "frozen weights"),
+        (["--checkpointing"], "recomputed segment"),
+        (["--lora", "r=8"], "frozen layers"),
         (["--world-size", "3"], "evenly"),
         (["--model", "mixtral-8x7b"], "transposes matrices"),
     ],
@@ -127,7 +127,7 @@ def test_earlier_releases_are_refused(run: Runs, release: str, stage: int, told:
 
 def test_a_model_that_is_scrambled_as_it_is_loaded_is_told(run: Runs) -> None:
     found = [remark["text"] for remark in estimated(run)["findings"]]
-    assert [text for text in found if "is not the one that was loaded" in text]
+    assert [text for text in found if "the trained model is not the loaded one" in text]
     third = estimated(run, "--set", "zero_optimization.stage=3")["findings"]
     assert not [remark for remark in third if remark["key"] == KEY]
 

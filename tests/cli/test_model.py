@@ -10,7 +10,7 @@ import pytest
 
 from dsconfig import check
 from dsconfig.core.releases import NUMBERS, RELEASES
-from dsconfig.memory.engines.setup import ways_of
+from dsconfig.memory.engines.setup import release_quirks
 from dsconfig.rules import RULES
 from dsconfig.rules.offload.host_memory import BORDERS
 
@@ -222,7 +222,7 @@ def test_hosts_are_judged_anew_where_engines_changed() -> None:
     known = [NUMBERS[release] for release in RELEASES if NUMBERS[release] >= NUMBERS["0.14.0"]]
     starts = {NUMBERS[name] for name in BORDERS}
     for before, after in pairwise(known):
-        assert after in starts or ways_of(before) == ways_of(after)
+        assert after in starts or release_quirks(before) == release_quirks(after)
 
 
 def test_machines_get_the_findings_as_others(run: Runs) -> None:

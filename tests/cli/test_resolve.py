@@ -45,7 +45,7 @@ def test_config_on_stdout_the_rest_on_stderr(run: Runs) -> None:
     assert err.splitlines() == [
         "1680 samples a step = 6 (micro batch) × 35 (accumulation steps) × 8 ranks, DeepSpeed 0.19.8",
         "overridden: elasticity overrides `train_batch_size`: 8 becomes 1680",
-        "removed: the `elasticity` block, which this release refuses, is replaced by the batch for 8 ranks",
+        "removed: the `elasticity` block is replaced by the batch for 8 ranks: this release rejects it",
     ]
 
 

@@ -79,7 +79,7 @@ class Tally:
             verdict = "does not fit with the slack" if slack > room else "FITS"
         self.counts[f"{posed.kind}: {verdict}"] += 1
         if verdict.isupper():
-            told = " and ".join(change.told for change in posed.problem.found.chosen)
+            told = " and ".join(change.description for change in posed.problem.found.chosen)
             self.wrong.append(f"{posed.trial['id']} {verdict}: {most:,} in {phase}, room {room:,}; {told}")
 
     def lines(self) -> Iterator[str]:

@@ -87,7 +87,7 @@ def test_what_is_not_looked_at_while_fp16_is_off() -> None:
     config = {"fp16": {"loss_scale": 128}, "bf16": {"enabled": True}}
     value, origin, note = told(config, "fp16.loss_scale", "0.14.5")
     assert (value, origin) == (1.0, "derived")
-    assert note == "written, not looked at: `fp16` is off"
+    assert note == "written, not read: `fp16` is off"
     assert told({"fp16": {"enabled": True, "loss_scale": 128}}, "fp16.loss_scale", "0.14.5")[0] == 128
 
 

@@ -120,4 +120,4 @@ def test_settings_name_the_model_of_every_verb(capsys: pytest.CaptureFixture[str
     assert main(["memory", "ds.json"]) == 2  # the script may build the model otherwise
     told = capsys.readouterr().out
     assert told.startswith("124.4 million parameters, 2 ranks")
-    assert "host: unknown: 1.25 GiB of 1.00" in told
+    assert "Unknown: needs 1.25 GiB; the host has 1.00 GiB" in told

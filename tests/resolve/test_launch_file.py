@@ -45,7 +45,7 @@ def test_the_named_config_is_resolved(launch: Path) -> None:
     assert (run.triplet, run.consumer, run.world_size) == ((8, 2, 1), "accelerate", 4)
     assert run.config["zero_optimization"] == {"stage": 3}
     told = [message.text for message in run.messages]
-    assert f"{launch} names z3.json, which accelerate reads" in told
+    assert f"{launch} names z3.json, which accelerate loads" in told
     assert "world size 4 is the launch file's `num_processes`" in told
     assert (
         resolve(str(launch), world_size=8, target="0.19.8", consumer="transformers").consumer

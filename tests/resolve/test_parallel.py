@@ -19,7 +19,7 @@ degree = st.integers(1, 4)
 @given(degree, degree, degree, st.integers(1, 64))
 def test_ranks_are_shared_out_whole_or_not_at_all(tp: int, pp: int, sp: int, ranks: int) -> None:
     if ranks % (tp * pp * sp):
-        with pytest.raises(ResolveError, match="cannot be shared out in groups of"):
+        with pytest.raises(ResolveError, match="cannot be divided into groups of"):
             resolve(MICRO, world_size=ranks, target="0.19.8", tp=tp, pp=pp, sp=sp)
         return
     run = resolve(MICRO, world_size=ranks, target="0.19.8", tp=tp, pp=pp, sp=sp)
@@ -31,7 +31,7 @@ def test_ranks_left_over_are_explained() -> None:
     with pytest.raises(ResolveError) as caught:
         resolve(MICRO, world_size=10, target="0.19.8", tp=2, pp=2)
     assert caught.value.reason == (
-        "10 ranks cannot be shared out in groups of 4 (2 tensor × 2 pipeline parallel): 10 = 2 × 4 + 2"
+        "10 ranks cannot be divided into groups of 4 (2 tensor × 2 pipeline parallel): 10 = 2 × 4 + 2"
     )
     assert caught.value.hints == ("nearest world sizes: 8 or 12",)
 
@@ -45,7 +45,7 @@ def test_bad_degree(bad: Any) -> None:
 def test_experts_must_fill_the_data_parallel_ranks() -> None:
     assert resolve(MICRO, world_size=16, target="0.19.8", tp=2, ep=4).data_parallel_size == 8
     with pytest.raises(
-        ResolveError, match="8 data-parallel ranks cannot hold groups of 3 experts: 8 = 2 × 3"
+        ResolveError, match=r"8 data-parallel ranks cannot be divided into groups of 3 \(ep\): 8 = 2 × 3"
     ):
         resolve(MICRO, world_size=16, target="0.19.8", tp=2, ep=3)
 

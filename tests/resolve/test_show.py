@@ -36,11 +36,11 @@ def told(key: str, **options: Any) -> tuple[Any, str, str]:
 
 def test_origins() -> None:
     assert told("train_batch_size") == (64, "written", "line 2")
-    assert told("gradient_clipping") == ("auto", "written", "line 3, which nobody fills")
+    assert told("gradient_clipping") == ("auto", "written", "line 3, unresolved")
     assert told("typo") == (1, "ignored", "line 4, not read by 0.19.8")
     assert told("fp16.enabled") == (False, "dropped", "default of 0.19.8, `auto` of line 5 is dropped")
     assert told("fp16.loss_scale") == (0.0, "converted", "line 5, from '0'")
-    assert told("fp16.odd") == (2, "refused", "line 5, no key of 0.19.8")
+    assert told("fp16.odd") == (2, "refused", "line 5, unknown to 0.19.8")
     assert told("fp16.hysteresis") == (2, "default", "default of 0.19.8")
     assert told("optimizer.params.betas") == ([0.9, 0.999], "default", "default of 0.19.8")
     assert told("zero_optimization.reduce_bucket_size")[0] == 500_000_000

@@ -204,7 +204,7 @@ def test_reads_as_the_release_does(tmp_path: Path) -> None:
 def test_newest_of_a_range_is_resolved_for() -> None:
     run = resolve({MICRO: 1}, world_size=1, target=">=0.14,<0.15")
     assert run.release == "0.14.5"
-    assert run.messages[0].text == "of the releases >=0.14,<0.15 the newest, 0.14.5, is resolved for"
+    assert run.messages[0].text == "resolved for 0.14.5, the newest release of >=0.14,<0.15"
 
 
 def test_resolved_config_can_be_checked() -> None:

@@ -40,4 +40,4 @@ def test_formulas(stage: int, bf16: JsonObject, optimizer: str, expected: dict[s
     terms = {term.name: term.bytes for term in found.rank.terms}
     assert {name: terms.get(name, 0) for name in expected} == expected
     host = {term.name: term.bytes for term in found.host.terms}
-    assert host["model as it is built"] == RANKS * 4 * (P + TABLE)
+    assert host["initial model copy"] == RANKS * 4 * (P + TABLE)

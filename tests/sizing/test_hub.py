@@ -51,9 +51,9 @@ def test_names_of_the_hub_lead_to_presets(name: str, known: str | None) -> None:
     ("name", "said"),
     [
         ("lama-3-8b", "did you mean llama-3-8b or"),
-        ("Qwen/Qwen3-31B", "nor is it in the hub's cache on this machine"),
+        ("Qwen/Qwen3-31B", "nor in the hub's cache on this machine"),
         ("qwen3-30b-a4b", "did you mean qwen3-30b-a3b"),
-        ("nothing-like-it", "give its config.json"),
+        ("nothing-like-it", "pass its config.json"),
     ],
 )
 def test_an_unknown_name_is_told_what_it_is_like(name: str, said: str) -> None:
@@ -70,11 +70,11 @@ def test_a_model_in_the_hub_s_cache_is_found_without_network(
     folder = tmp_path / "models--someone--else"
     (folder / "refs").mkdir(parents=True)
     (folder / "refs" / "main").write_text("abc123\n")
-    with pytest.raises(NotModelledError, match="there is no model `someone/else`"):
+    with pytest.raises(NotModelledError, match="unknown model `someone/else`"):
         model_of("someone/else")
     (folder / "snapshots" / "abc123").mkdir(parents=True)
     (folder / "snapshots" / "abc123" / "config.json").write_text(LLAMA)
-    assert model_of("someone/else").shape.hidden == 64
+    assert model_of("someone/else").shape.hidden_size == 64
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,6 @@ def test_an_engine_that_stops_is_not_estimated(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("case", MEASURED, ids=[case["trial"]["id"] for case in MEASURED])
 def test_nothing_holds_less_than_nothing(case: dict[str, Any]) -> None:
     ledger, _ = simulated(case["trial"], case["release"])
-    for peak in ledger.both.peaks.values():
-        assert min(peak.held.values()) >= 0, peak.held
-    assert min(ledger.both.held.values()) >= 0, ledger.both.held
+    for peak in ledger.combined.peaks.values():
+        assert min(peak.live.values()) >= 0, peak.live
+    assert min(ledger.combined.live.values()) >= 0, ledger.combined.live

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from dsconfig import NotModelledError
-from dsconfig.memory.models.from_hf_config import shape_of
-from dsconfig.memory.models.model_zoo import like, preset
+from dsconfig.memory.models.architecture import MicroBatch
+from dsconfig.memory.models.from_hf_config import architecture_of
+from dsconfig.memory.models.model_zoo import decoder_of_size, preset
 from dsconfig.memory.models.registry import record
-from dsconfig.memory.models.shape import Work
 from dsconfig.memory.optimizers import CLIENTS
 
 LLAMA = {
@@ -56,61 +56,67 @@ LLAMA = {
     ],
 )
 def test_presets_have_the_published_number_of_parameters(name: str, count: int) -> None:
-    tape = record(preset(name), Work(1, 16, 2))
-    assert sum(weight.elements for weight in tape.weights) == count
+    tape = record(preset(name), MicroBatch(1, 16, 2))
+    assert sum(weight.numel for weight in tape.weights) == count
 
 
 def test_a_model_of_a_number_of_parameters_has_about_as_many() -> None:
-    tape = record(like(7_000_000_000, 4096, 32), Work(1, 16, 2))
-    assert sum(weight.elements for weight in tape.weights) == pytest.approx(7e9, rel=0.001)
+    tape = record(decoder_of_size(7_000_000_000, 4096, 32), MicroBatch(1, 16, 2))
+    assert sum(weight.numel for weight in tape.weights) == pytest.approx(7e9, rel=0.001)
 
 
 def test_sizes_that_contradict_each_other_are_refused() -> None:
     with pytest.raises(ValueError, match="more than 1000000 parameters"):
-        like(1_000_000, 4096, 32)
-    with pytest.raises(ValueError, match="cannot be divided among 3 heads"):
-        like(7_000_000_000, 4096, 32, heads=3)
+        decoder_of_size(1_000_000, 4096, 32)
+    with pytest.raises(ValueError, match="is not divisible by 3 heads"):
+        decoder_of_size(7_000_000_000, 4096, 32, heads=3)
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"model_type": "mamba"}, "the model type `mamba` is not modelled"),
-        ({"model_type": "gemma3", "text_config": {"model_type": "gemma3_text"}}, "give its `text_config`"),
-        ({"model_type": None}, "a model without `model_type` is not modelled"),
-        ({"model_type": ["llama"]}, "is not modelled"),
-        ({"hidden_size": None}, "`hidden_size` of the model is `null`"),
-        ({"hidden_size": "64"}, "`hidden_size` of the model is `64`"),
-        ({"vocab_size": True}, "`vocab_size` of the model is `true`"),
-        ({"num_hidden_layers": -1}, "`num_hidden_layers` of the model is `-1`"),
-        ({"attention_dropout": "much"}, "`attention_dropout` of the model is `much`"),
-        ({"model_type": "qwen3_moe", "num_experts": 0}, "`num_experts` of the model is `0`"),
-        ({"model_type": "qwen3_moe", "mlp_only_layers": [0.5]}, "`mlp_only_layers` of the model is `[0.5]`"),
-        ({"model_type": "qwen3_moe", "num_experts": 2}, "8 experts for each token are more than all 2"),
-        ({"model_type": "gemma2", "layer_types": ["full_attention"]}, "`layer_types` of the model is"),
-        ({"model_type": "gemma2", "sliding_window": -5}, "`sliding_window` of the model is `-5`"),
-        ({"model_type": "phi3", "resid_pdrop": 0.1}, "`resid_pdrop` or `embd_pdrop` above 0 is not modelled"),
-        ({"model_type": "phi3", "partial_rotary_factor": 2}, "`partial_rotary_factor` of the model is `2`"),
+        ({"model_type": "mamba"}, "the model type `mamba` is not supported yet"),
+        ({"model_type": "gemma3", "text_config": {"model_type": "gemma3_text"}}, "pass its `text_config`"),
+        ({"model_type": None}, "a model without `model_type` is not supported yet"),
+        ({"model_type": ["llama"]}, "is not supported yet"),
+        ({"hidden_size": None}, "`hidden_size` in config.json is `null`"),
+        ({"hidden_size": "64"}, "`hidden_size` in config.json is `64`"),
+        ({"vocab_size": True}, "`vocab_size` in config.json is `true`"),
+        ({"num_hidden_layers": -1}, "`num_hidden_layers` in config.json is `-1`"),
+        ({"attention_dropout": "much"}, "`attention_dropout` in config.json is `much`"),
+        ({"model_type": "qwen3_moe", "num_experts": 0}, "`num_experts` in config.json is `0`"),
+        (
+            {"model_type": "qwen3_moe", "mlp_only_layers": [0.5]},
+            "`mlp_only_layers` in config.json is `[0.5]`",
+        ),
+        ({"model_type": "qwen3_moe", "num_experts": 2}, "8 experts per token exceed the 2 experts"),
+        ({"model_type": "gemma2", "layer_types": ["full_attention"]}, "`layer_types` in config.json is"),
+        ({"model_type": "gemma2", "sliding_window": -5}, "`sliding_window` in config.json is `-5`"),
+        (
+            {"model_type": "phi3", "resid_pdrop": 0.1},
+            "`resid_pdrop` or `embd_pdrop` above 0 is not supported yet",
+        ),
+        ({"model_type": "phi3", "partial_rotary_factor": 2}, "`partial_rotary_factor` in config.json is `2`"),
         ({"model_type": "opt", "do_layer_norm_before": False}, "`do_layer_norm_before` is `false`"),
-        ({"model_type": "bert", "architectures": ["BertModel"]}, "`architectures` of the model is"),
-        ({"model_type": "bert", "is_decoder": True}, "`is_decoder` is `true` is not modelled"),
+        ({"model_type": "bert", "architectures": ["BertModel"]}, "`architectures` in config.json is"),
+        ({"model_type": "bert", "is_decoder": True}, "`is_decoder` is `true` is not supported yet"),
     ],
 )
 def test_what_is_no_model_is_refused_by_name(change: dict[str, object], said: str) -> None:
     with pytest.raises(NotModelledError) as refused:
-        shape_of({**LLAMA, **change})
+        architecture_of({**LLAMA, **change})
     assert said in str(refused.value)
 
 
 def test_a_missing_key_of_a_model_is_named() -> None:
-    with pytest.raises(NotModelledError, match="`hidden_size` of the model is missing"):
-        shape_of({key: value for key, value in LLAMA.items() if key != "hidden_size"})
+    with pytest.raises(NotModelledError, match=r"`hidden_size` in config\.json is missing"):
+        architecture_of({key: value for key, value in LLAMA.items() if key != "hidden_size"})
 
 
 def test_quantised_states_are_those_of_bitsandbytes() -> None:
     """Measured on a partition of 1,262,144 elements: two bytes each, scales of blocks of 256, two tables."""
-    assert CLIENTS["adamw-8bit"].kept(1_262_144) == 2_565_784
-    assert CLIENTS["adamw-8bit"].kept(1000) == 8000
+    assert CLIENTS["adamw-8bit"].states_nbytes(1_262_144) == 2_565_784
+    assert CLIENTS["adamw-8bit"].states_nbytes(1000) == 8000
 
 
 @pytest.mark.parametrize(
@@ -130,11 +136,11 @@ def test_quantised_states_are_those_of_bitsandbytes() -> None:
 def test_the_layers_with_a_window_are_those_of_transformers(
     config: dict[str, object], layers: tuple[int, ...]
 ) -> None:
-    shape = shape_of({**LLAMA, "num_hidden_layers": 4, "num_experts": 8, **config})
-    assert shape.windowed == layers
+    shape = architecture_of({**LLAMA, "num_hidden_layers": 4, "num_experts": 8, **config})
+    assert shape.sliding_layers == layers
 
 
 def test_experts_are_in_the_layers_that_the_config_says() -> None:
     config = {**LLAMA, "model_type": "qwen3_moe", "num_hidden_layers": 5, "decoder_sparse_step": 2}
-    assert shape_of({**config, "mlp_only_layers": [1]}).dense == (0, 1, 2, 4)
-    assert shape_of({**config, "num_local_experts": 16, "num_experts": None}).experts == 16
+    assert architecture_of({**config, "mlp_only_layers": [1]}).mlp_only_layers == (0, 1, 2, 4)
+    assert architecture_of({**config, "num_local_experts": 16, "num_experts": None}).num_experts == 16

@@ -14,7 +14,7 @@ BASE: dict[str, Any] = {
     "optimizer": {"type": "AdamW", "params": {"lr": 1e-4}},
 }
 GIB = 1 << 30
-TERM = "rounding of pinned memory"
+TERM = "pinned memory rounding"
 
 
 def rounded(section: dict[str, Any], target: str = "0.19.8", **options: Any) -> int:

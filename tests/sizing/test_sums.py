@@ -6,7 +6,7 @@ import pytest
 
 import dsconfig
 from dsconfig.core.json_types import Json, JsonObject
-from dsconfig.memory.estimate import Side
+from dsconfig.memory.estimate import MemoryUsage
 
 OFFLOADED: JsonObject = {"offload_optimizer": {"device": "cpu"}, "offload_param": {"device": "cpu"}}
 CONFIGS: dict[str, JsonObject] = {
@@ -20,7 +20,7 @@ CONFIGS: dict[str, JsonObject] = {
 MODELS = ("llama-3-8b", "llama-3.1-405b", "qwen3-235b-a22b", "gpt2", "vit-base", "bert-base-uncased")
 
 
-def _add_up(side: Side) -> None:
+def _add_up(side: MemoryUsage) -> None:
     columns = {"at_rest": side.at_rest, **side.peak}
     for phase, whole in columns.items():
         parts = [term.phases.get(phase, 0) for term in side.terms]

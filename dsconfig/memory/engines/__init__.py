@@ -1,1 +1,1 @@
-"""What DeepSpeed's engines hold beside the model's own pass, a module for each kind of optimizer wrapper."""
+"""Engines: the memory that DeepSpeed adds to a model's own pass, one class per optimizer wrapper."""

@@ -1,4 +1,4 @@
-"""Base class of all engines: forward and backward pass of each micro batch, and the phases of a step."""
+"""Base class of all engines: forward and backward passes of each micro batch, and the phases of a step."""
 
 from __future__ import annotations
 
@@ -6,256 +6,283 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from dsconfig.memory.engines.setup import Setup
-from dsconfig.memory.graph import Done, Enter, Leave, Operation, Segment, Step, Tape, Tensor, Weight, asking
+from dsconfig.memory.graph import (
+    DropReferences,
+    EnterModule,
+    LeaveModule,
+    Operation,
+    Segment,
+    Step,
+    Tape,
+    Tensor,
+    Weight,
+    recomputing_module,
+)
 from dsconfig.memory.memory_ledger import Ledger
 
-# What all engines share: the model's pass, micro batch by micro batch, and the phases of a step.
+# Base engine: passes of each micro batch, and the phases of a step.
 
 WEIGHTS, MASTER, STATES = "parameters", "master weights", "optimizer states"
-GRADIENTS, BUCKET, TEMPORARY = "gradients", "reduce bucket", "temporaries of the step"
+GRADIENTS, BUCKET, TEMPORARY = "gradients", "reduce bucket", "optimizer step temporaries"
 MIDDLE = 1
-"""The micro batch that stands for all between the first and the last."""
+"""Index of the micro batch that stands for all between the first and the last."""
 SAVE, CONSOLIDATED = "save", "consolidated weights"
-"""The phase in which stage 3 puts the whole model together, and what it puts on the host."""
-FLATTENED, BUILT = "flattened bucket", "model as it is built"
+"""Phase in which stage 3 gathers the whole model, and the term for the gathered copy on the host."""
+FLATTENED, BUILT = "flattened bucket copy", "initial model copy"
 
 
 class Engine:
-    """An engine as it stands after `initialize` and a first step."""
+    """A DeepSpeed engine after `initialize` and a first step."""
 
     gathers = False
 
     def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
         self.setup, self.tape, self.ledger = setup, tape, ledger
-        self.trained = [weight for weight in tape.weights if weight.trains]
-        self.elements = sum(weight.elements for weight in self.trained)
-        self.everything = sum(weight.elements for weight in tape.weights)
-        self.boundary = True
-        self.micro, self.times = 0, 1
+        self.trainable = [weight for weight in tape.weights if weight.requires_grad]
+        self.trainable_numel = sum(weight.numel for weight in self.trainable)
+        self.total_numel = sum(weight.numel for weight in tape.weights)
+        self.is_boundary = True
+        self.micro_step, self.repeats = 0, 1
         self.calls: dict[tuple[str, str, int, int], tuple[int, int]] = {}
-        """Of each phase, collective, width and size of the group: calls, and elements of whole tensors."""
+        """Number of calls and total numel, by phase, collective, itemsize and group size."""
 
     def load(self) -> None:
-        """Hold what building the model and the engine takes, one thing after the other."""
+        """Allocate what building the model and the engine takes, in order."""
         raise NotImplementedError
 
     def build(self) -> None:
-        """The script's model: on the host, cast parameter by parameter, then moved to the device."""
-        built, width, ledger = self.setup.built, self.setup.width, self.ledger
-        if self.tape.parts > 1:
-            self._build_parts()
+        """Build the model on the host, cast it parameter by parameter, and move it to the device."""
+        built, itemsize, ledger = self.setup.build_itemsize, self.setup.itemsize, self.ledger
+        if self.tape.tp_size > 1:
+            self._build_tensor_parallel()
             return
-        ledger.take(BUILT, built * self.whole, host=True)
-        ledger.touch(BUILT, built * self.tape.untied, host=True)
-        self._share_experts()
-        if self.setup.optimizer.client:  # its optimizer is made before the engine
-            ledger.take(STATES, self.begun)
-        for weight in self.tape.weights if built != width else ():
-            ledger.take(BUILT, width * weight.elements, host=True)
-            ledger.give(BUILT, built * weight.elements, host=True)
-        ledger.give(BUILT, width * self.everything, host=True)
-        ledger.take(WEIGHTS, width * self.everything)
-        if not self.setup.optimizer.client:
-            ledger.take(STATES, self.begun)
+        ledger.allocate(BUILT, built * self.model_numel, host=True)
+        ledger.allocate_briefly(BUILT, built * self.tape.untied_numel, host=True)
+        self._shard_experts()
+        if self.setup.optimizer.is_client:  # a client optimizer exists before the engine
+            ledger.allocate(STATES, self.construction_state_bytes)
+        for weight in self.tape.weights if built != itemsize else ():
+            ledger.allocate(BUILT, itemsize * weight.numel, host=True)
+            ledger.free(BUILT, built * weight.numel, host=True)
+        ledger.free(BUILT, itemsize * self.total_numel, host=True)
+        ledger.allocate(WEIGHTS, itemsize * self.total_numel)
+        if not self.setup.optimizer.is_client:
+            ledger.allocate(STATES, self.construction_state_bytes)
 
-    def _share_experts(self) -> None:
-        """This rank's experts are put together layer by layer; all others stay up to the last (AutoEP)."""
-        built, ledger = self.setup.built, self.ledger
-        own = [weight.elements for weight in self.tape.weights if weight.expert]
-        if own:
-            largest = sum(own) // sum(
-                module.weights[0].expert for module in self.tape.modules if module.weights
+    def _shard_experts(self) -> None:
+        """Replace MoE blocks layer by layer; the original experts are freed at the end (AutoEP)."""
+        built, ledger = self.setup.build_itemsize, self.ledger
+        expert_numels = [weight.numel for weight in self.tape.weights if weight.is_expert]
+        if expert_numels:
+            largest = sum(expert_numels) // sum(
+                module.weights[0].is_expert for module in self.tape.modules if module.weights
             )
-            routers = sum(
-                weight.elements for weight in self.tape.weights if weight.name.endswith("router.gate")
-            )
-            ledger.take(BUILT, built * (sum(own) + routers), host=True)
-            ledger.touch(BUILT, built * largest, host=True)
-            ledger.give(BUILT, built * (sum(own) * self.tape.experts + routers), host=True)
+            routers = sum(weight.numel for weight in self.tape.weights if weight.name.endswith("router.gate"))
+            ledger.allocate(BUILT, built * (sum(expert_numels) + routers), host=True)
+            ledger.allocate_briefly(BUILT, built * largest, host=True)
+            ledger.free(BUILT, built * (sum(expert_numels) * self.tape.ep_size + routers), host=True)
 
-    def _build_parts(self) -> None:
-        """Linear layers are cut into parts, which go to the device as they were built, and are cast there."""
-        built, width, ledger, weights = self.setup.built, self.setup.width, self.ledger, self.tape.weights
-        ledger.take(BUILT, built * self.whole, host=True)
-        if self.setup.optimizer.client:
-            ledger.take(STATES, self.begun)
+    def _build_tensor_parallel(self) -> None:
+        """Shard linear layers, which go to the device in the built dtype and are cast there (AutoTP)."""
+        built, itemsize, ledger, weights = (
+            self.setup.build_itemsize,
+            self.setup.itemsize,
+            self.ledger,
+            self.tape.weights,
+        )
+        ledger.allocate(BUILT, built * self.model_numel, host=True)
+        if self.setup.optimizer.is_client:
+            ledger.allocate(STATES, self.construction_state_bytes)
         for weight in weights:
-            if weight.parts > 1:
-                ledger.take(WEIGHTS, built * weight.elements)
-                ledger.give(BUILT, built * weight.elements * weight.parts, host=True)
-        for weight in weights if built != width else ():  # each as it is, then in the model's type
-            name, host = (WEIGHTS, False) if weight.parts > 1 else (BUILT, True)
-            ledger.take(name, width * weight.elements, host=host)
-            ledger.give(name, built * weight.elements, host=host)
-        others = sum(weight.elements for weight in weights if weight.parts == 1)
-        ledger.give(BUILT, width * others, host=True)
-        ledger.take(WEIGHTS, width * others)
-        if not self.setup.optimizer.client:
-            ledger.take(STATES, self.begun)
+            if weight.tp_size > 1:
+                ledger.allocate(WEIGHTS, built * weight.numel)
+                ledger.free(BUILT, built * weight.numel * weight.tp_size, host=True)
+        for weight in weights if built != itemsize else ():  # cast one by one
+            # DeepSpeed casts each parameter in place (engine.py `_cast_module_mixed_precision`, before
+            # `module.half()`).
+            name, host = (WEIGHTS, False) if weight.tp_size > 1 else (BUILT, True)
+            ledger.allocate(name, itemsize * weight.numel, host=host)
+            ledger.free(name, built * weight.numel, host=host)
+        others = sum(weight.numel for weight in weights if weight.tp_size == 1)
+        ledger.free(BUILT, itemsize * others, host=True)
+        ledger.allocate(WEIGHTS, itemsize * others)
+        if not self.setup.optimizer.is_client:
+            ledger.allocate(STATES, self.construction_state_bytes)
 
     @property
-    def begun(self) -> int:
-        """Bytes of states that an optimizer makes at construction; the script's, of whole layers still."""
-        late = self.setup.optimizer.client and self.setup.ways.shares_built
-        return self.setup.early * sum(
-            weight.elements * (weight.parts if late else 1) for weight in self.trained
+    def construction_state_bytes(self) -> int:
+        """Bytes of states from the optimizer's constructor; a client optimizer still sees unsharded layers."""
+        is_unsharded = self.setup.optimizer.is_client and self.setup.quirks.shards_layers_in_initialize
+        return self.setup.early_state_itemsize * sum(
+            weight.numel * (weight.tp_size if is_unsharded else 1) for weight in self.trainable
         )
 
     @property
-    def whole(self) -> int:
-        """Parameters of the model; a rank has a part of linear layers, or of experts, that are shared."""
+    def model_numel(self) -> int:
+        """Parameters of the whole model, across tensor-parallel and expert-parallel ranks."""
         return sum(
-            weight.elements * (self.tape.experts if weight.expert else weight.parts)
+            weight.numel * (self.tape.ep_size if weight.is_expert else weight.tp_size)
             for weight in self.tape.weights
         )
 
     def ranks_of(self, weight: Weight) -> int:
-        """Ranks that share a parameter's gradients and states, and its parts at stage 3."""
+        """Data-parallel ranks that share the gradients, states and stage 3 shards of a parameter."""
         setup = self.setup
-        if setup.tensor > 1 and setup.stage == 3 and setup.zero_init and not weight.late:
-            return setup.world * setup.tensor  # `zero.Init` knows nothing of layers that are shared
-        return setup.world // (self.tape.experts if weight.expert else 1)
+        if setup.tp_size > 1 and setup.stage == 3 and setup.zero_init and not weight.created_after_init:
+            # `zero.Init` partitions over all ranks: it runs before AutoTP.
+            return setup.dp_world_size * setup.tp_size
+        return setup.dp_world_size // (self.tape.ep_size if weight.is_expert else 1)
 
-    def largest_in(self, phase: str) -> int:
-        """Bytes of the largest gradient; of the largest parameter, where all are put together."""
-        weights = self.tape.weights if phase == SAVE else self.trained
-        return self.setup.width * max((weight.elements for weight in weights), default=0)
+    def largest_block_in(self, phase: str) -> int:
+        """Bytes of the largest gradient; for the save phase, of the largest parameter."""
+        weights = self.tape.weights if phase == SAVE else self.trainable
+        return self.setup.itemsize * max((weight.numel for weight in weights), default=0)
 
-    def rest(self) -> None:
-        """Hold what is held at rest."""
+    def allocate_at_rest(self) -> None:
+        """Allocate what stays between steps."""
         raise NotImplementedError
 
-    def settle(self) -> None:
-        """Hold what is held at rest, and what pinned memory takes beyond that on a host of its own."""
-        self.ledger.take(PINNED, self.rounding() if self.setup.apart else 0, host=True)
-        self.rest()
+    def allocate_steady_state(self) -> None:
+        """Allocate what stays between steps, plus the padding of pinned memory."""
+        self.ledger.allocate(PINNED, self.pinned_padding() if self.setup.has_separate_host else 0, host=True)
+        self.allocate_at_rest()
 
-    def rounding(self) -> int:
-        """Bytes on the host that pinned tensors take beyond what they hold; see `pinned`."""
+    def pinned_padding(self) -> int:
+        """Bytes that pinned host tensors take beyond their size; see the function of that name."""
         return 0
 
     def run(self) -> None:
-        """A step: all its micro batches, the backward pass at the boundary last."""
-        steps = self.setup.accumulation
-        for number in range(min(steps, MIDDLE + 2)):  # those between the second and the last are alike
-            self.micro, self.times = number, steps - MIDDLE - 1 if number == MIDDLE and steps > 2 else 1
-            self.boundary = number == min(steps, MIDDLE + 2) - 1
-            self.ledger.take("inputs", self.tape.extra)
+        """Run one step: all micro batches, the last one with the gradient accumulation boundary."""
+        steps = self.setup.gradient_accumulation_steps
+        # Micro batches between the first and the last are identical.
+        for number in range(min(steps, MIDDLE + 2)):
+            self.micro_step, self.repeats = (
+                number,
+                steps - MIDDLE - 1 if number == MIDDLE and steps > 2 else 1,
+            )
+            self.is_boundary = number == min(steps, MIDDLE + 2) - 1
+            self.ledger.allocate("inputs", self.tape.input_bytes)
             self.ledger.enter("forward")
-            passing = Pass(self.tape, self.ledger, self, self.setup.width)
-            self.before()
-            self._exchange("forward")
-            passing.forward()
+            micro_batch = Pass(self.tape, self.ledger, self, self.setup.itemsize)
+            self.before_forward()
+            self._count_model_collectives("forward")
+            micro_batch.forward()
             self.ledger.enter("backward")
-            self.begin()
-            self._exchange("backward")
-            passing.backward()
-            self.after()
+            self.before_backward()
+            self._count_model_collectives("backward")
+            micro_batch.backward()
+            self.after_backward()
             self.ledger.enter("step")
-            if self.boundary:
-                left = 2 * self.tape.started  # the output that gradients began at, and its own (measured)
-                self.ledger.take("activations", left)
+            if self.is_boundary:
+                # The embedding output and its gradient (measured).
+                input_grads = 2 * self.tape.input_grad_bytes
+                self.ledger.allocate("activations", input_grads)
                 self.step()
-                self.ledger.give("activations", left)
-            self.ledger.give("inputs", self.tape.extra)
-        self.save()
+                self.ledger.free("activations", input_grads)
+            self.ledger.free("inputs", self.tape.input_bytes)
+        self.consolidate()
         self.ledger.enter("at rest")
 
-    def _exchange(self, phase: str) -> None:
-        for found in self.tape.exchanged:
-            if found.phase == phase and found.calls:
-                self.send(found.name, found.elements, found.width, found.ranks, found.calls)
+    def _count_model_collectives(self, phase: str) -> None:
+        for collective in self.tape.collectives:
+            if collective.phase == phase and collective.calls:
+                self.count_collective(
+                    collective.name, collective.numel, collective.itemsize, collective.ranks, collective.calls
+                )
 
-    def save(self) -> None:
-        """Put the whole model together, where weights are partitioned and that is wanted."""
+    def consolidate(self) -> None:
+        """Gather the whole model if parameters are partitioned and the config asks for it."""
 
-    def before(self) -> None:
-        """As a forward pass begins."""
+    def before_forward(self) -> None:
+        """Hook at the start of a forward pass."""
 
-    def begin(self) -> None:
-        """As a backward pass begins."""
+    def before_backward(self) -> None:
+        """Hook at the start of a backward pass."""
 
-    def after(self) -> None:
-        """As a backward pass ends."""
+    def after_backward(self) -> None:
+        """Hook at the end of a backward pass."""
 
     def step(self) -> None:
         """Update the weights."""
         raise NotImplementedError
 
-    def enter(self, number: int, forward: bool) -> None:
-        """Before a module computes."""
+    def enter_module(self, number: int, forward: bool) -> None:
+        """Hook before a module's forward or backward."""
 
-    def leave(self, number: int, forward: bool) -> None:
-        """After it has."""
+    def leave_module(self, number: int, forward: bool) -> None:
+        """Hook after a module's forward or backward."""
 
-    def again(self, number: int | None) -> None:
-        """What is computed from here on is computed again, for this module, or is not."""
+    def set_recomputing_module(self, number: int | None) -> None:
+        """Hook at the start (with a module) and end (None) of a recomputation."""
 
-    def hold(self, weight: Weight) -> None:
-        """The graph keeps a view of a weight."""
+    def hold_view(self, weight: Weight) -> None:
+        """Hook for a view of a weight saved in the graph."""
 
-    def unhold(self, weight: Weight) -> None:
-        """It lets go of it."""
+    def release_view(self, weight: Weight) -> None:
+        """Hook for a saved view that is freed."""
 
-    def gradient(self, weight: Weight, count: int) -> None:
-        """A gradient is there."""
+    def receive_gradient(self, weight: Weight, count: int) -> None:
+        """Hook for a complete gradient of `count` bytes."""
         raise NotImplementedError
 
-    def send(self, name: str, elements: int, width: int, ranks: int = 0, alike: int = 1) -> None:
-        """Count a collective, of all ranks or of so many, or several that are alike."""
-        key = (self.ledger.rank.phase, name, width, ranks or self.setup.world)
+    def count_collective(self, name: str, numel: int, itemsize: int, ranks: int = 0, count: int = 1) -> None:
+        """Count `count` calls of a collective, among all ranks or a group of `ranks`."""
+        key = (self.ledger.rank.phase, name, itemsize, ranks or self.setup.dp_world_size)
         calls, total = self.calls.get(key, (0, 0))
-        times = self.times * alike
-        self.calls[key] = (calls + times, total + elements * times)
+        times = self.repeats * count
+        self.calls[key] = (calls + times, total + numel * times)
 
-    def update(self, elements: int, largest: int, *, host: bool = False) -> None:
-        """The optimizer's own temporaries, for so many elements at once."""
+    def update(self, numel: int, largest: int, *, host: bool = False) -> None:
+        """Allocate the optimizer's temporary tensors for an update of `numel` elements."""
         rule = self.setup.optimizer
-        scale = self.setup.master / 4
-        self.ledger.touch(
-            TEMPORARY, int((rule.temporary * elements + rule.single * largest) * scale), host=host
+        # `OptimizerCost` counts fp32 masters; half-precision ones take half of it.
+        scale = self.setup.master_itemsize / 4
+        self.ledger.allocate_briefly(
+            TEMPORARY,
+            int((rule.temporary_bytes * numel + rule.largest_tensor_bytes * largest) * scale),
+            host=host,
         )
 
 
-# The forward and the backward pass over a tape: which tensors are there when, and which gradients.
+# Forward and backward run over a tape: lifetimes of activations and gradients.
 
-FLOWING = "gradients of activations"
-COPIES = "autocast's copies of weights"
+FLOWING = "activation gradients"
+COPIES = "autocast weight copies"
 
 
 class Hooks(Protocol):
-    """What an engine does as modules come and go, and as the gradient of a parameter is there."""
+    """Hooks of an engine that a pass calls."""
 
     gathers: bool
 
-    def again(self, number: int | None) -> None:
-        """Steps are computed again, for this module, or are no more."""
+    def set_recomputing_module(self, number: int | None) -> None:
+        """Start (with a module) or end (None) a recomputation."""
 
-    def enter(self, number: int, forward: bool) -> None:
-        """Before a module computes, forward or backward."""
+    def enter_module(self, number: int, forward: bool) -> None:
+        """Prepare a module's forward or backward."""
 
-    def leave(self, number: int, forward: bool) -> None:
-        """After it has."""
+    def leave_module(self, number: int, forward: bool) -> None:
+        """Finish a module's forward or backward."""
 
-    def hold(self, weight: Weight) -> None:
-        """The graph keeps a view of a weight."""
+    def hold_view(self, weight: Weight) -> None:
+        """Note a view of a weight saved in the graph."""
 
-    def unhold(self, weight: Weight) -> None:
-        """It lets go of it."""
+    def release_view(self, weight: Weight) -> None:
+        """Note that a saved view is freed."""
 
-    def gradient(self, weight: Weight, count: int) -> None:
-        """The gradient of a weight is there, in a block of its own of this many bytes."""
+    def receive_gradient(self, weight: Weight, count: int) -> None:
+        """Take over a complete gradient, a block of `count` bytes."""
 
 
-def read(step: Step) -> tuple[Tensor, ...]:
-    """What a step lets go of."""
+def tensors_released_by(step: Step) -> tuple[Tensor, ...]:
+    """Tensors that lose a reference after a step."""
     if isinstance(step, Operation):
         return step.inputs
-    return step.tensors if isinstance(step, Done) else ()
+    return step.tensors if isinstance(step, DropReferences) else ()
 
 
-class Flow:
-    """The gradient of a tensor, and how many wait for it."""
+class GradientBuffer:
+    """Gradient of an activation, with its number of owners."""
 
     __slots__ = ("bytes", "owners")
 
@@ -264,252 +291,265 @@ class Flow:
 
 
 class Pass:
-    """One micro batch."""
+    """Forward and backward pass of one micro batch."""
 
-    def __init__(self, tape: Tape, ledger: Ledger, hooks: Hooks, gradient_width: int) -> None:
+    def __init__(self, tape: Tape, ledger: Ledger, hooks: Hooks, grad_itemsize: int) -> None:
         self.tape, self.ledger, self.hooks = tape, ledger, hooks
-        self.gradient_width = gradient_width
-        self.flows: dict[Tensor, Flow] = {}
-        self.partial: dict[Weight, list[int]] = {}
-        self.copies: dict[Weight, int] = {}
-        self.last: Operation | None = None
-        """Where computing a segment again stops: at the last operation that keeps something."""
+        self.grad_itemsize = grad_itemsize
+        self.grads: dict[Tensor, GradientBuffer] = {}
+        self.tied_grads: dict[Weight, list[int]] = {}
+        self.autocast_copies: dict[Weight, int] = {}
+        self.last_recomputed: Operation | None = None
+        """The operation at which a recomputation stops: the last one that saves something."""
 
     # ------------------------------------------------------------ forward
     def forward(self) -> None:
-        """From the batch to the loss."""
+        """Run from the batch to the loss."""
         self._forward(self.tape.steps, saving=True)
-        self._forget()
+        self._clear_autocast_cache()
 
-    def _forget(self) -> None:
-        """Autocast forgets its copies; the graph keeps those that it needs."""
-        for weight in [found for found in self.copies if found.trains]:
+    def _clear_autocast_cache(self) -> None:
+        """Clear autocast's cache; copies saved in the graph stay."""
+        for weight in [weight for weight in self.autocast_copies if weight.requires_grad]:
             self._drop_copy(weight)
 
     def _forward(self, steps: Sequence[Step], *, saving: bool) -> None:
         for step in steps:
             if isinstance(step, Operation):
                 self._compute(step, saving)
-            elif isinstance(step, Enter):
-                self.hooks.enter(step.module.number, True)
-            elif isinstance(step, Leave):
-                self.hooks.leave(step.module.number, True)
-            elif isinstance(step, Done):
+            elif isinstance(step, EnterModule):
+                self.hooks.enter_module(step.module.number, True)
+            elif isinstance(step, LeaveModule):
+                self.hooks.leave_module(step.module.number, True)
+            elif isinstance(step, DropReferences):
                 for tensor in step.tensors:
-                    self._drop(tensor)
+                    self._release_tensor(tensor)
             else:
-                step.source.references += 1
+                step.source.refcount += 1
                 self._forward(step.steps, saving=False)
 
     def _compute(self, operation: Operation, saving: bool) -> None:
-        made, casts = operation.output, self.tape.autocast and operation.weights
+        output, casts = operation.output, self.tape.autocast and operation.weights
         if casts:
-            self._cast_weights(operation, made, saving)
-        computes = operation is not self.last or made in operation.saved  # else it keeps what it reads
-        made.references = made.readers if computes else 0
+            self._cast_weights(operation, output, saving)
+        # The last recomputed operation only saves its inputs.
+        computes = operation is not self.last_recomputed or output in operation.saved
+        output.refcount = output.reader_count if computes else 0
         if computes:
-            self.ledger.take(made.label, made.bytes)
+            self.ledger.allocate(output.label, output.bytes)
             if operation.temporary:
-                self.ledger.touch("temporaries", operation.temporary)
+                self.ledger.allocate_briefly("temporaries", operation.temporary)
             if casts:
-                self._cast_for_a_moment(operation)
-        if saving and made.needs:
+                self._cast_briefly(operation)
+        if saving and output.requires_grad:
             for tensor in operation.saved:
-                tensor.references += 1
+                tensor.refcount += 1
             if operation.weights:
-                self._view(operation, self.hooks.hold)
+                self._for_each_view(operation, self.hooks.hold_view)
         for tensor in operation.inputs:
-            self._drop(tensor)
-        if computes and not made.references:
-            self.ledger.give(made.label, made.bytes)
+            self._release_tensor(tensor)
+        if computes and not output.refcount:
+            self.ledger.free(output.label, output.bytes)
 
-    def _drop(self, tensor: Tensor) -> None:
-        tensor.references -= 1
-        if not tensor.references:
-            self.ledger.give(tensor.label, tensor.bytes)
+    def _release_tensor(self, tensor: Tensor) -> None:
+        tensor.refcount -= 1
+        if not tensor.refcount:
+            self.ledger.free(tensor.label, tensor.bytes)
 
-    def _cast_weights(self, operation: Operation, made: Tensor, saving: bool) -> None:
-        """Autocast's copy of each weight: one reference for its cache, one for the graph."""
+    def _cast_weights(self, operation: Operation, output: Tensor, saving: bool) -> None:
+        """Take a copy of each autocast weight: one reference for the cache, one for the graph."""
         for weight in operation.weights if operation.inputs else ():
-            if weight.casts and not self._is_own(weight):
-                if weight not in self.copies:
-                    self.ledger.take(COPIES, 2 * weight.elements)
-                    self.copies[weight] = 1
-                if saving and made.needs:
-                    self.copies[weight] += 1
-                if not weight.trains:  # the cache holds leaves that train
+            if weight.is_autocast and not self._uses_stage3_linear(weight):
+                if weight not in self.autocast_copies:
+                    self.ledger.allocate(COPIES, 2 * weight.numel)
+                    self.autocast_copies[weight] = 1
+                if saving and output.requires_grad:
+                    self.autocast_copies[weight] += 1
+                if not weight.requires_grad:  # torch caches only leaves that require grad
                     self._drop_copy(weight)
 
-    def _cast_for_a_moment(self, operation: Operation) -> None:
-        """Stage 3's own linear casts its weight, or on the way back the gradient of it, and keeps no copy."""
+    def _cast_briefly(self, operation: Operation) -> None:
+        """Cast the weight of stage 3's own linear (or its gradient) without keeping the copy."""
         if operation.inputs:
-            own = [weight.elements for weight in operation.weights if weight.casts and self._is_own(weight)]
-            self.ledger.touch(COPIES, 2 * sum(own))
+            numels = [
+                weight.numel
+                for weight in operation.weights
+                if weight.is_autocast and self._uses_stage3_linear(weight)
+            ]
+            self.ledger.allocate_briefly(COPIES, 2 * sum(numels))
 
     def _drop_copy(self, weight: Weight) -> None:
-        if weight in self.copies:
-            self.copies[weight] -= 1
-            if not self.copies[weight]:
-                del self.copies[weight]
-                self.ledger.give(COPIES, 2 * weight.elements)
+        if weight in self.autocast_copies:
+            self.autocast_copies[weight] -= 1
+            if not self.autocast_copies[weight]:
+                del self.autocast_copies[weight]
+                self.ledger.free(COPIES, 2 * weight.numel)
 
     # ------------------------------------------------------------ backward
     def backward(self) -> None:
-        """From the loss to the gradients of the parameters."""
+        """Run from the loss to the gradients of the parameters."""
         last = next(step for step in reversed(self.tape.steps) if isinstance(step, Operation))
-        self.flows[last.output] = Flow(0)
+        self.grads[last.output] = GradientBuffer(0)
         self._backward(self.tape.steps)
-        self.flows.clear()
+        self.grads.clear()
 
     def _backward(self, steps: Sequence[Step]) -> None:
         for step in reversed(steps):
             if isinstance(step, Operation):
                 self._differentiate(step)
-            elif isinstance(step, Leave):
-                if step.needs:
-                    self.hooks.enter(step.module.number, False)
-            elif isinstance(step, Enter):
-                if step.needs and step.module.returns:
-                    self.hooks.leave(step.module.number, False)
+            elif isinstance(step, LeaveModule):
+                if step.requires_grad:
+                    self.hooks.enter_module(step.module.number, False)
+            elif isinstance(step, EnterModule):
+                if step.requires_grad and step.module.inputs_require_grad:
+                    self.hooks.leave_module(step.module.number, False)
             elif isinstance(step, Segment):
-                self._again(step)
+                self._recompute_segment(step)
 
-    def _again(self, segment: Segment) -> None:
-        """Go back through a segment, and compute it once more where something is missing."""
-        early, late = segment.parts()
-        self._backward(late)
-        segment.source.references += sum(read(step).count(segment.source) for step in early)
-        self.hooks.again(asking(late))
-        self.last = next((step for step in reversed(early) if isinstance(step, Operation)), None)
-        self._forward(early, saving=True)
-        self._leave_off(early, late)
-        self.last = None
-        self.hooks.again(None)
-        self._forget()
-        self._backward(early)
-        self._drop(segment.source)
+    def _recompute_segment(self, segment: Segment) -> None:
+        """Run the backward of a segment, recomputing its forward when a saved tensor is missing."""
+        recomputed, rest = segment.split()
+        self._backward(rest)
+        segment.source.refcount += sum(tensors_released_by(step).count(segment.source) for step in recomputed)
+        self.hooks.set_recomputing_module(recomputing_module(rest))
+        self.last_recomputed = next(
+            (step for step in reversed(recomputed) if isinstance(step, Operation)), None
+        )
+        self._forward(recomputed, saving=True)
+        self._stop_recomputing(recomputed, rest)
+        self.last_recomputed = None
+        self.hooks.set_recomputing_module(None)
+        self._clear_autocast_cache()
+        self._backward(recomputed)
+        self._release_tensor(segment.source)
 
-    def _leave_off(self, early: Sequence[Step], late: Sequence[Step]) -> None:
-        """Nobody reads on: let go of what is kept for that alone."""
-        operations = [step for step in early if isinstance(step, Operation)]
-        made = {step.output for step in operations if step is not self.last or step.output in step.saved}
-        for step in late:
-            for tensor in read(step):
-                if tensor in made:
-                    self._drop(tensor)
+    def _stop_recomputing(self, recomputed: Sequence[Step], rest: Sequence[Step]) -> None:
+        """Free tensors that only later steps of the segment would have read."""
+        operations = [step for step in recomputed if isinstance(step, Operation)]
+        outputs = {
+            step.output
+            for step in operations
+            if step is not self.last_recomputed or step.output in step.saved
+        }
+        for step in rest:
+            for tensor in tensors_released_by(step):
+                if tensor in outputs:
+                    self._release_tensor(tensor)
 
     def _differentiate(self, operation: Operation) -> None:
-        made, ledger = operation.output, self.ledger
-        flow = self.flows.pop(made, None)
-        if not made.needs:
+        output, ledger = operation.output, self.ledger
+        grad = self.grads.pop(output, None)
+        if not output.requires_grad:
             return
-        arriving = [tensor for tensor in operation.inputs if tensor.needs]
-        if operation.shares and flow is not None:
-            for tensor in arriving:
-                flow.owners += 1
-                self._arrive(tensor, flow)
-            self._spend(flow)
+        inputs = [tensor for tensor in operation.inputs if tensor.requires_grad]
+        if operation.shares_grad and grad is not None:
+            for tensor in inputs:
+                grad.owners += 1
+                self._add_grad(tensor, grad)
+            self._release_grad(grad)
         else:
-            for tensor in arriving:
-                ledger.take(FLOWING, tensor.bytes)
+            for tensor in inputs:
+                ledger.allocate(FLOWING, tensor.bytes)
             sizes = self._gradients_of(operation) if operation.weights else {}
-            if operation.back:
-                ledger.touch("temporaries", operation.back)
-            if flow is not None:
-                self._spend(flow)
-            self._release(operation)
-            for tensor in arriving:
-                self._arrive(tensor, Flow(tensor.bytes))
+            if operation.backward_temporary:
+                ledger.allocate_briefly("temporaries", operation.backward_temporary)
+            if grad is not None:
+                self._release_grad(grad)
+            self._release_saved(operation)
+            for tensor in inputs:
+                self._add_grad(tensor, GradientBuffer(tensor.bytes))
             for weight, size in sizes.items():
                 self._accumulate(weight, size)
             return
-        self._release(operation)
+        self._release_saved(operation)
 
     def _gradients_of(self, operation: Operation) -> dict[Weight, int]:
-        """Gradients of weights, in bytes, in the order in which they come."""
-        weights = self._in_order([weight for weight in operation.weights if weight.trains])
-        sizes = {weight: weight.elements * (4 if weight.full else self.gradient_width) for weight in weights}
-        self.ledger.take("gradients", sum(sizes.values()))
+        """Allocate the weight gradients of an operation; bytes by weight, in order of arrival."""
+        weights = self._arrival_order([weight for weight in operation.weights if weight.requires_grad])
+        sizes = {
+            weight: weight.numel * (4 if weight.stays_fp32 else self.grad_itemsize) for weight in weights
+        }
+        self.ledger.allocate("gradients", sum(sizes.values()))
         if self.tape.autocast:
-            self._cast_for_a_moment(operation)
+            self._cast_briefly(operation)
         return sizes
 
-    def _in_order(self, weights: list[Weight]) -> list[Weight]:
-        """Gradients as they come: a bias's first, where a product reads its weight through a view.
+    def _arrival_order(self, weights: list[Weight]) -> list[Weight]:
+        """Order in which autograd delivers the gradients of a weight and its bias.
 
-        So does `nn.Linear`; of copies, of stage 3's own linear, and of `Conv1D` both go alike, the bias of
-        the last as the first of its arguments.
+        For `nn.Linear`, which multiplies by a transposed view, the bias comes first. For autocast copies and
+        stage 3's own linear the weight comes first, for `Conv1D` the bias, its first argument.
         """
-        if len(weights) != 2 or not weights[0].casts or len(weights[0].shape) != 2:
+        if len(weights) != 2 or not weights[0].is_autocast or len(weights[0].shape) != 2:
             return weights
-        through = weights[0].viewed and not (self.tape.autocast or self._is_own(weights[0]))
-        return weights[::-1] if through or not weights[0].linear else weights
+        through_view = weights[0].saves_view and not (
+            self.tape.autocast or self._uses_stage3_linear(weights[0])
+        )
+        return weights[::-1] if through_view or not weights[0].is_linear else weights
 
-    def _release(self, operation: Operation) -> None:
+    def _release_saved(self, operation: Operation) -> None:
         for tensor in operation.saved:
-            self._drop(tensor)
+            self._release_tensor(tensor)
         if operation.weights:
-            self._view(operation, self.hooks.unhold)
-        for weight in operation.weights if self.copies else ():
+            self._for_each_view(operation, self.hooks.release_view)
+        for weight in operation.weights if self.autocast_copies else ():
             self._drop_copy(weight)
 
-    def _view(self, operation: Operation, hook: Callable[[Weight], None]) -> None:
-        """The gradient of an input is computed from a view of the weight, or from autocast's copy of it."""
-        if not any(tensor.needs for tensor in operation.inputs):
+    def _for_each_view(self, operation: Operation, hook: Callable[[Weight], None]) -> None:
+        """Call a hook for the weight if the input's gradient needs a view of it."""
+        if not any(tensor.requires_grad for tensor in operation.inputs):
             return
         for weight in operation.weights[:1]:
-            copied = self.tape.autocast and weight.casts
-            if weight.viewed and not copied and not self._is_own(weight):
+            copied = self.tape.autocast and weight.is_autocast
+            if weight.saves_view and not copied and not self._uses_stage3_linear(weight):
                 hook(weight)
 
-    def _is_own(self, weight: Weight) -> bool:
-        """Whether its product is stage 3's own, which keeps the weight itself."""
-        return weight.linear and self.tape.keeps_inputs
+    def _uses_stage3_linear(self, weight: Weight) -> bool:
+        """Whether stage 3's own linear multiplies by the weight, and saves the weight itself."""
+        return weight.is_linear and self.tape.saves_linear_inputs
 
-    def _spend(self, flow: Flow) -> None:
-        flow.owners -= 1
-        if not flow.owners:
-            self.ledger.give(FLOWING, flow.bytes)
+    def _release_grad(self, grad: GradientBuffer) -> None:
+        grad.owners -= 1
+        if not grad.owners:
+            self.ledger.free(FLOWING, grad.bytes)
 
-    def _arrive(self, tensor: Tensor, flow: Flow) -> None:
-        """Add a gradient to what has arrived: in place where one of the two belongs to nobody else."""
-        there = self.flows.get(tensor)
-        if there is None:
-            self.flows[tensor] = flow
-        elif there.owners == 1:
-            self._spend(flow)
-        elif flow.owners == 1:
-            self.flows[tensor] = flow
-            self._spend(there)
+    def _add_grad(self, tensor: Tensor, grad: GradientBuffer) -> None:
+        """Add an incoming gradient: in place if one of the two tensors has a single owner."""
+        existing = self.grads.get(tensor)
+        if existing is None:
+            self.grads[tensor] = grad
+        elif existing.owners == 1:
+            self._release_grad(grad)
+        elif grad.owners == 1:
+            self.grads[tensor] = grad
+            self._release_grad(existing)
         else:
-            self.flows[tensor] = Flow(flow.bytes)
-            self.ledger.take(FLOWING, flow.bytes)
-            self._spend(flow)
-            self._spend(there)
+            self.grads[tensor] = GradientBuffer(grad.bytes)
+            self.ledger.allocate(FLOWING, grad.bytes)
+            self._release_grad(grad)
+            self._release_grad(existing)
 
     def _accumulate(self, weight: Weight, count: int) -> None:
-        """A tied weight waits for all its gradients; their sum is a block more where the first is a view."""
-        if weight.uses == 1:
-            self.hooks.gradient(weight, count)
+        """Collect the gradients of a tied weight; their sum needs another block if the first one is a view."""
+        if weight.use_count == 1:
+            self.hooks.receive_gradient(weight, count)
             return
-        parts = self.partial.setdefault(weight, [])
+        parts = self.tied_grads.setdefault(weight, [])
         parts.append(count)
-        if len(parts) == weight.uses:
-            alone = self.tape.autocast or self.tape.keeps_inputs
-            self.ledger.take("gradients", 0 if alone else count)
-            for part in self.partial.pop(weight)[alone:]:
-                self.ledger.give("gradients", part)
-            self.hooks.gradient(weight, count)
+        if len(parts) == weight.use_count:
+            adds_in_place = self.tape.autocast or self.tape.saves_linear_inputs
+            self.ledger.allocate("gradients", 0 if adds_in_place else count)
+            for part in self.tied_grads.pop(weight)[adds_in_place:]:
+                self.ledger.free("gradients", part)
+            self.hooks.receive_gradient(weight, count)
 
 
-# What torch rounds where memory of the host is pinned.
-#
-# `Tensor.pin_memory` takes blocks of powers of two from an allocator that keeps them
-# (ATen/core/CachingHostAllocator.h, `PowerOf2Ceil`); the tensor itself is as long as it was.
+# Pinned host memory: `Tensor.pin_memory` allocates blocks of a power of two and caches them
+# (ATen/core/CachingHostAllocator.h, `PowerOf2Ceil`).
 
-PINNED = "rounding of pinned memory"
+PINNED = "pinned memory rounding"
 
 
-def rounding(blocks: Iterable[int]) -> int:
-    """Bytes that these blocks have beyond what they hold."""
+def pinned_padding(blocks: Iterable[int]) -> int:
+    """Bytes that pinned blocks take beyond their size."""
     return sum((1 << (count - 1).bit_length()) - count for count in blocks if count > 1)

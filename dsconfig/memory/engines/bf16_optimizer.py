@@ -1,98 +1,122 @@
-"""Stages 0 and 1 of bf16 with gradients in fp32: the whole model's on every rank (`bf16_optimizer.py`)."""
+"""`BF16_Optimizer`: stages 0 and 1 of bf16 with fp32 gradients, which every rank keeps for the whole model."""
 
 from __future__ import annotations
 
 from dsconfig.memory.engines.base import FLATTENED, GRADIENTS, MASTER, STATES, TEMPORARY, WEIGHTS, Engine
-from dsconfig.memory.engines.param_groups import Partition, groups, halves, joined, partition
+from dsconfig.memory.engines.param_groups import (
+    Partition,
+    merge_partitions,
+    muon_halves,
+    optimizer_groups,
+    partition_of,
+)
 from dsconfig.memory.engines.setup import Setup
 from dsconfig.memory.graph import Tape, Weight
 from dsconfig.memory.memory_ledger import Ledger
 
-ACCUMULATED = "fp32 gradients of the model"
+ACCUMULATED = "fp32 model gradients"
 
 
-class Accumulated(Engine):
-    """`BF16_Optimizer`."""
+class BF16OptimizerEngine(Engine):
+    """`BF16_Optimizer` (runtime/bf16_optimizer.py)."""
 
     def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
         super().__init__(setup, tape, ledger)
-        found = halves(setup, self.trained) if setup.optimizer.muon else groups(self.trained)
-        self.cuts = [self._piece(members) for members in found]
-        self.cut = joined(self.cuts)
+        groups = (
+            muon_halves(setup, self.trainable)
+            if setup.optimizer.muon_method
+            else optimizer_groups(self.trainable)
+        )
+        self.partitions = [self._partition_of(members) for members in groups]
+        self.partition = merge_partitions(self.partitions)
 
-    def _piece(self, members: list[Weight]) -> Partition:
-        """This rank's piece of a group, of the ranks that share it."""
+    def _partition_of(self, members: list[Weight]) -> Partition:
+        """This rank's partition of a parameter group."""
         ranks = self.ranks_of(members[0])
-        return partition(members, ranks, self.setup.rank // (self.setup.world // ranks), round_robin=False)
+        return partition_of(
+            members, ranks, self.setup.rank // (self.setup.dp_world_size // ranks), round_robin=False
+        )
 
-    def rest(self) -> None:
-        """Flat weights, flat fp32 gradients that are never freed, a piece of masters and states."""
+    def allocate_at_rest(self) -> None:
+        """Allocate flat weights, fp32 gradients of the whole model, and this rank's masters and states."""
         setup, ledger = self.setup, self.ledger
-        ledger.take(WEIGHTS, setup.width * (self.cut.padded + self.everything - self.elements))
-        ledger.take(ACCUMULATED, setup.gradient * self.cut.padded)
-        ledger.take(MASTER, setup.master * self.cut.size)
-        ledger.take(STATES, self._states() + self.begun)
-        self.keeps = setup.stage in setup.ways.keeps_gradients
-        self.there = set[Weight](self.trained if self.keeps else ())
-        ledger.take(GRADIENTS, setup.width * self.elements if self.keeps else 0)
+        ledger.allocate(
+            WEIGHTS, setup.itemsize * (self.partition.padded_numel + self.total_numel - self.trainable_numel)
+        )
+        ledger.allocate(ACCUMULATED, setup.grad_accum_itemsize * self.partition.padded_numel)
+        ledger.allocate(MASTER, setup.master_itemsize * self.partition.numel)
+        ledger.allocate(STATES, self._state_bytes() + self.construction_state_bytes)
+        # `fp32_groups_gradients_flat` covers the whole model and is never freed (bf16_optimizer.py
+        # `_setup_for_real_optimizer`).
+        self.keeps_bit16_grads = setup.stage in setup.quirks.stages_keeping_bit16_grads
+        self.params_with_grad = set[Weight](self.trainable if self.keeps_bit16_grads else ())
+        ledger.allocate(GRADIENTS, setup.itemsize * self.trainable_numel if self.keeps_bit16_grads else 0)
 
-    def _states(self) -> int:
-        """Bytes of the optimizer's states for the piece."""
-        return self.setup.optimizer.kept(self.cut.size)
+    def _state_bytes(self) -> int:
+        """Bytes of the optimizer states of this rank."""
+        return self.setup.optimizer.states_nbytes(self.partition.numel)
 
     def load(self) -> None:
-        """The weights are flattened; masters and gradients follow."""
+        """Flatten the weights of each group, then create masters and fp32 gradients."""
         self.build()
         setup, ledger = self.setup, self.ledger
-        for cut in self.cuts:
-            ledger.take(FLATTENED, setup.width * cut.padded)
-            ledger.give(WEIGHTS, setup.width * sum(weight.elements for weight in cut.starts))
-            ledger.touch(MASTER, (setup.width + setup.master) * cut.size)
-            ledger.take(MASTER, setup.master * cut.size)
-            ledger.take(ACCUMULATED, setup.gradient * cut.padded)
+        for partition in self.partitions:
+            ledger.allocate(FLATTENED, setup.itemsize * partition.padded_numel)
+            ledger.free(WEIGHTS, setup.itemsize * sum(weight.numel for weight in partition.offsets))
+            ledger.allocate_briefly(MASTER, (setup.itemsize + setup.master_itemsize) * partition.numel)
+            ledger.allocate(MASTER, setup.master_itemsize * partition.numel)
+            ledger.allocate(ACCUMULATED, setup.grad_accum_itemsize * partition.padded_numel)
 
-    def begin(self) -> None:
-        """`clear_lp_grads` frees what was kept, or fills it with zeros."""
-        if self.there and self.keeps and self.setup.ways.frees_gradients:
-            self.ledger.give(GRADIENTS, self.setup.width * self.elements)
-            self.there.clear()
+    def before_backward(self) -> None:
+        """Free the kept bf16 gradients (`clear_lp_grads`); some releases fill them with zeros instead."""
+        if self.params_with_grad and self.keeps_bit16_grads and self.setup.quirks.clears_kept_grads_late:
+            self.ledger.free(GRADIENTS, self.setup.itemsize * self.trainable_numel)
+            self.params_with_grad.clear()
 
-    def gradient(self, weight: Weight, count: int) -> None:
-        """It stays until the step, in the model's type."""
-        if weight in self.there:
-            self.ledger.give(GRADIENTS, count)
-        self.there.add(weight)
+    def receive_gradient(self, weight: Weight, count: int) -> None:
+        """Keep the bf16 gradient until the step."""
+        if weight in self.params_with_grad:
+            self.ledger.free(GRADIENTS, count)
+        self.params_with_grad.add(weight)
 
-    def after(self) -> None:
-        """Each gradient is added to the accumulated one; at the boundary these are sent."""
+    def after_backward(self) -> None:
+        """Add each gradient to its fp32 copy; at the boundary, all-reduce these."""
         setup, ledger = self.setup, self.ledger
-        ledger.touch(TEMPORARY, setup.gradient * max((weight.elements for weight in self.trained), default=0))
-        if self.boundary:
-            cast = setup.sent if setup.sent != setup.gradient else 0
-            for (ranks, _), cuts in self.by_ranks().items():
-                flat = setup.gradient if len(cuts) > 1 else 0  # those of several groups in one tensor
-                count = sum(cut.padded for cut in cuts)
-                ledger.touch(FLATTENED, (flat + cast) * count)
-                self.send("all_reduce", count, setup.sent, ranks)
+        ledger.allocate_briefly(
+            TEMPORARY, setup.grad_accum_itemsize * max((weight.numel for weight in self.trainable), default=0)
+        )
+        if self.is_boundary:
+            cast_itemsize = setup.comm_itemsize if setup.comm_itemsize != setup.grad_accum_itemsize else 0
+            for (ranks, _), partitions in self.partitions_by_group().items():
+                # Several groups are flattened into one tensor.
+                flat_itemsize = setup.grad_accum_itemsize if len(partitions) > 1 else 0
+                count = sum(partition.padded_numel for partition in partitions)
+                ledger.allocate_briefly(FLATTENED, (flat_itemsize + cast_itemsize) * count)
+                self.count_collective("all_reduce", count, setup.comm_itemsize, ranks)
 
-    def by_ranks(self) -> dict[tuple[int, bool], list[Partition]]:
-        """Groups by how many ranks share them, and whether they are of experts."""
-        found: dict[tuple[int, bool], list[Partition]] = {}
-        for cut in self.cuts:
-            first = next(iter(cut.starts))
-            found.setdefault((self.ranks_of(first), first.expert), []).append(cut)
-        return found
+    def partitions_by_group(self) -> dict[tuple[int, bool], list[Partition]]:
+        """Partitions by number of ranks and by whether they hold experts."""
+        by_group: dict[tuple[int, bool], list[Partition]] = {}
+        for partition in self.partitions:
+            weight = next(iter(partition.offsets))
+            by_group.setdefault((self.ranks_of(weight), weight.is_expert), []).append(partition)
+        return by_group
 
     def step(self) -> None:
-        """The piece is updated from its part of the accumulated gradients."""
+        """Update this rank's partition, then all-gather the weights."""
         self._update()
-        if not self.keeps:
-            self.ledger.give(GRADIENTS, self.setup.width * self.elements)
-            self.there.clear()
-        for cut in self.cuts:
-            if cut.padded > cut.size:
-                self.send("all_gather", cut.padded, self.setup.width, cut.padded // cut.size)
+        if not self.keeps_bit16_grads:
+            self.ledger.free(GRADIENTS, self.setup.itemsize * self.trainable_numel)
+            self.params_with_grad.clear()
+        for partition in self.partitions:
+            if partition.padded_numel > partition.numel:
+                self.count_collective(
+                    "all_gather",
+                    partition.padded_numel,
+                    self.setup.itemsize,
+                    partition.padded_numel // partition.numel,
+                )
 
     def _update(self) -> None:
-        for cut in self.cuts:
-            self.update(cut.size, cut.size)
+        for partition in self.partitions:
+            self.update(partition.numel, partition.numel)

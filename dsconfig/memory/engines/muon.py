@@ -1,4 +1,4 @@
-"""Muon with stages 0 to 3 and with `BF16_Optimizer`, and its all-gather buffers."""
+"""Muon at stages 0 to 3 and with `BF16_Optimizer`, and its all-gather buffers."""
 
 from __future__ import annotations
 
@@ -6,421 +6,471 @@ from collections import OrderedDict
 from collections.abc import Hashable, Iterator
 
 from dsconfig.memory.engines.base import BUCKET, GRADIENTS, TEMPORARY
-from dsconfig.memory.engines.bf16_optimizer import Accumulated
-from dsconfig.memory.engines.param_groups import Partition, halves, is_muon, needs
+from dsconfig.memory.engines.bf16_optimizer import BF16OptimizerEngine
+from dsconfig.memory.engines.param_groups import Partition, is_muon, muon_halves, muon_update_peak
 from dsconfig.memory.engines.setup import Setup
-from dsconfig.memory.engines.zero0 import Whole
-from dsconfig.memory.engines.zero3 import Partitioned
-from dsconfig.memory.engines.zero12 import COMPACT, Sharded
+from dsconfig.memory.engines.zero0 import Stage0Engine
+from dsconfig.memory.engines.zero3 import Stage3Engine
+from dsconfig.memory.engines.zero12 import COMPACT, Stage12Engine
 from dsconfig.memory.graph import Tape, Weight
 from dsconfig.memory.memory_ledger import Ledger
 from dsconfig.memory.verdict import NotModelledError
 
-# Stage 0 with Muon: every rank makes every matrix orthogonal.
+# Stage 0.
 
 
-class OrthogonalWhole(Whole):
-    """`MuonWithAuxAdam.step`, over gradients in fp32 and with them."""
+class MuonStage0(Stage0Engine):
+    """Muon at stage 0, where every rank updates every matrix (`MuonWithAuxAdam.step`)."""
 
     def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
         super().__init__(setup, tape, ledger)
-        self.matrices = [weight for weight in self.trained if is_muon(weight)]
+        self.matrices = [weight for weight in self.trainable if is_muon(weight)]
         if not setup.zero_init:
             self.matrices.sort(key=lambda weight: weight.shape, reverse=True)
-        self.others = [weight for weight in self.trained if not is_muon(weight)]
+        self.others = [weight for weight in self.trainable if not is_muon(weight)]
 
-    def _states(self) -> int:
-        """The momentum of matrices, and what Adam keeps of the rest."""
-        rest = sum(weight.elements for weight in self.others)
-        late = self.setup.ways.muon_late  # without ZeRO it then is SGD
-        return self.setup.optimizer.kept(rest) + (0 if late else self.setup.master * (self.elements - rest))
+    def _state_bytes(self) -> int:
+        """Bytes of the matrices' momentum, and of Adam's states for the rest."""
+        adam_numel = sum(weight.numel for weight in self.others)
+        is_sgd = self.setup.quirks.has_separate_muon_adam  # without ZeRO these releases fall back to SGD
+        return self.setup.optimizer.states_nbytes(adam_numel) + (
+            0 if is_sgd else self.setup.master_itemsize * (self.trainable_numel - adam_numel)
+        )
 
-    def update(self, elements: int, largest: int, *, host: bool = False) -> None:  # noqa: ARG002
-        """One matrix after the other; Python has a name for the last update up to the next."""
-        made, width = 0, self.setup.master
-        for weight in () if self.setup.ways.muon_late else self.matrices:
-            need = needs(self.setup, weight, width)
-            self.ledger.touch(TEMPORARY, made + need, host=host)
-            made = width * weight.elements
-        self.ledger.take(TEMPORARY, made, host=host)
-        sizes = [weight.elements for weight in self.others]
+    def update(self, numel: int, largest: int, *, host: bool = False) -> None:  # noqa: ARG002
+        """Update matrix by matrix; the last result stays referenced until the next is ready."""
+        update_bytes, itemsize = 0, self.setup.master_itemsize
+        for weight in () if self.setup.quirks.has_separate_muon_adam else self.matrices:
+            peak = muon_update_peak(self.setup, weight, itemsize)
+            self.ledger.allocate_briefly(TEMPORARY, update_bytes + peak, host=host)
+            update_bytes = itemsize * weight.numel
+        self.ledger.allocate(TEMPORARY, update_bytes, host=host)
+        sizes = [weight.numel for weight in self.others]
         super().update(sum(sizes), max(sizes, default=0), host=host)
-        self.ledger.give(TEMPORARY, made, host=host)
+        self.ledger.free(TEMPORARY, update_bytes, host=host)
 
 
-# Stage 1 of bf16 with gradients in fp32, with Muon (`BF16_Optimizer._prepare_muon_updates`).
+# Stage 1 with fp32 gradients (`BF16_Optimizer._prepare_muon_updates`).
 
 
-class OrthogonalAccumulated(Accumulated):
-    """Momentum is cut as the masters are; pieces of matrices go to the ranks that have others of them."""
+class MuonBF16Optimizer(BF16OptimizerEngine):
+    """Muon with `BF16_Optimizer`: momentum is partitioned, and whole matrices are rebuilt by an exchange."""
 
     def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
         super().__init__(setup, tape, ledger)
-        first = self.cuts[0]
-        self.matrices: Partition | None = first if is_muon(next(iter(first.starts))) else None
-        if any(len(weight.shape) != 2 for weight in self.trained if is_muon(weight)):
+        partition = self.partitions[0]
+        self.matrices: Partition | None = partition if is_muon(next(iter(partition.offsets))) else None
+        # `BF16_Optimizer` supports dense two-dimensional matrices only.
+        if any(len(weight.shape) != 2 for weight in self.trainable if is_muon(weight)):
             raise NotModelledError(
-                "Muon at stage 1 with gradients in fp32 and experts is not modelled: DeepSpeed raises "
+                "Muon at stage 1 with fp32 gradients and experts is not supported: DeepSpeed raises "
                 "`BF16 Muon currently supports dense two-dimensional matrices only`"
             )
 
-    def _states(self) -> int:
-        """The momentum of a piece of the matrices, and what Adam keeps of a piece of the rest."""
-        muon = self.matrices.size if self.matrices else 0
-        return self.setup.optimizer.kept(self.cut.size - muon) + self.setup.master * muon
+    def _state_bytes(self) -> int:
+        """Bytes of this rank's momentum, and of Adam's states for its share of the rest."""
+        muon_numel = self.matrices.numel if self.matrices else 0
+        return (
+            self.setup.optimizer.states_nbytes(self.partition.numel - muon_numel)
+            + self.setup.master_itemsize * muon_numel
+        )
 
     def _update(self) -> None:
-        cut, setup = self.matrices, self.setup
-        if cut is not None:
-            received, sent, split = _exchanged(cut, setup)
-            self.ledger.take(TEMPORARY, 4 * (received + sent))
+        partition, setup = self.matrices, self.setup
+        if partition is not None:
+            received, sent, split = _exchange_numels(partition, setup)
+            self.ledger.allocate(TEMPORARY, 4 * (received + sent))
             if split:
-                self.send("all_to_all", max(received, sent), 4)
-            self._orthogonalise(cut)
-            self.ledger.give(TEMPORARY, 4 * (received + sent))
-        rest = self.cut.size - (cut.size if cut else 0)
-        self.update(rest, rest)
+                self.count_collective("all_to_all", max(received, sent), 4)
+            self._orthogonalize(partition)
+            self.ledger.free(TEMPORARY, 4 * (received + sent))
+        adam_numel = self.partition.numel - (partition.numel if partition else 0)
+        self.update(adam_numel, adam_numel)
 
-    def _orthogonalise(self, cut: Partition) -> None:
-        """A whole matrix at a time; Python has names for the last update and momentum up to the next."""
+    def _orthogonalize(self, partition: Partition) -> None:
+        """Update matrix by matrix; the last update and momentum stay referenced until the next are ready."""
         ledger = self.ledger
         update = momentum = 0
-        for weight in cut.own:
-            whole = 0 if cut.parts[weight] == weight.elements else 4 * weight.elements
-            ledger.take(TEMPORARY, whole)
-            ledger.give(TEMPORARY, momentum)
-            momentum = whole
-            ledger.touch(TEMPORARY, 4 * weight.elements + needs(self.setup, weight, 4))
-            ledger.give(TEMPORARY, update)
-            update = 4 * weight.elements
-            ledger.take(TEMPORARY, update)
-        ledger.give(TEMPORARY, update + momentum)
+        for weight in partition.weights:
+            gathered_bytes = 0 if partition.numel_by_weight[weight] == weight.numel else 4 * weight.numel
+            ledger.allocate(TEMPORARY, gathered_bytes)
+            ledger.free(TEMPORARY, momentum)
+            momentum = gathered_bytes
+            ledger.allocate_briefly(TEMPORARY, 4 * weight.numel + muon_update_peak(self.setup, weight, 4))
+            ledger.free(TEMPORARY, update)
+            update = 4 * weight.numel
+            ledger.allocate(TEMPORARY, update)
+        ledger.free(TEMPORARY, update + momentum)
 
 
-def _exchanged(cut: Partition, setup: Setup) -> tuple[int, int, bool]:
-    """Elements that this rank gets and gives, and whether any is split (`_build_muon_exchange_layout`)."""
-    received = sum(weight.elements - part for weight, part in cut.parts.items())
-    sent, split = 0, False
-    for weight, start in cut.starts.items():
-        ranks = (start + weight.elements - 1) // cut.size - start // cut.size + 1
-        split = split or ranks > 1
-        sent += (ranks - 1) * cut.parts.get(weight, 0)
-    return received, sent if split else 0, split and setup.world > 1
+def _exchange_numels(partition: Partition, setup: Setup) -> tuple[int, int, bool]:
+    """Elements this rank receives and sends, and whether any matrix is split (`_build_muon_exchange_layout`)."""
+    received = sum(weight.numel - part for weight, part in partition.numel_by_weight.items())
+    sent, is_split = 0, False
+    for weight, start in partition.offsets.items():
+        ranks = (start + weight.numel - 1) // partition.numel - start // partition.numel + 1
+        is_split = is_split or ranks > 1
+        sent += (ranks - 1) * partition.numel_by_weight.get(weight, 0)
+    return received, sent if is_split else 0, is_split and setup.dp_world_size > 1
 
 
-# Stages 1 and 2 with Muon: two groups, of which that of the matrices is made orthogonal whole.
+# Stages 1 and 2: two groups, matrices and the rest.
 
-MOST = 64 << 20
-"""Bytes of what is put together at once, and of the buffer (`_muon_allgather_max_buffer_bytes`)."""
+MAX_BUFFER_BYTES = 64 << 20
+"""Size limit of a batch of matrices, and of its buffer (`_muon_allgather_max_buffer_bytes`)."""
 
 
-class Orthogonal(Sharded):
-    """`get_flat_partition`, at the end of the last backward pass, and the step that follows."""
+class MuonStage12(Stage12Engine):
+    """Muon at stages 1 and 2: `get_flat_partition` updates whole matrices after the last backward pass."""
 
     def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
         super().__init__(setup, tape, ledger)
-        found = frozenset(weight for weight in self.trained if is_muon(weight))
-        self.matrices = frozenset() if setup.ways.muon_late else found
-        self.own_matrices = [weight for weight in self.cut.own if weight in found]
-        """Those of which this rank has a part."""
-        self.first = self.groups[0][0][0] in found
-        """Whether the first group is that of matrices."""
-        self.piece = self.groups[0][1].size if self.first else 0
-        """Elements of its piece of them."""
-        self.exchange = Exchange(ledger)
-        self.updates = 0
-        """Bytes of what Muon has made of the gradients of matrices."""
-        self.width = setup.width
-        """Bytes of an element of a gradient of them: those in fp32 are of the rest alone."""
-        self.made = 2 if setup.ways.muon_late else setup.width
-        """And of what Muon makes of it."""
+        matrices = frozenset(weight for weight in self.trainable if is_muon(weight))
+        self.matrices = frozenset() if setup.quirks.has_separate_muon_adam else matrices
+        self.own_matrices = [weight for weight in self.partition.weights if weight in matrices]
+        """Matrices that overlap this rank's partition."""
+        self.has_matrix_group = self.groups[0][0][0] in matrices
+        """Whether the first group holds matrices."""
+        self.matrix_numel = self.groups[0][1].numel if self.has_matrix_group else 0
+        """Elements of this rank's partition of the matrices."""
+        self.gather_buffers = GatherBufferCache(ledger)
+        self.update_bytes = 0
+        """Bytes of Muon's updates, which replace the gradients of matrices."""
+        self.itemsize = setup.itemsize
+        """Bytes per element of a matrix gradient; only other parameters have fp32 gradients."""
+        self.update_itemsize = 2 if setup.quirks.has_separate_muon_adam else setup.itemsize
+        """Bytes per element of an update."""
 
-    def states(self) -> int:
-        """Adam's of its part; the momentum of whole matrices, twice: kept, and of a step that may fail."""
-        rule, setup, adam = self.setup.optimizer, self.setup, self.cut.size - self.piece
-        if setup.offloads:  # momentum is cut as the masters are
-            kept = 0 if setup.ways.muon_late else 4 * self.piece  # then it is SGD
-            return (rule.kept(adam) + kept) * setup.master // 4
-        momentum = self.width * sum(weight.elements for weight in self.own_matrices)
-        return rule.kept(adam) * setup.master // 4 + momentum * (1 if setup.ways.muon_late else 2)
+    def state_bytes(self) -> int:
+        """Bytes of Adam's states, and of two momenta per matrix: the current one, and one for a skipped step."""
+        rule, setup, adam_numel = self.setup.optimizer, self.setup, self.partition.numel - self.matrix_numel
+        if setup.offloads_optimizer:  # momentum is partitioned like the masters
+            # These releases fall back to SGD.
+            momentum = 0 if setup.quirks.has_separate_muon_adam else 4 * self.matrix_numel
+            return (rule.states_nbytes(adam_numel) + momentum) * setup.master_itemsize // 4
+        # A step can be skipped on overflow, so DeepSpeed keeps the previous momentum until the update
+        # succeeds.
+        momentum = self.itemsize * sum(weight.numel for weight in self.own_matrices)
+        return rule.states_nbytes(adam_numel) * setup.master_itemsize // 4 + momentum * (
+            1 if setup.quirks.has_separate_muon_adam else 2
+        )
 
     def _epilogue(self) -> None:
-        """Each matrix of this rank's is made orthogonal, whole."""
-        added = self.partial if self.kept else 0
+        """Update each matrix that overlaps this rank's partition."""
+        new_bytes = self.new_grad_bytes if self.accumulated_grad_bytes else 0
         super()._epilogue()
-        if not self.boundary or self.setup.offloads:
+        if not self.is_boundary or self.setup.offloads_optimizer:
             return
-        self.ledger.take(GRADIENTS, added)  # those of this micro batch have names up to the end
-        bucket = self.bucket_bytes if self.setup.contiguous and not self.casts else 0
-        self.ledger.take(BUCKET, bucket)  # let go of at the end too (`_release_ipg_buffers`)
-        setup, ledger, width = self.setup, self.ledger, self.width
+        # This micro batch's gradients stay referenced until the end.
+        self.ledger.allocate(GRADIENTS, new_bytes)
+        bucket = self.bucket_bytes if self.setup.contiguous_gradients and not self.casts_each_grad else 0
+        self.ledger.allocate(BUCKET, bucket)  # freed at the end too (`_release_ipg_buffers`)
+        setup, ledger, itemsize = self.setup, self.ledger, self.itemsize
         for weight in self.own_matrices:
-            ledger.touch(TEMPORARY, needs(setup, weight, width))
-            ledger.take(GRADIENTS, self.made * weight.elements)
-            self.updates += self.made * weight.elements
-        if not setup.contiguous:
-            gone = sum(width * weight.elements for weight in self.own_matrices)
+            ledger.allocate_briefly(TEMPORARY, muon_update_peak(setup, weight, itemsize))
+            ledger.allocate(GRADIENTS, self.update_itemsize * weight.numel)
+            self.update_bytes += self.update_itemsize * weight.numel
+        if not setup.contiguous_gradients:
+            freed_bytes = sum(itemsize * weight.numel for weight in self.own_matrices)
         else:  # views of one tensor
-            gone = 0 if len(self.own_matrices) < len(self.cut.own) and not self.compact else self.kept
-        for index, (members, cut, _) in enumerate(self.groups if self.compact else ()):
-            if index not in self.compact_held and members[0] not in self.matrices:
-                self.compact_held[index] = 4 * cut.size
-                ledger.take(COMPACT, 4 * cut.size)
-        ledger.give(GRADIENTS, gone + added)
-        ledger.give(BUCKET, bucket)
-        self.kept -= gone
+            # Contiguous gradients are views of one tensor, which stays as long as any of them is used.
+            freed_bytes = (
+                0
+                if len(self.own_matrices) < len(self.partition.weights) and not self.has_compact_grads
+                else self.accumulated_grad_bytes
+            )
+        for index, (members, partition, _) in enumerate(self.groups if self.has_compact_grads else ()):
+            if index not in self.compact_grad_bytes and members[0] not in self.matrices:
+                self.compact_grad_bytes[index] = 4 * partition.numel
+                ledger.allocate(COMPACT, 4 * partition.numel)
+        ledger.free(GRADIENTS, freed_bytes + new_bytes)
+        ledger.free(BUCKET, bucket)
+        self.accumulated_grad_bytes -= freed_bytes
 
     def step(self) -> None:
-        """Offloaded, matrices are put together for it."""
-        if self.setup.offloads and not self.setup.ways.muon_late:
-            self._orthogonalise_offloaded()
+        """Update all groups; offloaded matrices are gathered first."""
+        if self.setup.offloads_optimizer and not self.setup.quirks.has_separate_muon_adam:
+            self._update_offloaded_matrices()
         super().step()
 
-    def update_group(self, cut: Partition, index: int, kept: int, *, steps: bool = True) -> None:
-        """Of matrices the step has but to subtract."""
-        if self.first and index == 0:
-            super().update_group(cut, index, self.updates + kept, steps=False)
-            self.updates = 0
+    def update_group(
+        self, partition: Partition, index: int, grad_bytes: int, *, updates: bool = True
+    ) -> None:
+        """Update a group; for matrices only the precomputed update is subtracted."""
+        if self.has_matrix_group and index == 0:
+            super().update_group(partition, index, self.update_bytes + grad_bytes, updates=False)
+            self.update_bytes = 0
         else:
-            super().update_group(cut, index, kept, steps=steps)
+            super().update_group(partition, index, grad_bytes, updates=updates)
 
     # ------------------------------------------------------------ offload
-    def rest(self) -> None:
-        """Buffers stay from the steps before; in the first no momentum is sent."""
-        super().rest()
-        if self.setup.offloads and self.setup.world > 1 and not self.setup.ways.muon_late:
+    def allocate_at_rest(self) -> None:
+        """Allocate as without Muon, plus the cached buffers; the first step gathers no momentum."""
+        super().allocate_at_rest()
+        if (
+            self.setup.offloads_optimizer
+            and self.setup.dp_world_size > 1
+            and not self.setup.quirks.has_separate_muon_adam
+        ):
             for tensors in (1, 2, 2):
-                for batch in self._batches():
-                    self.ledger.give(EXCHANGE, self._buffer(batch, tensors)[0])
+                for batch in self._matrix_batches():
+                    self.ledger.free(GATHER_BUFFERS, self._use_buffer(batch, tensors)[0])
 
-    def _batches(self) -> Iterator[list[Weight]]:
-        """`_muon_param_batches`."""
-        batch, elements = list[Weight](), 0
+    def _matrix_batches(self) -> Iterator[list[Weight]]:
+        """Batches of matrices that are gathered together (`_muon_param_batches`)."""
+        batch, numel = list[Weight](), 0
         for weight in self.groups[0][0] if self.matrices else ():
-            if batch and elements + weight.elements > MOST // 8:
+            if batch and numel + weight.numel > MAX_BUFFER_BYTES // 8:
                 yield batch
-                batch, elements = [], 0
+                batch, numel = [], 0
             batch.append(weight)
-            elements += weight.elements
+            numel += weight.numel
         if batch:
             yield batch
 
-    def _buffer(self, batch: list[Weight], tensors: int) -> tuple[int, int, int]:
-        """Bytes of a buffer that do not stay, elements of a chunk in it, and how many of these there are."""
-        world, width = self.setup.world, self.setup.master
-        most = max(_elements_by_rank(self.piece_of[batch[0]][0], batch))
-        chunk = min(most, max(1, MOST // ((world + 1) * tensors * width)))
-        gone = self.exchange.use((chunk, tensors), chunk * tensors * (world + 1) * width)
-        return gone, chunk, -(-most // chunk)
+    def _use_buffer(self, batch: list[Weight], tensors: int) -> tuple[int, int, int]:
+        """Take a buffer: its uncached bytes, the numel of a chunk, and the number of chunks."""
+        world, itemsize = self.setup.dp_world_size, self.setup.master_itemsize
+        max_numel = max(_numel_by_rank(self.partition_by_weight[batch[0]][0], batch))
+        chunk = min(max_numel, max(1, MAX_BUFFER_BYTES // ((world + 1) * tensors * itemsize)))
+        uncached = self.gather_buffers.use((chunk, tensors), chunk * tensors * (world + 1) * itemsize)
+        return uncached, chunk, -(-max_numel // chunk)
 
-    def _orthogonalise_offloaded(self) -> None:
-        """`_apply_muon_updates_cpu_offload`: each rank makes all matrices orthogonal."""
-        setup, ledger, width = self.setup, self.ledger, self.setup.master
-        for batch in self._batches():
-            made = 2 * width * sum(weight.elements for weight in batch)
-            ledger.take(EXCHANGE, made)
-            if setup.world > 1:
-                gone, chunk, times = self._buffer(batch, 2)
-                ledger.give(EXCHANGE, gone)
-                self.send("all_gather", 2 * chunk * setup.world, width, alike=times)
+    def _update_offloaded_matrices(self) -> None:
+        """Gather and update all matrices on each rank (`_apply_muon_updates_cpu_offload`)."""
+        setup, ledger, itemsize = self.setup, self.ledger, self.setup.master_itemsize
+        for batch in self._matrix_batches():
+            gathered_bytes = 2 * itemsize * sum(weight.numel for weight in batch)
+            ledger.allocate(GATHER_BUFFERS, gathered_bytes)
+            if setup.dp_world_size > 1:
+                uncached, chunk, num_chunks = self._use_buffer(batch, 2)
+                ledger.free(GATHER_BUFFERS, uncached)
+                self.count_collective(
+                    "all_gather", 2 * chunk * setup.dp_world_size, itemsize, count=num_chunks
+                )
             update = 0
             for weight in batch:
-                ledger.touch(TEMPORARY, update + needs(setup, weight, width))
-                update = width * weight.elements
-                ledger.touch(TEMPORARY, update + 12 * self.cut.parts.get(weight, 0))
-            ledger.give(EXCHANGE, made)
+                ledger.allocate_briefly(TEMPORARY, update + muon_update_peak(setup, weight, itemsize))
+                update = itemsize * weight.numel
+                ledger.allocate_briefly(
+                    TEMPORARY, update + 12 * self.partition.numel_by_weight.get(weight, 0)
+                )
+            ledger.free(GATHER_BUFFERS, gathered_bytes)
 
 
-def _elements_by_rank(cut: Partition, batch: list[Weight]) -> list[int]:
-    """Elements of these matrices that each rank has."""
-    found: dict[int, int] = {}
+def _numel_by_rank(partition: Partition, batch: list[Weight]) -> list[int]:
+    """Elements of these matrices on each rank."""
+    numel_by_rank: dict[int, int] = {}
     for weight in batch:
-        at, end = cut.starts[weight], cut.starts[weight] + weight.elements
-        while at < end:
-            to = at // cut.size
-            stop = min(end, (to + 1) * cut.size)
-            found[to] = found.get(to, 0) + stop - at
-            at = stop
-    return list(found.values())
+        offset, end = partition.offsets[weight], partition.offsets[weight] + weight.numel
+        while offset < end:
+            owner = offset // partition.numel
+            stop = min(end, (owner + 1) * partition.numel)
+            numel_by_rank[owner] = numel_by_rank.get(owner, 0) + stop - offset
+            offset = stop
+    return list(numel_by_rank.values())
 
 
-# Stage 3 with Muon: matrices are put together a bucket at a time, and made orthogonal one on each rank.
+# Stage 3.
 
-LARGEST = 1 << 60
-"""More than any bucket."""
+UNLIMITED = 1 << 60
+"""Larger than any bucket."""
 
 
-class OrthogonalShards(Partitioned):
-    """`_apply_muon_to_accumulated_grads`."""
+class MuonStage3(Stage3Engine):
+    """Muon at stage 3: matrices are gathered bucket by bucket, and each rank updates one of them."""
 
     def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
         super().__init__(setup, tape, ledger)
-        self.exchange = Exchange(ledger)
-        matrices = next((half for half in halves(setup, self.trained) if is_muon(half[0])), [])
+        self.gather_buffers = GatherBufferCache(ledger)
+        matrices = next((group for group in muon_halves(setup, self.trainable) if is_muon(group[0])), [])
         self.chunks = list(self._chunks(matrices))
-        """Matrices that are put together at once."""
-        self.matrix_groups = len(self.divided(matrices)) if matrices else 0
+        """Matrices that are gathered together."""
+        self.matrix_group_count = len(self.sub_groups_of(matrices)) if matrices else 0
 
     def _chunks(self, matrices: list[Weight]) -> Iterator[list[Weight]]:
-        """Matrices of a sub-group, as many at a time as fit into the reduce bucket; all, where offloaded."""
-        most = LARGEST if self.setup.offloads else self.setup.bucket
-        at = 0
-        for group in self.divided(matrices) if matrices else ():
-            members, at = matrices[at : at + len(group)], at + len(group)
+        """Chunks of a sub-group's matrices that fit into the reduce bucket; all of them if offloaded."""
+        max_numel = UNLIMITED if self.setup.offloads_optimizer else self.setup.reduce_bucket_size
+        start = 0
+        for group in self.sub_groups_of(matrices) if matrices else ():
+            members, start = matrices[start : start + len(group)], start + len(group)
             chunk: list[Weight] = []
             for weight in members:
-                if chunk and sum(found.elements for found in chunk) + weight.elements > most:
+                if chunk and sum(member.numel for member in chunk) + weight.numel > max_numel:
                     yield chunk
                     chunk = []
                 chunk.append(weight)
             yield chunk
 
-    def rest(self) -> None:
-        """Buffers stay from the step before."""
-        super().rest()
-        if self.setup.world > 1:
+    def allocate_at_rest(self) -> None:
+        """Allocate as without Muon, plus the cached buffers."""
+        super().allocate_at_rest()
+        if self.setup.dp_world_size > 1:
             for chunk in self.chunks * 2:
-                self.ledger.give(EXCHANGE, self._buffer(chunk))
+                self.ledger.free(GATHER_BUFFERS, self._use_buffer(chunk))
 
-    def states(self, index: int, count: int) -> int:
-        """Momenta have the type in which gradients are sent."""
-        return self.setup.sent * count if index < self.matrix_groups else super().states(index, count)
+    def state_bytes(self, index: int, count: int) -> int:
+        """Bytes of the states; momenta have the communication dtype."""
+        return (
+            self.setup.comm_itemsize * count
+            if index < self.matrix_group_count
+            else super().state_bytes(index, count)
+        )
 
-    def early_states(self, index: int, count: int) -> int:
-        """Momenta are made with the masters."""
-        return self.states(index, count) if index < self.matrix_groups else 0
+    def states_before_first_step(self, index: int, count: int) -> int:
+        """Bytes of the momenta, which are created with the masters."""
+        return self.state_bytes(index, count) if index < self.matrix_group_count else 0
 
     def update_group(self, index: int, count: int, *, host: bool) -> None:
-        """Of matrices the step has but to subtract."""
-        if index >= self.matrix_groups:
+        """Update a sub-group; for matrices only the precomputed update is subtracted."""
+        if index >= self.matrix_group_count:
             super().update_group(index, count, host=host)
 
-    def _buffer(self, chunk: list[Weight]) -> int:
-        """Bytes that do not stay of the buffer for a bucket; offloaded momenta come with the gradients."""
-        setup, local = self.setup, sum(map(self.shard, chunk))
-        if setup.offloads:
-            return self.exchange.use(local, setup.gradient * 2 * local * (setup.world + 1))
-        return self.exchange.use(local, setup.sent * local * (setup.world + 1))
+    def _use_buffer(self, chunk: list[Weight]) -> int:
+        """Take a buffer for a chunk and return its uncached bytes; offloaded momenta share it with gradients."""
+        setup, local_numel = self.setup, sum(map(self.shard, chunk))
+        if setup.offloads_optimizer:
+            return self.gather_buffers.use(
+                local_numel, setup.grad_accum_itemsize * 2 * local_numel * (setup.dp_world_size + 1)
+            )
+        return self.gather_buffers.use(
+            local_numel, setup.comm_itemsize * local_numel * (setup.dp_world_size + 1)
+        )
 
     def _gather_parts(self, chunk: list[Weight]) -> int:
-        """Put gradients or momenta together, both where they are offloaded: bytes of what is made."""
-        setup, local = self.setup, sum(map(self.shard, chunk))
-        width, count = (setup.gradient, 2 * local) if setup.offloads else (setup.sent, local)
-        gone = self._buffer(chunk)
-        made = width * count * setup.world
-        self.ledger.take(EXCHANGE, made)
-        self.ledger.give(EXCHANGE, gone)
-        self.send("all_gather", count * setup.world, width)
-        return made
+        """Gather gradients or momenta (both if offloaded), and return the bytes of the result."""
+        setup, local_numel = self.setup, sum(map(self.shard, chunk))
+        itemsize, count = (
+            (setup.grad_accum_itemsize, 2 * local_numel)
+            if setup.offloads_optimizer
+            else (setup.comm_itemsize, local_numel)
+        )
+        uncached = self._use_buffer(chunk)
+        gathered_bytes = itemsize * count * setup.dp_world_size
+        self.ledger.allocate(GATHER_BUFFERS, gathered_bytes)
+        self.ledger.free(GATHER_BUFFERS, uncached)
+        self.count_collective("all_gather", count * setup.dp_world_size, itemsize)
+        return gathered_bytes
 
-    def orthogonalise(self) -> None:
-        """In the step, before the norm is taken."""
-        setup, ledger, left = self.setup, self.ledger, 0
-        if setup.offloads:
-            self._orthogonalise_offloaded()
+    def update_matrices(self) -> None:
+        """Update the matrices before the norm is computed (`_apply_muon_to_accumulated_grads`)."""
+        setup, ledger, previous = self.setup, self.ledger, 0
+        if setup.offloads_optimizer:
+            self._update_offloaded_matrices()
             return
         for chunk in self.chunks:
-            if setup.world == 1:
-                self._round(chunk)
+            if setup.dp_world_size == 1:
+                self._update_on_one_rank(chunk)
                 continue
             gradients = self._gather_parts(chunk)
-            clones = setup.sent * sum(map(self.shard, chunk))
-            ledger.take(TEMPORARY, clones)
+            clones = setup.comm_itemsize * sum(map(self.shard, chunk))
+            ledger.allocate(TEMPORARY, clones)
             momenta = self._gather_parts(chunk)
-            self._rounds(chunk)
-            ledger.give(EXCHANGE, momenta + left)
-            ledger.give(TEMPORARY, clones)
-            left = gradients  # Python has a name for the last of them until the next are there
-        ledger.give(EXCHANGE, left)
+            self._update_in_rounds(chunk)
+            ledger.free(GATHER_BUFFERS, momenta + previous)
+            ledger.free(TEMPORARY, clones)
+            previous = gradients  # the last result stays referenced until the next is ready
+        ledger.free(GATHER_BUFFERS, previous)
 
-    def _orthogonalise_offloaded(self) -> None:
-        """`_apply_muon_updates_cpu_offload`: each rank makes all matrices of a sub-group orthogonal."""
-        setup, ledger, width = self.setup, self.ledger, self.setup.gradient
-        left = made = 0
+    def _update_offloaded_matrices(self) -> None:
+        """Update all matrices of a sub-group on each rank (`_apply_muon_updates_cpu_offload`)."""
+        setup, ledger, itemsize = self.setup, self.ledger, self.setup.grad_accum_itemsize
+        previous = update_bytes = 0
         for index, chunk in enumerate(self.chunks):
-            local = sum(map(self.shard, chunk))
-            copied = (setup.master + setup.sent) * local if self.on_host(index) else 0
-            ledger.rank.add(TEMPORARY, copied)  # parts that come from the host: on a CPU they are there
-            if setup.world > 1:
-                both = self._gather_parts(chunk)
+            local_numel = sum(map(self.shard, chunk))
+            copied = (
+                (setup.master_itemsize + setup.comm_itemsize) * local_numel if self.is_offloaded(index) else 0
+            )
+            ledger.rank.add(TEMPORARY, copied)  # copies from the host, which a CPU engine does not need
+            if setup.dp_world_size > 1:
+                gathered = self._gather_parts(chunk)
             else:
-                both = sum(width * local for other in (setup.master, setup.sent) if other != width)
-                ledger.take(EXCHANGE, both)
-            ledger.give(EXCHANGE, left)
-            left = both
+                gathered = sum(
+                    itemsize * local_numel
+                    for other in (setup.master_itemsize, setup.comm_itemsize)
+                    if other != itemsize
+                )
+                ledger.allocate(GATHER_BUFFERS, gathered)
+            ledger.free(GATHER_BUFFERS, previous)
+            previous = gathered
             for weight in chunk:
-                ledger.touch(TEMPORARY, needs(setup, weight, width))
-                ledger.give(TEMPORARY, made)
-                made = width * weight.elements
-                ledger.take(TEMPORARY, made)
-                ledger.touch(TEMPORARY, (width + max(8, setup.master + width)) * self.shard(weight))
+                ledger.allocate_briefly(TEMPORARY, muon_update_peak(setup, weight, itemsize))
+                ledger.free(TEMPORARY, update_bytes)
+                update_bytes = itemsize * weight.numel
+                ledger.allocate(TEMPORARY, update_bytes)
+                ledger.allocate_briefly(
+                    TEMPORARY, (itemsize + max(8, setup.master_itemsize + itemsize)) * self.shard(weight)
+                )
             ledger.rank.add(TEMPORARY, -copied)
-        ledger.give(TEMPORARY, made)
-        ledger.give(EXCHANGE, left)
+        ledger.free(TEMPORARY, update_bytes)
+        ledger.free(GATHER_BUFFERS, previous)
 
-    def _round(self, chunk: list[Weight]) -> None:
+    def _update_on_one_rank(self, chunk: list[Weight]) -> None:
         setup = self.setup
-        clones = setup.sent * sum(weight.elements for weight in chunk)
-        self.ledger.take(TEMPORARY, clones)
-        made = 0
+        clones = setup.comm_itemsize * sum(weight.numel for weight in chunk)
+        self.ledger.allocate(TEMPORARY, clones)
+        update_bytes = 0
         for weight in chunk:
-            self.ledger.touch(TEMPORARY, made + needs(setup, weight, setup.sent))
-            made = setup.sent * weight.elements
-        self.ledger.give(TEMPORARY, clones)
+            self.ledger.allocate_briefly(
+                TEMPORARY, update_bytes + muon_update_peak(setup, weight, setup.comm_itemsize)
+            )
+            update_bytes = setup.comm_itemsize * weight.numel
+        self.ledger.free(TEMPORARY, clones)
 
-    def _rounds(self, chunk: list[Weight]) -> None:
-        """As many matrices at a time as there are ranks, one on each; those of unlike shapes are padded."""
-        setup, ledger, width = self.setup, self.ledger, self.setup.sent
-        old = made = local = 0
-        for start in range(0, len(chunk), setup.world):
-            turn = chunk[start : start + setup.world]
-            most = width * max(weight.elements for weight in turn)
-            even = len(turn) == setup.world and len({weight.shape for weight in turn}) == 1
-            if setup.rank < len(turn):
-                weight = turn[setup.rank]
-                ledger.touch(TEMPORARY, needs(setup, weight, width))
-                ledger.give(TEMPORARY, made)
-                made = width * weight.elements
-                ledger.take(TEMPORARY, made)
-            fresh = 0 if even else setup.world * most
-            own = 0 if even else 2 * most
-            ledger.take(EXCHANGE, own)
-            ledger.give(EXCHANGE, local)
+    def _update_in_rounds(self, chunk: list[Weight]) -> None:
+        """Update one matrix per rank at a time; matrices of different shapes are padded."""
+        setup, ledger, itemsize = self.setup, self.ledger, self.setup.comm_itemsize
+        previous = update_bytes = previous_padded = 0
+        for start in range(0, len(chunk), setup.dp_world_size):
+            members = chunk[start : start + setup.dp_world_size]
+            block = itemsize * max(weight.numel for weight in members)
+            is_even = len(members) == setup.dp_world_size and len({weight.shape for weight in members}) == 1
+            if setup.rank < len(members):
+                weight = members[setup.rank]
+                ledger.allocate_briefly(TEMPORARY, muon_update_peak(setup, weight, itemsize))
+                ledger.free(TEMPORARY, update_bytes)
+                update_bytes = itemsize * weight.numel
+                ledger.allocate(TEMPORARY, update_bytes)
+            gathered = 0 if is_even else setup.dp_world_size * block
+            padded = 0 if is_even else 2 * block
+            ledger.allocate(GATHER_BUFFERS, padded)
+            ledger.free(GATHER_BUFFERS, previous_padded)
             for _ in "gm":  # gradients, then momenta
-                ledger.take(EXCHANGE, fresh)
-                ledger.give(EXCHANGE, old)
-                self.send("all_gather", setup.world * most // width, width)
-            ledger.rank.add(EXCHANGE, 2 * setup.world * most)  # NCCL gathers lists by one tensor more
-            ledger.rank.add(EXCHANGE, -2 * setup.world * most)
-            local, old = own, fresh
-        ledger.give(EXCHANGE, local + 2 * old)
-        ledger.give(TEMPORARY, made)
+                ledger.allocate(GATHER_BUFFERS, gathered)
+                ledger.free(GATHER_BUFFERS, previous)
+                self.count_collective("all_gather", setup.dp_world_size * block // itemsize, itemsize)
+            # NCCL gathers a list through one more tensor.
+            ledger.rank.add(GATHER_BUFFERS, 2 * setup.dp_world_size * block)
+            ledger.rank.add(GATHER_BUFFERS, -2 * setup.dp_world_size * block)
+            previous_padded, previous = padded, gathered
+        ledger.free(GATHER_BUFFERS, previous_padded + 2 * previous)
+        ledger.free(TEMPORARY, update_bytes)
 
 
-# Buffers in which Muon's matrices are put together; up to a size they stay from step to step.
+# Gather buffers, cached between steps up to a limit.
 
-EXCHANGE = "buffers that put matrices together"
-CACHED = 256 << 20
-"""Bytes of them that stay (`_muon_allgather_max_cached_bytes`)."""
+GATHER_BUFFERS = "Muon all-gather buffers"
+MAX_CACHED_BYTES = 256 << 20
+"""Bytes of buffers that are cached between steps (`_muon_allgather_max_cached_bytes`)."""
 
 
-class Exchange:
-    """What stays, the longest unused first."""
+class GatherBufferCache:
+    """Cached buffers, least recently used first."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
-        self.kept: OrderedDict[Hashable, int] = OrderedDict()
+        self.cached: OrderedDict[Hashable, int] = OrderedDict()
 
     def use(self, key: Hashable, count: int) -> int:
-        """Take a buffer, or have it already: bytes of it that do not stay."""
-        if key in self.kept:
-            self.kept.move_to_end(key)
+        """Take a buffer from the cache or allocate it; returns the bytes that are not cached."""
+        if key in self.cached:
+            self.cached.move_to_end(key)
             return 0
-        if count > CACHED:
-            self.ledger.take(EXCHANGE, count)
+        if count > MAX_CACHED_BYTES:
+            self.ledger.allocate(GATHER_BUFFERS, count)
             return count
-        while self.kept and sum(self.kept.values()) + count > CACHED:
-            self.ledger.give(EXCHANGE, self.kept.popitem(last=False)[1])
-        self.kept[key] = count
-        self.ledger.take(EXCHANGE, count)
+        while self.cached and sum(self.cached.values()) + count > MAX_CACHED_BYTES:
+            self.ledger.free(GATHER_BUFFERS, self.cached.popitem(last=False)[1])
+        self.cached[key] = count
+        self.ledger.allocate(GATHER_BUFFERS, count)
         return 0

@@ -9,352 +9,378 @@ from copy import copy
 from itertools import accumulate
 
 from dsconfig.memory.engines.setup import Setup
-from dsconfig.memory.graph import Module, Tape, Weight, entered_again, unreturned, visits_of
+from dsconfig.memory.graph import Module, Tape, Weight, module_visits, modules_never_left, recomputed_modules
 from dsconfig.memory.memory_ledger import Ledger
-from dsconfig.memory.quantized_gather import part, refuse_uneven
+from dsconfig.memory.quantized_gather import padded_shard_numel, reject_uneven_gather
 from dsconfig.memory.verdict import NotModelledError
-
-# Stage 3's coordinator: which parameters are gathered when, and which are kept.
-#
-# DeepSpeed's `partitioned_param_coordinator.py`, as it goes from the second step on.
 
 GATHERED, RECEIVE = "gathered parameters", "receive buffers"
 SECONDARY = "secondary partition"
 UPGRADE = "upgrade DeepSpeed to 0.17.5 or later"
 
 
-class Coordinator:
-    """The state of one pass, in a run whose order of modules is known from the passes before."""
+class PartitionedParameterCoordinator:
+    """Parameters that are gathered during a pass, once the trace of modules is known.
+
+    Follows runtime/zero/partitioned_param_coordinator.py from the second step on. The first step records the
+    trace: it does not prefetch, and is not the peak.
+    """
 
     def __init__(
         self,
         setup: Setup,
         tape: Tape,
         ledger: Ledger,
-        kept: set[Weight],
+        persistent: set[Weight],
         send: Callable[[str, int, int, int], None],
         ranks_of: Callable[[Weight], int],
     ) -> None:
-        self.setup, self.ledger, self.kept = setup, ledger, kept
-        self.third = setup.third
+        self.setup, self.ledger, self.persistent = setup, ledger, persistent
+        self.settings = setup.stage3
         self.send, self.ranks_of = send, ranks_of
-        self._order(tape)
-        self.there: dict[Weight, Block] = {}
-        """Gathered and ready."""
-        self.held: dict[Weight, list[Block]] = {}
-        """What the graph keeps views of, the oldest first."""
-        self.flying: dict[Weight, Batch] = {}
+        self._build_trace(tape)
+        self.available: dict[Weight, GatheredBlock] = {}
+        """Gathered parameters that are ready for use."""
+        self.view_blocks: dict[Weight, list[GatheredBlock]] = {}
+        """Blocks of which the graph saves views, the oldest first."""
+        self.in_flight: dict[Weight, AllGatherHandle] = {}
         self.active: dict[Weight, set[int]] = {}
-        self.owner: int | None = None
-        self.owned: dict[int, set[Weight]] = {}
-        """Frozen weights that are gathered to compute again what a module on the way back needs."""
+        self.recomputing_for: int | None = None
+        self.recompute_params: dict[int, set[Weight]] = {}
+        """Frozen parameters gathered for a recomputation, by the module that caused it."""
         self.secondary: dict[Weight, int] = {}
-        """Parts of a copy among the ranks of a node, in bytes: made as a parameter is partitioned again."""
-        self.home: frozenset[Weight] = frozenset()
-        """What lies on a drive between its uses."""
-        self.away: set[Weight] = set()
-        """What lies there now."""
-        self.buffers = self.available = 0
-        self.whole = kept
-        """What is whole as a pass begins, and is never gathered."""
-        self.chosen: dict[tuple[int, int], set[Weight]] = {}
-        """What a module lets go of at each of its turns, once for all (`lru_cache`)."""
-        self.rehearses = False
+        """Bytes of secondary partitions (hpZ), created when a parameter is partitioned again."""
+        self.nvme_params: frozenset[Weight] = frozenset()
+        """Parameters whose shards are on NVMe between uses."""
+        self.params_on_nvme: set[Weight] = set()
+        """Parameters whose shards are on NVMe now."""
+        self.nvme_buffers = self.n_available_params = 0
+        self.always_gathered = persistent
+        """Parameters that are gathered when a pass starts, and stay so."""
+        self.releases: dict[tuple[int, int], set[Weight]] = {}
+        """Parameters that a module releases at each step of the trace; DeepSpeed caches them (`lru_cache`)."""
+        self.is_rehearsal = False
         self.reset()
-        if setup.ways.counts_on:  # and the step let go of these
-            self.available = -sum(weight.elements for weight in kept | self.left())
+        if setup.quirks.resets_count_after_backward:  # the step has already subtracted these
+            # Before 0.15.4 the counter is reset before the step partitions these parameters, so it starts
+            # below 0.
+            self.n_available_params = -sum(weight.numel for weight in persistent | self.unreleased_params())
 
-    def _order(self, tape: Tape) -> None:
-        """Which modules come after one another, and what each of them needs."""
+    def _build_trace(self, tape: Tape) -> None:
+        """Record the order of modules and the parameters of each."""
         setup = self.setup
-        self.leaves, self.inner = leaves_of(tape, setup.leaves)
-        self.weights_of = [self.leaves.get(module.number, module.gathered) for module in tape.modules]
-        twice = setup.ways.counts_again and not setup.reentrant
-        self.counted = frozenset(entered_again(tape.steps) if twice else ())
-        """Modules that count a pass that is computed again, and never come back to zero."""
-        self.visits = visits_of(tape.steps, self.counted)
-        entered = [visit.module for visit in self.visits if visit.enters]
-        self.order = [module for module in entered if module.number not in self.inner]
+        self.leaves, self.leaf_of_module = leaf_modules(tape, setup.leaf_classes)
+        self.params_of_module = [
+            self.leaves.get(module.number, module.params_to_fetch) for module in tape.modules
+        ]
+        miscounts = setup.quirks.miscounts_recomputed_modules and not setup.use_reentrant
+        self.miscounted = frozenset(recomputed_modules(tape.steps) if miscounts else ())
+        """Modules that count a recomputed pass, so that their counter never returns to 0."""
+        self.visits = module_visits(tape.steps, self.miscounted)
+        entered = [visit.module for visit in self.visits if visit.is_entry]
+        self.order = [module for module in entered if module.number not in self.leaf_of_module]
         self.trace = [
             (weight, number)
             for number, module in enumerate(self.order)
-            if self.weights_of[module.number]  # most have none
-            for weight in sorted(self.weights_of[module.number], key=lambda found: found.number)
+            if self.params_of_module[module.number]  # most have none
+            for weight in sorted(self.params_of_module[module.number], key=lambda weight: weight.number)
         ]
-        self.shallow = Coming(module.gathered for module in self.order)
-        inside = below(tape) if self.leaves else {}
-        self.deep = Coming(inside[module.number] for module in self.order if inside)
+        self.uses = UpcomingUses(module.params_to_fetch for module in self.order)
+        below = params_below(tape) if self.leaves else {}
+        self.uses_in_leaves = UpcomingUses(below[module.number] for module in self.order if below)
 
-    def left(self) -> set[Weight]:
-        """What no hook lets go of in a backward pass."""
-        over = (self.weights_of[module.number] for module in unreturned(self.visits))
-        return {weight for own in over for weight in own}
+    def unreleased_params(self) -> set[Weight]:
+        """Parameters that no post-backward hook releases."""
+        weight_lists = (self.params_of_module[module.number] for module in modules_never_left(self.visits))
+        return {weight for weights in weight_lists for weight in weights}
 
-    def rehearsed(self) -> dict[tuple[int, int], set[Weight]]:
-        """What the first pass that knows its order chooses to let go of: the second of the first step.
+    def rehearse(self) -> dict[tuple[int, int], set[Weight]]:
+        """Compute the cached releases: those of the second micro batch of the first step.
 
-        The first has let go of all that hooks let go of, of what persists too.
+        The first micro batch has released every parameter with a hook, persistent ones too.
         """
         first = copy(self)
-        first.rehearses = True
-        first.ledger, first.send, first.whole, first.chosen = Ledger(), lambda *_: None, set(), {}
-        first.there = {weight: Block(0) for weight in self.left()} if self.setup.ways.stays_gathered else {}
-        first.flying, first.active, first.owned, first.secondary = {}, {}, {}, {}
-        first.away = set(self.home)
+        first.is_rehearsal = True
+        first.ledger, first.send, first.always_gathered, first.releases = Ledger(), lambda *_: None, set(), {}
+        first.available = (
+            {weight: GatheredBlock(0) for weight in self.unreleased_params()}
+            if self.setup.quirks.keeps_unreleased_params
+            else {}
+        )
+        first.in_flight, first.active, first.recompute_params, first.secondary = {}, {}, {}, {}
+        first.params_on_nvme = set(self.nvme_params)
         first.reset()
-        if self.setup.ways.counts_on_within:
-            first.available = sum(weight.elements for weight in first.there)
+        if self.setup.quirks.counts_across_micro_batches:
+            first.n_available_params = sum(weight.numel for weight in first.available)
         for visit in self.visits:
-            first.owner = visit.owner if self.setup.ways.frees_recomputed else None
-            (first.fetch if visit.enters else first.release)(visit.module.number)
-        return first.chosen
+            first.recomputing_for = (
+                visit.recomputed_for if self.setup.quirks.releases_recomputed_params else None
+            )
+            (first.fetch if visit.is_entry else first.release)(visit.module.number)
+        return first.releases
 
-    def drive(self, home: frozenset[Weight], buffers: int) -> None:
-        """These lie on a drive, and so many of them can be in memory at once."""
-        self.home, self.away, self.buffers = home, set(home), buffers
+    def set_nvme_params(self, params: frozenset[Weight], buffers: int) -> None:
+        """Put these parameters on NVMe, with so many buffers to read them into."""
+        self.nvme_params, self.params_on_nvme, self.nvme_buffers = params, set(params), buffers
 
     def reset(self) -> None:
-        """A forward pass begins."""
-        self.queue = deque(self.trace)
-        self.recent: dict[Weight, int] = {}
-        self.number = 0
-        if not self.setup.ways.counts_on_within:
-            self.available = 0
+        """Start a forward pass (`reset_step`)."""
+        self.param_queue = deque(self.trace)
+        self.most_recent_step: dict[Weight, int] = {}
+        self.step_id = 0
+        if not self.setup.quirks.counts_across_micro_batches:
+            self.n_available_params = 0
 
     # ------------------------------------------------------------ fetch
     def fetch(self, module: int) -> None:
-        """Gather what a module needs, then what the next ones will."""
-        if module in self.inner:
+        """Gather the parameters of a module, then prefetch those of the next ones (`fetch_sub_module`)."""
+        if module in self.leaf_of_module:
             return
-        if own := self.weights_of[module]:  # most modules have none
-            if absent := list(filter(self._absent, own)):
-                self._gather(absent)
-            self._arrive(module, own)
-        if self.third.prefetch > 0:
+        if params := self.params_of_module[module]:  # most modules have none
+            if missing_params := list(filter(self._must_gather, params)):
+                self._gather(missing_params)
+            self._wait_for_module(module, params)
+        # Every module triggers a prefetch, including modules without parameters.
+        if self.settings.prefetch_bucket_size > 0:
             self._prefetch()
-        self.number += 1
+        self.step_id += 1
 
-    def _arrive(self, module: int, own: Sequence[Weight]) -> None:
-        """Wait for what a module needs, and go on in the order of what is known to come."""
-        for weight in own:
+    def _wait_for_module(self, module: int, params: Sequence[Weight]) -> None:
+        """Wait for a module's parameters, and advance in the trace."""
+        for weight in params:
             active = self.active.setdefault(weight, set())
             active.add(module)
-            if self.owner is not None and not weight.trains:
-                owner = self.inner.get(self.owner, self.owner)
-                self.owned.setdefault(owner, set()).add(weight)
+            if self.recomputing_for is not None and not weight.requires_grad:
+                owner = self.leaf_of_module.get(self.recomputing_for, self.recomputing_for)
+                self.recompute_params.setdefault(owner, set()).add(weight)
                 active.add(owner)
-            if weight in self.flying:
+            if weight in self.in_flight:
                 self._wait(weight)
-        missing = {weight for weight in own if self.recent.get(weight, -1) < self.number}
-        while self.queue and missing:
-            weight, step = self.queue.popleft()
-            self.recent[weight] = step
+        missing = {weight for weight in params if self.most_recent_step.get(weight, -1) < self.step_id}
+        # DeepSpeed pops the trace until every parameter of the module was seen.
+        while self.param_queue and missing:
+            weight, step = self.param_queue.popleft()
+            self.most_recent_step[weight] = step
             missing.discard(weight)
 
     def _prefetch(self) -> None:
-        most = min(self.third.live - self.available, self.third.prefetch)
+        max_numel = min(
+            self.settings.max_live_parameters - self.n_available_params, self.settings.prefetch_bucket_size
+        )
         chosen: dict[Weight, None] = {}
         count = 0
-        while self.queue and count < most and self.queue[0][0] not in self.away:
-            weight, step = self.queue.popleft()
-            self.recent[weight] = max(self.recent.get(weight, -1), step)
-            if weight not in chosen and self._absent(weight):
+        while self.param_queue and count < max_numel and self.param_queue[0][0] not in self.params_on_nvme:
+            weight, step = self.param_queue.popleft()
+            self.most_recent_step[weight] = max(self.most_recent_step.get(weight, -1), step)
+            if weight not in chosen and self._must_gather(weight):
                 chosen[weight] = None
-                count += weight.elements
+                count += weight.numel
         if chosen:
             self._gather(list(chosen))
-        free = self.buffers - len(self.home) + len(self.away)
-        if self.away and free > 0:
-            flying = sum(weight.elements for weight in self.flying)
-            self.away -= read_ahead((weight for weight, _ in self.queue), self.away, flying, free)
+        free_buffers = self.nvme_buffers - len(self.nvme_params) + len(self.params_on_nvme)
+        if self.params_on_nvme and free_buffers > 0:
+            in_flight_numel = sum(weight.numel for weight in self.in_flight)
+            self.params_on_nvme -= prefetch_from_nvme(
+                (weight for weight, _ in self.param_queue), self.params_on_nvme, in_flight_numel, free_buffers
+            )
 
-    def _absent(self, weight: Weight) -> bool:
-        return not (weight in self.there or weight in self.flying or weight in self.whole)
+    def _must_gather(self, weight: Weight) -> bool:
+        return not (weight in self.available or weight in self.in_flight or weight in self.always_gathered)
 
     def _gather(self, weights: list[Weight]) -> None:
-        """`all_gather_coalesced`: of one parameter in place, of several into a buffer for each type."""
-        places = list(dict.fromkeys(map(self.setup.place, weights)))
-        if len(places) > 1:  # a call for each group of ranks
-            for place in places:
-                self._gather([weight for weight in weights if self.setup.place(weight) == place])
-            mates = list(dict.fromkeys(self.flying[weight] for weight in weights))
-            for batch in mates:
-                batch.mates = mates
+        """`all_gather_coalesced`: one parameter in place, several into one buffer per dtype."""
+        gather_groups = list(dict.fromkeys(map(self.setup.gather_group, weights)))
+        if len(gather_groups) > 1:  # one call per process group
+            for group in gather_groups:
+                self._gather([weight for weight in weights if self.setup.gather_group(weight) == group])
+            siblings = list(dict.fromkeys(self.in_flight[weight] for weight in weights))
+            for handle in siblings:
+                handle.siblings = siblings
             return
-        second = [weight for weight in weights if weight in self.secondary]
-        if second and len(second) < len(weights):
+        secondary = [weight for weight in weights if weight in self.secondary]
+        if secondary and len(secondary) < len(weights):
             self._gather([weight for weight in weights if weight not in self.secondary])
-            self._gather(second)
+            self._gather(secondary)
             return
         world = self.ranks_of(weights[0])
-        if self.setup.quantised and self.setup.secondary > 1 and not self.rehearses:
-            refuse_uneven(self.setup, weights, bool(second))
-        self.away.difference_update(weights)
-        self.available += sum(weight.elements for weight in weights)
-        kinds: dict[int, list[Weight]] = {}
-        for weight in sorted(weights, key=lambda found: found.number):
-            kinds.setdefault(self._width_sent(weight), []).append(weight)
-        if len(kinds) > 1 and world > 1 and self.setup.ways.gathers_twice:
-            why = "parameters of two types that come together are gathered twice"
+        if self.setup.quantized_weights and self.setup.hpz_size > 1 and not self.is_rehearsal:
+            reject_uneven_gather(self.setup, weights, bool(secondary))
+        self.params_on_nvme.difference_update(weights)
+        self.n_available_params += sum(weight.numel for weight in weights)
+        by_itemsize: dict[int, list[Weight]] = {}
+        for weight in sorted(weights, key=lambda weight: weight.number):
+            by_itemsize.setdefault(self._comm_itemsize(weight), []).append(weight)
+        if len(by_itemsize) > 1 and world > 1 and self.setup.quirks.gathers_each_dtype_twice:
+            why = "parameters of two dtypes in one gather are gathered twice"
             raise NotModelledError(f"DeepSpeed stops with `torch_autocast` at stage 3: {why}", UPGRADE)
-        mates, alone = list[Batch](), len(weights) == 1
-        for width, members in kinds.items():
-            buffer = sum(-(-weight.elements // world) * world for weight in members) * width
+        siblings, is_single = list[AllGatherHandle](), len(weights) == 1
+        for itemsize, members in by_itemsize.items():
+            # Shards are padded, so the receive buffer is larger than the parameters.
+            buffer = sum(-(-weight.numel // world) * world for weight in members) * itemsize
             if world == 1:
                 buffer = 0
             if buffer:
-                ranks = self.setup.secondary if second else world
-                self.send("all_gather", buffer // width, width, ranks)
-            self.ledger.take(GATHERED if alone else RECEIVE, buffer)
-            mates.append(Batch(members, buffer, alone))
-            mates[-1].mates = mates
-            self.flying.update(dict.fromkeys(members, mates[-1]))
+                ranks = self.setup.hpz_size if secondary else world
+                self.send("all_gather", buffer // itemsize, itemsize, ranks)
+            self.ledger.allocate(GATHERED if is_single else RECEIVE, buffer)
+            siblings.append(AllGatherHandle(members, buffer, is_single))
+            siblings[-1].siblings = siblings
+            self.in_flight.update(dict.fromkeys(members, siblings[-1]))
 
-    def _width_sent(self, weight: Weight) -> int:
-        if self.setup.quantised:
+    def _comm_itemsize(self, weight: Weight) -> int:
+        if self.setup.quantized_weights:
             return 1
-        return 2 if self.setup.autocast and weight.linear else self._width(weight)
+        return 2 if self.setup.autocast and weight.is_linear else self._param_itemsize(weight)
 
-    def _width(self, weight: Weight) -> int:
-        return 4 if weight.full else self.setup.width
+    def _param_itemsize(self, weight: Weight) -> int:
+        return 4 if weight.stays_fp32 else self.setup.itemsize
 
     def _wait(self, weight: Weight) -> None:
-        """The first that is waited for cuts the buffer into copies; the last lets go of it."""
-        batch = self.flying.pop(weight)
-        if weight not in self.there:
-            for mate in batch.mates:
-                self._cut(mate)
-        batch.left -= 1
-        if not any(mate.left for mate in batch.mates):
-            self.ledger.give(RECEIVE, sum(mate.buffer for mate in batch.mates if not mate.alone))
+        """Unpack a handle at the first wait, and free its buffer at the last."""
+        handle = self.in_flight.pop(weight)
+        if weight not in self.available:
+            # `AllGatherCoalescedHandle.wait` concatenates the partitions of each parameter into a new tensor.
+            for sibling in handle.siblings:
+                self._unpack(sibling)
+        handle.waiting -= 1
+        if not any(sibling.waiting for sibling in handle.siblings):
+            self.ledger.free(
+                RECEIVE, sum(sibling.buffer_bytes for sibling in handle.siblings if not sibling.is_single)
+            )
 
-    def _cut(self, batch: Batch) -> None:
-        one = self.ranks_of(batch.weights[0]) == 1
-        if self.setup.quantised and not batch.alone:  # all of them in fp16 (`dequantize`)
-            self.ledger.take(RECEIVE, 2 * batch.buffer)
-            batch.buffer *= 3
-        for weight in batch.weights:
-            width = self._width(weight)
-            size = 0 if one else weight.elements * width
-            if not batch.alone or self._width_sent(weight) != width:
-                self.ledger.take(GATHERED, size)
-                if not one and (self.setup.quantised or not batch.alone):
-                    self.ledger.touch(GATHERED, weight.elements * self._before_its_type(weight))
-                if batch.alone:
-                    self.ledger.give(GATHERED, batch.buffer)
-            elif not one:
-                size = batch.buffer
-            self.there[weight] = Block(size)
+    def _unpack(self, handle: AllGatherHandle) -> None:
+        is_alone = self.ranks_of(handle.weights[0]) == 1
+        if self.setup.quantized_weights and not handle.is_single:  # `dequantize` returns all of them in fp16
+            self.ledger.allocate(RECEIVE, 2 * handle.buffer_bytes)
+            handle.buffer_bytes *= 3
+        for weight in handle.weights:
+            itemsize = self._param_itemsize(weight)
+            size = 0 if is_alone else weight.numel * itemsize
+            if not handle.is_single or self._comm_itemsize(weight) != itemsize:
+                self.ledger.allocate(GATHERED, size)
+                if not is_alone and (self.setup.quantized_weights or not handle.is_single):
+                    self.ledger.allocate_briefly(GATHERED, weight.numel * self._received_itemsize(weight))
+                if handle.is_single:
+                    self.ledger.free(GATHERED, handle.buffer_bytes)
+            elif not is_alone:
+                size = handle.buffer_bytes
+            self.available[weight] = GatheredBlock(size)
 
-    def _before_its_type(self, weight: Weight) -> int:
-        """Bytes of an element as it arrives, where it is cast then; kernels give back fp16."""
-        if self.setup.quantised:
-            return 0 if self.setup.half == "fp16" else 2
-        sent = self._width_sent(weight)
-        return sent if sent != self._width(weight) else 0
+    def _received_itemsize(self, weight: Weight) -> int:
+        """Bytes per element of a received parameter if it is cast afterwards; quantizer kernels return fp16."""
+        if self.setup.quantized_weights:
+            return 0 if self.setup.half_dtype == "fp16" else 2
+        sent = self._comm_itemsize(weight)
+        return sent if sent != self._param_itemsize(weight) else 0
 
     # ------------------------------------------------------------ release
     def release(self, module: int) -> None:
-        """Let go of what is not needed again soon, and of what was gathered for this module alone."""
-        if module in self.inner:
+        """Release parameters that are not needed soon, or were gathered for this module's recomputation."""
+        if module in self.leaf_of_module:
             return
-        own, turn = self.weights_of[module], (module, self.number)
-        if own and turn not in self.chosen:
-            self.chosen[turn] = self._going(module)
-        going = self.chosen[turn] if own else ()
-        for weight in own:
+        params, turn = self.params_of_module[module], (module, self.step_id)
+        if params and turn not in self.releases:
+            self.releases[turn] = self._params_to_release(module)
+        released = self.releases[turn] if params else ()
+        for weight in params:
             self.active.get(weight, set()).discard(module)
-            if weight in going:
+            if weight in released:
                 self.drop(weight)
-        for weight in () if self.owner is not None else self.owned.pop(module, ()):
+        for weight in () if self.recomputing_for is not None else self.recompute_params.pop(module, ()):
             self.active[weight].discard(module)
-            if weight not in self.kept:
+            if weight not in self.persistent:
                 self.drop(weight)
 
-    def _going(self, module: int) -> set[Weight]:
-        """`__params_to_release`."""
-        # it looks into what comes as deep as into what it lets go of
-        ahead, number = self.deep if module in self.leaves else self.shallow, self.number
+    def _params_to_release(self, module: int) -> set[Weight]:
+        """Parameters of a module that are not needed within `max_reuse_distance` (`__params_to_release`)."""
+        # A leaf module compares with uses of its submodules' parameters too.
+        upcoming, step_id = self.uses_in_leaves if module in self.leaves else self.uses, self.step_id
         return {
             weight
-            for weight in self.weights_of[module]
-            if weight not in self.kept
-            and self.recent.get(weight, -1) <= number
-            and not ahead.soon(weight, number, self.third.reuse)
+            for weight in self.params_of_module[module]
+            if weight not in self.persistent
+            and self.most_recent_step.get(weight, -1) <= step_id
+            and not upcoming.is_needed_within(weight, step_id, self.settings.max_reuse_distance)
         }
 
     def drop(self, weight: Weight) -> None:
-        """Partition a parameter again, unless a module is at work with it."""
-        if weight in self.there and not self.active.get(weight):
-            self.keep_second(weight)
-            self._let_go(self.there.pop(weight))
-            if weight in self.home:
-                self.away.add(weight)
-            self.available -= weight.elements
+        """Partition a parameter again unless a module is using it (`__release_param`)."""
+        if weight in self.available and not self.active.get(weight):
+            self.partition_secondary(weight)
+            self._free_block(self.available.pop(weight))
+            if weight in self.nvme_params:
+                self.params_on_nvme.add(weight)
+            self.n_available_params -= weight.numel
 
-    def hold(self, weight: Weight) -> None:
-        """A view of a gathered parameter is kept."""
-        if weight in self.there:
-            self.there[weight].owners += 1
-            self.held.setdefault(weight, []).append(self.there[weight])
+    def hold_view(self, weight: Weight) -> None:
+        """Keep the block of a gathered parameter alive for a saved view."""
+        if weight in self.available:
+            self.available[weight].owners += 1
+            self.view_blocks.setdefault(weight, []).append(self.available[weight])
 
-    def unhold(self, weight: Weight) -> None:
-        """It is kept no longer."""
-        if self.held.get(weight):
-            self._let_go(self.held[weight].pop())
+    def release_view(self, weight: Weight) -> None:
+        """Free a saved view."""
+        if self.view_blocks.get(weight):
+            self._free_block(self.view_blocks[weight].pop())
 
-    def _let_go(self, block: Block) -> None:
+    def _free_block(self, block: GatheredBlock) -> None:
         block.owners -= 1
         if not block.owners:
-            self.ledger.give(GATHERED, block.bytes)
+            self.ledger.free(GATHERED, block.bytes)
 
-    def keep_second(self, weight: Weight) -> None:
-        """`_partition_param_sec`."""
-        ranks, world = self.setup.secondary, self.setup.world
+    def partition_secondary(self, weight: Weight) -> None:
+        """Create the secondary partition of a parameter (`_partition_param_sec`)."""
+        ranks, world = self.setup.hpz_size, self.setup.dp_world_size
         if ranks > 1 and world > 1 and weight not in self.secondary:
-            self.secondary[weight] = part(weight.elements, world, ranks) * self.setup.width
-            self.ledger.take(SECONDARY, self.secondary[weight], host=self.setup.offloads_parameters)
+            self.secondary[weight] = padded_shard_numel(weight.numel, world, ranks) * self.setup.itemsize
+            self.ledger.allocate(SECONDARY, self.secondary[weight], host=self.setup.offloads_params)
 
-    def partition(self) -> None:
-        """The step partitions what is whole (`_partition_all_parameters`)."""
-        self.finish()
-        if self.setup.ways.counts_on_within:
-            self.available = 0
-        for weight in self.kept:
-            self.keep_second(weight)
+    def partition_all(self) -> None:
+        """Partition everything at the start of a step (`_partition_all_parameters`)."""
+        self.release_leftovers()
+        if self.setup.quirks.counts_across_micro_batches:
+            self.n_available_params = 0
+        for weight in self.persistent:
+            self.partition_secondary(weight)
 
-    def expire(self) -> None:
-        """The second copy is forgotten (`invalidate_secondary_tensor`)."""
-        self.ledger.give(SECONDARY, sum(self.secondary.values()), host=self.setup.offloads_parameters)
+    def invalidate_secondary(self) -> None:
+        """Free the secondary partitions (`invalidate_secondary_tensor`)."""
+        self.ledger.free(SECONDARY, sum(self.secondary.values()), host=self.setup.offloads_params)
         self.secondary.clear()
 
-    def finish(self) -> None:
-        """A backward pass is over: what was not released is (`release_backward_leftovers`, `reset_step`)."""
-        for weight in list(self.flying):
+    def release_leftovers(self) -> None:
+        """Release what is left after a backward pass (`release_backward_leftovers`, `reset_step`)."""
+        for weight in list(self.in_flight):
             self._wait(weight)
         self.active.clear()
-        self.owned.clear()
-        for weight in list(self.there):
+        self.recompute_params.clear()
+        for weight in list(self.available):
             self.drop(weight)
 
 
-# What stage 3 gathers: parameters by one call, and the memory of each.
+# Gathered parameters: handles of all-gather calls, and the memory of each parameter.
 
 
-class Batch:
-    """Parameters gathered by one call, and the buffer that they arrive in."""
+class AllGatherHandle:
+    """Parameters gathered by one call, and their receive buffer (`AllGatherCoalescedHandle`)."""
 
-    __slots__ = ("alone", "buffer", "left", "mates", "weights")
+    __slots__ = ("buffer_bytes", "is_single", "siblings", "waiting", "weights")
 
-    def __init__(self, weights: Sequence[Weight], buffer: int, alone: bool) -> None:
-        self.weights, self.left, self.buffer, self.alone = tuple(weights), len(weights), buffer, alone
-        """`alone`: whether the call is for one parameter, which stays where it arrives."""
-        self.mates = [self]
-        """Those of other types or groups of ranks, waited for with it (`MultipleAllGatherHandles`)."""
+    def __init__(self, weights: Sequence[Weight], buffer_bytes: int, is_single: bool) -> None:
+        self.weights, self.waiting, self.buffer_bytes, self.is_single = (
+            tuple(weights),
+            len(weights),
+            buffer_bytes,
+            is_single,
+        )
+        self.siblings = [self]
+        """Handles of other dtypes or process groups that are waited for together
+        (`MultipleAllGatherHandles`).
+        """
 
 
-class Block:
-    """The memory of a gathered parameter, and how many have it: the parameter, and views in the graph."""
+class GatheredBlock:
+    """Memory of a gathered parameter, with its number of owners: the parameter, and views in the graph."""
 
     __slots__ = ("bytes", "owners")
 
@@ -362,84 +388,97 @@ class Block:
         self.bytes, self.owners = count, 1
 
 
-# Modules that stage 3 gathers whole, with all that is in them (`leaf_module`).
+# Leaf modules, which stage 3 gathers with all their submodules (`leaf_module`).
 
 
-def leaves_of(tape: Tape, kinds: Sequence[str]) -> tuple[dict[int, tuple[Weight, ...]], dict[int, int]]:
-    """Leaves fetch all that is in them, and modules in them nothing: these, with the leaf that each is in."""
-    leaves = {module.name: module.number for module in tape.modules if module.kind and module.kind in kinds}
+def leaf_modules(
+    tape: Tape, class_names: Sequence[str]
+) -> tuple[dict[int, tuple[Weight, ...]], dict[int, int]]:
+    """Parameters of each leaf module, and the leaf module around each inner module, which fetches nothing."""
+    leaves = {
+        module.name: module.number
+        for module in tape.modules
+        if module.class_name and module.class_name in class_names
+    }
     if not leaves:
         return {}, {}
-    weights, inner = below(tape), dict[int, int]()
+    weights, inner = params_below(tape), dict[int, int]()
     for module in tape.modules:
-        for name in _around(module):
+        for name in _enclosing_modules(module):
             if name and name in leaves:
                 inner[module.number] = leaves[name]
     return {number: weights[number] for number in leaves.values()}, inner
 
 
-class Coming:
-    """When modules that are entered one after the other need a parameter."""
+class UpcomingUses:
+    """Positions in the trace at which each parameter is needed."""
 
     def __init__(self, parameters: Iterable[tuple[Weight, ...]]) -> None:
-        self.places: dict[Weight, list[int]] = {}
-        """Of each parameter, the turns at which it is needed."""
-        self.before = [0]
-        """Elements of all that is needed before each turn."""
+        self.turns: dict[Weight, list[int]] = {}
+        """Positions at which a parameter is needed."""
+        self.numel_before = [0]
+        """Elements of all parameters needed before each position."""
         for turn, weights in enumerate(parameters):
             for weight in weights:
-                self.places.setdefault(weight, []).append(turn)
-            self.before.append(self.before[-1] + sum(weight.elements for weight in weights))
+                self.turns.setdefault(weight, []).append(turn)
+            self.numel_before.append(self.numel_before[-1] + sum(weight.numel for weight in weights))
 
-    def soon(self, weight: Weight, turn: int, reach: int) -> bool:
-        """Whether it is needed from this turn on, before so many elements are."""
-        places = self.places.get(weight, [])
-        place = bisect_left(places, turn)
-        return place < len(places) and self.before[places[place]] - self.before[turn] < reach
+    def is_needed_within(self, weight: Weight, turn: int, distance: int) -> bool:
+        """Whether the parameter is needed again within `distance` elements of the trace."""
+        turns = self.turns.get(weight, [])
+        index = bisect_left(turns, turn)
+        return index < len(turns) and self.numel_before[turns[index]] - self.numel_before[turn] < distance
 
 
-def below(tape: Tape) -> dict[int, tuple[Weight, ...]]:
-    """The parameters of each module, by its number, and of all that are in it."""
+def params_below(tape: Tape) -> dict[int, tuple[Weight, ...]]:
+    """Parameters of each module and its submodules, by module number."""
     numbers = {module.name: module.number for module in tape.modules}
-    found = {module.number: list[Weight]() for module in tape.modules}
+    weights_of = {module.number: list[Weight]() for module in tape.modules}
     for module in tape.modules:
         if module.weights:
-            for number in (module.number, *(numbers[name] for name in _around(module) if name in numbers)):
-                found[number] += module.weights
-    return {number: tuple(weights) for number, weights in found.items()}
+            for number in (
+                module.number,
+                *(numbers[name] for name in _enclosing_modules(module) if name in numbers),
+            ):
+                weights_of[number] += module.weights
+    return {number: tuple(weights) for number, weights in weights_of.items()}
 
 
-def _around(module: Module) -> Iterator[str]:
-    """The names of the modules that it is in, from the whole model on."""
+def _enclosing_modules(module: Module) -> Iterator[str]:
+    """Names of the enclosing modules, from the root."""
     if module.name:
         yield ""
         yield from list(accumulate(module.name.split("."), "{}.{}".format))[:-1]
 
 
-# What stage 3 reads from NVMe before it is gathered (`partitioned_param_coordinator.py`).
+# NVMe: shards are read ahead before they are gathered.
 
 
-def read_ahead(queue: Iterable[Weight], away: Collection[Weight], flying: int, free: int) -> set[Weight]:
-    """Shards of what comes next, up to twice what is being gathered (`__prefetch_nvme_param_partitions`).
+def prefetch_from_nvme(
+    queue: Iterable[Weight], on_nvme: Collection[Weight], in_flight_numel: int, free_buffers: int
+) -> set[Weight]:
+    """Choose the shards to read from NVMe (`__prefetch_nvme_param_partitions`).
 
-    `queue` are weights in the order in which modules want them, `away` those on the drive, `flying` the
-    elements that are being gathered, and `free` the buffers that are left.
+    Covers up to twice the elements in flight. `queue` holds parameters in trace order, `on_nvme` those on
+    NVMe, and `free_buffers` buffers are left.
+
 
     Raises:
-        NotModelledError: a weight comes twice, which DeepSpeed does not look for
+        NotModelledError: a parameter is needed twice, which DeepSpeed does not check
             (`AsyncPartitionedParameterSwapper._allocate_and_return_buffers_for_swap_in`).
     """
+    # `__prefetch_nvme_param_partitions` looks ahead over twice the elements in flight.
     chosen, considered = set[Weight](), 0
     for weight in queue:
-        if considered > 2 * flying or len(chosen) >= free:
+        if considered > 2 * in_flight_numel or len(chosen) >= free_buffers:
             break
         if weight in chosen:
             raise NotModelledError(
-                f"DeepSpeed stops in the second step: `{weight.name}` is read from NVMe twice, as forward and"
-                " backward want it",
-                "give a lower `zero_optimization.stage3_prefetch_bucket_size`",
+                f"DeepSpeed stops in the second step: `{weight.name}` is read from NVMe twice, once for the"
+                " forward and once for the backward pass",
+                "lower `zero_optimization.stage3_prefetch_bucket_size`",
             )
-        if weight in away:
+        if weight in on_nvme:
             chosen.add(weight)
-        considered += weight.elements
+        considered += weight.numel
     return chosen

@@ -1,4 +1,4 @@
-"""Parameter groups of an optimizer, with Muon's split, and the flat partition of a group over ranks."""
+"""Parameter groups of an optimizer, Muon's split, and the flat partition of a group over ranks."""
 
 from __future__ import annotations
 
@@ -9,168 +9,174 @@ from typing import NamedTuple
 from dsconfig.memory.engines.setup import Setup
 from dsconfig.memory.graph import Weight
 
-# How stages 1 and 2 cut the flat weights of a group into one piece for each rank.
+# Partitions of stages 1 and 2: the flattened weights of a group, split evenly over ranks.
 
 MOST_EXPERTS = 178_956_971
-"""Elements of a group of experts (`split_params_into_different_moe_groups_for_optimizer`)."""
+"""Elements of an expert group at most (`split_params_into_different_moe_groups_for_optimizer`)."""
 ALIGNMENT = 2
-"""Elements, for each rank (`nccl_start_alignment_factor`)."""
+"""Elements per rank to which a group is padded (`nccl_start_alignment_factor`)."""
 
 
 class Partition(NamedTuple):
-    """The piece of one rank."""
+    """One rank's partition of the flattened weights of a group."""
 
-    padded: int
-    """Elements of the flat weights with their padding."""
-    size: int
-    """Elements of a piece."""
-    own: tuple[Weight, ...]
-    """Parameters that the piece touches."""
-    parts: dict[Weight, int]
-    """How many elements of each are in it."""
-    starts: dict[Weight, int]
-    """Where each parameter begins."""
+    padded_numel: int
+    """Elements of the flattened group, with padding."""
+    numel: int
+    """Elements of one rank's partition."""
+    weights: tuple[Weight, ...]
+    """Parameters that overlap the partition."""
+    numel_by_weight: dict[Weight, int]
+    """Elements of each parameter inside the partition."""
+    offsets: dict[Weight, int]
+    """Start of each parameter in the flattened group."""
 
     @property
-    def whole(self) -> int:
-        """Elements of the parameters that it touches, whole."""
-        return sum(weight.elements for weight in self.own)
+    def touched_numel(self) -> int:
+        """Elements of the overlapping parameters, including those outside the partition."""
+        return sum(weight.numel for weight in self.weights)
 
 
-def by_kind(weights: Sequence[Weight]) -> list[list[Weight]]:
-    """What all ranks share, then experts, which fewer do."""
-    kinds = ([weight for weight in weights if weight.expert is expert] for expert in (False, True))
+def split_experts(weights: Sequence[Weight]) -> list[list[Weight]]:
+    """Split parameters into those that all ranks share, and experts."""
+    kinds = ([weight for weight in weights if weight.is_expert is expert] for expert in (False, True))
     return [members for members in kinds if members]
 
 
-def groups(weights: Sequence[Weight]) -> list[list[Weight]]:
-    """Groups of the optimizer: all parameters but experts, then these, so many at a time."""
-    found = [[weight for weight in weights if not weight.expert]]
+def optimizer_groups(weights: Sequence[Weight]) -> list[list[Weight]]:
+    """Parameter groups of the optimizer: all non-experts, then experts in groups of limited size."""
+    result = [[weight for weight in weights if not weight.is_expert]]
     count = MOST_EXPERTS
     for weight in weights:
-        if weight.expert:
-            count += weight.elements
+        if weight.is_expert:
+            count += weight.numel
             if count > MOST_EXPERTS:
-                found.append([])
-                count = weight.elements
-            found[-1].append(weight)
-    return [members for members in found if members]
+                result.append([])
+                count = weight.numel
+            result[-1].append(weight)
+    return [members for members in result if members]
 
 
-def joined(cuts: Sequence[Partition]) -> Partition:
-    """The pieces of all groups together."""
+def merge_partitions(partitions: Sequence[Partition]) -> Partition:
+    """Merge the partitions of all groups into one."""
     parts, starts = dict[Weight, int](), dict[Weight, int]()
-    for cut in cuts:
-        parts |= cut.parts
-        starts |= cut.starts
+    for partition in partitions:
+        parts |= partition.numel_by_weight
+        starts |= partition.offsets
     return Partition(
-        sum(cut.padded for cut in cuts), sum(cut.size for cut in cuts), tuple(parts), parts, starts
+        sum(partition.padded_numel for partition in partitions),
+        sum(partition.numel for partition in partitions),
+        tuple(parts),
+        parts,
+        starts,
     )
 
 
-def partition(weights: Sequence[Weight], world: int, rank: int, round_robin: bool) -> Partition:
-    """The piece of a rank (`DeepSpeedZeroOptimizer.__init__`, `get_partition_info`)."""
+def partition_of(weights: Sequence[Weight], world: int, rank: int, round_robin: bool) -> Partition:
+    """The partition of a rank (`DeepSpeedZeroOptimizer.__init__`, `get_partition_info`)."""
+    # Spreads neighboring gradients over ranks, so that reductions of one bucket reach several of them.
     if round_robin:  # `_round_robin_reorder`
         weights = [
             weights[index]
             for start in range(min(world, len(weights)))
             for index in range(start, len(weights), world)
         ]
-    total = sum(weight.elements for weight in weights)
+    # The flat group is padded to `nccl_start_alignment_factor` elements per rank (stage_1_and_2.py).
+    total = sum(weight.numel for weight in weights)
     padded = -(-total // (ALIGNMENT * world)) * ALIGNMENT * world
     size = padded // world
     low, high = rank * size, (rank + 1) * size
-    starts, parts, at = {}, {}, 0
+    starts, parts, offset = {}, {}, 0
     for weight in weights:
-        starts[weight] = at
-        inside = min(at + weight.elements, high) - max(at, low)
-        if inside > 0:
-            parts[weight] = inside
-        at += weight.elements
+        starts[weight] = offset
+        overlap = min(offset + weight.numel, high) - max(offset, low)
+        if overlap > 0:
+            parts[weight] = overlap
+        offset += weight.numel
     return Partition(padded, size, tuple(parts), parts, starts)
 
 
-def slices(
-    cut_of: Callable[[Weight], tuple[Partition, int]],
+def bucket_slices(
+    partition_by: Callable[[Weight], tuple[Partition, int]],
     weights: Sequence[Weight],
     merge_all: bool,
     matrices: Collection[Weight] = (),
 ) -> list[tuple[int, int, bool]]:
-    """Of each stretch of a bucket the rank that it is for, its elements, and whether of experts.
+    """Split a bucket into slices: owner rank, numel, and whether it belongs to experts.
 
-    Neighbours for one rank are one stretch (`average_tensor`), but not those for this rank where fp32
-    gradients are accumulated. `cut_of`: the piece of a weight's group, and the rank in the group. Every
-    rank that has a part of one of `matrices` gets all of its gradient, for Muon.
+    Neighboring slices of one owner are merged (`average_tensor`), except this rank's own if fp32 gradients
+    are accumulated. `partition_by` returns the partition of a weight's group and this rank's index in it.
+    Every rank with a share of one of `matrices` gets its whole gradient, for Muon.
     """
-    found: list[tuple[int, int, bool]] = []
-    last: tuple[int, int, int, bool] | None = None
+    result: list[tuple[int, int, bool]] = []
+    previous: tuple[int, int, int, bool] | None = None
     for weight in weights:
-        cut, rank = cut_of(weight)
-        at, end = cut.starts[weight], cut.starts[weight] + weight.elements
-        first, final = at // cut.size, (end - 1) // cut.size
-        while at < end:
-            to = at // cut.size
-            stop = min(end, (to + 1) * cut.size)
-            whole = weight in matrices
-            wanted = (to, *((first, final) if whole else (to, to)), weight.expert)
-            if wanted == last and (merge_all or whole or to != rank):
-                found[-1] = (to, found[-1][1] + stop - at, weight.expert)
+        partition, rank = partition_by(weight)
+        offset, end = partition.offsets[weight], partition.offsets[weight] + weight.numel
+        first, last = offset // partition.numel, (end - 1) // partition.numel
+        while offset < end:
+            owner = offset // partition.numel
+            stop = min(end, (owner + 1) * partition.numel)
+            is_whole = weight in matrices
+            target = (owner, *((first, last) if is_whole else (owner, owner)), weight.is_expert)
+            if target == previous and (merge_all or is_whole or owner != rank):
+                result[-1] = (owner, result[-1][1] + stop - offset, weight.is_expert)
             else:
-                found.append((to, stop - at, weight.expert))
-            last, at = wanted, stop
-    return found
+                result.append((owner, stop - offset, weight.is_expert))
+            previous, offset = target, stop
+    return result
 
 
-# Muon's two halves of a model, and what an update of one of its matrices needs.
-#
-# `deepspeed/__init__.py:set_optimizer_flags`, `engine._muon_param_groups` and `runtime/zero/muon/`.
+# Muon: its matrices, and the memory of one update. Sources: `deepspeed/__init__.py:set_optimizer_flags`,
+# `engine._muon_param_groups`, runtime/zero/muon/.
 
 GRAM = "gram"
-"""The way to orthogonalise, in fp16, that later releases take by default; `standard` takes bf16."""
+"""Default `ns_method` of later releases, computed in fp16; `standard` computes in bf16."""
 OTHERS = ("embed", "lm_head")
-"""Parts of names whose matrices stay with Adam."""
+"""Name parts of matrices that Adam updates."""
 
 
 def is_muon(weight: Weight) -> bool:
-    """Whether Muon updates it, by its shape and its name."""
+    """Whether Muon updates the parameter, judged by shape and name."""
     return len(weight.shape) > 1 and not any(word in weight.name.lower() for word in OTHERS)
 
 
-def halves(setup: Setup, weights: Sequence[Weight]) -> list[list[Weight]]:
-    """The groups of parameters in their order: one, or with Muon its matrices by size and then the rest."""
-    if not setup.optimizer.muon:
+def muon_halves(setup: Setup, weights: Sequence[Weight]) -> list[list[Weight]]:
+    """Parameter groups in order; with Muon, its matrices by size, then all others."""
+    if not setup.optimizer.muon_method:
         return [list(weights)]
     matrices = [weight for weight in weights if is_muon(weight)]
-    if not setup.zero_init:  # there every shape is that of an empty tensor
+    # With zero.Init every shape is that of an empty tensor, so sorting changes nothing.
+    if not setup.zero_init:
         matrices.sort(key=lambda weight: weight.shape, reverse=True)
     others = [weight for weight in weights if not is_muon(weight)]
     return [half for half in (matrices, others) if half]
 
 
-def needs(setup: Setup, weight: Weight, width: int) -> int:
-    """The peak of `muon_update` for a gradient of this width, in bytes, with the new tensor among them.
+def muon_update_peak(setup: Setup, weight: Weight, itemsize: int) -> int:
+    """Peak bytes of `muon_update` for a gradient of this itemsize, including the result.
 
-    Its eager operations are counted: where torch compiles them they hold less.
+    Counts the eager operations; a compiled `muon_update` takes less.
     """
-    method, half = setup.optimizer.muon, setup.half
+    method, half = setup.optimizer.muon_method, setup.half_dtype
     *batch, rows, columns = weight.shape
-    if setup.ways.muon_late:
+    if setup.quirks.has_separate_muon_adam:
         method = "standard"
-    count, short = weight.elements, min(rows, columns)
-    kind = half if width == 2 else "fp32"
-    products = 2 * prod(batch) * short * short
-    whole = 2 * count
+    count, short_side = weight.numel, min(rows, columns)
+    dtype = half if itemsize == 2 else "fp32"
+    products = 2 * prod(batch) * short_side * short_side
+    half_copy = 2 * count
     if method == GRAM:
-        begin = {"fp16": 10, "bf16": 4}.get(kind or "", 6) * count
+        start_peak = {"fp16": 10, "bf16": 4}.get(dtype or "", 6) * count
     else:
-        begin = (2 if kind == "bf16" else 4) * count
+        start_peak = (2 if dtype == "bf16" else 4) * count
     if method == GRAM and rows != columns:
-        inside = max(whole + 7 * products, 2 * whole + 4 * products)
+        iteration_peak = max(half_copy + 7 * products, 2 * half_copy + 4 * products)
     else:
-        inside = max(4 * whole + 2 * products, whole + 5 * products)
+        iteration_peak = max(4 * half_copy + 2 * products, half_copy + 5 * products)
     computed = "fp16" if method == GRAM else "bf16"
-    end = (2 * width if kind == computed else max(2 + width, 2 * width)) * count
-    if setup.ways.muon_late:  # in bf16, whatever the gradient is
-        return max(begin, inside)
-    momentum = max(2 * width, 2 + width) * count
-    return max(begin, inside, end, momentum)
+    end_peak = (2 * itemsize if dtype == computed else max(2 + itemsize, 2 * itemsize)) * count
+    if setup.quirks.has_separate_muon_adam:  # computed in bf16 for any gradient dtype
+        return max(start_peak, iteration_peak)
+    momentum_peak = max(2 * itemsize, 2 + itemsize) * count
+    return max(start_peak, iteration_peak, end_peak, momentum_peak)

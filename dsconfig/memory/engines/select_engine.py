@@ -1,73 +1,75 @@
-"""Which wrapper DeepSpeed puts around the optimizer (`engine._configure_optimizer`)."""
+"""Choice of the engine class, as `engine._configure_optimizer` chooses the ZeRO optimizer."""
 
 from __future__ import annotations
 
 from dsconfig.memory.engines.base import Engine
-from dsconfig.memory.engines.setup import Selection, Setup
+from dsconfig.memory.engines.setup import Setup, ZenFlowSettings
 from dsconfig.memory.graph import Tape
 from dsconfig.memory.memory_ledger import Ledger
 
 
-def engine_of(setup: Setup, tape: Tape, ledger: Ledger) -> Engine:
-    """The engine of this set-up."""
-    if setup.stage == 3 and setup.optimizer.muon:
-        from dsconfig.memory.engines.muon import OrthogonalShards
+def select_engine(setup: Setup, tape: Tape, ledger: Ledger) -> Engine:
+    """Create the engine for a setup."""
+    if setup.stage == 3 and setup.optimizer.muon_method:
+        from dsconfig.memory.engines.muon import MuonStage3
 
-        return OrthogonalShards(setup, tape, ledger)
-    if setup.selection or setup.super_offload:
-        return _with_processes(setup, tape, ledger, setup.selection)
-    if setup.stage == 3 and (setup.swapping.optimizer or setup.swapping.parameters):
-        from dsconfig.memory.engines.zero3_offload import Swapped
+        return MuonStage3(setup, tape, ledger)
+    if setup.zenflow or setup.super_offload:
+        return _with_processes(setup, tape, ledger, setup.zenflow)
+    if setup.stage == 3 and (setup.nvme.optimizer_buffers or setup.nvme.param_buffer_size):
+        from dsconfig.memory.engines.zero3_offload import NvmeStage3
 
-        return Swapped(setup, tape, ledger)
+        return NvmeStage3(setup, tape, ledger)
     if setup.stage == 3:
-        from dsconfig.memory.engines.zero3 import Partitioned
+        from dsconfig.memory.engines.zero3 import Stage3Engine
 
-        return Partitioned(setup, tape, ledger)
-    if setup.accumulates and not setup.ways.wraps_raised:
-        if setup.optimizer.muon:
-            from dsconfig.memory.engines.muon import OrthogonalAccumulated
+        return Stage3Engine(setup, tape, ledger)
+    # `_configure_optimizer`: bf16 with fp32 accumulation uses `BF16_Optimizer` at stages 0 and 1, unless the
+    # release mistakes the dtype.
+    if setup.uses_bf16_optimizer and not setup.quirks.mistakes_fp32_accumulation:
+        if setup.optimizer.muon_method:
+            from dsconfig.memory.engines.muon import MuonBF16Optimizer
 
-            return OrthogonalAccumulated(setup, tape, ledger)
-        from dsconfig.memory.engines.bf16_optimizer import Accumulated
+            return MuonBF16Optimizer(setup, tape, ledger)
+        from dsconfig.memory.engines.bf16_optimizer import BF16OptimizerEngine
 
-        return Accumulated(setup, tape, ledger)
-    if not setup.is_whole:
+        return BF16OptimizerEngine(setup, tape, ledger)
+    if not setup.is_unsharded:
         return _sharded(setup, tape, ledger)
-    if setup.optimizer.muon:
-        from dsconfig.memory.engines.muon import OrthogonalWhole
+    if setup.optimizer.muon_method:
+        from dsconfig.memory.engines.muon import MuonStage0
 
-        return OrthogonalWhole(setup, tape, ledger)
-    from dsconfig.memory.engines.zero0 import Whole
+        return MuonStage0(setup, tape, ledger)
+    from dsconfig.memory.engines.zero0 import Stage0Engine
 
-    return Whole(setup, tape, ledger)
+    return Stage0Engine(setup, tape, ledger)
 
 
 def _sharded(setup: Setup, tape: Tape, ledger: Ledger) -> Engine:
-    """That of stages 1 and 2."""
-    if setup.optimizer.muon:
-        from dsconfig.memory.engines.muon import Orthogonal
+    """Create an engine of stage 1 or 2."""
+    if setup.optimizer.muon_method:
+        from dsconfig.memory.engines.muon import MuonStage12
 
-        return Orthogonal(setup, tape, ledger)
-    if setup.raises_gradients and not setup.ways.compact:
-        from dsconfig.memory.engines.zero12 import Listed
+        return MuonStage12(setup, tape, ledger)
+    if setup.accumulates_fp32 and not setup.quirks.has_compact_fp32_grads:
+        from dsconfig.memory.engines.zero12 import Stage12PerTensorGrads
 
-        return Listed(setup, tape, ledger)
-    from dsconfig.memory.engines.zero12 import Sharded
+        return Stage12PerTensorGrads(setup, tape, ledger)
+    from dsconfig.memory.engines.zero12 import Stage12Engine
 
-    return Sharded(setup, tape, ledger)
+    return Stage12Engine(setup, tape, ledger)
 
 
-def _with_processes(setup: Setup, tape: Tape, ledger: Ledger, selection: Selection | None) -> Engine:
-    """What can have its optimizer in a process of its own."""
+def _with_processes(setup: Setup, tape: Tape, ledger: Ledger, selection: ZenFlowSettings | None) -> Engine:
+    """Create an engine whose optimizer can run in a separate process."""
     if selection is None:
-        from dsconfig.memory.engines.zero3_offload import SuperOffloaded
+        from dsconfig.memory.engines.zero3_offload import SuperOffloadStage3
 
-        return SuperOffloaded(setup, tape, ledger)
+        return SuperOffloadStage3(setup, tape, ledger)
     if setup.stage == 3:
-        from dsconfig.memory.engines.zenflow import ZenFlowShards
+        from dsconfig.memory.engines.zenflow import ZenFlowStage3
 
-        return ZenFlowShards(setup, tape, ledger, selection)
-    from dsconfig.memory.engines.zenflow import ZenFlow
+        return ZenFlowStage3(setup, tape, ledger, selection)
+    from dsconfig.memory.engines.zenflow import ZenFlowStage12
 
-    return ZenFlow(setup, tape, ledger, selection)
+    return ZenFlowStage12(setup, tape, ledger, selection)

@@ -1,416 +1,438 @@
-"""ZenFlow at stages 1 to 3: selected columns on the rank, all other weights on the host."""
+"""ZenFlow at stages 1 to 3: selected columns are updated on the GPU, everything else on the host."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from dsconfig.memory.engines.base import GRADIENTS, MASTER, TEMPORARY, WEIGHTS, rounding
+from dsconfig.memory.engines.base import GRADIENTS, MASTER, TEMPORARY, WEIGHTS, pinned_padding
 from dsconfig.memory.engines.param_groups import Partition
-from dsconfig.memory.engines.setup import Selection, Setup
-from dsconfig.memory.engines.zero3 import PERSISTENT, Partitioned
-from dsconfig.memory.engines.zero12 import OFFLOADED, Sharded
+from dsconfig.memory.engines.setup import Setup, ZenFlowSettings
+from dsconfig.memory.engines.zero3 import Stage3Engine
+from dsconfig.memory.engines.zero3_state import PERSISTENT
+from dsconfig.memory.engines.zero12 import OFFLOADED, Stage12Engine
 from dsconfig.memory.graph import Tape, Weight
 from dsconfig.memory.memory_ledger import Ledger
 
-# Which columns ZenFlow selects of each parameter at stages 1 and 2 (`zenflow_stage_1_and_2.py`).
+# Column selection at stages 1 and 2 (`zenflow_stage_1_and_2.py`).
 
-SELECTED = "selected columns"
-SELECTED_STATES = "states of selected columns"
-STALE = "stale weights of the optimizer's process"
+SELECTED = "ZenFlow selected columns"
+SELECTED_STATES = "ZenFlow selected states"
+STALE = "ZenFlow stale weights"
 
 
-class Stretch(NamedTuple):
-    """What lies of a parameter in the piece of one rank."""
+class ColumnSlice(NamedTuple):
+    """The part of a parameter inside one rank's partition."""
 
     rank: int
     whole: int
-    """Elements of its whole columns; of a vector none."""
+    """Elements of complete columns; 0 for a vector."""
     columns: int
-    """How many of these are selected."""
+    """Number of selected columns."""
     selected: int
-    """Elements of the selected ones; all of a vector."""
+    """Elements of the selected columns; all of a vector."""
 
 
-def columns_of(selection: Selection, count: int) -> int:
-    """How many of so many columns are selected (`_num_selected_columns`): -1 is a part of a single one."""
-    return max(1, int(count * selection.ratio)) if count else 0
+def columns_of(selection: ZenFlowSettings, num_columns: int) -> int:
+    """Number of selected columns out of `num_columns`; -1 stands for a part of a single column."""
+    return max(1, int(num_columns * selection.topk_ratio)) if num_columns else 0
 
 
-def stretches(selection: Selection, weight: Weight, cut: Partition) -> list[Stretch]:
-    """The stretches of a parameter, which lies transposed in the flat weights: column by column."""
-    start, found = cut.starts[weight], list[Stretch]()
-    at, end = start, start + weight.elements
-    while at < end:
-        rank = at // cut.size
-        stop = min(end, (rank + 1) * cut.size)
+def column_slices(selection: ZenFlowSettings, weight: Weight, partition: Partition) -> list[ColumnSlice]:
+    """Slices of a parameter over ranks; in the flat weights it is transposed, column by column."""
+    start, slices = partition.offsets[weight], list[ColumnSlice]()
+    offset, end = start, start + weight.numel
+    while offset < end:
+        rank = offset // partition.numel
+        stop = min(end, (rank + 1) * partition.numel)
         if len(weight.shape) == 1:
-            found.append(Stretch(rank, 0, 0, stop - at))
+            slices.append(ColumnSlice(rank, 0, 0, stop - offset))
         else:
             rows = weight.shape[0]
-            count = (stop - start) // rows - -(-(at - start) // rows)
+            count = (stop - start) // rows - -(-(offset - start) // rows)
             columns = columns_of(selection, count)
-            found.append(Stretch(rank, max(0, count) * rows, columns, columns * rows))
-        at = stop
-    return found
+            slices.append(ColumnSlice(rank, max(0, count) * rows, columns, columns * rows))
+        offset = stop
+    return slices
 
 
-def update(setup: Setup, ledger: Ledger, selected: Iterable[int], copied: int) -> None:
-    """`group_step`: AdamW over so many bytes of each parameter; `copied`: of them in copies."""
+def update(setup: Setup, ledger: Ledger, selected: Iterable[int], copy_bytes: int) -> None:
+    """Run AdamW on the selected elements (`group_step`); `copied`: bytes that are copied first."""
     sizes = list(selected)
-    offloaded = setup.selection is not None and setup.selection.offload
-    arriving = 2 * sum(sizes) if offloaded and setup.apart else 0
-    ledger.take(SELECTED_STATES, arriving)
-    ledger.take(SELECTED, copied)
-    most = sum(sizes) if setup.apart else 2 * max(sizes, default=0)  # on a GPU torch takes them together
-    ledger.touch(TEMPORARY, most)
-    ledger.give(SELECTED, copied)
-    ledger.give(SELECTED_STATES, arriving)
+    is_offloaded = setup.zenflow is not None and setup.zenflow.offload_states
+    # Offloaded states are copied to the GPU for the update (`_group_step_offloaded`).
+    state_bytes = 2 * sum(sizes) if is_offloaded and setup.has_separate_host else 0
+    ledger.allocate(SELECTED_STATES, state_bytes)
+    ledger.allocate(SELECTED, copy_bytes)
+    # On a GPU foreach updates all tensors at once.
+    peak = sum(sizes) if setup.has_separate_host else 2 * max(sizes, default=0)
+    ledger.allocate_briefly(TEMPORARY, peak)
+    ledger.free(SELECTED, copy_bytes)
+    ledger.free(SELECTED_STATES, state_bytes)
 
 
-# ZenFlow at stages 1 and 2: selected columns are updated on the rank, all weights on the host later on.
+# Stages 1 and 2.
 
 
-class ZenFlow(Sharded):
-    """`ZenFlowZeroOptimizer`; each rank updates the selected columns of all parameters."""
+class ZenFlowStage12(Stage12Engine):
+    """`ZenFlowZeroOptimizer`: each rank updates the selected columns of all parameters."""
 
-    def __init__(self, setup: Setup, tape: Tape, ledger: Ledger, selection: Selection) -> None:
+    def __init__(self, setup: Setup, tape: Tape, ledger: Ledger, selection: ZenFlowSettings) -> None:
         super().__init__(setup, tape, ledger)
-        self.selection = selection
-        self.stretches: dict[Weight, list[Stretch]] = {
-            weight: stretches(selection, weight, cut) for weight, (cut, _) in self.piece_of.items()
+        self.settings = selection
+        self.column_slices: dict[Weight, list[ColumnSlice]] = {
+            weight: column_slices(selection, weight, partition)
+            for weight, (partition, _) in self.partition_by_weight.items()
         }
         self.selected = {
-            weight: sum(part.selected for part in self.stretches[weight]) for weight in self.trained
+            weight: sum(part.selected for part in self.column_slices[weight]) for weight in self.trainable
         }
-        """Elements of each parameter that are."""
+        """Selected elements of each parameter."""
 
     @property
-    def sends(self) -> bool:
-        """Gradients are sent in each micro batch, at stage 1 too (`is_zenflow_update_boundary`)."""
+    def reduces_grads(self) -> bool:
+        """Whether gradients are reduced: in each micro batch (`is_zenflow_update_boundary`)."""
         return True
 
-    def bytes_of(self, weights: list[Weight], *, matrices: bool = False) -> int:
-        """Of what is selected of these."""
+    def selected_bytes(self, weights: list[Weight], *, matrices: bool = False) -> int:
+        """Bytes of the selected elements of these parameters."""
         chosen = (weight for weight in weights if not matrices or len(weight.shape) > 1)
-        return self.setup.width * sum(self.selected[weight] for weight in chosen)
+        return self.setup.itemsize * sum(self.selected[weight] for weight in chosen)
 
     # ------------------------------------------------------------ load and at rest
-    def copied(self, weights: list[Weight]) -> int:
-        """Matrices are copied as they are flattened (`_flatten_dense_tensors`)."""
-        return self.setup.width * sum(weight.elements for weight in weights if len(weight.shape) == 2)
+    def flatten_copy_bytes(self, weights: list[Weight]) -> int:
+        """Bytes of the matrix copies made while flattening (`_flatten_dense_tensors`)."""
+        return self.setup.itemsize * sum(weight.numel for weight in weights if len(weight.shape) == 2)
 
     def load(self) -> None:
-        """The process starts with the first step."""
+        """Load as without ZenFlow; the optimizer process starts with the first step."""
         super().load()
-        if self.selection.overlap:
-            self.ledger.take(OFFLOADED, 2 * self.setup.master * self.cut.size, host=True)
+        if self.settings.overlap_step:
+            self.ledger.allocate(OFFLOADED, 2 * self.setup.master_itemsize * self.partition.numel, host=True)
 
-    def rest(self) -> None:
-        """As without, and what is selected, its states, and what the process has for itself."""
-        super().rest()
+    def allocate_at_rest(self) -> None:
+        """Allocate as without ZenFlow, plus selected states, indices, and tensors of the optimizer process."""
+        super().allocate_at_rest()
         setup, ledger = self.setup, self.ledger
-        states = 2 * self.bytes_of(self.trained)
-        ledger.take(SELECTED_STATES, states, host=self.selection.offload)
-        ledger.take(SELECTED, self._indices(self.trained))
-        if self.selection.overlap:
-            ledger.take(STALE, setup.master * self.cut.size, host=True)
-            ledger.take(OFFLOADED, setup.master * self.cut.size, host=True)
+        states = 2 * self.selected_bytes(self.trainable)
+        ledger.allocate(SELECTED_STATES, states, host=self.settings.offload_states)
+        ledger.allocate(SELECTED, self._index_bytes(self.trainable))
+        if self.settings.overlap_step:
+            ledger.allocate(STALE, setup.master_itemsize * self.partition.numel, host=True)
+            ledger.allocate(OFFLOADED, setup.master_itemsize * self.partition.numel, host=True)
 
-    def states(self) -> int:
-        """Two of each for the process, which goes from one to the other (`zenflow_optimizer_process`)."""
-        return super().states() * (2 if self.selection.overlap else 1)
+    def state_bytes(self) -> int:
+        """Bytes of the states; the optimizer process alternates between two copies."""
+        return super().state_bytes() * (2 if self.settings.overlap_step else 1)
 
-    def _indices(self, weights: list[Weight]) -> int:
-        """Bytes of the numbers of columns; those of several pieces are put together beside them."""
-        found = 0
+    def _index_bytes(self, weights: list[Weight]) -> int:
+        """Bytes of column indices; those of several slices are concatenated in a copy."""
+        # Column indices are int32.
+        index_bytes = 0
         for weight in weights:
-            parts = [part.columns for part in self.stretches[weight]] if len(weight.shape) > 1 else []
-            found += 4 * sum(parts) * (2 if len(parts) > 1 else 1)
-        return found
+            columns = [part.columns for part in self.column_slices[weight]] if len(weight.shape) > 1 else []
+            index_bytes += 4 * sum(columns) * (2 if len(columns) > 1 else 1)
+        return index_bytes
 
-    def rounding(self) -> int:
-        """Pinned tensors that move to shared memory leave their blocks behind, which are kept."""
-        setup, found = self.setup, super().rounding()
-        if self.selection.overlap:
-            moved = setup.pins_optimizer + (setup.pins_optimizer or setup.ways.pins_masters)
-            found += moved * setup.master * self.cut.size
-        if self.selection.offload and setup.pins_optimizer:
-            found += rounding(setup.width * count for count in self.selected.values() for _ in range(2))
-        return found
+    def pinned_padding(self) -> int:
+        """Padding, plus the cached blocks of pinned tensors that moved to shared memory."""
+        setup, padding = self.setup, super().pinned_padding()
+        if self.settings.overlap_step:
+            moved_copies = setup.pins_optimizer + (setup.pins_optimizer or setup.quirks.always_pins_masters)
+            padding += moved_copies * setup.master_itemsize * self.partition.numel
+        if self.settings.offload_states and setup.pins_optimizer:
+            padding += pinned_padding(
+                setup.itemsize * count for count in self.selected.values() for _ in range(2)
+            )
+        return padding
 
     # ------------------------------------------------------------ backward
-    def begin(self) -> None:
-        """Where columns are selected anew, masters are read back from the weights."""
-        super().begin()
+    def before_backward(self) -> None:
+        """Read masters back from the weights before columns are selected again."""
+        super().before_backward()
         if self._selects:
-            setup, count = self.setup, self.cut.size
-            between = setup.width if setup.apart and setup.width != setup.master else 0
-            self.ledger.touch(MASTER, (setup.master + between) * count, host=True)
+            setup, count = self.setup, self.partition.numel
+            cast_itemsize = (
+                setup.itemsize if setup.has_separate_host and setup.itemsize != setup.master_itemsize else 0
+            )
+            self.ledger.allocate_briefly(MASTER, (setup.master_itemsize + cast_itemsize) * count, host=True)
 
     @property
     def _selects(self) -> bool:
-        return self.selection.again and not self.micro
+        return self.settings.reselects and not self.micro_step
 
-    def gradient(self, weight: Weight, count: int) -> None:
-        """It is transposed into the bucket."""
-        if len(weight.shape) == 2 and weight.elements <= self.setup.bucket:
-            self.ledger.touch(GRADIENTS, count)
-        super().gradient(weight, count)
+    def receive_gradient(self, weight: Weight, count: int) -> None:
+        """Transpose a matrix gradient into the bucket."""
+        if len(weight.shape) == 2 and weight.numel <= self.setup.reduce_bucket_size:
+            self.ledger.allocate_briefly(GRADIENTS, count)
+        super().receive_gradient(weight, count)
 
-    def _transposed(self, weights: list[Weight]) -> int:
-        """What is larger than the bucket is transposed beside itself (`reduce_ipg_grads`)."""
-        large = (weight for weight in weights if weight in self.there and len(weight.shape) == 2)
-        return sum(map(self.there.__getitem__, large))
+    def _transpose_bytes(self, weights: list[Weight]) -> int:
+        """Bytes of transposed copies of gradients larger than the bucket (`reduce_ipg_grads`)."""
+        large = (weight for weight in weights if weight in self.unbucketed_grads and len(weight.shape) == 2)
+        return sum(map(self.unbucketed_grads.__getitem__, large))
 
     def _average(self, weights: list[Weight], kind: int) -> None:
-        """`average_tensor`: what is sent is this rank's to select from; then all get what is selected."""
-        self.ledger.touch(GRADIENTS, self._transposed(weights))
+        """Reduce gradients, select columns from this rank's part, and broadcast them (`average_tensor`)."""
+        self.ledger.allocate_briefly(GRADIENTS, self._transpose_bytes(weights))
         super()._average(weights, kind)
         if self._selects:
             self._select(weights)
         self._collect(weights)
 
     def _select(self, weights: list[Weight]) -> None:
-        """`update_selected_channels`: each rank tells the others which columns of its piece are large."""
+        """Broadcast which columns are the largest (`update_selected_channels`)."""
         matrices = [weight for weight in weights if len(weight.shape) > 1]
-        parts = [part for weight in matrices for part in self.stretches[weight]]
+        parts = [part for weight in matrices for part in self.column_slices[weight]]
         numbers = 4 * sum(part.columns for part in parts)
-        self.ledger.take(SELECTED, numbers)
+        self.ledger.allocate(SELECTED, numbers)
         for part in parts:
             if part.rank == self.setup.rank:
-                self.ledger.touch(TEMPORARY, self.setup.width * part.whole)
-            self.send("broadcast", part.columns, 4)
-        self.ledger.give(SELECTED, numbers)
+                self.ledger.allocate_briefly(TEMPORARY, self.setup.itemsize * part.whole)
+            self.count_collective("broadcast", part.columns, 4)
+        self.ledger.free(SELECTED, numbers)
 
     def _collect(self, weights: list[Weight]) -> None:
-        """`_process_selected_fp32_groups_grad`."""
-        setup, ledger, width = self.setup, self.ledger, self.setup.width
-        buffer = self.bytes_of(weights)
-        ledger.take(SELECTED, buffer)
+        """Broadcast the gradients of selected columns (`_process_selected_fp32_groups_grad`)."""
+        setup, ledger, itemsize = self.setup, self.ledger, self.setup.itemsize
+        buffer = self.selected_bytes(weights)
+        ledger.allocate(SELECTED, buffer)
         for weight in weights:
-            for part in self.stretches[weight]:
+            for part in self.column_slices[weight]:
                 if part.rank == setup.rank and part.columns:
-                    ledger.touch(SELECTED, width * part.selected)
-                self.send("broadcast", part.selected, width)
+                    ledger.allocate_briefly(SELECTED, itemsize * part.selected)
+                self.count_collective("broadcast", part.selected, itemsize)
         for weight in weights:
-            parts = self.stretches[weight]
+            parts = self.column_slices[weight]
             if len(parts) > 1:
-                ledger.touch(SELECTED, 2 * width * self.selected[weight])
-            ledger.take(SELECTED, width * self.selected[weight])
-        if self.boundary:
-            self._copy(weights)
+                ledger.allocate_briefly(SELECTED, 2 * itemsize * self.selected[weight])
+            ledger.allocate(SELECTED, itemsize * self.selected[weight])
+        if self.is_boundary:
+            self._copy_params(weights)
         else:
             self._update_selected(weights)
-            ledger.give(SELECTED, buffer)
-        ledger.give(SELECTED, buffer)
+            ledger.free(SELECTED, buffer)
+        ledger.free(SELECTED, buffer)
 
-    def _copy(self, weights: list[Weight]) -> None:
-        """`temp_copy_param`: what the host's update may not undo."""
-        offload = self.selection.offload
+    def _copy_params(self, weights: list[Weight]) -> None:
+        """Copy selected weights, which the host's update must not overwrite (`temp_copy_param`)."""
+        offload = self.settings.offload_states
         for weight in weights:
-            count = self.setup.width * self.selected[weight]
-            self.ledger.touch(SELECTED, count * (2 if len(weight.shape) > 1 else 1))
-            self.ledger.take(SELECTED, count, host=offload)
+            count = self.setup.itemsize * self.selected[weight]
+            self.ledger.allocate_briefly(SELECTED, count * (2 if len(weight.shape) > 1 else 1))
+            self.ledger.allocate(SELECTED, count, host=offload)
 
     def _update_selected(self, weights: list[Weight]) -> None:
-        """`group_step`: of columns there are copies."""
-        setup, copied = self.setup, self.bytes_of(weights, matrices=True)
-        update(setup, self.ledger, (setup.width * self.selected[weight] for weight in weights), copied)
+        """Update the selected columns, which are copied for it (`group_step`)."""
+        setup, copy_bytes = self.setup, self.selected_bytes(weights, matrices=True)
+        update(setup, self.ledger, (setup.itemsize * self.selected[weight] for weight in weights), copy_bytes)
 
     # ------------------------------------------------------------ step
-    def update(self, elements: int, largest: int, *, host: bool = False) -> None:
-        """DeepSpeed's Adam of the host works in place."""
+    def update(self, numel: int, largest: int, *, host: bool = False) -> None:
+        """Allocate nothing: DeepSpeed's CPU Adam works in place."""
 
     def step(self) -> None:
-        """The host's update, then that of the selected columns (`selective_optimizer_step`)."""
+        """Run the host's update, then that of the selected columns (`selective_optimizer_step`)."""
         super().step()
-        for weights in self._in_buckets():
-            copied, offload = self.bytes_of(weights), self.selection.offload
+        for weights in self._update_buckets():
+            copied, offload = self.selected_bytes(weights), self.settings.offload_states
             last = self._copy_back(weights) if offload else 0
-            self.ledger.take(SELECTED, last)
+            self.ledger.allocate(SELECTED, last)
             self._update_selected(weights)
-            self.ledger.give(SELECTED, last + (copied if offload else 2 * copied))
+            self.ledger.free(SELECTED, last + (copied if offload else 2 * copied))
 
     def _copy_back(self, weights: list[Weight]) -> int:
-        """Each copy comes back, and goes before states come, but for the last: Python has a name for it.
+        """Copy saved weights back one by one, and return the bytes that stay referenced.
 
-        Bytes of that, and of the columns that it was copied to.
+        These are the last copy and the columns that it was copied to.
         """
         last = 0
         for weight in weights:
-            count = self.bytes_of([weight])
-            self.ledger.touch(SELECTED, last + count * (1 + self.setup.apart))
-            self.ledger.give(SELECTED, count, host=True)
+            count = self.selected_bytes([weight])
+            self.ledger.allocate_briefly(SELECTED, last + count * (1 + self.setup.has_separate_host))
+            self.ledger.free(SELECTED, count, host=True)
             last = count * min(2, len(weight.shape))
         return last
 
-    def _in_buckets(self) -> list[list[Weight]]:
-        """`_step_with_offload`: so many elements of parameters at a time; all, where states are here."""
-        if not self.selection.offload:
-            return [self.trained]
-        found, count = [list[Weight]()], 0
-        for weight in self.trained:
-            found[-1].append(weight)
-            count += weight.elements
-            if count >= self.selection.bucket:
-                found.append([])
+    def _update_buckets(self) -> list[list[Weight]]:
+        """Parameters whose states are loaded together (`_step_with_offload`); all if states are on the GPU."""
+        if not self.settings.offload_states:
+            return [self.trainable]
+        buckets, count = [list[Weight]()], 0
+        for weight in self.trainable:
+            buckets[-1].append(weight)
+            count += weight.numel
+            if count >= self.settings.bucket_size:
+                buckets.append([])
                 count = 0
-        return [weights for weights in found if weights]
+        return [weights for weights in buckets if weights]
 
 
-# ZenFlow at stage 3: each rank updates the selected columns of its shards (`zenflow/engine_stage3.py`).
+# Stage 3: each rank updates the selected columns of its shards.
 
 
-class ZenFlowShards(Partitioned):
-    """`DeepSpeedZeroOptimizer_Stage3` with the hooks of ZenFlow."""
+class ZenFlowStage3(Stage3Engine):
+    """`DeepSpeedZeroOptimizer_Stage3` with ZenFlow's hooks (`zenflow/engine_stage3.py`)."""
 
-    def __init__(self, setup: Setup, tape: Tape, ledger: Ledger, selection: Selection) -> None:
+    def __init__(self, setup: Setup, tape: Tape, ledger: Ledger, selection: ZenFlowSettings) -> None:
         super().__init__(setup, tape, ledger)
-        self.selection = selection
-        self.columns = {weight: self._columns(weight) for weight in self.trained if len(weight.shape) > 1}
-        """Columns of the rank's shard of each matrix: whole ones, and those that are selected."""
-        self.selected = {weight: self._selected(weight) for weight in self.trained}
-        """Elements of each shard that are."""
+        self.settings = selection
+        self.columns = {weight: self._columns(weight) for weight in self.trainable if len(weight.shape) > 1}
+        """Complete and selected columns of this rank's shard, by matrix."""
+        self.selected = {weight: self._selected(weight) for weight in self.trainable}
+        """Selected elements of each shard."""
 
     def _columns(self, weight: Weight) -> tuple[int, int]:
-        """As many of those that are selected of all as of all columns: the gradients decide."""
+        """Complete and selected columns of a shard.
+
+        Gradients decide which columns are selected; the estimate assumes an even share per rank.
+        """
         ranks, rows, shard = self.ranks_of(weight), weight.shape[0], self.shard(weight)
-        ends = [min(shard * (rank + 1), weight.elements) // rows for rank in range(ranks)]
-        starts = [-(-min(shard * rank, weight.elements) // rows) for rank in range(ranks)]
+        ends = [min(shard * (rank + 1), weight.numel) // rows for rank in range(ranks)]
+        starts = [-(-min(shard * rank, weight.numel) // rows) for rank in range(ranks)]
         counts = [max(0, end - start) for start, end in zip(starts, ends, strict=True)]
-        total, own = sum(counts), counts[self.setup.rank % ranks]
-        selected = max(1, int(total * self.selection.ratio))
-        return own, -(-selected * own // total) if total else 0
+        total, own_columns = sum(counts), counts[self.setup.rank % ranks]
+        selected = max(1, int(total * self.settings.topk_ratio))
+        return own_columns, -(-selected * own_columns // total) if total else 0
 
     def _selected(self, weight: Weight) -> int:
         if weight in self.columns:
             return self.columns[weight][1] * weight.shape[0]
-        there = self.shard(weight) * self.setup.rank < weight.elements
-        return self.shard(weight) if there else 0
+        has_shard = self.shard(weight) * self.setup.rank < weight.numel
+        return self.shard(weight) if has_shard else 0
 
-    def bytes_selected(self, weights: list[Weight], *, matrices: bool = False) -> int:
-        """Of what is selected of these."""
+    def selected_bytes(self, weights: list[Weight], *, matrices: bool = False) -> int:
+        """Bytes of the selected elements of these shards."""
         chosen = (weight for weight in weights if not matrices or weight in self.columns)
-        return self.setup.width * sum(self.selected[weight] for weight in chosen)
+        return self.setup.itemsize * sum(self.selected[weight] for weight in chosen)
 
     # ------------------------------------------------------------ load and at rest
-    def gradients_of(self, count: int) -> int:
-        """Two of each, while the process is at work with one (`overlap_grad`)."""
-        return super().gradients_of(count) * (2 if self.selection.overlap else 1)
+    def offloaded_grad_bytes(self, count: int) -> int:
+        """Bytes of offloaded gradients, twice while the process reads one copy (`overlap_grad`)."""
+        return super().offloaded_grad_bytes(count) * (2 if self.settings.overlap_step else 1)
 
-    def _cut(self) -> None:
-        matrices = [weight.elements for weight in self.tape.weights if len(weight.shape) > 1]
-        self.ledger.touch(WEIGHTS, self.setup.width * max(matrices, default=0))
-        super()._cut()
+    def _partition_params(self) -> None:
+        matrices = [weight.numel for weight in self.tape.weights if len(weight.shape) > 1]
+        self.ledger.allocate_briefly(WEIGHTS, self.setup.itemsize * max(matrices, default=0))
+        super()._partition_params()
 
-    def rest(self) -> None:
-        """As without, and what is selected, its states, and what the process has for itself."""
-        super().rest()
+    def allocate_at_rest(self) -> None:
+        """Allocate as without ZenFlow, plus selected states, indices, and tensors of the optimizer process."""
+        super().allocate_at_rest()
         setup, ledger = self.setup, self.ledger
-        ledger.take(SELECTED_STATES, 2 * self.bytes_selected(self.trained), host=self.selection.offload)
-        ledger.take(SELECTED, 8 * sum(columns for _, columns in self.columns.values()))
-        if self.selection.overlap:
-            ledger.take(STALE, setup.master * self.shards_trained, host=True)
+        ledger.allocate(
+            SELECTED_STATES, 2 * self.selected_bytes(self.trainable), host=self.settings.offload_states
+        )
+        ledger.allocate(SELECTED, 8 * sum(columns for _, columns in self.columns.values()))
+        if self.settings.overlap_step:
+            ledger.allocate(STALE, setup.master_itemsize * self.trainable_shard_numel, host=True)
 
-    def states(self, index: int, count: int) -> int:
-        """Two of each for the process, which goes from one to the other (`zenflow_optimizer_process`)."""
-        return super().states(index, count) * (2 if self.selection.overlap else 1)
+    def state_bytes(self, index: int, count: int) -> int:
+        """Bytes of the states; the optimizer process alternates between two copies."""
+        return super().state_bytes(index, count) * (2 if self.settings.overlap_step else 1)
 
-    def rounding(self) -> int:
-        """Pinned gradients move to shared memory, and their blocks are kept."""
-        setup, found = self.setup, super().rounding()
-        if self.selection.overlap:
-            found += setup.pins_optimizer * setup.master * self.shards_trained
-        if self.selection.offload and setup.pins_optimizer:
-            found += rounding(setup.width * count for count in self.selected.values() for _ in range(2))
-        return found
+    def pinned_padding(self) -> int:
+        """Padding, plus the cached blocks of pinned gradients that moved to shared memory."""
+        setup, padding = self.setup, super().pinned_padding()
+        if self.settings.overlap_step:
+            padding += setup.pins_optimizer * setup.master_itemsize * self.trainable_shard_numel
+        if self.settings.offload_states and setup.pins_optimizer:
+            padding += pinned_padding(
+                setup.itemsize * count for count in self.selected.values() for _ in range(2)
+            )
+        return padding
 
     # ------------------------------------------------------------ backward
     @property
     def _selects(self) -> bool:
-        return self.selection.again and not self.micro
+        return self.settings.reselects and not self.micro_step
 
-    def begin(self) -> None:
-        """Where columns are selected anew, masters are read back from the weights."""
-        super().begin()
-        if self._selects and self.setup.apart and self.setup.width != self.setup.master:
-            self.ledger.touch(MASTER, self.setup.width * max(map(sum, self.groups), default=0), host=True)
+    def before_backward(self) -> None:
+        """Read masters back from the weights before columns are selected again."""
+        super().before_backward()
+        if (
+            self._selects
+            and self.setup.has_separate_host
+            and self.setup.itemsize != self.setup.master_itemsize
+        ):
+            self.ledger.allocate_briefly(
+                MASTER, self.setup.itemsize * max(map(sum, self.groups), default=0), host=True
+            )
 
-    def gradient(self, weight: Weight, count: int) -> None:
-        """A weight is a transposed view, and its gradient is to lie as it does (`AccumulateGrad`)."""
-        if weight in self.columns and (self.setup.own_linear or not weight.linear):
-            self.ledger.touch(GRADIENTS, count)
-        super().gradient(weight, count)
+    def receive_gradient(self, weight: Weight, count: int) -> None:
+        """Copy the gradient into the layout of the transposed weight (`AccumulateGrad`)."""
+        if weight in self.columns and (self.setup.memory_efficient_linear or not weight.is_linear):
+            self.ledger.allocate_briefly(GRADIENTS, count)
+        super().receive_gradient(weight, count)
 
-    def hand_over(self, weights: list[Weight]) -> None:
-        """Before the shards of a bucket go to the host, columns of them are selected and kept."""
+    def partition_grads(self, weights: list[Weight]) -> None:
+        """Select and keep columns before the shards of a bucket go to the host."""
         if self._selects:
             self._select(weights)
         self._collect(weights)
-        super().hand_over(weights)
+        super().partition_grads(weights)
 
     def _select(self, weights: list[Weight]) -> None:
-        """`update_selected_channels`: all ranks know the sums of all columns."""
+        """All-gather column sums, so that all ranks select the same columns (`update_selected_channels`)."""
         setup, ledger = self.setup, self.ledger
         matrices = [weight for weight in weights if weight in self.columns]
-        most = sum(-(-weight.shape[1] // self.ranks_of(weight)) for weight in matrices)
-        ledger.take(SELECTED, setup.width * most)
+        max_columns = sum(-(-weight.shape[1] // self.ranks_of(weight)) for weight in matrices)
+        ledger.allocate(SELECTED, setup.itemsize * max_columns)
         for weight in matrices:
-            ledger.touch(TEMPORARY, setup.width * self.columns[weight][0] * weight.shape[0])
-        self.send("all_gather", most * setup.world, setup.width)
-        ledger.touch(SELECTED, setup.width * most * setup.world)
-        ledger.give(SELECTED, setup.width * most)
+            ledger.allocate_briefly(TEMPORARY, setup.itemsize * self.columns[weight][0] * weight.shape[0])
+        self.count_collective("all_gather", max_columns * setup.dp_world_size, setup.itemsize)
+        ledger.allocate_briefly(SELECTED, setup.itemsize * max_columns * setup.dp_world_size)
+        ledger.free(SELECTED, setup.itemsize * max_columns)
 
     def _collect(self, weights: list[Weight]) -> None:
-        """`_process_selected_fp32_groups_grad`."""
-        width, ledger = self.setup.width, self.ledger
+        """Keep the gradients of selected columns (`_process_selected_fp32_groups_grad`)."""
+        itemsize, ledger = self.setup.itemsize, self.ledger
         for weight in weights:
-            count = width * self.selected[weight]
-            ledger.touch(SELECTED, count * (2 if weight in self.columns else 1))
-            ledger.take(SELECTED, count)
-        selected = self.bytes_selected(weights)
-        if self.boundary:
+            count = itemsize * self.selected[weight]
+            ledger.allocate_briefly(SELECTED, count * (2 if weight in self.columns else 1))
+            ledger.allocate(SELECTED, count)
+        selected = self.selected_bytes(weights)
+        if self.is_boundary:
             for weight in weights:
-                count = width * self.selected[weight]
-                ledger.touch(SELECTED, count * (2 if weight in self.columns else 1))
-                ledger.take(SELECTED, count, host=self.selection.offload)
+                count = itemsize * self.selected[weight]
+                ledger.allocate_briefly(SELECTED, count * (2 if weight in self.columns else 1))
+                ledger.allocate(SELECTED, count, host=self.settings.offload_states)
         else:
             self._update_selected(weights)
-            ledger.give(SELECTED, selected)
+            ledger.free(SELECTED, selected)
 
     def _update_selected(self, weights: list[Weight]) -> None:
-        """`group_step`; shards that are offloaded come one by one (`_group_step_offloaded`)."""
-        if self.setup.offloads_parameters and len(weights) > 1:
+        """Update the selected columns; offloaded shards one by one (`_group_step_offloaded`)."""
+        if self.setup.offloads_params and len(weights) > 1:
             for weight in weights:
                 self._update_selected([weight])
             return
         setup = self.setup
-        whole = setup.offloads_parameters and setup.apart
-        copied = self.bytes_selected(weights, matrices=not whole)
-        update(setup, self.ledger, (setup.width * self.selected[weight] for weight in weights), copied)
+        copies_all = setup.offloads_params and setup.has_separate_host
+        copy_bytes = self.selected_bytes(weights, matrices=not copies_all)
+        update(setup, self.ledger, (setup.itemsize * self.selected[weight] for weight in weights), copy_bytes)
 
-    def after(self) -> None:
-        """All is partitioned, what persists too; it is gathered again as it is used, or by the step."""
-        super().after()
-        self.coordinator.partition()
-        if self.coordinator.whole:
-            self.ledger.give(PERSISTENT, self.persisting)
-        self.coordinator.whole = set()
+    def after_backward(self) -> None:
+        """Partition everything, including persistent parameters, which are gathered again on use."""
+        super().after_backward()
+        self.coordinator.partition_all()
+        if self.coordinator.always_gathered:
+            self.ledger.free(PERSISTENT, self.persistent_bytes)
+        self.coordinator.always_gathered = set()
 
     # ------------------------------------------------------------ step
-    def update(self, elements: int, largest: int, *, host: bool = False) -> None:
-        """DeepSpeed's Adam of the host works in place."""
+    def update(self, numel: int, largest: int, *, host: bool = False) -> None:
+        """Allocate nothing: DeepSpeed's CPU Adam works in place."""
 
     def step(self) -> None:
-        """The host's update, then that of the selected columns (`selective_optimizer_step`)."""
-        self.ledger.take(PERSISTENT, self.persisting)
+        """Run the host's update, then that of the selected columns (`selective_optimizer_step`)."""
+        self.ledger.allocate(PERSISTENT, self.persistent_bytes)
         super().step()
-        self.coordinator.whole = self.kept
-        selected, offload = self.bytes_selected(self.trained), self.selection.offload
-        last = self.bytes_selected(self.trained[-1:]) if offload else 0  # Python has a name for it
-        if offload:  # copies come back one by one, before states do
-            self.ledger.give(SELECTED, selected, host=True)
-        self.ledger.take(SELECTED, last)
-        self._update_selected(self.trained)
-        self.ledger.give(SELECTED, last + (selected if offload else 2 * selected))
+        self.coordinator.always_gathered = self.persistent
+        selected, offload = self.selected_bytes(self.trainable), self.settings.offload_states
+        last = self.selected_bytes(self.trainable[-1:]) if offload else 0  # stays referenced
+        if offload:  # copied back one by one, before states are loaded
+            self.ledger.free(SELECTED, selected, host=True)
+        self.ledger.allocate(SELECTED, last)
+        self._update_selected(self.trainable)
+        self.ledger.free(SELECTED, last + (selected if offload else 2 * selected))

@@ -1,88 +1,108 @@
-"""Stage 0: every rank holds everything; gradients are averaged at the end (`engine.allreduce_gradients`)."""
+"""Stage 0: every rank holds everything, and gradients are all-reduced (`engine.allreduce_gradients`)."""
 
 from __future__ import annotations
 
 from dsconfig.memory.engines.base import FLATTENED, GRADIENTS, MASTER, STATES, TEMPORARY, WEIGHTS, Engine
-from dsconfig.memory.engines.param_groups import by_kind
+from dsconfig.memory.engines.param_groups import split_experts
 from dsconfig.memory.graph import Weight
 
 CHUNK = 500_000_000
-"""Elements of a flattened copy (`engine.buffered_allreduce_fallback`)."""
+"""Elements of a flattened chunk (`engine.buffered_allreduce_fallback`)."""
 
 
-class Whole(Engine):
-    """`FP16_Optimizer` around bf16 and fp16, the bare optimizer around fp32."""
+class Stage0Engine(Engine):
+    """`FP16_Optimizer` for bf16 and fp16, the bare optimizer for fp32."""
 
-    def rest(self) -> None:
-        """Weights, and for half precision their masters; the optimizer's states."""
-        self.ledger.take(WEIGHTS, self.setup.width * self.everything)
-        if self.setup.half:
-            self.ledger.take(MASTER, self.setup.master * self.elements)
-        self.ledger.take(STATES, (self.begun if self.setup.half else 0) + self._states())
-        self.keeps = self.setup.half == "bf16" and self.setup.stage in self.setup.ways.keeps_gradients
-        self.there = set[Weight](self.trained if self.keeps else ())
-        self.ledger.take(GRADIENTS, self.setup.width * self.elements if self.keeps else 0)
+    def allocate_at_rest(self) -> None:
+        """Allocate weights, optimizer states, and master weights in half precision."""
+        self.ledger.allocate(WEIGHTS, self.setup.itemsize * self.total_numel)
+        if self.setup.half_dtype:
+            self.ledger.allocate(MASTER, self.setup.master_itemsize * self.trainable_numel)
+        self.ledger.allocate(
+            STATES, (self.construction_state_bytes if self.setup.half_dtype else 0) + self._state_bytes()
+        )
+        # DeepSpeed wraps bf16 at stage 0 in `FP16_Optimizer` too (engine.py `_configure_fp16_optimizer`).
+        # Older releases use `BF16_Optimizer`, which keeps the bf16 gradients.
+        self.keeps_bit16_grads = (
+            self.setup.half_dtype == "bf16"
+            and self.setup.stage in self.setup.quirks.stages_keeping_bit16_grads
+        )
+        self.params_with_grad = set[Weight](self.trainable if self.keeps_bit16_grads else ())
+        self.ledger.allocate(
+            GRADIENTS, self.setup.itemsize * self.trainable_numel if self.keeps_bit16_grads else 0
+        )
 
     def load(self) -> None:
-        """Half precision: the masters, and a step with gradients of zeros that makes the states."""
+        """In half precision, create master weights, and states with a dummy step on zero gradients."""
         self.build()
-        if self.setup.half:
-            gradients = self.setup.master * self.elements
-            self.ledger.take(MASTER, self.setup.master * self.elements)
-            self.ledger.take(TEMPORARY, gradients)
-            if not self.setup.optimizer.flat:
-                self.ledger.take(GRADIENTS, self.setup.width * self.elements)
-            self.ledger.take(STATES, self._states())
-            largest = max((weight.elements for weight in self.trained), default=0)
-            self.update(self.elements, self.elements if self.setup.optimizer.flat else largest)
+        if self.setup.half_dtype:
+            # `FP16_Optimizer.initialize_optimizer_states` runs a step on zero gradients, whose peak equals a
+            # real one.
+            gradients = self.setup.master_itemsize * self.trainable_numel
+            self.ledger.allocate(MASTER, self.setup.master_itemsize * self.trainable_numel)
+            self.ledger.allocate(TEMPORARY, gradients)
+            if not self.setup.optimizer.is_fused_adam:
+                self.ledger.allocate(GRADIENTS, self.setup.itemsize * self.trainable_numel)
+            self.ledger.allocate(STATES, self._state_bytes())
+            largest = max((weight.numel for weight in self.trainable), default=0)
+            self.update(
+                self.trainable_numel, self.trainable_numel if self.setup.optimizer.is_fused_adam else largest
+            )
 
-    def _states(self) -> int:
-        """Bytes of the optimizer's states."""
-        return self.setup.optimizer.kept(self.elements)
+    def _state_bytes(self) -> int:
+        """Bytes of the optimizer states."""
+        return self.setup.optimizer.states_nbytes(self.trainable_numel)
 
-    def gradient(self, weight: Weight, count: int) -> None:
-        """It stays, and later ones are added to it."""
-        if weight in self.there:
-            self.ledger.give(GRADIENTS, count)
-        self.there.add(weight)
+    def receive_gradient(self, weight: Weight, count: int) -> None:
+        """Keep the gradient; later micro batches add to it."""
+        if weight in self.params_with_grad:
+            self.ledger.free(GRADIENTS, count)
+        self.params_with_grad.add(weight)
 
-    def after(self) -> None:
-        """At the boundary all gradients are flattened, chunk by chunk, and averaged."""
-        if not self.boundary:
+    def after_backward(self) -> None:
+        """At the boundary, flatten gradients in chunks and all-reduce them."""
+        if not self.is_boundary:
             return
         setup = self.setup
-        sent = setup.sent if setup.sent != setup.width or setup.retyped else 0
-        for members in by_kind(self.trained):
-            count = sum(weight.elements for weight in members)
-            self.ledger.touch(FLATTENED, (self.setup.width + sent) * min(count, CHUNK))
+        sent = (
+            setup.comm_itemsize
+            if setup.comm_itemsize != setup.itemsize or setup.comm_dtype_is_other_half
+            else 0
+        )
+        for members in split_experts(self.trainable):
+            count = sum(weight.numel for weight in members)
+            self.ledger.allocate_briefly(FLATTENED, (self.setup.itemsize + sent) * min(count, CHUNK))
             chunk = 0
             for weight in members:
-                chunk += weight.elements
+                chunk += weight.numel
                 if chunk > CHUNK or weight is members[-1]:
-                    self.send("all_reduce", chunk, self.setup.sent, self.ranks_of(weight))
+                    self.count_collective(
+                        "all_reduce", chunk, self.setup.comm_itemsize, self.ranks_of(weight)
+                    )
                     chunk = 0
 
     def step(self) -> None:
-        """Half precision: one flat fp32 gradient; else the gradients as they are."""
+        """Update all weights; in half precision from fp32 copies of the gradients."""
         setup, ledger = self.setup, self.ledger
-        largest = max((weight.elements for weight in self.trained), default=0)
-        if setup.half and setup.optimizer.flat:
-            # each gradient in fp32, all of them at once, and one flat tensor of them (`FP16_Optimizer.step`)
-            ledger.take(TEMPORARY, 2 * setup.master * self.elements)
-            ledger.give(TEMPORARY, setup.master * self.elements)
+        largest = max((weight.numel for weight in self.trainable), default=0)
+        if setup.half_dtype and setup.optimizer.is_fused_adam:
+            # `FP16_Optimizer.step` casts every gradient to fp32, then flattens them into one tensor.
+            ledger.allocate(TEMPORARY, 2 * setup.master_itemsize * self.trainable_numel)
+            ledger.free(TEMPORARY, setup.master_itemsize * self.trainable_numel)
             self._drop_gradients()
-            self.update(self.elements, self.elements)
-            ledger.give(TEMPORARY, setup.master * self.elements)
-        elif setup.half:  # `FP16_UnfusedOptimizer.step`: gradients in fp32 beside the others
-            ledger.take(TEMPORARY, setup.master * self.elements)
-            self.update(self.elements, largest)
-            ledger.give(TEMPORARY, setup.master * self.elements)
+            self.update(self.trainable_numel, self.trainable_numel)
+            ledger.free(TEMPORARY, setup.master_itemsize * self.trainable_numel)
+        # `FP16_UnfusedOptimizer.step` keeps the half-precision gradients next to their fp32 copies.
+        elif setup.half_dtype:
+            ledger.allocate(TEMPORARY, setup.master_itemsize * self.trainable_numel)
+            self.update(self.trainable_numel, largest)
+            ledger.free(TEMPORARY, setup.master_itemsize * self.trainable_numel)
             self._drop_gradients()
         else:
-            self.update(self.elements, largest)
+            self.update(self.trainable_numel, largest)
             self._drop_gradients()
 
     def _drop_gradients(self) -> None:
-        if not self.keeps:
-            self.ledger.give(GRADIENTS, self.setup.width * self.elements)
-            self.there.clear()
+        if not self.keeps_bit16_grads:
+            self.ledger.free(GRADIENTS, self.setup.itemsize * self.trainable_numel)
+            self.params_with_grad.clear()

@@ -1,4 +1,4 @@
-"""ZeRO stages 1 and 2 (`stage_1_and_2.py`): flat weights, and a partition of states for each rank."""
+"""ZeRO stages 1 and 2 (`stage_1_and_2.py`): flat weights, and partitioned masters and states."""
 
 from __future__ import annotations
 
@@ -13,510 +13,536 @@ from dsconfig.memory.engines.base import (
     TEMPORARY,
     WEIGHTS,
     Engine,
-    rounding,
+    pinned_padding,
 )
-from dsconfig.memory.engines.param_groups import Partition, groups, halves, joined, partition, slices
+from dsconfig.memory.engines.param_groups import (
+    Partition,
+    bucket_slices,
+    merge_partitions,
+    muon_halves,
+    optimizer_groups,
+    partition_of,
+)
 from dsconfig.memory.engines.setup import Setup
 from dsconfig.memory.graph import Tape, Weight
 from dsconfig.memory.memory_ledger import Ledger, with_slack
-from dsconfig.memory.verdict import NotModelledError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    pass
 
 
-# Stages 1 and 2 as they are loaded and at rest: flat weights, a piece of the rest (`stage_1_and_2.py`).
+# Stages 1 and 2 after loading and at rest.
 
-COMPACT = "fp32 gradients of the partition"
-STAGING = "staging buffers of offload"
-OFFLOADED = "gradients of the partition, offloaded"
+COMPACT = "fp32 gradient partition"
+STAGING = "offload staging buffers"
+OFFLOADED = "offloaded gradient partition"
 
 
-class Flattened(Engine):
-    """What `DeepSpeedZeroOptimizer` has made by the time that training begins."""
+class Stage12State(Engine):
+    """Memory of `DeepSpeedZeroOptimizer` after initialization."""
 
     def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
         super().__init__(setup, tape, ledger)
-        found = halves(setup, self.trained) if setup.optimizer.muon else groups(self.trained)
-        self.groups = [(members, *self._piece(members)) for members in found]
-        self.cut = joined([cut for _, cut, _ in self.groups])
-        self.piece_of = {weight: (cut, rank) for members, cut, rank in self.groups for weight in members}
-        self.mine = set(self.cut.own)
-        self.largest = max((weight.elements for weight in self.trained), default=0)
-        raised = setup.raises_gradients
-        self.compact, self.lists = raised and setup.ways.compact, raised and not setup.ways.compact
-        """Gradients in fp32: of the partition, or tensor by tensor."""
-        self.casts = setup.stage == 1 and self.compact
-        """Whether gradients are cast one by one, and keep the bucket that they lie in (`grad_accum`)."""
+        groups = (
+            muon_halves(setup, self.trainable)
+            if setup.optimizer.muon_method
+            else optimizer_groups(self.trainable)
+        )
+        self.groups = [(members, *self._partition_of(members)) for members in groups]
+        self.partition = merge_partitions([partition for _, partition, _ in self.groups])
+        self.partition_by_weight = {
+            weight: (partition, rank) for members, partition, rank in self.groups for weight in members
+        }
+        self.owned = set(self.partition.weights)
+        self.largest_numel = max((weight.numel for weight in self.trainable), default=0)
+        accumulates_fp32 = setup.accumulates_fp32
+        self.has_compact_grads, self.has_grad_lists = (
+            accumulates_fp32 and setup.quirks.has_compact_fp32_grads,
+            accumulates_fp32 and not setup.quirks.has_compact_fp32_grads,
+        )
+        """fp32 gradients: one buffer for the partition, or one tensor per parameter."""
+        self.casts_each_grad = setup.stage == 1 and self.has_compact_grads
+        """Whether gradients are cast one by one, as views of the bucket, which stays (`grad_accum`)."""
         self.buckets: dict[int, list[Weight]] = {}
-        self.filled: dict[int, int] = {}
-        self.there: dict[Weight, int] = {}
-        """Gradients that have blocks of their own, in bytes."""
-        self.on_host = False
-        """Whether a group was flattened on the host, for want of room on the GPU."""
-        self.ready = False
-        self.partial = self.kept = 0
-        self.compact_held: dict[int, int] = {}
-        """Bytes of fp32 gradients of each group's piece, by its place."""
+        self.bucket_fill: dict[int, int] = {}
+        self.unbucketed_grads: dict[Weight, int] = {}
+        """Bytes of gradients outside the bucket."""
+        self.flattened_on_host = False
+        """Whether a group was flattened on the host, because the GPU lacked memory for a second copy."""
+        self.has_buckets = False
+        self.new_grad_bytes = self.accumulated_grad_bytes = 0
+        self.compact_grad_bytes: dict[int, int] = {}
+        """Bytes of the fp32 gradients of each group's partition, by group index."""
         self.matrices = frozenset[Weight]()
-        """What Muon needs whole: each rank that has a part of one gets all of its gradient."""
+        """Matrices of Muon: each rank with a share of one gets its whole gradient."""
 
-    def _piece(self, members: list[Weight]) -> tuple[Partition, int]:
-        """This rank's piece of a group, and its place among the ranks that share it."""
+    def _partition_of(self, members: list[Weight]) -> tuple[Partition, int]:
+        """This rank's partition of a group, and its index among the ranks that share it."""
         ranks = self.ranks_of(members[0])
-        rank = self.setup.rank // (self.setup.world // ranks)
-        return partition(members, ranks, rank, self.setup.round_robin), rank
+        rank = self.setup.rank // (self.setup.dp_world_size // ranks)
+        return partition_of(members, ranks, rank, self.setup.round_robin_gradients), rank
 
     # ------------------------------------------------------------ load
     def load(self) -> None:
-        """The weights are flattened beside themselves; the piece is cloned and cast."""
+        """Flatten the weights next to the originals, then clone and cast the partition."""
         self.build()
-        setup, ledger, size, host = self.setup, self.ledger, self.cut.size, self.setup.offloads
-        if setup.ways.flattens_on_host:
-            self._flatten_on_host(self.trained, self.cut.padded)
+        setup, ledger, numel, on_host = (
+            self.setup,
+            self.ledger,
+            self.partition.numel,
+            self.setup.offloads_optimizer,
+        )
+        if setup.quirks.flattens_on_host:
+            self._flatten_on_host(self.trainable, self.partition.padded_numel)
         else:
-            for members, cut, _ in self.groups:
-                if self._has_room(cut.padded, self.copied(members)):
-                    ledger.touch(FLATTENED, setup.width * cut.padded + self.copied(members))
-                    ledger.take(FLATTENED, setup.width * cut.padded)
-                    ledger.give(WEIGHTS, setup.width * sum(weight.elements for weight in members))
+            for members, partition, _ in self.groups:
+                if self._fits_on_gpu(partition.padded_numel, self.flatten_copy_bytes(members)):
+                    ledger.allocate_briefly(
+                        FLATTENED, setup.itemsize * partition.padded_numel + self.flatten_copy_bytes(members)
+                    )
+                    ledger.allocate(FLATTENED, setup.itemsize * partition.padded_numel)
+                    ledger.free(WEIGHTS, setup.itemsize * sum(weight.numel for weight in members))
                 else:
-                    self._flatten_on_host(members, cut.padded)
-                self._clone(cut.size)
-        for _, cut, _ in self.groups if setup.ways.flattens_on_host else ():
-            self._clone(cut.size)
-        if host:
-            ledger.take(STAGING, self._staged(), host=True)
-            ledger.take(STAGING, setup.width * self.largest)
-        if setup.optimizer.doubled:
-            ledger.take(STATES, setup.optimizer.states * size, host=host)
-        ledger.touch(TEMPORARY, setup.master * size, host=host)
+                    self._flatten_on_host(members, partition.padded_numel)
+                self._clone_masters(partition.numel)
+        for _, partition, _ in self.groups if setup.quirks.flattens_on_host else ():
+            self._clone_masters(partition.numel)
+        if on_host:
+            ledger.allocate(STAGING, self._staging_bytes(), host=True)
+            ledger.allocate(STAGING, setup.itemsize * self.largest_numel)
+        if setup.optimizer.allocates_states_early:
+            ledger.allocate(STATES, setup.optimizer.state_bytes * numel, host=on_host)
+        ledger.allocate_briefly(TEMPORARY, setup.master_itemsize * numel, host=on_host)
 
-    def _has_room(self, padded: int, copied: int) -> bool:
-        """Whether the GPU holds a flat copy beside the weights (`flatten_on_accelerator`, from 0.19.0 on).
+    def _fits_on_gpu(self, padded: int, copied: int) -> bool:
+        """Whether the GPU has memory for a flat copy (`flatten_on_accelerator`, from 0.19.0 on).
 
-        DeepSpeed asks the device for its `available_memory`; so does this, less the bound's slack.
+        DeepSpeed compares with the device's `available_memory`. The estimate does the same, minus the
+        headroom of the upper bound.
         """
-        needed = self.ledger.rank.total + self.setup.width * padded + copied
-        if self.setup.room is None or with_slack(needed) <= self.setup.room:
+        needed = self.ledger.rank.total + self.setup.itemsize * padded + copied
+        if self.setup.gpu_limit is None or with_slack(needed) <= self.setup.gpu_limit:
             return True
-        self.on_host = True
+        self.flattened_on_host = True
         return False
 
     def _flatten_on_host(self, weights: list[Weight], padded: int) -> None:
-        """Weights move to the host, are put together there, and come back as one tensor (`cpu_data`)."""
-        width, ledger = self.setup.width, self.ledger
-        own = width * sum(weight.elements for weight in weights)
-        ledger.take(FLATTENED, own, host=True)
-        ledger.give(WEIGHTS, own)
-        ledger.touch(FLATTENED, width * padded + self.copied(weights), host=True)
-        ledger.give(FLATTENED, own, host=True)
-        ledger.touch(FLATTENED, width * padded, host=True)
-        ledger.take(FLATTENED, width * padded)
+        """Move the weights to the host, flatten them there, and move them back (`cpu_data`)."""
+        itemsize, ledger = self.setup.itemsize, self.ledger
+        group_bytes = itemsize * sum(weight.numel for weight in weights)
+        ledger.allocate(FLATTENED, group_bytes, host=True)
+        ledger.free(WEIGHTS, group_bytes)
+        ledger.allocate_briefly(FLATTENED, itemsize * padded + self.flatten_copy_bytes(weights), host=True)
+        ledger.free(FLATTENED, group_bytes, host=True)
+        ledger.allocate_briefly(FLATTENED, itemsize * padded, host=True)
+        ledger.allocate(FLATTENED, itemsize * padded)
 
-    def copied(self, weights: list[Weight]) -> int:  # noqa: ARG002
-        """Bytes of copies that are made of these to flatten them."""
+    def flatten_copy_bytes(self, weights: list[Weight]) -> int:  # noqa: ARG002
+        """Bytes of copies made while these weights are flattened."""
         return 0
 
-    def _clone(self, size: int) -> None:
-        """The masters of a piece, beside it in the model's type."""
-        setup, ledger, host = self.setup, self.ledger, self.setup.offloads
-        cast = host or setup.width != setup.master
-        ledger.take(TEMPORARY, setup.width * size)
-        ledger.take(MASTER, setup.master * size if cast else 0, host=host)
-        ledger.give(TEMPORARY, setup.width * size)
-        ledger.take(MASTER, 0 if cast else setup.master * size)
+    def _clone_masters(self, numel: int) -> None:
+        """Create master weights from a copy of the partition in the model's dtype."""
+        setup, ledger, on_host = self.setup, self.ledger, self.setup.offloads_optimizer
+        is_cast = on_host or setup.itemsize != setup.master_itemsize
+        ledger.allocate(TEMPORARY, setup.itemsize * numel)
+        ledger.allocate(MASTER, setup.master_itemsize * numel if is_cast else 0, host=on_host)
+        ledger.free(TEMPORARY, setup.itemsize * numel)
+        ledger.allocate(MASTER, 0 if is_cast else setup.master_itemsize * numel)
 
-    def _staged(self) -> int:
-        """Bytes on the host beside masters and states: the piece in half precision came with 0.17."""
-        return self.setup.width * (self.largest + (self.cut.size if self.setup.ways.stages_half else 0))
+    def _staging_bytes(self) -> int:
+        """Bytes on the host next to masters and states; the half-precision partition was added in 0.17."""
+        return self.setup.itemsize * (
+            self.largest_numel + (self.partition.numel if self.setup.quirks.keeps_bit16_on_host else 0)
+        )
 
     # ------------------------------------------------------------ at rest
-    def rest(self) -> None:
-        """Flat weights, masters and states; with offload all but the weights is on the host."""
-        setup, ledger, size = self.setup, self.ledger, self.cut.size
-        host = setup.offloads
-        frozen = self.everything - self.elements
-        ledger.take(WEIGHTS, setup.width * (self.cut.padded + frozen))
-        ledger.take(MASTER, setup.master * size, host=host)
-        ledger.take(STATES, self.states(), host=host)
-        if host:
-            ledger.take(OFFLOADED, setup.master * size, host=True)
-            ledger.take(STAGING, self._staged(), host=True)
-            ledger.take(STAGING, setup.width * self.largest)
+    def allocate_at_rest(self) -> None:
+        """Allocate flat weights, masters and states; with offload all but the weights are on the host."""
+        setup, ledger, numel = self.setup, self.ledger, self.partition.numel
+        on_host = setup.offloads_optimizer
+        frozen = self.total_numel - self.trainable_numel
+        ledger.allocate(WEIGHTS, setup.itemsize * (self.partition.padded_numel + frozen))
+        ledger.allocate(MASTER, setup.master_itemsize * numel, host=on_host)
+        ledger.allocate(STATES, self.state_bytes(), host=on_host)
+        if on_host:
+            ledger.allocate(OFFLOADED, setup.master_itemsize * numel, host=True)
+            ledger.allocate(STAGING, self._staging_bytes(), host=True)
+            ledger.allocate(STAGING, setup.itemsize * self.largest_numel)
             if self._accumulates_on_host:
-                ledger.take(OFFLOADED, setup.width * sum(self._accumulated), host=True)
+                ledger.allocate(OFFLOADED, setup.itemsize * sum(self._accumulated_numels), host=True)
 
-    def states(self) -> int:
-        """Bytes of the optimizer's states."""
+    def state_bytes(self) -> int:
+        """Bytes of the optimizer states."""
         rule = self.setup.optimizer
-        return rule.kept(self.cut.size) * self.setup.master // 4 + self.begun
+        return (
+            rule.states_nbytes(self.partition.numel) * self.setup.master_itemsize // 4
+            + self.construction_state_bytes
+        )
 
-    def rounding(self) -> int:
-        """Masters, their gradients, and what stages them."""
-        setup, sizes = self.setup, [cut.size for _, cut, _ in self.groups]
-        if not setup.offloads:
+    def pinned_padding(self) -> int:
+        """Padding of pinned masters, their gradients, and staging buffers."""
+        setup, sizes = self.setup, [partition.numel for _, partition, _ in self.groups]
+        if not setup.offloads_optimizer:
             return 0
-        blocks = [setup.master * size for size in sizes] * (setup.pins_optimizer or setup.ways.pins_masters)
+        # `DeepSpeedZeroOptimizer.__init__` pins masters and their gradients; staging buffers are pinned if
+        # asked for.
+        blocks = [setup.master_itemsize * size for size in sizes] * (
+            setup.pins_optimizer or setup.quirks.always_pins_masters
+        )
         if setup.pins_optimizer:
-            blocks += [*(setup.master * size for size in sizes), setup.width * self.largest]
-            blocks += [setup.width * size for size in sizes] * setup.ways.stages_half
+            blocks += [*(setup.master_itemsize * size for size in sizes), setup.itemsize * self.largest_numel]
+            blocks += [setup.itemsize * size for size in sizes] * setup.quirks.keeps_bit16_on_host
         if setup.pins_optimizer and self._accumulates_on_host:
-            blocks += [setup.width * count for count in self._accumulated]
-        return rounding(blocks)
+            blocks += [setup.itemsize * count for count in self._accumulated_numels]
+        return pinned_padding(blocks)
 
     @property
     def _accumulates_on_host(self) -> bool:
         setup = self.setup
-        sends = setup.stage == 2 or setup.selection or setup.ways.accumulates_on_host
-        return bool(sends) and setup.accumulation > 1
+        accumulates = setup.stage == 2 or setup.zenflow or setup.quirks.accumulates_on_host_at_stage1
+        return bool(accumulates) and setup.gradient_accumulation_steps > 1
 
     @property
-    def _accumulated(self) -> list[int]:
-        """Elements of each gradient that is accumulated there."""
-        own = self.matrices.intersection(self.cut.own) if self.compact else self.cut.own
-        return [weight.elements for weight in own]
+    def _accumulated_numels(self) -> list[int]:
+        """Elements of each gradient that accumulates on the host."""
+        weights = (
+            self.matrices.intersection(self.partition.weights)
+            if self.has_compact_grads
+            else self.partition.weights
+        )
+        return [weight.numel for weight in weights]
 
 
-# Stages 1 and 2: flat weights, a piece of masters and states for each rank (`stage_1_and_2.py`).
+# Stages 1 and 2: backward pass and step.
 
 
-class Sharded(Flattened):
+class Stage12Engine(Stage12State):
     """`DeepSpeedZeroOptimizer` of stages 1 and 2."""
 
     # ------------------------------------------------------------ backward
-    def begin(self) -> None:
-        """`backward_prologue`."""
-        if self.setup.ways.early_buckets:
-            self._set_up()
+    def before_backward(self) -> None:
+        """Allocate buckets in releases that do so in `backward_prologue`."""
+        if self.setup.quirks.allocates_bucket_in_prologue:
+            self._allocate_buckets()
 
-    def gradient(self, weight: Weight, count: int) -> None:
-        """`process_gradients`: a bucket is filled, and reduced when the next does not fit."""
-        self._set_up()
+    def receive_gradient(self, weight: Weight, count: int) -> None:
+        """Add the gradient to a bucket, and reduce the bucket when the next one does not fit."""
+        self._allocate_buckets()
         setup = self.setup
-        if self.casts or self.lists:
-            self.ledger.take(GRADIENTS, setup.gradient * weight.elements)
-            self.ledger.give(GRADIENTS, count)
-            count = setup.gradient * weight.elements
-        if weight in self.there:
-            self.ledger.give(GRADIENTS, count)
+        if self.casts_each_grad or self.has_grad_lists:
+            self.ledger.allocate(GRADIENTS, setup.grad_accum_itemsize * weight.numel)
+            self.ledger.free(GRADIENTS, count)
+            count = setup.grad_accum_itemsize * weight.numel
+        if weight in self.unbucketed_grads:
+            self.ledger.free(GRADIENTS, count)
         else:
-            self.there[weight] = count
-        if setup.stage == 2 or (setup.overlap and self.sends):
+            self.unbucketed_grads[weight] = count
+        if setup.stage == 2 or (setup.overlap_comm and self.reduces_grads):
             self.reduce_ready(weight)
 
     @property
-    def sends(self) -> bool:
-        """Whether gradients of this micro batch are sent."""
-        return self.setup.stage == 2 or self.boundary
+    def reduces_grads(self) -> bool:
+        """Whether gradients of this micro batch are reduced."""
+        return self.setup.stage == 2 or self.is_boundary
 
-    def _set_up(self) -> None:
-        """The buckets are there from the first gradient on (`setup_buckets`)."""
-        if self.ready:
+    def _allocate_buckets(self) -> None:
+        """Allocate the buckets, with the first gradient (`setup_buckets`)."""
+        if self.has_buckets:
             return
-        self.ready, self.reductions = True, 0
+        self.has_buckets, self.reduce_count = True, 0
         setup = self.setup
-        kinds = {2 if weight.linear else 4 for weight in self.trained} if setup.autocast else {setup.sent}
-        self.buckets = {kind: [] for kind in kinds}
-        self.filled = dict.fromkeys(kinds, 0)
-        if setup.contiguous:
-            self.bucket_bytes = self.buffer_width * setup.bucket * (2 if setup.overlap else 1) * len(kinds)
-            self.ledger.take(BUCKET, self.bucket_bytes)
+        itemsizes = (
+            {2 if weight.is_linear else 4 for weight in self.trainable}
+            if setup.autocast
+            else {setup.comm_itemsize}
+        )
+        self.buckets = {itemsize: [] for itemsize in itemsizes}
+        self.bucket_fill = dict.fromkeys(itemsizes, 0)
+        if setup.contiguous_gradients:
+            self.bucket_bytes = (
+                self.buffer_itemsize
+                * setup.reduce_bucket_size
+                * (2 if setup.overlap_comm else 1)
+                * len(itemsizes)
+            )
+            self.ledger.allocate(BUCKET, self.bucket_bytes)
 
     @property
-    def buffer_width(self) -> int:
-        """Bytes of an element of the bucket (`_gradient_reduction_buffer_dtype`)."""
+    def buffer_itemsize(self) -> int:
+        """Bytes per element of the bucket (`_gradient_reduction_buffer_dtype`)."""
         setup = self.setup
-        return setup.gradient if self.casts else setup.width
+        return setup.grad_accum_itemsize if self.casts_each_grad else setup.itemsize
 
-    def kind_of(self, weight: Weight) -> int:
-        """Which bucket it goes to, by the width of its type."""
+    def comm_itemsize_of(self, weight: Weight) -> int:
+        """Bytes per element of a parameter's communication dtype, which selects its bucket."""
         if self.setup.autocast:
-            return 2 if weight.linear else 4
-        return self.setup.sent
+            return 2 if weight.is_linear else 4
+        return self.setup.comm_itemsize
 
     def reduce_ready(self, weight: Weight) -> None:
-        """`reduce_independent_p_g_buckets_and_remove_grads`."""
-        setup, kind = self.setup, self.kind_of(weight)
-        if self.filled[kind] + weight.elements > setup.bucket:
-            for each in sorted(self.buckets) if setup.ways.flushes_all else (kind,):
-                self.reduce(each)
-        if setup.contiguous and weight.elements <= setup.bucket:
-            self.ledger.give(GRADIENTS, self.there.pop(weight))
-        elif setup.offloads and not setup.selection:  # cloned, so that nothing else writes there
-            self.ledger.touch(GRADIENTS, self.there[weight])
-        self.buckets[kind].append(weight)
-        self.filled[kind] += weight.elements
+        """Put a gradient into its bucket (`reduce_independent_p_g_buckets_and_remove_grads`)."""
+        setup, comm_itemsize = self.setup, self.comm_itemsize_of(weight)
+        if self.bucket_fill[comm_itemsize] + weight.numel > setup.reduce_bucket_size:
+            for itemsize in sorted(self.buckets) if setup.quirks.reduces_all_buckets else (comm_itemsize,):
+                self.reduce(itemsize)
+        if setup.contiguous_gradients and weight.numel <= setup.reduce_bucket_size:
+            self.ledger.free(GRADIENTS, self.unbucketed_grads.pop(weight))
+        elif setup.offloads_optimizer and not setup.zenflow:  # cloned, because autograd may reuse the tensor
+            self.ledger.allocate_briefly(GRADIENTS, self.unbucketed_grads[weight])
+        self.buckets[comm_itemsize].append(weight)
+        self.bucket_fill[comm_itemsize] += weight.numel
 
-    def reduce(self, kind: int) -> None:
-        """`reduce_ipg_grads`: average what is in the bucket, then keep what is this rank's."""
-        weights = self.buckets[kind]
+    def reduce(self, comm_itemsize: int) -> None:
+        """Reduce a bucket, and keep this rank's gradients (`reduce_ipg_grads`)."""
+        weights = self.buckets[comm_itemsize]
         if weights:
-            self.reductions += 1
-            self._average(weights, kind)
+            self.reduce_count += 1
+            self._average(weights, comm_itemsize)
         for weight in weights:
-            if weight in self.mine:
-                self._keep(weight)
-            elif self.setup.stage == 2 and weight in self.there:
-                self.ledger.give(GRADIENTS, self.there.pop(weight))
-        self.buckets[kind], self.filled[kind] = [], 0
+            if weight in self.owned:
+                self._copy_to_partition(weight)
+            elif self.setup.stage == 2 and weight in self.unbucketed_grads:
+                self.ledger.free(GRADIENTS, self.unbucketed_grads.pop(weight))
+        self.buckets[comm_itemsize], self.bucket_fill[comm_itemsize] = [], 0
 
-    def _average(self, weights: list[Weight], kind: int) -> None:
-        """`average_tensor`: stretches for several ranks are flattened into one tensor first."""
+    def _average(self, weights: list[Weight], comm_itemsize: int) -> None:
+        """Reduce the slices of a bucket, flattened if they belong to several ranks (`average_tensor`)."""
         setup, ledger = self.setup, self.ledger
-        width, total = self.buffer_width, sum(weight.elements for weight in weights)
-        for index, (members, cut, _) in enumerate(self.groups if self.compact else ()):
-            if index not in self.compact_held and self.mine & set(weights) & set(members) - self.matrices:
-                self.compact_held[index] = 4 * cut.size
-                ledger.take(COMPACT, 4 * cut.size)
-        if setup.sequence > 1 and (setup.reduce_scatter or not setup.contiguous):
-            kind = 4  # `allreduce_bucket`
-        if not setup.reduce_scatter or not setup.contiguous:
-            self.send("all_reduce", total, kind)
-            if not setup.contiguous and len(weights) > 1:
-                ledger.take(FLATTENED, width * total)
-            if kind != width or setup.retyped:
-                ledger.touch(FLATTENED, kind * total)
-            if not setup.contiguous and len(weights) > 1:
-                ledger.give(FLATTENED, width * total)
+        itemsize, total = self.buffer_itemsize, sum(weight.numel for weight in weights)
+        for index, (members, partition, _) in enumerate(self.groups if self.has_compact_grads else ()):
+            if (
+                index not in self.compact_grad_bytes
+                and self.owned & set(weights) & set(members) - self.matrices
+            ):
+                self.compact_grad_bytes[index] = 4 * partition.numel
+                ledger.allocate(COMPACT, 4 * partition.numel)
+        if setup.sp_size > 1 and (setup.reduce_scatter or not setup.contiguous_gradients):
+            comm_itemsize = 4  # `allreduce_bucket`
+        if not setup.reduce_scatter or not setup.contiguous_gradients:
+            self.count_collective("all_reduce", total, comm_itemsize)
+            if not setup.contiguous_gradients and len(weights) > 1:
+                ledger.allocate(FLATTENED, itemsize * total)
+            if comm_itemsize != itemsize or setup.comm_dtype_is_other_half:
+                ledger.allocate_briefly(FLATTENED, comm_itemsize * total)
+            if not setup.contiguous_gradients and len(weights) > 1:
+                ledger.free(FLATTENED, itemsize * total)
             return
-        found = slices(self.piece_of.__getitem__, weights, not self.compact, self.matrices)
-        for experts in dict.fromkeys(expert for _, _, expert in found):
-            goals: dict[int, list[tuple[int, int]]] = {}
-            for to, count, expert in found:
-                if expert is experts:
-                    goals.setdefault(0 if setup.together else to, []).append((to, count))
-            for stretches in goals.values():
-                self._in_chunks(stretches, kind, width, experts)
+        slices = bucket_slices(
+            self.partition_by_weight.__getitem__, weights, not self.has_compact_grads, self.matrices
+        )
+        for is_expert in dict.fromkeys(of_expert for _, _, of_expert in slices):
+            by_owner: dict[int, list[tuple[int, int]]] = {}
+            for owner, count, of_expert in slices:
+                if of_expert is is_expert:
+                    by_owner.setdefault(0 if setup.multi_rank_allreduce else owner, []).append((owner, count))
+            for owned in by_owner.values():
+                self._in_chunks(owned, comm_itemsize, itemsize, is_expert)
 
-    def _in_chunks(self, stretches: list[tuple[int, int]], kind: int, width: int, experts: bool) -> None:
-        """As many at once as fill a bucket (`allreduce_and_scatter`, `allreduce_no_retain`)."""
+    def _in_chunks(
+        self, slices: list[tuple[int, int]], comm_itemsize: int, itemsize: int, is_expert: bool
+    ) -> None:
+        """Reduce slices in chunks of a bucket's size (`allreduce_and_scatter`, `allreduce_no_retain`)."""
         chunk: list[tuple[int, int]] = []
         filled = 0
-        for index, stretch in enumerate(stretches):
-            chunk.append(stretch)
-            filled += stretch[1]
-            if filled > self.setup.bucket or index == len(stretches) - 1:
-                self._all_reduce(chunk, kind, width, experts)
+        for index, piece in enumerate(slices):
+            chunk.append(piece)
+            filled += piece[1]
+            if filled > self.setup.reduce_bucket_size or index == len(slices) - 1:
+                self._all_reduce(chunk, comm_itemsize, itemsize, is_expert)
                 chunk, filled = [], 0
 
-    def _all_reduce(self, chunk: list[tuple[int, int]], kind: int, width: int, experts: bool) -> None:
-        total, flat = sum(count for _, count in chunk), len(chunk) > 1
-        name = "all_reduce" if self.setup.together else "reduce"
-        self.send(name, total, kind, self.setup.world // (self.tape.experts if experts else 1))
-        held = (width * total if flat else 0) + (kind * total if kind != width or self.setup.retyped else 0)
-        self.ledger.take(FLATTENED, held)
-        if self.compact:  # this rank's are cast, one by one (`_add_to_grad_partition_buffer`)
-            ranks = {rank for members, _, rank in self.groups if members[0].expert is experts}
-            own = (count for to, count in chunk if to in ranks)
-            self.ledger.touch(FLATTENED, 4 * max(own, default=0))
-        self.ledger.give(FLATTENED, held)
+    def _all_reduce(
+        self, chunk: list[tuple[int, int]], comm_itemsize: int, itemsize: int, is_expert: bool
+    ) -> None:
+        total, is_flattened = sum(count for _, count in chunk), len(chunk) > 1
+        name = "all_reduce" if self.setup.multi_rank_allreduce else "reduce"
+        self.count_collective(
+            name, total, comm_itemsize, self.setup.dp_world_size // (self.tape.ep_size if is_expert else 1)
+        )
+        copy_bytes = (itemsize * total if is_flattened else 0) + (
+            comm_itemsize * total if comm_itemsize != itemsize or self.setup.comm_dtype_is_other_half else 0
+        )
+        self.ledger.allocate(FLATTENED, copy_bytes)
+        if self.has_compact_grads:  # `_add_to_grad_partition_buffer` casts this rank's slices one by one
+            ranks = {rank for members, _, rank in self.groups if members[0].is_expert is is_expert}
+            own_numels = (count for owner, count in chunk if owner in ranks)
+            self.ledger.allocate_briefly(FLATTENED, 4 * max(own_numels, default=0))
+        self.ledger.free(FLATTENED, copy_bytes)
 
-    def _keep(self, weight: Weight) -> None:
-        """`copy_grads_in_partition`."""
+    def _copy_to_partition(self, weight: Weight) -> None:
+        """Keep this rank's part of a gradient (`copy_grads_in_partition`)."""
         setup, ledger = self.setup, self.ledger
-        if setup.offloads:
-            part = self.cut.parts[weight]
-            if self.boundary:
-                ledger.touch(TEMPORARY, 8 * part)
-                if setup.ways.searches:
-                    ledger.touch(TEMPORARY, (7 if setup.width == 4 or self.lists else 11) * weight.elements)
-                if setup.width != setup.master:
-                    ledger.touch(TEMPORARY, setup.master * part)
-                if weight in self.there and not self.lists:
-                    ledger.give(GRADIENTS, self.there.pop(weight))
+        if setup.offloads_optimizer:
+            part = self.partition.numel_by_weight[weight]
+            if self.is_boundary:
+                ledger.allocate_briefly(TEMPORARY, 8 * part)
+                if setup.quirks.copies_grads_for_overflow_check:
+                    ledger.allocate_briefly(
+                        TEMPORARY, (7 if setup.itemsize == 4 or self.has_grad_lists else 11) * weight.numel
+                    )
+                if setup.itemsize != setup.master_itemsize:
+                    ledger.allocate_briefly(TEMPORARY, setup.master_itemsize * part)
+                if weight in self.unbucketed_grads and not self.has_grad_lists:
+                    ledger.free(GRADIENTS, self.unbucketed_grads.pop(weight))
             return
-        if (self.compact and weight not in self.matrices) or not setup.contiguous:
+        if (self.has_compact_grads and weight not in self.matrices) or not setup.contiguous_gradients:
             return
-        if not self.partial:
-            self.partial = setup.width * self.cut.whole
-            ledger.take(GRADIENTS, self.partial)
-        if weight in self.there and not self.lists:
-            ledger.give(GRADIENTS, self.there.pop(weight))
+        if not self.new_grad_bytes:
+            self.new_grad_bytes = setup.itemsize * self.partition.touched_numel
+            ledger.allocate(GRADIENTS, self.new_grad_bytes)
+        if weight in self.unbucketed_grads and not self.has_grad_lists:
+            ledger.free(GRADIENTS, self.unbucketed_grads.pop(weight))
 
-    def after(self) -> None:
-        """`reduce_gradients` and `independent_gradient_partition_epilogue`."""
+    def after_backward(self) -> None:
+        """Reduce what is left (`reduce_gradients`, `independent_gradient_partition_epilogue`)."""
         setup, ledger = self.setup, self.ledger
-        if not self.sends:
+        if not self.reduces_grads:
             return
-        if setup.stage == 1 and not setup.overlap:
+        if setup.stage == 1 and not setup.overlap_comm:
             for weight in (weight for members, _, _ in self.groups for weight in members):
-                self._set_up()
+                self._allocate_buckets()
                 self.reduce_ready(weight)
-        for kind in sorted(self.buckets):
-            self.reduce(kind)
-        if setup.contiguous and self.ready:
-            # What is cast to fp32 stays, as views of the buffers that were filled: of two, one may be empty.
-            empty = 2 if setup.overlap and self.reductions < 2 else 1
-            self.viewed = self.bucket_bytes // empty if self.casts else 0
-            ledger.give(BUCKET, self.bucket_bytes - self.viewed)
-        self.ready = False
+        for comm_itemsize in sorted(self.buckets):
+            self.reduce(comm_itemsize)
+        if setup.contiguous_gradients and self.has_buckets:
+            # Cast gradients are views of the filled buffers, so these stay. With two buffers one may be unused.
+            divisor = 2 if setup.overlap_comm and self.reduce_count < 2 else 1
+            self.bytes_in_bucket_views = self.bucket_bytes // divisor if self.casts_each_grad else 0
+            ledger.free(BUCKET, self.bucket_bytes - self.bytes_in_bucket_views)
+        self.has_buckets = False
         self._epilogue()
 
     def _epilogue(self) -> None:
-        """What is left of the gradients is what lies in the partition."""
+        """Keep only the gradients of the partition."""
         ledger = self.ledger
-        if self.partial and self.lists:  # nobody reads it
-            ledger.give(GRADIENTS, self.partial)
-            self.partial = 0
-        if self.partial:  # added to those of the micro batches before, if there are any
-            if self.kept:
-                ledger.give(GRADIENTS, self.partial)
+        if self.new_grad_bytes and self.has_grad_lists:  # the copy in the model's dtype is never read
+            ledger.free(GRADIENTS, self.new_grad_bytes)
+            self.new_grad_bytes = 0
+        if self.new_grad_bytes:  # accumulated over micro batches
+            if self.accumulated_grad_bytes:
+                ledger.free(GRADIENTS, self.new_grad_bytes)
             else:
-                self.kept = self.partial
-            self.partial = 0
-        for weight in list(self.there):
-            if weight not in self.mine and self.keeps_others:
+                self.accumulated_grad_bytes = self.new_grad_bytes
+            self.new_grad_bytes = 0
+        for weight in list(self.unbucketed_grads):
+            if weight not in self.owned and self.keeps_other_ranks_grads:
                 continue
-            count = self.there[weight]
-            if self.compact or weight not in self.mine or self.setup.offloads:
-                ledger.give(GRADIENTS, self.there.pop(weight))
-            elif not self.setup.contiguous or self.lists:
-                self.there.pop(weight)
-                if self.micro and self.setup.stage == 2:  # added to those of the micro batches before
-                    ledger.give(GRADIENTS, count)
+            count = self.unbucketed_grads[weight]
+            # Compact and offloaded gradients were copied out of these tensors already.
+            if self.has_compact_grads or weight not in self.owned or self.setup.offloads_optimizer:
+                ledger.free(GRADIENTS, self.unbucketed_grads.pop(weight))
+            elif not self.setup.contiguous_gradients or self.has_grad_lists:
+                self.unbucketed_grads.pop(weight)
+                if self.micro_step and self.setup.stage == 2:  # added to those of the micro batches before
+                    ledger.free(GRADIENTS, count)
                 else:
-                    self.kept += count
+                    self.accumulated_grad_bytes += count
 
     @property
-    def keeps_others(self) -> bool:
-        """Whether gradients for other ranks stay until the step: nobody clears them.
+    def keeps_other_ranks_grads(self) -> bool:
+        """Whether gradients for other ranks stay until the step.
 
-        Of those that are cast one by one, what is larger than a bucket, where it is cloned for the host.
+        With gradients cast one by one, these are the ones larger than a bucket, which are cloned for the
+        host.
         """
-        listed = self.lists and self.setup.stage == 1 and self.setup.ways.keeps_others
-        return listed or (self.casts and self.setup.offloads)
+        keeps_list = (
+            self.has_grad_lists and self.setup.stage == 1 and self.setup.quirks.keeps_grads_of_other_ranks
+        )
+        return keeps_list or (self.casts_each_grad and self.setup.offloads_optimizer)
 
     # ------------------------------------------------------------ step
     def step(self) -> None:
-        """The norm, one flat gradient in the masters' type, the update."""
+        """Compute the norm, flatten gradients in the masters' dtype, and update each group."""
         setup, ledger = self.setup, self.ledger
-        if setup.norms and not setup.offloads:
-            searched = setup.overflows and setup.ways.searches
-            for count in self.cut.parts.values():
-                ledger.touch(TEMPORARY, (11 if searched else 8) * count)
-        last = len(self.groups) - 1  # gradients of all groups are one tensor
-        for index, (_, cut, _) in enumerate(self.groups):
-            self.update_group(cut, index, self.kept if index == last else 0)
-        self.kept = 0
-        for members, cut, _ in self.groups:
+        if setup.compute_grad_norm and not setup.offloads_optimizer:
+            # The norm is computed in fp64 (zero/utils.py `get_norm_dtype`), tensor by tensor: 8 bytes per
+            # element.
+            copies = setup.checks_overflow and setup.quirks.copies_grads_for_overflow_check
+            for count in self.partition.numel_by_weight.values():
+                ledger.allocate_briefly(TEMPORARY, (11 if copies else 8) * count)
+        # `step` frees the averaged gradients after the update (`free_grad_in_param_list`).
+        last = len(self.groups) - 1  # the gradients of all groups are views of one tensor
+        for index, (_, partition, _) in enumerate(self.groups):
+            self.update_group(partition, index, self.accumulated_grad_bytes if index == last else 0)
+        self.accumulated_grad_bytes = 0
+        for members, partition, _ in self.groups:
             if self.ranks_of(members[0]) > 1:
-                self.send("all_gather", cut.padded, setup.width, self.ranks_of(members[0]))
-        if self.casts and setup.contiguous:
-            ledger.give(BUCKET, self.viewed)
-        if self.keeps_others or (self.casts and setup.contiguous):
-            ledger.give(GRADIENTS, sum(self.there.values()))  # `zero_grad`
-            self.there.clear()
+                self.count_collective(
+                    "all_gather", partition.padded_numel, setup.itemsize, self.ranks_of(members[0])
+                )
+        if self.casts_each_grad and setup.contiguous_gradients:
+            ledger.free(BUCKET, self.bytes_in_bucket_views)
+        if self.keeps_other_ranks_grads or (self.casts_each_grad and setup.contiguous_gradients):
+            ledger.free(GRADIENTS, sum(self.unbucketed_grads.values()))  # `zero_grad`
+            self.unbucketed_grads.clear()
 
-    def update_group(self, cut: Partition, index: int, kept: int, *, steps: bool = True) -> None:
-        """Of one group; `kept`: bytes of its gradients; `steps`: with what the optimizer needs."""
-        setup, ledger, size = self.setup, self.ledger, cut.size
-        compact = self.compact_held.pop(index, 0)
-        if setup.offloads or compact:
-            self.update(size * steps, size * steps, host=setup.offloads)
-            ledger.give(COMPACT, compact)
-            ledger.give(GRADIENTS, kept if setup.offloads else 0)
+    def update_group(
+        self, partition: Partition, index: int, grad_bytes: int, *, updates: bool = True
+    ) -> None:
+        """Update one group with `grad_bytes` of gradients; `updates`: the optimizer allocates temporaries."""
+        setup, ledger, numel = self.setup, self.ledger, partition.numel
+        compact_bytes = self.compact_grad_bytes.pop(index, 0)
+        if setup.offloads_optimizer or compact_bytes:
+            self.update(numel * updates, numel * updates, host=setup.offloads_optimizer)
+            ledger.free(COMPACT, compact_bytes)
+            ledger.free(GRADIENTS, grad_bytes if setup.offloads_optimizer else 0)
             return
-        flat = setup.gradient * size
-        copies = len(cut.parts) > 1 or sum(cut.parts.values()) < size
-        full = setup.master * size if setup.gradient != setup.master else 0
-        held = (full or flat) if copies or full else 0
-        ledger.take(TEMPORARY, flat if copies else 0)
-        if full:
-            ledger.take(TEMPORARY, full)
-            ledger.give(TEMPORARY, flat if copies else 0)
-        if held:
-            ledger.give(GRADIENTS, kept)
-        self.update(size * steps, size * steps)
-        ledger.give(TEMPORARY, held)
-        if not held:
-            ledger.give(GRADIENTS, kept)
+        flat_bytes = setup.grad_accum_itemsize * numel
+        copies = len(partition.numel_by_weight) > 1 or sum(partition.numel_by_weight.values()) < numel
+        fp32_bytes = (
+            setup.master_itemsize * numel if setup.grad_accum_itemsize != setup.master_itemsize else 0
+        )
+        grad_copy = (fp32_bytes or flat_bytes) if copies or fp32_bytes else 0
+        ledger.allocate(TEMPORARY, flat_bytes if copies else 0)
+        if fp32_bytes:
+            ledger.allocate(TEMPORARY, fp32_bytes)
+            ledger.free(TEMPORARY, flat_bytes if copies else 0)
+        if grad_copy:
+            ledger.free(GRADIENTS, grad_bytes)
+        self.update(numel * updates, numel * updates)
+        ledger.free(TEMPORARY, grad_copy)
+        if not grad_copy:
+            ledger.free(GRADIENTS, grad_bytes)
 
 
-# Stages 1 and 2 with gradients in fp32 tensor by tensor, as releases before 0.19.8 keep them.
+# fp32 gradients per tensor, as releases before 0.19.8 keep them.
 
 
-class Listed(Sharded):
-    """What is sent is a copy in the model's type, for each who asks (`get_gradient_for_reduction`)."""
+class Stage12PerTensorGrads(Stage12Engine):
+    """fp32 gradients per tensor, before 0.19.8: reductions use copies (`get_gradient_for_reduction`)."""
 
     def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
         super().__init__(setup, tape, ledger)
-        self.asked = self.large = 0
-        """Bytes of the copies that `reduce_gradients` has, and a bucket whose only gradient is too large."""
+        self.caller_copy_bytes = self.oversized_bytes = 0
 
     def reduce_ready(self, weight: Weight) -> None:
-        """The copy goes into the bucket, or stays where it is larger."""
-        setup, ledger, kind = self.setup, self.ledger, self.kind_of(weight)
-        copy = setup.width * weight.elements
-        if setup.stage == 1 and not setup.overlap:  # its caller has one too
-            ledger.take(GRADIENTS, copy - self.asked)
-            self.asked = copy
-        ledger.take(GRADIENTS, copy)
-        if self.filled[kind] + weight.elements > setup.bucket:
-            self.reduce(kind)
-        if weight.elements > setup.bucket:
-            self.large = copy
+        """Copy the gradient into the bucket; a copy larger than the bucket stays outside."""
+        setup, ledger, comm_itemsize = self.setup, self.ledger, self.comm_itemsize_of(weight)
+        copy_bytes = setup.itemsize * weight.numel
+        # The caller (`reduce_gradients`) holds a copy as well.
+        if setup.stage == 1 and not setup.overlap_comm:
+            ledger.allocate(GRADIENTS, copy_bytes - self.caller_copy_bytes)
+            self.caller_copy_bytes = copy_bytes
+        ledger.allocate(GRADIENTS, copy_bytes)
+        if self.bucket_fill[comm_itemsize] + weight.numel > setup.reduce_bucket_size:
+            self.reduce(comm_itemsize)
+        if weight.numel > setup.reduce_bucket_size:
+            self.oversized_bytes = copy_bytes
         else:
-            ledger.give(GRADIENTS, copy)
-        self.buckets[kind].append(weight)
-        self.filled[kind] += weight.elements
+            ledger.free(GRADIENTS, copy_bytes)
+        self.buckets[comm_itemsize].append(weight)
+        self.bucket_fill[comm_itemsize] += weight.numel
 
-    def reduce(self, kind: int) -> None:
-        """Of what is too large there is one more copy."""
-        self.ledger.take(GRADIENTS, self.large)
-        super().reduce(kind)
-        self.ledger.give(GRADIENTS, 2 * self.large)
-        self.large = 0
+    def reduce(self, comm_itemsize: int) -> None:
+        """Reduce the bucket; a gradient larger than the bucket is copied once more."""
+        self.ledger.allocate(GRADIENTS, self.oversized_bytes)
+        super().reduce(comm_itemsize)
+        self.ledger.free(GRADIENTS, 2 * self.oversized_bytes)
+        self.oversized_bytes = 0
 
-    def after(self) -> None:
-        """The last copy goes with its loop."""
-        super().after()
-        self.ledger.give(GRADIENTS, self.asked)
-        self.asked = 0
-
-
-# Gradients of stages 1 and 2 that are sent in another type than their own, where DeepSpeed stops.
-
-ZERO = "zero_optimization."
-KEY = f"{ZERO}reduce_bucket_size"
-_OUT = "make it larger, or upgrade DeepSpeed to 0.18.2 or later"
-
-
-def refuse_mistyped(setup: Setup, tape: Tape) -> None:
-    """Refuse what DeepSpeed itself stops with, in the first backward pass.
-
-    Raises:
-        NotModelledError: gradients are sent too early, or do not fit a bucket.
-    """
-    if setup.is_whole or setup.stage == 3 or setup.accumulates:
-        return
-    _refuse_overlap(setup)
-    retyped = setup.sent != setup.width or setup.retyped
-    if setup.autocast or retyped:
-        trained = [weight for weight in tape.weights if weight.trains]
-        sent = [weight for weight in trained if weight.linear] if setup.autocast else trained
-        _refuse_bucket(setup, sent, retyped)
-
-
-def _refuse_overlap(setup: Setup) -> None:
-    """Gradients in another type come after the pass in which `overlap_comm` sends them (DSC418)."""
-    late = setup.stage == 1 and setup.gradient != setup.width and setup.ways.raises_late
-    if late and setup.overlap and setup.accumulation == 1:
-        what = "gradients are sent before they are there in the type that they accumulate in"
-        told = "remove it, or upgrade DeepSpeed to 0.16.5 or later"
-        raise NotModelledError(f"DeepSpeed stops with `{ZERO}overlap_comm`: {what}", told)
-
-
-def _refuse_bucket(setup: Setup, sent: Sequence[Weight], retyped: bool) -> None:
-    """What is looked up by the type of the model is not found (DSC411).
-
-    Sources: `runtime/zero/stage_1_and_2.py:DeepSpeedZeroOptimizer.reduce_ipg_grads`, which looks for what is
-    larger than a bucket; `runtime/base_optimizer.py:ZeROOptimizer.report_ipg_memory_usage`, as one is full.
-    """
-    total, stops = sum(weight.elements for weight in sent), f"DeepSpeed stops with `{KEY}` {setup.bucket:,}"
-    if retyped and setup.ways.reports_own_type and total > setup.bucket:
-        raise NotModelledError(f"{stops}: the {total:,} gradients fill it more than once", _OUT)
-    most = max(sent, key=lambda weight: weight.elements, default=None)
-    if setup.ways.seeks_own_type and setup.contiguous and most and most.elements > setup.bucket:
-        what = f"`{most.name}` has {most.elements:,} elements, and its gradient is sent in another format"
-        raise NotModelledError(f"{stops}: {what}", _OUT)
+    def after_backward(self) -> None:
+        """Reduce what is left, and free the copy that the caller's loop holds."""
+        super().after_backward()
+        self.ledger.free(GRADIENTS, self.caller_copy_bytes)
+        self.caller_copy_bytes = 0

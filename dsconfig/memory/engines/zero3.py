@@ -1,593 +1,251 @@
-"""ZeRO stage 3 (`stage3.py`): a shard of every parameter, gradient and optimizer state on each rank."""
+"""ZeRO stage 3 (`stage3.py`): backward pass, reduction of gradients, step, and saving."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
 from dsconfig.memory.engines.base import (
-    BUCKET,
-    BUILT,
     CONSOLIDATED,
     FLATTENED,
     GRADIENTS,
-    MASTER,
     SAVE,
-    STATES,
     TEMPORARY,
-    WEIGHTS,
-    Engine,
-    rounding,
 )
-from dsconfig.memory.engines.param_coordinator import GATHERED, SECONDARY, Coordinator
-from dsconfig.memory.engines.param_groups import groups, halves
-from dsconfig.memory.engines.setup import Setup, Third
-from dsconfig.memory.graph import SUMMED, Module, Tape, Weight
+from dsconfig.memory.engines.param_coordinator import GATHERED
+from dsconfig.memory.engines.setup import Setup
+from dsconfig.memory.engines.zero3_state import PERSISTENT, Stage3State
+from dsconfig.memory.graph import ROW_PARALLEL, Module, Tape, Weight
 from dsconfig.memory.memory_ledger import Ledger
-from dsconfig.memory.quantized_gather import sent_as_int4
-from dsconfig.memory.verdict import NotModelledError
 
-# Gradients that stage 3 sends as int4, in a node and then between nodes (`zero_quantized_gradients`).
+# Stage 3: passes and step. Source: runtime/zero/stage3.py.
 
-
-class Quantised(Engine):
-    """The part of stage 3 that sends gradients so."""
-
-    buckets: dict[int, list[Weight]]
-    """Gradients that wait, by the width of their type."""
-    filled: dict[int, int]
-    there: dict[Weight, int]
-    """Those that have blocks of their own, in bytes."""
-
-    def shard(self, weight: Weight) -> int:
-        """Elements of a rank's part (`_aligned_size`)."""
-        return -(-weight.elements // self.ranks_of(weight))
-
-    def aligned(self, weight: Weight) -> int:
-        """Elements of all parts, with what fills up the last."""
-        return self.shard(weight) * self.ranks_of(weight)
-
-    def reduce_quantised(self, kind: int) -> None:
-        """`all_to_all_quant_reduce`: the gradients of a bucket, one after the other."""
-        setup, ledger, world, held = self.setup, self.ledger, self.setup.world, 0
-        for weight in self.buckets[kind]:
-            count, shard = weight.elements, self.shard(weight)
-            if not sent_as_int4(weight.shape, world):
-                self.send("reduce_scatter", shard * world, kind)
-                ledger.touch(FLATTENED, kind * shard * world if count % world else 0)
-            else:
-                self.send("all_to_all", count // 2, 1, setup.node)
-                self.send("all_to_all", count // 2 // setup.node, 1, world // setup.node)
-                ledger.touch(FLATTENED, count)
-            ledger.take(FLATTENED, setup.gradient * shard)
-            held += setup.gradient * shard
-            if weight in self.there:
-                ledger.give(GRADIENTS, self.there.pop(weight))
-        ledger.give(FLATTENED, held)
-        self.buckets[kind] = []
-        if not setup.ways.never_empties:
-            self.filled[kind] = 0
+NORM_CHUNK = 250_000_000
+"""Elements of a gradient whose norm is computed at once (`_constant_buffered_norm2`)."""
 
 
-# Stage 3 as it is loaded and at rest: where shards, masters and gradients are (`stage3.py`).
-
-PERSISTENT, OFFLOADED = "persistent parameters", "gradients of the partition, offloaded"
-
-
-class Placed(Quantised):
-    """What `DeepSpeedZeroOptimizer_Stage3` has made by the time that training begins."""
-
-    gathers = True
-
-    def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
-        super().__init__(setup, tape, ledger)
-        leaf = any(module.kind in setup.leaves for module in tape.modules if module.kind)
-        if setup.secondary > 1 and (leaf or len(self.trained) < len(tape.weights)):
-            told = "with frozen weights or experts as leaf modules"
-            raise NotModelledError(f"`zero_optimization.zero_hpz_partition_size` {told} is not modelled")
-        self.kept = persistent(setup.third, tape.weights)
-        self.coordinator = Coordinator(setup, tape, ledger, self.kept, self.send, self.ranks_of)
-        found = halves(setup, self.trained) if setup.optimizer.muon else groups(self.trained)
-        if tape.parts > 1:
-            found = [members for group in found for members in self._by_place(group)]
-        self.groups = [group for members in found for group in self.divided(members)]
-        self.bytes = sum(map(self.bytes_of, tape.weights))
-        self.shards_trained = sum(map(sum, self.groups))
-        sent = setup.sent if setup.ways.typed_buckets else setup.width
-        kinds = {2 if weight.linear else 4 for weight in self.trained} if setup.autocast else {sent}
-        self.buckets = {kind: [] for kind in kinds}
-        self.filled = dict.fromkeys(kinds, setup.bucket if setup.ways.never_empties else 0)
-        self.there = {}
-
-    @property
-    def passing(self) -> int:
-        """Bytes of the buffer that each offloaded gradient goes through, in fp32."""
-        through = self.setup.offloads and self.setup.ways.pins_gradient
-        return 4 * max(map(self.shard, self.trained), default=0) if through else 0
-
-    @property
-    def masters(self) -> int:
-        """Bytes of a master weight, where it is not the shard itself."""
-        setup = self.setup
-        shared = setup.width == 4 and not setup.offloads and not setup.offloads_parameters
-        return 0 if shared and setup.ways.shares_masters else setup.master
-
-    def _by_place(self, weights: list[Weight]) -> list[list[Weight]]:
-        """Those of each group of ranks (`trainable_params_by_group`)."""
-        found: dict[tuple[bool, bool], list[Weight]] = {}
-        for weight in weights:
-            found.setdefault(self.setup.place(weight), []).append(weight)
-        return list(found.values())
-
-    def divided(self, members: list[Weight]) -> list[list[int]]:
-        """Sub-groups of a group of parameters."""
-        return sub_groups(self.setup.third, [self.shard(weight) for weight in members])
-
-    def width_of(self, weight: Weight) -> int:
-        """Bytes of an element: adapters may be in fp32."""
-        return 4 if weight.full else self.setup.width
-
-    def bytes_of(self, weight: Weight) -> int:
-        """Bytes of a rank's part."""
-        return self.width_of(weight) * self.shard(weight)
-
-    def on_host(self, index: int) -> bool:
-        """Whether a sub-group is offloaded (`subgroup_to_device`)."""
-        return self.setup.offloads and index >= int((1 - self.setup.ratio) * len(self.groups))
-
-    def states(self, index: int, count: int) -> int:  # noqa: ARG002
-        """Bytes of the optimizer's states for a sub-group."""
-        return self.setup.optimizer.kept(count) * self.setup.master // 4
-
-    def gradients_of(self, count: int) -> int:
-        """Bytes of the gradients of so many masters, where they are offloaded."""
-        return self.setup.master * count
-
-    def early_states(self, index: int, count: int) -> int:  # noqa: ARG002
-        """Bytes of those that are made before the first step."""
-        return self.setup.optimizer.states * count if self.setup.optimizer.doubled else 0
-
-    # ------------------------------------------------------------ what lies on NVMe: nothing, here
-    def swapped(self, index: int) -> bool:  # noqa: ARG002
-        """Whether masters and states of a sub-group lie there."""
-        return False
-
-    def make_parameter_buffers(self) -> None:
-        """What parameters are read into, while it is made."""
-
-    def take_parameter_buffers(self) -> None:
-        """And from then on."""
-
-    def take_optimizer_buffers(self) -> None:
-        """What masters, states and gradients are read into."""
-
-    def update_group(self, index: int, count: int, *, host: bool) -> None:  # noqa: ARG002
-        """The update of a sub-group of so many elements; what `ratio` leaves on the rank is torch's."""
-        self.update(count, count, host=host)
-        setup = self.setup
-        if setup.offloads and not host and setup.optimizer.flat:  # `backup_optimizer`
-            self.ledger.touch(TEMPORARY, (4 if setup.apart else 8) * count)
-
-    def write_masters(self, index: int, count: int) -> None:
-        """Masters of so many bytes go to the drive."""
-
-    # ------------------------------------------------------------ load
-    def load(self) -> None:
-        """Shards, then masters group by group, each for a moment twice; each parameter gathered once."""
-        setup, ledger = self.setup, self.ledger
-        if setup.zero_init:
-            self.make_parameter_buffers()
-            self._build_in_shards()
-        else:
-            self.build()
-            self.make_parameter_buffers()
-            self._cut()
-        self._move_shards()
-        self.take_optimizer_buffers()
-        for index, group in enumerate(self.groups):
-            host, count = self.on_host(index), self.masters * sum(group)
-            if self.swapped(index):
-                self.write_masters(index, count)
-                continue
-            ledger.touch(MASTER, 2 * count, host=host)
-            ledger.take(MASTER, count, host=host)
-            ledger.take(STATES, self.early_states(index, sum(group)), host=host)
-        largest = max(map(sum, self.groups), default=0)
-        ledger.take(TEMPORARY, setup.master * largest, host=setup.offloads)
-        if setup.offloads:  # beside the gradient that is large enough for each
-            for index, group in enumerate(self.groups):
-                if not self.swapped(index):
-                    ledger.take(OFFLOADED, self.gradients_of(sum(group)), host=self.on_host(index))
-        ledger.give(TEMPORARY, setup.master * largest, host=setup.offloads)
-        ledger.take(GRADIENTS, setup.gradient * self.shards_trained, host=setup.offloads)
-        ledger.take(OFFLOADED, self.passing, host=True)
-        if setup.contiguous:
-            for kind in self.buckets:
-                ledger.take(BUCKET, kind * setup.bucket)
-        biggest = max(map(self.aligned, self.trained), default=0)
-        ledger.touch(GATHERED, setup.width * biggest * (2 if setup.ways.gathers_beside else 1))
-
-    def first_home(self, weight: Weight) -> bool | None:
-        """Where a shard is cut to: True for the host, False for the rank, None for a drive."""
-        return self.setup.offloads_parameters and weight not in self.kept
-
-    def _cut_shard(self, weight: Weight, sign: int = 1) -> None:
-        home = self.first_home(weight)
-        if home is not None:
-            self.ledger.take(WEIGHTS, sign * self.bytes_of(weight), host=home)
-
-    def _cut_second(self, weight: Weight) -> None:
-        """The part of a copy among the ranks of a node (`_partition_param_sec`)."""
-        setup = self.setup
-        if setup.secondary > 1:
-            count = setup.width * self.aligned(weight) // setup.secondary
-            self.ledger.take(SECONDARY, count, host=setup.offloads_parameters)
-
-    def _cut(self) -> None:
-        """Each parameter becomes a shard, one after the other (`_convert_to_zero_parameters`)."""
-        for weight in self.tape.weights:
-            self._cut_shard(weight)
-            self._cut_second(weight)
-            self.ledger.give(WEIGHTS, self.setup.width * weight.elements)
-
-    def _move_shards(self) -> None:
-        """All shards go through a buffer on the host (`defragment`), or to one, where they are offloaded."""
-        setup, ledger = self.setup, self.ledger
-        ledger.touch(
-            WEIGHTS, sum(map(self.bytes_of, self.trained)) * self.flat // self.shards_trained, host=True
-        )
-        if setup.offloads_parameters:
-            for weight in self.tape.weights:
-                self._cut_shard(weight, -1)
-            self.take_shards()
-
-    def take_shards(self) -> None:
-        """Offloaded, they are here from then on."""
-        self.ledger.take(WEIGHTS, self.bytes, host=True)
-
-    def _build_in_shards(self) -> None:
-        """`zero.Init`: each parameter whole for a moment as it is cast, beside earlier shards."""
-        width, built, ledger = self.setup.width, self.setup.built, self.ledger
-        both = built + (width if width != built else 0)
-        made = {weight for weight in self.tape.weights if not (self.tape.adapter and weight.trains)}
-        for module in self.tape.modules:
-            own = [weight for weight in module.weights if weight in made and weight.module == module.number]
-            for weight in own:
-                ledger.touch(BUILT, both * weight.elements * weight.parts)
-                ledger.take(BUILT, width * weight.elements * weight.parts)
-            for weight in own:
-                self._cut_shard(weight)
-                self._cut_second(weight)
-            ledger.give(BUILT, width * sum(weight.elements * weight.parts for weight in own))
-        self._cut_untied(both)
-        self._keep_untied()
-        for weight in self.trained if self.tape.adapter else ():  # adapters are made last, on the host
-            self._cut_shard(weight)
-            self._cut_second(weight)
-        self._share()
-
-    def _cut_untied(self, both: int) -> None:
-        """A head is made and cut like any other layer, before it is tied to the embeddings."""
-        setup, untied, host = self.setup, self.tape.untied, self.setup.offloads_parameters
-        self.ledger.touch(BUILT, both * untied)
-        self.ledger.take(BUILT, setup.width * untied)
-        self.ledger.touch(SECONDARY, setup.width * self._shares_of(untied), host=host)
-        self.ledger.give(BUILT, setup.width * untied)
-
-    def _shares_of(self, untied: int) -> int:
-        """Elements of the shard of a head, and of the part of a copy."""
-        secondary = self.setup.secondary
-        return -(-untied // self.setup.world) + (untied // secondary if secondary > 1 else 0)
-
-    def _keep_untied(self) -> None:
-        """Shard and copy of a head that was made, and then tied to the embeddings."""
-        setup, untied = self.setup, self.tape.untied
-        if untied and setup.zero_init and setup.secondary > 1 and setup.ways.keeps_untied:
-            count = setup.width * self._shares_of(untied)
-            self.ledger.take(SECONDARY, count, host=setup.offloads_parameters)
-
-    def _share(self) -> None:
-        """What ranks share is gathered, copied, cut (`_gather_zero3_params`), and partitioned again."""
-        width, ledger = self.setup.width, self.ledger
-        cut = [weight for weight in self.tape.weights if weight.parts > 1]
-        for weight in cut:
-            ledger.touch(GATHERED, 2 * width * weight.elements * weight.parts)
-            ledger.take(WEIGHTS, width * weight.elements)
-        for weight in cut:
-            ledger.touch(WEIGHTS, self.bytes_of(weight))
-            ledger.give(WEIGHTS, width * weight.elements)
-
-    # ------------------------------------------------------------ at rest
-    def rest(self) -> None:
-        """Shards of weights, masters, states and gradients; the bucket and what persists."""
-        setup, ledger = self.setup, self.ledger
-        self.take_parameter_buffers()
-        if setup.offloads_parameters:
-            self.take_shards()
-        else:
-            ledger.take(WEIGHTS, self.bytes)
-        self.take_optimizer_buffers()
-        for index, group in enumerate(self.groups):
-            host, count = self.on_host(index), sum(group)
-            if self.swapped(index):
-                continue
-            ledger.take(MASTER, self.masters * count, host=host)
-            ledger.take(STATES, self.states(index, count), host=host)
-            if setup.offloads:
-                ledger.take(OFFLOADED, self.gradients_of(count), host=host)
-        self._keep_untied()
-        if not setup.zero_init:
-            ledger.take(STATES, self.begun)
-        ledger.take(GRADIENTS, setup.gradient * self.shards_trained, host=setup.offloads)
-        ledger.take(OFFLOADED, self.passing, host=True)
-        if setup.contiguous:
-            for kind in self.buckets:
-                ledger.take(BUCKET, kind * setup.bucket)
-        self.gather_persistent()
-
-    def rounding(self) -> int:
-        """Gradients, those of the masters, and the flat shards, which are pinned whatever the config says."""
-        setup, blocks = self.setup, [self.passing]
-        if setup.offloads and setup.pins_optimizer:
-            there = (index for index in range(len(self.groups)) if not self.swapped(index))
-            blocks += [setup.master * sum(self.groups[index]) for index in there if self.on_host(index)]
-            blocks.append(setup.gradient * self.shards_trained)
-        if setup.offloads_parameters:
-            blocks.append(setup.width * self.flat)
-        built = setup.offloads_parameters and setup.pins_parameters and setup.zero_init
-        shards = [self.bytes_of(weight) for weight in self.trained if weight not in self.kept] * built
-        return rounding([*blocks, *shards]) + sum(shards)  # these were moved, and their blocks are kept
-
-    @property
-    def flat(self) -> int:
-        """Elements of the shards that lie in one block on the host (`param_groups_fp16_flat_cpu_memory`)."""
-        return self.shards_trained
-
-    def gather_persistent(self) -> None:
-        """What is small stays whole between steps."""
-        self.persisting = self.gathered(self.kept)
-        self.ledger.take(PERSISTENT, self.persisting)
-
-    def gathered(self, weights: Iterable[Weight]) -> int:
-        """Bytes of these parameters, whole: those that are partitioned at all."""
-        return sum(
-            self.width_of(weight) * self.aligned(weight) for weight in weights if self.ranks_of(weight) > 1
-        )
-
-
-# The memory of a step of ZeRO stage 3: each rank has a shard of every parameter, gradient and optimizer
-# state.
-#
-# `zero3_state` says what lies where between two steps. Source: deepspeed runtime/zero/stage3.py.
-
-NORMED = 250_000_000
-"""Elements of a gradient whose norm is taken at once."""
-
-
-class Partitioned(Placed):
+class Stage3Engine(Stage3State):
     """`DeepSpeedZeroOptimizer_Stage3` with its parameter coordinator."""
 
     def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
         super().__init__(setup, tape, ledger)
         leaves = self.coordinator.leaves.items()
         self.leaf_of = {weight: number for number, weights in leaves for weight in weights}
-        self.delayed: dict[int, dict[Weight, int]] = {}
-        """Gradients of leaf modules whose backward pass is going on, in bytes."""
+        self.leaf_grads: dict[int, dict[Weight, int]] = {}
+        """Bytes of the gradients of leaf modules whose backward pass is running."""
 
-    def save(self) -> None:
-        """Gather each module, and let rank 0 copy it (`_zero3_consolidated_16bit_state_dict`)."""
+    def consolidate(self) -> None:
+        """Gather each module, and copy it on rank 0 (`_zero3_consolidated_16bit_state_dict`)."""
         setup, ledger = self.setup, self.ledger
-        if not setup.saves or setup.experts:  # DeepSpeed raises for those that share experts
+        if not setup.gathers_on_save or setup.ep_size:  # DeepSpeed raises with AutoEP
             return
         ledger.enter(SAVE)
-        ledger.give(PERSISTENT, self.persisting)
-        whole = 0
+        ledger.free(PERSISTENT, self.persistent_bytes)
+        consolidated_bytes = 0
         for module in self.tape.modules:
-            own = [weight for weight in module.weights if weight.module == module.number]  # none that is tied
-            count = self.gathered(module.weights)
-            ledger.take(GATHERED, count)
-            alone = len(module.weights) == 1  # several arrive in place (`_allgather_params_coalesced`)
-            ledger.touch(GATHERED, count if setup.ways.gathers_beside and alone else 0)
-            count += self._put_together(module)
-            made = setup.width * sum(weight.elements * weight.parts for weight in own)
-            saved = 0 if setup.rank else made
-            whole += saved
-            if not setup.apart:  # it is no copy
-                ledger.give(GATHERED, count)
-            ledger.take(CONSOLIDATED, saved, host=True)
-            if setup.apart:
-                ledger.give(GATHERED, count)
-            for weight in own:
-                self.coordinator.keep_second(weight)
-        if setup.ways.forgets_second:
-            self.coordinator.expire()
+            # Tied weights count once.
+            weights = [weight for weight in module.weights if weight.module_number == module.number]
+            count = self.gathered_bytes(module.weights)
+            ledger.allocate(GATHERED, count)
+            is_single = len(module.weights) == 1  # `_allgather_params_coalesced` gathers several in place
+            ledger.allocate_briefly(GATHERED, count if setup.quirks.gathers_into_copy and is_single else 0)
+            count += self._gather_tensor_parallel(module)
+            module_bytes = setup.itemsize * sum(weight.numel * weight.tp_size for weight in weights)
+            saved_bytes = 0 if setup.rank else module_bytes
+            consolidated_bytes += saved_bytes
+            if not setup.has_separate_host:  # on a CPU the saved tensor is the gathered one
+                ledger.free(GATHERED, count)
+            ledger.allocate(CONSOLIDATED, saved_bytes, host=True)
+            if setup.has_separate_host:
+                ledger.free(GATHERED, count)
+            for weight in weights:
+                self.coordinator.partition_secondary(weight)
+        if setup.quirks.drops_secondary_after_save:
+            self.coordinator.invalidate_secondary()
         self.gather_persistent()
-        ledger.give(CONSOLIDATED, whole, host=True)
+        ledger.free(CONSOLIDATED, consolidated_bytes, host=True)
 
-    def _put_together(self, module: Module) -> int:
-        """Bytes of a layer that ranks share (`GatherReplacedLayerParams`); columns are copied once more."""
-        cut = [weight for weight in module.weights if weight.parts > 1]
-        count = sum(self.width_of(weight) * weight.elements * weight.parts for weight in cut)
-        self.ledger.take(GATHERED, count)
-        if module.name.endswith(SUMMED):
-            self.ledger.touch(GATHERED, count)
+    def _gather_tensor_parallel(self, module: Module) -> int:
+        """Gather a layer that AutoTP shards (`GatherReplacedLayerParams`); columns are copied once more."""
+        sharded = [weight for weight in module.weights if weight.tp_size > 1]
+        count = sum(self.itemsize_of(weight) * weight.numel * weight.tp_size for weight in sharded)
+        self.ledger.allocate(GATHERED, count)
+        if module.name.endswith(ROW_PARALLEL):
+            self.ledger.allocate_briefly(GATHERED, count)
         return count
 
     # ------------------------------------------------------------ passes
-    def before(self) -> None:
-        """`reset_step`, which releases before 0.15.4 call as the backward pass ends."""
+    def before_forward(self) -> None:
+        """Reset the coordinator (`reset_step`); releases before 0.15.4 do so after the backward pass."""
         coordinator = self.coordinator
-        if self.setup.accumulation > 1 and not coordinator.chosen:
-            coordinator.chosen = coordinator.rehearsed()
-        if not self.setup.ways.counts_on:
+        if self.setup.gradient_accumulation_steps > 1 and not coordinator.releases:
+            coordinator.releases = coordinator.rehearse()
+        if not self.setup.quirks.resets_count_after_backward:
             coordinator.reset()
 
-    def enter(self, number: int, forward: bool) -> None:  # noqa: ARG002
-        """Fetch."""
+    def enter_module(self, number: int, forward: bool) -> None:  # noqa: ARG002
+        """Fetch the module's parameters."""
         self.coordinator.fetch(number)
 
-    def leave(self, number: int, forward: bool) -> None:
-        """Release; the gradients of a leaf module come when its backward pass is over, in their order."""
-        if number in self.delayed and not forward:
-            waiting = self.delayed.pop(number)
-            for weight in sorted(waiting, key=lambda found: found.number):
-                self._bucket(weight, waiting[weight])
-        if forward or number not in self.coordinator.counted:
+    def leave_module(self, number: int, forward: bool) -> None:
+        """Release the module's parameters; a leaf module first delivers its gradients, in order."""
+        if number in self.leaf_grads and not forward:
+            grads = self.leaf_grads.pop(number)
+            for weight in sorted(grads, key=lambda weight: weight.number):
+                self._add_to_bucket(weight, grads[weight])
+        if forward or number not in self.coordinator.miscounted:
             self.coordinator.release(number)
 
-    def again(self, number: int | None) -> None:
-        """What is gathered now goes with this module."""
-        self.coordinator.owner = number if self.setup.ways.frees_recomputed else None
+    def set_recomputing_module(self, number: int | None) -> None:
+        """Attribute gathered parameters to the module that caused the recomputation."""
+        self.coordinator.recomputing_for = number if self.setup.quirks.releases_recomputed_params else None
 
-    def hold(self, weight: Weight) -> None:
-        """What is gathered now stays, though it is released."""
-        self.coordinator.hold(weight)
+    def hold_view(self, weight: Weight) -> None:
+        """Keep the gathered block alive after a release."""
+        self.coordinator.hold_view(weight)
 
-    def unhold(self, weight: Weight) -> None:
-        """It stays no longer."""
-        self.coordinator.unhold(weight)
+    def release_view(self, weight: Weight) -> None:
+        """Free the saved view of a gathered block."""
+        self.coordinator.release_view(weight)
 
-    def gradient(self, weight: Weight, count: int) -> None:
-        """`reduce_partition_and_remove_grads`, or later `reduce_leaf_module_grads`."""
+    def receive_gradient(self, weight: Weight, count: int) -> None:
+        """Take a gradient (`reduce_partition_and_remove_grads`, or later `reduce_leaf_module_grads`)."""
         leaf = self.leaf_of.get(weight)
         if leaf is None:
-            self._bucket(weight, count)
+            self._add_to_bucket(weight, count)
         else:
-            self.delayed.setdefault(leaf, {})[weight] = count
+            self.leaf_grads.setdefault(leaf, {})[weight] = count
 
-    def _bucket(self, weight: Weight, count: int) -> None:
-        """`reduce_independent_p_g_buckets_and_remove_grads`."""
+    def _add_to_bucket(self, weight: Weight, count: int) -> None:
+        """Put a gradient into a bucket (`reduce_independent_p_g_buckets_and_remove_grads`)."""
         setup = self.setup
-        kind = (2 if weight.linear else 4) if setup.autocast else next(iter(self.buckets))
-        filled = self.filled[kind] + weight.elements > setup.bucket
-        if self.buckets[kind] and (filled or setup.place(self.buckets[kind][-1]) != setup.place(weight)):
-            self._reduce(kind)
-        if setup.contiguous and self.filled[kind] + weight.elements <= setup.bucket:
-            self.ledger.give(GRADIENTS, count)
+        comm_itemsize = (2 if weight.is_linear else 4) if setup.autocast else next(iter(self.buckets))
+        is_full = self.bucket_fill[comm_itemsize] + weight.numel > setup.reduce_bucket_size
+        if self.buckets[comm_itemsize] and (
+            is_full or setup.gather_group(self.buckets[comm_itemsize][-1]) != setup.gather_group(weight)
+        ):
+            self._reduce(comm_itemsize)
+        if (
+            setup.contiguous_gradients
+            and self.bucket_fill[comm_itemsize] + weight.numel <= setup.reduce_bucket_size
+        ):
+            self.ledger.free(GRADIENTS, count)
         else:
-            self.there[weight] = count
-        self.buckets[kind].append(weight)
-        self.filled[kind] += weight.elements
+            self.unbucketed_grads[weight] = count
+        self.buckets[comm_itemsize].append(weight)
+        self.bucket_fill[comm_itemsize] += weight.numel
 
-    def _reduce(self, kind: int) -> None:
-        """`__reduce_and_partition_ipg_grads`."""
-        setup, ledger, weights = self.setup, self.ledger, self.buckets[kind]
+    def _reduce(self, comm_itemsize: int) -> None:
+        """Reduce and partition a bucket (`__reduce_and_partition_ipg_grads`)."""
+        setup, ledger, weights = self.setup, self.ledger, self.buckets[comm_itemsize]
         if not weights:
             return
-        total, world = sum(weight.elements for weight in weights), self.ranks_of(weights[0])
+        total, ranks = sum(weight.numel for weight in weights), self.ranks_of(weights[0])
         shards = sum(self.shard(weight) for weight in weights)
-        if setup.quantised_gradients and world > setup.node > 0:
-            self.reduce_quantised(kind)
+        # `all_to_all_quant_reduce` quantizes only if the ranks span several nodes.
+        if setup.quantized_gradients and ranks > setup.gpus_per_node > 0:
+            self.reduce_quantized(comm_itemsize)
             return
-        whole = setup.contiguous and total <= setup.bucket and not setup.reduce_scatter
-        sent = kind if setup.ways.typed_buckets else setup.sent
-        casts = sent != kind or (setup.retyped and not setup.ways.typed_buckets)
-        raises = setup.gradient != sent or setup.retyped
-        name = "all_reduce" if whole else "reduce_scatter"
-        self.send(name, total if whole else shards * world, sent, world)
-        copy = flat = 0
-        if whole:
-            cast = sent * total if casts else 0
-            scaled = 0 if setup.postscale in (None, world) else sent * total  # `mul`, by 1 mostly
-            raised = setup.gradient * total if raises else 0
-            copy, flat = max(cast + scaled, (scaled or cast) + raised), raised or scaled or cast
+        # With `reduce_scatter: false` a bucket in the contiguous buffer is all-reduced as a whole.
+        reduces_whole = (
+            setup.contiguous_gradients and total <= setup.reduce_bucket_size and not setup.reduce_scatter
+        )
+        sent_itemsize = comm_itemsize if setup.quirks.has_buckets_per_comm_dtype else setup.comm_itemsize
+        casts = sent_itemsize != comm_itemsize or (
+            setup.comm_dtype_is_other_half and not setup.quirks.has_buckets_per_comm_dtype
+        )
+        casts_result = setup.grad_accum_itemsize != sent_itemsize or setup.comm_dtype_is_other_half
+        name = "all_reduce" if reduces_whole else "reduce_scatter"
+        self.count_collective(name, total if reduces_whole else shards * ranks, sent_itemsize, ranks)
+        copy_bytes = result_bytes = 0
+        if reduces_whole:
+            cast_bytes = sent_itemsize * total if casts else 0
+            # `mul` copies, unless the factor is 1.
+            scaled_bytes = 0 if setup.gradient_postscale in (None, ranks) else sent_itemsize * total
+            result_cast_bytes = setup.grad_accum_itemsize * total if casts_result else 0
+            copy_bytes, result_bytes = (
+                max(cast_bytes + scaled_bytes, (scaled_bytes or cast_bytes) + result_cast_bytes),
+                result_cast_bytes or scaled_bytes or cast_bytes,
+            )
         else:
             if casts:
-                copy += sent * total
-            elif kind != setup.width or setup.retyped:  # what lies in the bucket has its type
-                copy += kind * sum(weight.elements for weight in weights if weight in self.there)
-            if len(weights) > 1 or total % world:
-                flat = sent * shards * world
-                copy += flat
-            if raises:
-                flat = setup.gradient * shards  # and not views of it
-                copy += flat
-            if weights[0].expert and self.tape.experts > 1:  # they are divided by the number of all ranks
-                copy += sent * shards
-        ledger.touch(FLATTENED, copy)
-        ledger.take(FLATTENED, flat)  # the shards are views of it
-        self.hand_over(weights)
-        ledger.give(FLATTENED, flat)
-        self.buckets[kind] = []
-        if not setup.ways.never_empties:
-            self.filled[kind] = 0
+                copy_bytes += sent_itemsize * total
+            # Gradients in the bucket already have its dtype.
+            elif comm_itemsize != setup.itemsize or setup.comm_dtype_is_other_half:
+                copy_bytes += comm_itemsize * sum(
+                    weight.numel for weight in weights if weight in self.unbucketed_grads
+                )
+            if len(weights) > 1 or total % ranks:
+                result_bytes = sent_itemsize * shards * ranks
+                copy_bytes += result_bytes
+            if casts_result:
+                result_bytes = setup.grad_accum_itemsize * shards  # a cast result is not a view
+                copy_bytes += result_bytes
+            # Expert gradients are divided by all ranks, in a copy.
+            if weights[0].is_expert and self.tape.ep_size > 1:
+                copy_bytes += sent_itemsize * shards
+        ledger.allocate_briefly(FLATTENED, copy_bytes)
+        ledger.allocate(FLATTENED, result_bytes)  # the shards are views of this tensor
+        self.partition_grads(weights)
+        ledger.free(FLATTENED, result_bytes)
+        self.buckets[comm_itemsize] = []
+        if not setup.quirks.never_resets_bucket_count:
+            self.bucket_fill[comm_itemsize] = 0
 
-    def hand_over(self, weights: list[Weight]) -> None:
-        """The shards of a bucket go to where the optimizer wants them (`partition_grads`)."""
+    def partition_grads(self, weights: list[Weight]) -> None:
+        """Copy the shards of a bucket to the optimizer's gradients (`partition_grads`)."""
         for weight in weights:
-            if self.setup.offloads and self.boundary:  # its norm, in fp64 (`_constant_buffered_norm2`)
-                self.ledger.touch(TEMPORARY, 8 * min(self.shard(weight), NORMED))
-            if weight in self.there:
-                self.ledger.give(GRADIENTS, self.there.pop(weight))
+            # Norm in fp64 (`_constant_buffered_norm2`).
+            if self.setup.offloads_optimizer and self.is_boundary:
+                self.ledger.allocate_briefly(TEMPORARY, 8 * min(self.shard(weight), NORM_CHUNK))
+            if weight in self.unbucketed_grads:
+                self.ledger.free(GRADIENTS, self.unbucketed_grads.pop(weight))
 
-    def after(self) -> None:
-        """The epilogue of a backward pass."""
-        for kind in sorted(self.buckets):
-            self._reduce(kind)
-        if not self.setup.ways.stays_gathered:
-            self.coordinator.finish()
-        if self.setup.ways.counts_on:
+    def after_backward(self) -> None:
+        """Reduce what is left, and release leftovers."""
+        for comm_itemsize in sorted(self.buckets):
+            self._reduce(comm_itemsize)
+        if not self.setup.quirks.keeps_unreleased_params:
+            self.coordinator.release_leftovers()
+        if self.setup.quirks.resets_count_after_backward:
             self.coordinator.reset()
 
     # ------------------------------------------------------------ step
-    def orthogonalise(self) -> None:
-        """What Muon does with gradients before their norm is taken (`orthogonal_shards`)."""
+    def update_matrices(self) -> None:
+        """Orthogonalize gradients before their norm is computed; only Muon does."""
 
     def step(self) -> None:
-        """One sub-group at a time, with nothing gathered."""
+        """Update one sub-group at a time, with nothing gathered."""
         setup, ledger = self.setup, self.ledger
-        self.coordinator.partition()
-        ledger.give(PERSISTENT, self.persisting)
-        if setup.overflows:
-            ledger.touch(TEMPORARY, (setup.gradient + 1) * self.shards_trained, host=setup.offloads)
-        self.orthogonalise()
+        self.coordinator.partition_all()
+        ledger.free(PERSISTENT, self.persistent_bytes)
+        if setup.checks_overflow:
+            ledger.allocate_briefly(
+                TEMPORARY,
+                (setup.grad_accum_itemsize + 1) * self.trainable_shard_numel,
+                host=setup.offloads_optimizer,
+            )
+        self.update_matrices()
+        # Norms are computed in fp64 (zero/utils.py `get_norm_dtype`).
         for group in self.groups:
-            if not setup.offloads:
+            if not setup.offloads_optimizer:
                 for shard in group:
-                    ledger.touch(TEMPORARY, 8 * shard)
+                    ledger.allocate_briefly(TEMPORARY, 8 * shard)
         for index, group in enumerate(self.groups):
-            count, host = sum(group), self.on_host(index)
-            held = 0
-            if not setup.offloads:
-                held = setup.master * count
-                flat = setup.gradient * count if len(group) > 1 and setup.gradient != setup.master else 0
-                if len(group) == 1 and setup.gradient == setup.master:
-                    held = 0
-                ledger.take(TEMPORARY, flat + held)
-                ledger.give(TEMPORARY, flat)
-            self.update_group(index, count, host=host)
-            ledger.give(TEMPORARY, held)
-        self.coordinator.expire()
+            count, on_host = sum(group), self.is_offloaded(index)
+            grad_copy = 0
+            if not setup.offloads_optimizer:
+                grad_copy = setup.master_itemsize * count
+                flat_bytes = (
+                    setup.grad_accum_itemsize * count
+                    if len(group) > 1 and setup.grad_accum_itemsize != setup.master_itemsize
+                    else 0
+                )
+                if len(group) == 1 and setup.grad_accum_itemsize == setup.master_itemsize:
+                    grad_copy = 0
+                ledger.allocate(TEMPORARY, flat_bytes + grad_copy)
+                ledger.free(TEMPORARY, flat_bytes)
+            self.update_group(index, count, host=on_host)
+            ledger.free(TEMPORARY, grad_copy)
+        self.coordinator.invalidate_secondary()
         self.gather_persistent()
-        for weight in sorted(self.kept, key=lambda found: found.number):
+        for weight in sorted(self.persistent, key=lambda weight: weight.number):
             if (ranks := self.ranks_of(weight)) > 1:
-                self.send("all_gather", self.aligned(weight), self.width_of(weight), ranks)
-
-
-# Which parameters stage 3 leaves whole, and which of a rank's shards it updates together.
-
-
-def persistent(third: Third, weights: Sequence[Weight]) -> set[Weight]:
-    """Small parameters that stay whole (`mark_persistent_parameters`)."""
-    found: set[Weight] = set()
-    total = 0
-    for weight in weights:
-        if weight.elements + total <= third.model_persistence and weight.elements <= third.persistence:
-            found.add(weight)
-            total += weight.elements
-    return found
-
-
-def sub_groups(third: Third, shards: list[int]) -> list[list[int]]:
-    """`_create_fp16_sub_groups`: a group is closed once it has the size; elements of each shard."""
-    if third.sub_group >= sum(shards):
-        return [shards]
-    found: list[list[int]] = []
-    group: list[int] = []
-    count = 0
-    for shard in shards:
-        group.append(shard)
-        count += shard
-        if count >= third.sub_group:
-            found.append(group)
-            group, count = [], 0
-    return [*found, group] if group else found
+                self.count_collective("all_gather", self.aligned(weight), self.itemsize_of(weight), ranks)

@@ -1,212 +1,253 @@
-"""ZeRO stage 3 with states on NVMe (`runtime/swap_tensor`) or with SuperOffload (`runtime/superoffload`)."""
+"""ZeRO stage 3 with NVMe offload (`runtime/swap_tensor`) or SuperOffload (`runtime/superoffload`)."""
 
 from __future__ import annotations
 
-from dsconfig.memory.engines.base import STATES, TEMPORARY, WEIGHTS, rounding
+from dsconfig.memory.engines.base import STATES, TEMPORARY, WEIGHTS, pinned_padding
 from dsconfig.memory.engines.setup import Setup
-from dsconfig.memory.engines.zero3 import Partitioned
+from dsconfig.memory.engines.zero3 import Stage3Engine
 from dsconfig.memory.graph import Tape, Weight
 from dsconfig.memory.memory_ledger import Ledger
 from dsconfig.memory.verdict import NotModelledError
 
-# Stage 3 with what it keeps on NVMe, and the buffers on the host that this takes (`runtime/swap_tensor`).
+# NVMe offload: shards, masters, states and gradients on NVMe, with swap buffers on the host.
 
-SWAPPED, WAITING = "staging buffers of NVMe", "gradients that wait for NVMe"
+SWAP_BUFFERS, UNALIGNED_GRADS = "NVMe swap buffers", "gradients waiting for NVMe"
 
 
-class Swapped(Partitioned):
-    """`Partitioned` with an `OptimizerSwapper`, an `AsyncPartitionedParameterSwapper`, or both."""
+class NvmeStage3(Stage3Engine):
+    """Stage 3 with an optimizer swapper, an `AsyncPartitionedParameterSwapper`, or both."""
 
     def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
         super().__init__(setup, tape, ledger)
         self.sizes = [sum(group) for group in self.groups]
-        left = iter(self.trained)
-        self.members = [[next(left) for _ in group] for group in self.groups]
-        self.numbers = {weight: number for number, group in enumerate(self.members) for weight in group}
-        self.away = frozenset(self._on_drive()) if setup.swapping.parameters else frozenset[Weight]()
-        """Parameters whose shards lie on the drive."""
-        self._refuse_small_buffers()
-        self.coordinator.drive(self.away, setup.swapping.buffers)
-        self.waiting = 0
-        """Bytes of gradients that are too small to be written, or of an odd length."""
+        remaining = iter(self.trainable)
+        self.members = [[next(remaining) for _ in group] for group in self.groups]
+        self.group_of = {weight: number for number, group in enumerate(self.members) for weight in group}
+        self.on_nvme = frozenset(self._on_drive()) if setup.nvme.param_buffer_size else frozenset[Weight]()
+        """Parameters whose shards are on NVMe."""
+        self._reject_small_buffers()
+        self.coordinator.set_nvme_params(self.on_nvme, setup.nvme.param_buffer_count)
+        self.waiting_grad_bytes = 0
+        """Bytes of gradients that are too small or not aligned, and wait for the step."""
 
     # ------------------------------------------------------------ parameters
-    def _refuse_small_buffers(self) -> None:
-        size = self.setup.swapping.parameters
-        written = (self.shard(weight) for weight in self.tape.weights if self.first_home(weight) is None)
-        if (largest := max(written, default=0)) > size:
+    def _reject_small_buffers(self) -> None:
+        buffer_numel = self.setup.nvme.param_buffer_size
+        shards = (self.shard(weight) for weight in self.tape.weights if self.initial_location(weight) is None)
+        if (largest := max(shards, default=0)) > buffer_numel:
             key = "`zero_optimization.offload_param.buffer_size`"
             raise NotModelledError(
-                f"DeepSpeed stops where {key} is {size:,}: a part of a parameter has {largest:,} elements",
-                "give at least as many",
+                f"DeepSpeed stops where {key} is {buffer_numel:,}: a shard of a parameter has {largest:,} elements",
+                "use at least that many",
             )
 
     @property
-    def flat(self) -> int:
-        """As much as the config wants in memory for good."""
-        most = self.setup.swapping.in_memory if self.setup.swapping.parameters else self.shards_trained
-        return min(self.shards_trained, most)
+    def flat_numel(self) -> int:
+        """Elements of shards that stay in host memory (`max_in_cpu`)."""
+        max_numel = (
+            # `max_in_cpu` counts elements; only whole sub-groups stay in memory.
+            self.setup.nvme.max_in_cpu if self.setup.nvme.param_buffer_size else self.trainable_shard_numel
+        )
+        return min(self.trainable_shard_numel, max_numel)
 
     def _in_memory(self) -> set[Weight]:
-        """What lies there: sub-groups that end before it does (`_create_fp16_partitions…`)."""
-        found, offset, flat = set[Weight](), 0, self.flat
+        """Parameters of the sub-groups within that limit (`_create_fp16_partitions_with_defragmentation`)."""
+        in_memory, offset, flat_numel = set[Weight](), 0, self.flat_numel
         for members, size in zip(self.members, self.sizes, strict=True):
             offset += size
-            if offset <= flat:
-                found.update(members)
-        return found
+            if offset <= flat_numel:
+                in_memory.update(members)
+        return in_memory
 
     def _on_drive(self) -> list[Weight]:
-        """What is large enough, and not in memory for good."""
-        there = self._in_memory()
+        """Parameters that are large enough for NVMe and not kept in memory."""
+        in_memory = self._in_memory()
         return [
-            weight for weight in self.tape.weights if weight not in there and self.first_home(weight) is None
+            weight
+            for weight in self.tape.weights
+            if weight not in in_memory and self.initial_location(weight) is None
         ]
 
-    def first_home(self, weight: Weight) -> bool | None:
-        """The drive, if it is large enough, whether it stays there or not."""
-        swapping = self.setup.swapping
-        if swapping.parameters and self.setup.width * self.shard(weight) >= swapping.least:
+    def initial_location(self, weight: Weight) -> bool | None:
+        """Location of a new shard: NVMe if it is large enough, even if it returns to memory later."""
+        swapping = self.setup.nvme
+        if swapping.param_buffer_size and self.setup.itemsize * self.shard(weight) >= swapping.min_swap_bytes:
             return None
-        return super().first_home(weight)
+        return super().initial_location(weight)
 
-    def _parameter_buffers(self) -> int:
-        """`AsyncPartitionedParameterSwapper`: bytes of some buffers, each for one shard."""
-        swapping, width = self.setup.swapping, self.setup.width
-        return width * swapping.buffers * swapping.aligned(swapping.parameters, width)
+    def _param_buffer_bytes(self) -> int:
+        """Bytes of the shard buffers (`AsyncPartitionedParameterSwapper`)."""
+        swapping, itemsize = self.setup.nvme, self.setup.itemsize
+        return (
+            itemsize
+            * swapping.param_buffer_count
+            * swapping.aligned_numel(swapping.param_buffer_size, itemsize)
+        )
 
-    def _written_together(self) -> int:
-        """What a step writes of sub-groups on the drive is put together, in a buffer for whole parameters."""
+    def _write_buffer_bytes(self) -> int:
+        """Bytes of the buffer in which a step assembles whole parameters before it writes them."""
         setup = self.setup
-        if not setup.swapping.parameters or self.flat == self.shards_trained:
+        if not setup.nvme.param_buffer_size or self.flat_numel == self.trainable_shard_numel:
             return 0
         largest = self.members[self.sizes.index(max(self.sizes))]
-        return setup.width * sum(setup.swapping.aligned(weight.elements, setup.width) for weight in largest)
+        return setup.itemsize * sum(
+            setup.nvme.aligned_numel(weight.numel, setup.itemsize) for weight in largest
+        )
 
-    def _optimizer_buffer(self) -> int:
-        """`SwapBufferManager`: bytes of one of its buffers, for the largest sub-group."""
-        return self.setup.master * self.setup.swapping.aligned(max(self.sizes, default=0), self.setup.master)
+    def _optimizer_buffer_bytes(self) -> int:
+        """Bytes of one buffer of `SwapBufferManager`, for the largest sub-group."""
+        return self.setup.master_itemsize * self.setup.nvme.aligned_numel(
+            max(self.sizes, default=0), self.setup.master_itemsize
+        )
 
-    def rounding(self) -> int:
-        """Buffers too, where torch pins them."""
-        found = super().rounding()
-        if self.setup.ways.locks:
-            return found
-        blocks = [self._optimizer_buffer()] * self.setup.swapping.optimizer
-        return found + rounding([*blocks, self._parameter_buffers(), self._written_together()])
+    def pinned_padding(self) -> int:
+        """Padding as without NVMe, plus that of buffers if torch pins them."""
+        padding = super().pinned_padding()
+        if self.setup.quirks.locks_nvme_buffers:
+            return padding
+        blocks = [self._optimizer_buffer_bytes()] * self.setup.nvme.optimizer_buffers
+        return padding + pinned_padding([*blocks, self._param_buffer_bytes(), self._write_buffer_bytes()])
 
-    def make_parameter_buffers(self) -> None:
-        """What they are pinned from is there beside them for a moment."""
-        if self.setup.apart or self.setup.ways.locks:
-            self.ledger.touch(SWAPPED, 2 * self._parameter_buffers(), host=True)
-        self.take_parameter_buffers()
+    def create_param_buffers(self) -> None:
+        """Create the shard buffers from an unpinned copy."""
+        if self.setup.has_separate_host or self.setup.quirks.locks_nvme_buffers:
+            self.ledger.allocate_briefly(SWAP_BUFFERS, 2 * self._param_buffer_bytes(), host=True)
+        self.allocate_param_buffers()
 
-    def take_parameter_buffers(self) -> None:
-        """They stay."""
-        self.ledger.take(SWAPPED, self._parameter_buffers(), host=True)
+    def allocate_param_buffers(self) -> None:
+        """Allocate the shard buffers."""
+        self.ledger.allocate(SWAP_BUFFERS, self._param_buffer_bytes(), host=True)
 
-    def take_shards(self) -> None:
-        """A flat buffer, and shards that are neither in it nor large enough for the drive."""
-        setup, swapping = self.setup, self.setup.swapping
-        if not swapping.parameters:
-            super().take_shards()
+    def allocate_shards(self) -> None:
+        """Allocate the flat buffer, and shards outside it that are too small for NVMe."""
+        setup, swapping = self.setup, self.setup.nvme
+        if not swapping.param_buffer_size:
+            super().allocate_shards()
             return
-        there = self._in_memory()
-        self.ledger.take(WEIGHTS, setup.width * self.flat, host=True)
+        in_memory = self._in_memory()
+        self.ledger.allocate(WEIGHTS, setup.itemsize * self.flat_numel, host=True)
         for weight in self.tape.weights:
-            if weight not in there and weight not in self.away:
-                self.ledger.take(WEIGHTS, self.bytes_of(weight), host=weight not in self.kept)
-        self.ledger.take(SWAPPED, self._written_together(), host=True)
+            if weight not in in_memory and weight not in self.on_nvme:
+                self.ledger.allocate(WEIGHTS, self.shard_bytes_of(weight), host=weight not in self.persistent)
+        self.ledger.allocate(SWAP_BUFFERS, self._write_buffer_bytes(), host=True)
 
     # ------------------------------------------------------------ masters, states and gradients
-    def swapped(self, index: int) -> bool:
-        """`_swappable_optimizer_subgroup`; it does not ask for `ratio`."""
-        swapping = self.setup.swapping
-        return swapping.optimizer > 0 and self.setup.master * self.sizes[index] >= swapping.least
+    def is_swapped(self, index: int) -> bool:
+        """Whether a sub-group is on NVMe (`_swappable_optimizer_subgroup`, which ignores `ratio`)."""
+        swapping = self.setup.nvme
+        return (
+            swapping.optimizer_buffers > 0
+            and self.setup.master_itemsize * self.sizes[index] >= swapping.min_swap_bytes
+        )
 
-    def take_optimizer_buffers(self) -> None:
-        """`SwapBufferManager`."""
-        self.ledger.take(SWAPPED, self.setup.swapping.optimizer * self._optimizer_buffer(), host=True)
+    def allocate_optimizer_buffers(self) -> None:
+        """Allocate the buffers of `SwapBufferManager`."""
+        self.ledger.allocate(
+            SWAP_BUFFERS, self.setup.nvme.optimizer_buffers * self._optimizer_buffer_bytes(), host=True
+        )
 
-    def write_masters(self, index: int, count: int) -> None:
-        """Through a buffer; what lies on the drive itself is put together first."""
-        if self.away.intersection(self.members[index]):
-            self.ledger.touch(TEMPORARY, count, host=True)
+    def swap_out_masters(self, index: int, count: int) -> None:
+        """Write masters through a buffer; parameters on NVMe are assembled first."""
+        if self.on_nvme.intersection(self.members[index]):
+            self.ledger.allocate_briefly(TEMPORARY, count, host=True)
 
-    def hand_over(self, weights: list[Weight]) -> None:
-        """In fp32, all of a bucket; those that cannot be written stay up to the step."""
-        setup, ledger, written = self.setup, self.ledger, 0
+    def partition_grads(self, weights: list[Weight]) -> None:
+        """Write the fp32 gradients of a bucket; small or unaligned ones wait for the step."""
+        setup, ledger, written_bytes = self.setup, self.ledger, 0
         for weight in weights:
-            super().hand_over([weight])
-            if not (self.boundary and self.swapped(self.numbers[weight])):
+            super().partition_grads([weight])
+            if not (self.is_boundary and self.is_swapped(self.group_of[weight])):
                 continue
             shard = self.shard(weight)
-            count = setup.master * shard if setup.apart or setup.gradient != setup.master else 0
-            ledger.take(WAITING, count)
-            large = setup.master * shard >= setup.swapping.least
-            if large and setup.swapping.is_aligned(shard, setup.master):
-                written += count
+            count = (
+                setup.master_itemsize * shard
+                if setup.has_separate_host or setup.grad_accum_itemsize != setup.master_itemsize
+                else 0
+            )
+            ledger.allocate(UNALIGNED_GRADS, count)
+            is_large = setup.master_itemsize * shard >= setup.nvme.min_swap_bytes
+            if is_large and setup.nvme.is_aligned(shard, setup.master_itemsize):
+                written_bytes += count
             else:
-                self.waiting += count
-        ledger.give(WAITING, written)
+                self.waiting_grad_bytes += count
+        ledger.free(UNALIGNED_GRADS, written_bytes)
 
     def update_group(self, index: int, count: int, *, host: bool) -> None:
-        """What is read lies in the buffers; the first step makes states beside them, and writes them then."""
-        made = self._made([count]) if self.swapped(index) and not self.setup.swapping.pipelined else 0
-        self.ledger.take(STATES, made, host=True)
-        self.update(count, count, host=host or self.swapped(index))
-        self.ledger.give(STATES, made, host=True)
+        """Update a sub-group in the swap buffers; the first step creates states and writes them."""
+        new_states = (
+            self._new_state_bytes([count])
+            if self.is_swapped(index) and not self.setup.nvme.is_pipelined
+            else 0
+        )
+        self.ledger.allocate(STATES, new_states, host=True)
+        self.update(count, count, host=host or self.is_swapped(index))
+        self.ledger.free(STATES, new_states, host=True)
 
-    def _made(self, sizes: list[int]) -> int:
-        return self.setup.optimizer.states * self.setup.master // 4 * sum(sizes)
+    def _new_state_bytes(self, sizes: list[int]) -> int:
+        return self.setup.optimizer.state_bytes * self.setup.master_itemsize // 4 * sum(sizes)
 
     def run(self) -> None:
-        """Pipelined, states that the first step made are let go of as the second one reads them."""
-        made = 0
-        if self.setup.swapping.pipelined:
-            made = self._made([size for index, size in enumerate(self.sizes) if self.swapped(index)])
-        self.ledger.take(STATES, made, host=True)
+        """Run one step; a pipelined swapper holds the states of the first step until the second reads them."""
+        new_states = 0
+        if self.setup.nvme.is_pipelined:
+            new_states = self._new_state_bytes(
+                [size for index, size in enumerate(self.sizes) if self.is_swapped(index)]
+            )
+        self.ledger.allocate(STATES, new_states, host=True)
         super().run()
-        self.ledger.give(STATES, made, host=True)
+        self.ledger.free(STATES, new_states, host=True)
 
     def step(self) -> None:
-        """As without a drive."""
+        """Update the weights, then free the gradients that were not written."""
         super().step()
-        self.ledger.give(WAITING, self.waiting)
-        self.waiting = 0
+        self.ledger.free(UNALIGNED_GRADS, self.waiting_grad_bytes)
+        self.waiting_grad_bytes = 0
 
 
-# SuperOffload: stage 3 with its masters updated in a process of its own (`runtime/superoffload`).
+# SuperOffload: a process of its own updates the masters (`runtime/superoffload`).
 
-ARRIVING = "gradient buffer of the optimizer's process"
+WORKER_GRADS = "SuperOffload gradient buffer"
 
 
-class SuperOffloaded(Partitioned):
-    """`SuperOffloadOptimizer_Stage3`: masters and gradients are shared, states the process's own."""
+class SuperOffloadStage3(Stage3Engine):
+    """`SuperOffloadOptimizer_Stage3`: a process of its own updates masters in shared memory."""
 
     def load(self) -> None:
-        """The process starts last, and is given its states in the first step."""
+        """Load as stage 3; the process starts last, and creates its states in the first step."""
         super().load()
-        self.ledger.take(ARRIVING, self.arriving, host=True)
+        self.ledger.allocate(WORKER_GRADS, self.worker_grad_bytes, host=True)
 
-    def rest(self) -> None:
-        """As of stage 3, and what gradients are copied to (`_allocate_worker_grad_buffer`)."""
-        super().rest()
-        self.ledger.take(ARRIVING, self.arriving, host=True)
+    def allocate_at_rest(self) -> None:
+        """Allocate as stage 3, plus the process's gradient buffer (`_allocate_worker_grad_buffer`)."""
+        super().allocate_at_rest()
+        self.ledger.allocate(WORKER_GRADS, self.worker_grad_bytes, host=True)
 
     @property
-    def arriving(self) -> int:
-        """Bytes that the largest sub-group takes in fp32 (`max_grad_numel`)."""
+    def worker_grad_bytes(self) -> int:
+        """Bytes of the largest sub-group in fp32 (`max_grad_numel`)."""
         return 4 * max(map(sum, self.groups), default=0)
 
     def update_group(self, index: int, count: int, *, host: bool) -> None:  # noqa: ARG002
-        """The process works in place; what `ratio` leaves on the GPU is torch's (`backup_optimizer`)."""
-        if self.setup.apart and not host:
-            self.ledger.touch(TEMPORARY, 4 * count)
+        """Update in place in the process; torch updates what `ratio` leaves on the GPU (`backup_optimizer`)."""
+        if self.setup.has_separate_host and not host:
+            self.ledger.allocate_briefly(TEMPORARY, 4 * count)
 
-    def rounding(self) -> int:
-        """Pinned gradients move to shared memory (`SimpleQueue.put`), and their blocks are kept."""
+    def pinned_padding(self) -> int:
+        """Padding, plus the cached blocks of pinned gradients moved to shared memory (`SimpleQueue.put`)."""
         setup = self.setup
-        moved = [setup.master * sum(group) for index, group in enumerate(self.groups) if self.on_host(index)]
-        arriving = self.arriving if setup.pins_optimizer or setup.ways.pins_arriving else 0
-        return super().rounding() + sum(moved) * setup.pins_optimizer + rounding([arriving])
+        # `SimpleQueue.put` moves tensors to shared memory; the pinned block stays in torch's cache.
+        moved_blocks = [
+            setup.master_itemsize * sum(group)
+            for index, group in enumerate(self.groups)
+            if self.is_offloaded(index)
+        ]
+        worker_block = (
+            self.worker_grad_bytes
+            if setup.pins_optimizer or setup.quirks.always_pins_superoffload_buffer
+            else 0
+        )
+        return (
+            super().pinned_padding()
+            + sum(moved_blocks) * setup.pins_optimizer
+            + pinned_padding([worker_block])
+        )

@@ -1,1 +1,1 @@
-"""Families of models: their modules in the order of `named_parameters()`, and their forward pass."""
+"""Model families: modules in the order of `named_parameters()`, and their forward pass."""

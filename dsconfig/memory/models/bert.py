@@ -1,4 +1,4 @@
-"""BERT and RoBERTa, for masked words or for classification of sequences."""
+"""BERT and RoBERTa, with a masked-LM or a sequence classification head."""
 
 from __future__ import annotations
 
@@ -10,199 +10,214 @@ from dsconfig.memory.layers import (
     Heads,
     activation,
     add,
-    attend,
+    attention,
     dropout,
     layer_norm,
     linear,
-    masked_loss,
+    loss_in_logits_dtype,
+    multi_head,
     relu,
 )
-from dsconfig.memory.models.shape import Shape, Work
+from dsconfig.memory.models.architecture import Architecture, MicroBatch
 
 
-class Output:
-    """A projection, and the norm of its sum with what was read before."""
+class BertOutput:
+    """`BertSelfOutput` or `BertOutput`: projection, dropout, and norm of the residual sum."""
 
-    def __init__(self, tape: Tape, prefix: str, hidden: int, into: int) -> None:
-        self.whole = tape.module(f"{prefix}.output")
-        self.dense = tape.projection(f"{prefix}.output.dense", hidden, into, hidden)
+    def __init__(self, tape: Tape, prefix: str, hidden: int, in_features: int) -> None:
+        self.module = tape.module(f"{prefix}.output")
+        self.dense = tape.projection(f"{prefix}.output.dense", hidden, in_features, hidden)
         self.norm = tape.module(f"{prefix}.output.LayerNorm", hidden, hidden)
-        self.kept = tape.module(f"{prefix}.output.dropout")
+        self.dropout = tape.module(f"{prefix}.output.dropout")
 
-    def compute(self, tape: Tape, y: Tensor, x: Tensor, rows: int, shape: Shape) -> Tensor:
-        """Of what was computed, and what it was computed from."""
-        with tape.inside(self.whole, y, x):
-            y = linear(tape, self.dense, y, rows, shape.hidden)
-            with tape.inside(self.kept):
-                y = dropout(tape, y, shape.dropout)
+    def compute(self, tape: Tape, y: Tensor, x: Tensor, rows: int, arch: Architecture) -> Tensor:
+        """Project `y`, add the residual `x`, and normalize."""
+        with tape.scope(self.module, y, x):
+            y = linear(tape, self.dense, y, rows, arch.hidden_size)
+            with tape.scope(self.dropout):
+                y = dropout(tape, y, arch.dropout)
             return layer_norm(tape, self.norm, add(tape, y, x), rows)
 
 
-class Layer:
-    """The modules of one layer."""
+class BertLayer:
+    """Modules of one layer."""
 
-    def __init__(self, tape: Tape, shape: Shape, prefix: str) -> None:
-        hidden, wide = shape.hidden, shape.wide
-        self.whole = tape.module(prefix)
+    def __init__(self, tape: Tape, arch: Architecture, prefix: str) -> None:
+        hidden, wide = arch.hidden_size, arch.intermediate_size
+        self.module = tape.module(prefix)
         self.attention = tape.module(f"{prefix}.attention")
-        self.own = tape.module(f"{prefix}.attention.self")
+        self.self_attention = tape.module(f"{prefix}.attention.self")
         self.inputs = [
             tape.projection(f"{prefix}.attention.self.{name}", hidden, hidden, hidden)
             for name in ("query", "key", "value")
         ]
-        self.mixed = Output(tape, f"{prefix}.attention", hidden, hidden)
-        self.between = tape.module(f"{prefix}.intermediate")
+        self.attention_output = BertOutput(tape, f"{prefix}.attention", hidden, hidden)
+        self.intermediate = tape.module(f"{prefix}.intermediate")
         self.up = tape.projection(f"{prefix}.intermediate.dense", wide, hidden, wide)
         self.act = tape.module(f"{prefix}.intermediate.intermediate_act_fn")
-        self.output = Output(tape, prefix, hidden, wide)
+        self.output = BertOutput(tape, prefix, hidden, wide)
 
 
-class Embeddings:
-    """Words, places and kinds of sentences; RoBERTa makes the places last."""
+class BertEmbeddings:
+    """Word, position and token type embeddings; RoBERTa registers positions last."""
 
-    def __init__(self, tape: Tape, shape: Shape, prefix: str) -> None:
-        hidden = shape.hidden
-        self.whole = tape.module(prefix, returns=False)
+    def __init__(self, tape: Tape, arch: Architecture, prefix: str) -> None:
+        hidden = arch.hidden_size
+        self.module = tape.module(prefix, inputs_require_grad=False)
         sizes = {
-            "word": shape.vocabulary,
-            "position": shape.positions + shape.spare,
-            "token_type": shape.kinds,
+            "word": arch.vocab_size,
+            "position": arch.max_position_embeddings + arch.position_offset,
+            "token_type": arch.type_vocab_size,
         }
         words = tape.module(
-            f"{prefix}.word_embeddings", (sizes["word"], hidden), returns=False, casts=shape.tied
+            f"{prefix}.word_embeddings",
+            (sizes["word"], hidden),
+            inputs_require_grad=False,
+            casts=arch.tie_word_embeddings,
         )
         self.tables = {"word": words}
-        last = shape.name == "roberta"
-        for name in ("token_type",) if last else ("position", "token_type"):
+        positions_last = arch.name == "roberta"
+        for name in ("token_type",) if positions_last else ("position", "token_type"):
             self.tables[name] = self._table(tape, prefix, name, sizes[name], hidden)
         self.norm = tape.module(f"{prefix}.LayerNorm", hidden, hidden)
-        self.kept = tape.module(f"{prefix}.dropout")
-        if last:
+        self.dropout = tape.module(f"{prefix}.dropout")
+        if positions_last:
             self.tables["position"] = self._table(tape, prefix, "position", sizes["position"], hidden)
 
     @staticmethod
     def _table(tape: Tape, prefix: str, name: str, rows: int, hidden: int) -> Module:
-        return tape.module(f"{prefix}.{name}_embeddings", (rows, hidden), returns=False)
+        return tape.module(f"{prefix}.{name}_embeddings", (rows, hidden), inputs_require_grad=False)
 
-    def compute(self, tape: Tape, shape: Shape, work: Work) -> Tensor:
-        """Their sum, normalised."""
-        rows, hidden = work.micro * work.length, shape.hidden
-        places = rows if shape.name == "roberta" else work.length
-        with tape.inside(self.whole):
-            found = []
-            for name, count in (("word", rows), ("token_type", rows), ("position", places)):
+    def compute(self, tape: Tape, arch: Architecture, batch: MicroBatch) -> Tensor:
+        """Sum the embeddings and normalize."""
+        rows, hidden = batch.micro_batch_size * batch.sequence_length, arch.hidden_size
+        position_rows = rows if arch.name == "roberta" else batch.sequence_length
+        with tape.scope(self.module):
+            embeddings = []
+            for name, count in (("word", rows), ("token_type", rows), ("position", position_rows)):
                 table = self.tables[name]
-                with tape.inside(table):
-                    y = tape.step([], tape.tensor(count * hidden), weights=table.weights)
-                    if name == "word" and work.starts_gradients:
-                        tape.start(y)
-                found.append(y)
-                if len(found) > 1:
-                    total = tape.step(found, tape.tensor(rows * hidden), shares=count == rows)
-                    found = [total]
-            x = layer_norm(tape, self.norm, found[0], rows)
-            with tape.inside(self.kept):
-                return dropout(tape, x, shape.dropout)
+                with tape.scope(table):
+                    y = tape.op([], tape.tensor(count * hidden), weights=table.weights)
+                    if name == "word" and batch.needs_input_grad:
+                        tape.enable_input_grad(y)
+                embeddings.append(y)
+                if len(embeddings) > 1:
+                    total = tape.op(embeddings, tape.tensor(rows * hidden), shares_grad=count == rows)
+                    embeddings = [total]
+            x = layer_norm(tape, self.norm, embeddings[0], rows)
+            with tape.scope(self.dropout):
+                return dropout(tape, x, arch.dropout)
 
 
-class Words:
-    """The head for masked words: a layer, then the table of words again, with a bias."""
+class MaskedLMHead:
+    """Masked-LM head: a transform, then the tied word embedding with a bias."""
 
-    def __init__(self, tape: Tape, shape: Shape, words: Module) -> None:
-        hidden, bert = shape.hidden, shape.name == "bert"
+    def __init__(self, tape: Tape, arch: Architecture, words: Module) -> None:
+        hidden, bert = arch.hidden_size, arch.name == "bert"
         prefix = "cls.predictions" if bert else "lm_head"
-        self.outer = [tape.module("cls", returns=True)] if bert else []
-        self.whole = tape.module(prefix, shape.vocabulary, casts=True)
+        self.outer = [tape.module("cls", inputs_require_grad=True)] if bert else []
+        self.module = tape.module(prefix, arch.vocab_size, casts=True)
         inner = f"{prefix}.transform" if bert else prefix
         self.transform = tape.module(inner) if bert else None
         self.dense = tape.projection(f"{inner}.dense", hidden, hidden, hidden)
         self.act = tape.module(f"{inner}.transform_act_fn") if bert else None
         self.norm = tape.module(f"{inner}.{'LayerNorm' if bert else 'layer_norm'}", hidden, hidden)
-        own = () if shape.tied else ((shape.vocabulary, hidden),)
-        self.decoder = tape.module(f"{prefix}.decoder", *own, casts=True)
-        self.decoder.weights = (*(words if shape.tied else self.decoder).weights, *self.whole.weights)
-        self.whole.weights[0].module = self.decoder.number
-        self.whole.external, self.whole.weights = self.whole.weights, ()  # the bias is of both
-        tape.untied = shape.vocabulary * (hidden if shape.tied else 0) + shape.vocabulary
+        sizes = () if arch.tie_word_embeddings else ((arch.vocab_size, hidden),)
+        self.decoder = tape.module(f"{prefix}.decoder", *sizes, casts=True)
+        self.decoder.weights = (
+            *(words if arch.tie_word_embeddings else self.decoder).weights,
+            *self.module.weights,
+        )
+        self.module.weights[0].module_number = self.decoder.number
+        self.module.external_params, self.module.weights = self.module.weights, ()  # the bias is of both
+        tape.untied_numel = arch.vocab_size * (hidden if arch.tie_word_embeddings else 0) + arch.vocab_size
 
-    def loss(self, tape: Tape, shape: Shape, work: Work, x: Tensor) -> None:
-        """Logits of all words, and their loss."""
-        rows = work.micro * work.length
+    def loss(self, tape: Tape, arch: Architecture, batch: MicroBatch, x: Tensor) -> None:
+        """Record logits and their loss."""
+        rows = batch.micro_batch_size * batch.sequence_length
         with ExitStack() as stack:
-            for module in (*self.outer, self.whole):
-                stack.enter_context(tape.inside(module))
-            with tape.inside(self.transform) if self.transform else nullcontext():
-                y = activation(tape, self.act, linear(tape, self.dense, x, rows, shape.hidden))
+            for module in (*self.outer, self.module):
+                stack.enter_context(tape.scope(module))
+            with tape.scope(self.transform) if self.transform else nullcontext():
+                y = activation(tape, self.act, linear(tape, self.dense, x, rows, arch.hidden_size))
                 y = layer_norm(tape, self.norm, y, rows)
-            logits = linear(tape, self.decoder, y, rows, shape.vocabulary, LOGITS)
-        masked_loss(tape, logits)
+            logits = linear(tape, self.decoder, y, rows, arch.vocab_size, LOGITS)
+        loss_in_logits_dtype(tape, logits)
 
 
-class Classes:
-    """The head for classes: the first token of each sequence, through a layer and a projection."""
+class ClassificationHead:
+    """Classification head on the first token of each sequence."""
 
-    def __init__(self, tape: Tape, shape: Shape) -> None:
-        hidden, self.bert = shape.hidden, shape.name == "bert"
-        prefix = "bert.pooler" if self.bert else "classifier"
-        self.whole = tape.module(prefix)
+    def __init__(self, tape: Tape, arch: Architecture) -> None:
+        hidden, self.is_bert = arch.hidden_size, arch.name == "bert"
+        prefix = "bert.pooler" if self.is_bert else "classifier"
+        self.module = tape.module(prefix)
         self.dense = tape.projection(f"{prefix}.dense", hidden, hidden, hidden)
         self.act = tape.module(f"{prefix}.activation")
-        self.kept = tape.module("dropout" if self.bert else f"{prefix}.dropout")
-        last = "classifier" if self.bert else f"{prefix}.out_proj"
-        self.classes = tape.module(last, (shape.labels, hidden), shape.labels, casts=True)
+        self.dropout = tape.module("dropout" if self.is_bert else f"{prefix}.dropout")
+        output_name = "classifier" if self.is_bert else f"{prefix}.out_proj"
+        self.classes = tape.module(output_name, (arch.num_labels, hidden), arch.num_labels, casts=True)
 
-    def pooled(self, tape: Tape, work: Work, x: Tensor) -> Tensor:
-        """The first token of each sequence, through the layer."""
+    def pooled(self, tape: Tape, batch: MicroBatch, x: Tensor) -> Tensor:
+        """Record the pooler on the first token of each sequence."""
         hidden = self.dense.weights[0].shape[0]
-        with tape.inside(self.whole):
-            first = tape.step([x], tape.tensor(work.micro * hidden, x.width))
-            return relu(tape, self.act, linear(tape, self.dense, first, work.micro, hidden, flat=True))
+        with tape.scope(self.module):
+            first = tape.op([x], tape.tensor(batch.micro_batch_size * hidden, x.itemsize))
+            return relu(
+                tape, self.act, linear(tape, self.dense, first, batch.micro_batch_size, hidden, flat=True)
+            )
 
-    def loss(self, tape: Tape, shape: Shape, work: Work, x: Tensor) -> None:
-        """Logits of the classes, and their loss."""
-        if not self.bert:
-            x = self.pooled(tape, work, x)
-        with tape.inside(self.kept):
-            x = dropout(tape, x, shape.dropout)
-        masked_loss(tape, linear(tape, self.classes, x, work.micro, shape.labels, flat=True))
+    def loss(self, tape: Tape, arch: Architecture, batch: MicroBatch, x: Tensor) -> None:
+        """Record class logits and their loss."""
+        if not self.is_bert:
+            x = self.pooled(tape, batch, x)
+        with tape.scope(self.dropout):
+            x = dropout(tape, x, arch.dropout)
+        loss_in_logits_dtype(
+            tape, linear(tape, self.classes, x, batch.micro_batch_size, arch.num_labels, flat=True)
+        )
 
 
-def build(shape: Shape, work: Work) -> Tape:
-    """The modules and the pass of a model."""
-    tape = work.tape()
-    rows, name = work.micro * work.length, shape.name
-    root, model = tape.module("", returns=False), tape.module(name, returns=False)
-    embeddings = Embeddings(tape, shape, f"{name}.embeddings")
+def build(arch: Architecture, batch: MicroBatch) -> Tape:
+    """Build the modules and, unless only parameters are needed, record the pass."""
+    tape = batch.new_tape()
+    rows, name = batch.micro_batch_size * batch.sequence_length, arch.name
+    root, model = tape.module("", inputs_require_grad=False), tape.module(name, inputs_require_grad=False)
+    embeddings = BertEmbeddings(tape, arch, f"{name}.embeddings")
     encoder = tape.module(f"{name}.encoder")
-    layers = [Layer(tape, shape, f"{name}.encoder.layer.{index}") for index in range(shape.layers)]
-    head = Classes(tape, shape) if shape.labels else Words(tape, shape, embeddings.tables["word"])
-    tape.extra = 8 * (work.micro if shape.labels else rows)
-    if not work.computes:
+    layers = [BertLayer(tape, arch, f"{name}.encoder.layer.{index}") for index in range(arch.num_layers)]
+    head = (
+        ClassificationHead(tape, arch)
+        if arch.num_labels
+        else MaskedLMHead(tape, arch, embeddings.tables["word"])
+    )
+    tape.input_bytes = 8 * (batch.micro_batch_size if arch.num_labels else rows)
+    if not batch.records_pass:
         return tape
-    size = shape.hidden // shape.heads
-    sizes = (shape.heads, shape.heads, size, work.micro, work.length)
-    heads = Heads(*sizes, shape.attention_dropout, bare=True, upcast=False)
-    with tape.inside(root):
-        with tape.inside(model):
-            x = embeddings.compute(tape, shape, work)
-            with tape.inside(encoder):
+    heads = multi_head(arch, batch, has_no_mask=True, fp32_softmax=False)
+    with tape.scope(root):
+        with tape.scope(model):
+            x = embeddings.compute(tape, arch, batch)
+            with tape.scope(encoder):
                 for layer in layers:
-                    x = bert_layer(tape, shape, layer, heads, work, x)
-            if isinstance(head, Classes) and shape.name == "bert":
-                x = head.pooled(tape, work, x)
-        head.loss(tape, shape, work, x)
+                    x = record_layer(tape, arch, layer, heads, batch, x)
+            if isinstance(head, ClassificationHead) and arch.name == "bert":
+                x = head.pooled(tape, batch, x)
+        head.loss(tape, arch, batch, x)
     return tape
 
 
-def bert_layer(tape: Tape, shape: Shape, layer: Layer, heads: Heads, work: Work, x: Tensor) -> Tensor:
-    """One layer."""
-    rows, hidden = heads.rows, shape.hidden
-    with tape.inside(layer.whole, x), tape.segment(x, work.checkpointing):
-        with tape.inside(layer.attention, x):
-            with tape.inside(layer.own):
-                parts = [linear(tape, module, x, rows, hidden) for module in layer.inputs]
-                y = attend(tape, work.attention, heads, parts[0], parts[1], parts[2])
-            x = layer.mixed.compute(tape, y, x, rows, shape)
-        with tape.inside(layer.between, x):
-            y = activation(tape, layer.act, linear(tape, layer.up, x, rows, shape.wide))
-        return layer.output.compute(tape, y, x, rows, shape)
+def record_layer(
+    tape: Tape, arch: Architecture, layer: BertLayer, heads: Heads, batch: MicroBatch, x: Tensor
+) -> Tensor:
+    """Record one layer and return its output."""
+    rows, hidden = heads.num_tokens, arch.hidden_size
+    with tape.scope(layer.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
+        with tape.scope(layer.attention, x):
+            with tape.scope(layer.self_attention):
+                qkv = [linear(tape, module, x, rows, hidden) for module in layer.inputs]
+                y = attention(tape, batch.attn_implementation, heads, qkv[0], qkv[1], qkv[2])
+            x = layer.attention_output.compute(tape, y, x, rows, arch)
+        with tape.scope(layer.intermediate, x):
+            y = activation(tape, layer.act, linear(tape, layer.up, x, rows, arch.intermediate_size))
+        return layer.output.compute(tape, y, x, rows, arch)

@@ -2,192 +2,228 @@
 
 from __future__ import annotations
 
-from dsconfig.memory.autoep import dispatch, grouped
+from dsconfig.memory.autoep import autoep_block, dispatch
 from dsconfig.memory.graph import Module, Tape, Tensor
 from dsconfig.memory.layers import (
+    AttentionMasks,
     Heads,
-    Masks,
     activation,
     add,
-    attend,
+    attention,
     cast,
-    embedded,
-    gated_halves,
-    head_of,
-    kept,
+    embed,
+    gated_activation,
     language_loss,
     linear,
+    lm_head,
     multiply,
     rms_norm,
-    turn,
-    turn_joined,
+    rotate,
+    rotate_fused,
+    saved_inputs,
 )
-from dsconfig.memory.models.shape import Shape, Style, Work
-from dsconfig.memory.ulysses import attend_shared
-
-# Llama and what is built like it: Mistral, Mixtral, Qwen 2 and 3, Phi 3, Gemma 1 to 3, OLMo 2 and 3.
+from dsconfig.memory.models.architecture import Architecture, DecoderVariant, MicroBatch
+from dsconfig.memory.ulysses import ulysses_attention
 
 
-def build(shape: Shape, work: Work) -> Tape:
-    """The modules and the pass of a model."""
-    tape = work.tape()
-    rows, shares, style = work.micro * work.part, work.sequence > 1, shape.style
-    root, model = tape.module("", returns=False), tape.module("model", returns=False)
-    embedding = tape.module(
-        "model.embed_tokens", (shape.vocabulary, shape.hidden), returns=False, casts=shape.tied
+def build(arch: Architecture, batch: MicroBatch) -> Tape:
+    """Build the modules and, unless only parameters are needed, record the pass."""
+    tape = batch.new_tape()
+    rows, is_sequence_parallel, variant = (
+        batch.micro_batch_size * batch.local_sequence_length,
+        batch.sp_size > 1,
+        arch.variant,
     )
-    layers = [Layer(tape, shape, work, index) for index in range(shape.layers)]
-    norm = tape.module("model.norm", shape.hidden)
-    turning = tape.module("model.rotary_emb", returns=False)
-    head = head_of(tape, embedding, shape)
-    tape.extra = (24 if shares else 8) * rows  # places, and labels that are shifted
-    if not work.computes:
+    root, model = tape.module("", inputs_require_grad=False), tape.module("model", inputs_require_grad=False)
+    embedding = tape.module(
+        "model.embed_tokens",
+        (arch.vocab_size, arch.hidden_size),
+        inputs_require_grad=False,
+        casts=arch.tie_word_embeddings,
+    )
+    layers = [DecoderLayer(tape, arch, batch, index) for index in range(arch.num_layers)]
+    norm = tape.module("model.norm", arch.hidden_size)
+    rotary = tape.module("model.rotary_emb", inputs_require_grad=False)
+    head = lm_head(tape, embedding, arch)
+    tape.input_bytes = (24 if is_sequence_parallel else 8) * rows  # position ids and shifted labels
+    if not batch.records_pass:
         return tape
-    sizes = shape.heads, shape.key_heads, shape.head_size
-    heads = Heads(*sizes, work.micro, work.part, shape.attention_dropout, apart=style.joined)
-    turned = work.part * (work.micro if shares else 1) * (shape.turned or shape.head_size)
-    with tape.inside(root):
-        with tape.inside(model):
-            x = embedded(tape, embedding, rows * shape.hidden, work, style.scaled)
-            masks = Masks(tape, shape, work)
-            turns = []
-            for _ in range(style.turns):
-                with tape.inside(turning):
-                    turns.append(tape.step([], tape.tensor(2 * turned, 4 if style.turns_wide else 0, False)))
+    sizes = arch.num_heads, arch.num_kv_heads, arch.head_dim
+    heads = Heads(
+        *sizes,
+        batch.micro_batch_size,
+        batch.local_sequence_length,
+        arch.attention_dropout,
+        is_concatenated=variant.fused_projections,
+    )
+    rotary_numel = (
+        batch.local_sequence_length
+        * (batch.micro_batch_size if is_sequence_parallel else 1)
+        * (arch.rotary_dim or arch.head_dim)
+    )
+    with tape.scope(root):
+        with tape.scope(model):
+            x = embed(tape, embedding, rows * arch.hidden_size, batch, variant.scales_embeddings)
+            masks = AttentionMasks(tape, arch, batch)
+            cos_sin = []
+            for _ in range(variant.rotary_tables):
+                with tape.scope(rotary):
+                    cos_sin.append(
+                        tape.op([], tape.tensor(2 * rotary_numel, 4 if variant.rotary_in_fp32 else 0, False))
+                    )
             for layer in layers:
-                x = decoder_layer(tape, shape, layer, heads, work, x, masks.of(layer.number))
-            x = rms_norm(tape, norm, x, rows, style.norm)
-            masks.drop()
-        language_loss(tape, head, head.weights, x, rows, shape.vocabulary, shape.parts, shape.caps_logits)
-    tape.hold(*turns)
+                x = record_layer(tape, arch, layer, heads, batch, x, masks.for_layer(layer.number))
+            x = rms_norm(tape, norm, x, rows, variant.rms_norm)
+            masks.release()
+        language_loss(
+            tape, head, head.weights, x, rows, arch.vocab_size, arch.lm_head_shards, arch.caps_logits
+        )
+    tape.keep_alive(*cos_sin)
     return tape
 
 
-# One layer of a decoder: its modules, and its pass.
+# One decoder layer.
 
 
-class Layer:
-    """The modules of one decoder layer."""
+class DecoderLayer:
+    """Modules of one layer."""
 
-    def __init__(self, tape: Tape, shape: Shape, work: Work, number: int) -> None:
-        self.number, self.style, hidden = number, shape.style, shape.hidden
+    def __init__(self, tape: Tape, arch: Architecture, batch: MicroBatch, number: int) -> None:
+        self.number, self.style, hidden = number, arch.variant, arch.hidden_size
         prefix = f"model.layers.{number}"
-        self.whole = tape.module(prefix)
-        self.attention = tape.module(f"{prefix}.self_attn", returns=False)
-        self._projections(tape, shape, f"{prefix}.self_attn")
-        self.mlp: Experts | Gated
-        if shape.experts and number not in shape.dense:
-            self.mlp = Experts(tape, shape, self.style, work, f"{prefix}.mlp")
+        self.module = tape.module(prefix)
+        self.attention = tape.module(f"{prefix}.self_attn", inputs_require_grad=False)
+        self._projections(tape, arch, f"{prefix}.self_attn")
+        self.mlp: MoEBlock | GatedMLP
+        if arch.num_experts and number not in arch.mlp_only_layers:
+            self.mlp = MoEBlock(tape, arch, self.style, batch, f"{prefix}.mlp")
         else:
-            self.mlp = Gated(tape, shape, self.style, f"{prefix}.mlp", shape.wide)
+            self.mlp = GatedMLP(tape, arch, self.style, f"{prefix}.mlp", arch.intermediate_size)
         self.norms = {
-            name: tape.module(f"{prefix}.{name}_layernorm", hidden) for name in NORMS[self.style.norms]
+            name: tape.module(f"{prefix}.{name}_layernorm", hidden)
+            for name in NORM_NAMES[self.style.norm_position]
         }
 
-    def _projections(self, tape: Tape, shape: Shape, prefix: str) -> None:
-        hidden, size = shape.hidden, shape.head_size
-        queries, keys = shape.heads * size, shape.key_heads * size
+    def _projections(self, tape: Tape, arch: Architecture, prefix: str) -> None:
+        hidden, size = arch.hidden_size, arch.head_dim
+        queries, keys = arch.num_heads * size, arch.num_kv_heads * size
 
         def projection(name: str, out: int, into: int, with_bias: bool) -> Module:
             return tape.projection(f"{prefix}.{name}", out, into, *([out] if with_bias else []))
 
-        if self.style.joined:
+        if self.style.fused_projections:
             self.output = projection("o_proj", hidden, queries, False)
-            self.joint = projection("qkv_proj", queries + 2 * keys, hidden, False)
+            self.qkv = projection("qkv_proj", queries + 2 * keys, hidden, False)
             return
-        self.query = projection("q_proj", queries, hidden, shape.query_bias)
-        self.key = projection("k_proj", keys, hidden, shape.query_bias)
-        self.value = projection("v_proj", keys, hidden, shape.query_bias)
-        self.output = projection("o_proj", hidden, queries, shape.output_bias)
-        if self.style.head_norms:
-            whole = self.style.head_norms == "whole"
+        self.query = projection("q_proj", queries, hidden, arch.qkv_bias)
+        self.key = projection("k_proj", keys, hidden, arch.qkv_bias)
+        self.value = projection("v_proj", keys, hidden, arch.qkv_bias)
+        self.output = projection("o_proj", hidden, queries, arch.o_proj_bias)
+        if self.style.qk_norm:
+            whole = self.style.qk_norm == "all_heads"
             sizes = {"q": queries, "k": keys} if whole else dict.fromkeys("qk", size)
             self.head_norms = {
                 name: tape.module(f"{prefix}.{name}_norm", count) for name, count in sizes.items()
             }
 
 
-NORMS = {
-    "before": ("input", "post_attention"),
-    "after": ("post_attention", "post_feedforward"),
-    "around": ("input", "post_attention", "pre_feedforward", "post_feedforward"),
+NORM_NAMES = {
+    "pre": ("input", "post_attention"),
+    "post": ("post_attention", "post_feedforward"),
+    "sandwich": ("input", "post_attention", "pre_feedforward", "post_feedforward"),
 }
 """Names of a layer's norms, in the order of its parameters."""
-PLACES = {
-    "before": ("input", "", "post_attention", ""),
-    "after": ("", "post_attention", "", "post_feedforward"),
-    "around": NORMS["around"],
+NORM_ORDER = {
+    "pre": ("input", "", "post_attention", ""),
+    "post": ("", "post_attention", "", "post_feedforward"),
+    "sandwich": NORM_NAMES["sandwich"],
 }
-"""The norm before attention, after it, before the MLP and after it."""
+"""Norms before attention, after it, before the MLP, and after it."""
 
 
-def decoder_layer(
-    tape: Tape, shape: Shape, layer: Layer, heads: Heads, work: Work, x: Tensor, mask: Tensor | None
+def record_layer(
+    tape: Tape,
+    arch: Architecture,
+    layer: DecoderLayer,
+    heads: Heads,
+    batch: MicroBatch,
+    x: Tensor,
+    mask: Tensor | None,
 ) -> Tensor:
-    """One layer."""
-    rows, places = heads.rows, PLACES[layer.style.norms]
+    """Record one layer and return its output."""
+    rows, norm_names = heads.num_tokens, NORM_ORDER[layer.style.norm_position]
 
-    def normed(place: int, y: Tensor) -> Tensor:
-        name = places[place]
-        return rms_norm(tape, layer.norms[name], y, rows, layer.style.norm) if name else y
+    def normed(position: int, y: Tensor) -> Tensor:
+        name = norm_names[position]
+        return rms_norm(tape, layer.norms[name], y, rows, layer.style.rms_norm) if name else y
 
-    with tape.inside(layer.whole, x), tape.segment(x, work.checkpointing):
+    with tape.scope(layer.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
         y = normed(0, x)
-        with tape.inside(layer.attention, y):
-            y = _attention(tape, shape, layer, heads, work, y, mask)
+        with tape.scope(layer.attention, y):
+            y = _attention(tape, arch, layer, heads, batch, y, mask)
         x = add(tape, x, normed(1, y))
         y = normed(2, x)
-        if isinstance(layer.mlp, Experts):
-            y = layer.mlp.compute(tape, shape, work, y, rows)
+        if isinstance(layer.mlp, MoEBlock):
+            y = layer.mlp.compute(tape, arch, batch, y, rows)
         else:
-            y = layer.mlp.compute(tape, y, rows, shape.hidden)
+            y = layer.mlp.compute(tape, y, rows, arch.hidden_size)
         return add(tape, x, normed(3, y))
 
 
 def _attention(
-    tape: Tape, shape: Shape, layer: Layer, heads: Heads, work: Work, y: Tensor, mask: Tensor | None
+    tape: Tape,
+    arch: Architecture,
+    layer: DecoderLayer,
+    heads: Heads,
+    batch: MicroBatch,
+    y: Tensor,
+    mask: Tensor | None,
 ) -> Tensor:
-    rows = heads.rows
-    if layer.style.joined:
-        joint = linear(tape, layer.joint, y, rows, (heads.queries + 2 * heads.keys) * heads.size)
-        query, key, value = turn_joined(tape, heads, joint, shape.turned or heads.size)
+    rows = heads.num_tokens
+    if layer.style.fused_projections:
+        qkv = linear(tape, layer.qkv, y, rows, (heads.num_heads + 2 * heads.num_kv_heads) * heads.head_dim)
+        query, key, value = rotate_fused(tape, heads, qkv, arch.rotary_dim or heads.head_dim)
     else:
         query, key, value = _separate(tape, layer, heads, y)
-        query, key = turn(tape, query, key, layer.style.turns_wide)
-    if work.sequence > 1:
-        mixed = attend_shared(tape, work, heads, query, key, value)
+        query, key = rotate(tape, query, key, layer.style.rotary_in_fp32)
+    if batch.sp_size > 1:
+        output = ulysses_attention(tape, batch, heads, query, key, value)
     else:
-        mixed = attend(tape, work.attention, heads, query, key, value, mask, shape.caps_scores)
-    y = linear(tape, layer.output, mixed, rows, shape.hidden)
-    if work.sequence > 1:
-        tape.hold(query, key, value)
+        output = attention(
+            tape, batch.attn_implementation, heads, query, key, value, mask, arch.caps_attn_scores
+        )
+    y = linear(tape, layer.output, output, rows, arch.hidden_size)
+    if batch.sp_size > 1:
+        tape.keep_alive(query, key, value)
     return y
 
 
-def _separate(tape: Tape, layer: Layer, heads: Heads, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries, keys and values, the first two normalised where the family does that."""
-    rows, style = heads.rows, layer.style
-    found = []
-    for name, module, count in (("q", layer.query, heads.queries), ("k", layer.key, heads.keys)):
-        x = linear(tape, module, y, rows, count * heads.size)
-        if style.head_norms:
-            parts = rows if style.head_norms == "whole" else rows * count
-            x = rms_norm(tape, layer.head_norms[name], x, parts, style.norm)
-        found.append(x)
-    return found[0], found[1], linear(tape, layer.value, y, rows, heads.keys * heads.size)
+def _separate(tape: Tape, layer: DecoderLayer, heads: Heads, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Project queries, keys and values; normalize the first two if the model does."""
+    rows, variant = heads.num_tokens, layer.style
+    projected = []
+    for name, module, count in (("q", layer.query, heads.num_heads), ("k", layer.key, heads.num_kv_heads)):
+        x = linear(tape, module, y, rows, count * heads.head_dim)
+        if variant.qk_norm:
+            norm_rows = rows if variant.qk_norm == "all_heads" else rows * count
+            x = rms_norm(tape, layer.head_norms[name], x, norm_rows, variant.rms_norm)
+        projected.append(x)
+    return projected[0], projected[1], linear(tape, layer.value, y, rows, heads.num_kv_heads * heads.head_dim)
 
 
-# What stands behind attention in a decoder's layer: a gated MLP, or experts that tokens go to.
+# MLP and MoE blocks.
 
 
-class Gated:
-    """The modules of an MLP with a gate."""
+class GatedMLP:
+    """MLP with a gate (SwiGLU or GeGLU)."""
 
-    def __init__(self, tape: Tape, shape: Shape, style: Style, prefix: str, wide: int) -> None:
-        self.wide, self.joined, hidden = wide, style.joined, shape.hidden
-        bias = shape.mlp_bias
-        self.whole = tape.module(prefix)
-        if style.joined:
+    def __init__(
+        self, tape: Tape, arch: Architecture, variant: DecoderVariant, prefix: str, wide: int
+    ) -> None:
+        self.intermediate_size, self.is_fused, hidden = wide, variant.fused_projections, arch.hidden_size
+        bias = arch.mlp_bias
+        self.module = tape.module(prefix)
+        if variant.fused_projections:
             self.gate = tape.projection(f"{prefix}.gate_up_proj", 2 * wide, hidden)
         else:
             self.gate = tape.projection(f"{prefix}.gate_proj", wide, hidden, *([wide] if bias else []))
@@ -196,94 +232,104 @@ class Gated:
         self.act = tape.module(f"{prefix}.act_fn")
 
     def compute(self, tape: Tape, y: Tensor, rows: int, hidden: int) -> Tensor:
-        """The pass; gate and up may be halves of one tensor, which stays whole for both."""
-        wide = self.wide
-        with tape.inside(self.whole, y):
-            gate = linear(tape, self.gate, y, rows, (1 + self.joined) * wide)
-            if self.joined:
-                product = gated_halves(tape, self.act, gate)
+        """Record the MLP; gate and up can be halves of one tensor."""
+        intermediate_size = self.intermediate_size
+        with tape.scope(self.module, y):
+            gate = linear(tape, self.gate, y, rows, (1 + self.is_fused) * intermediate_size)
+            if self.is_fused:
+                product = gated_activation(tape, self.act, gate)
             else:
-                made = activation(tape, self.act, gate)
-                product = multiply(tape, made, linear(tape, self.up, y, rows, wide))
+                activated = activation(tape, self.act, gate)
+                product = multiply(tape, activated, linear(tape, self.up, y, rows, intermediate_size))
             return linear(tape, self.down, product, rows, hidden)
 
 
-class Experts:
-    """The modules of a block of experts."""
+class MoEBlock:
+    """MoE block with router, experts and an optional shared expert."""
 
-    def __init__(self, tape: Tape, shape: Shape, style: Style, work: Work, prefix: str) -> None:
-        self.whole, self.router = tape.module(prefix), style.router
-        self.shared = None
-        if work.experts:
-            self.grouped = grouped(tape, shape, work, prefix)
+    def __init__(
+        self, tape: Tape, arch: Architecture, variant: DecoderVariant, batch: MicroBatch, prefix: str
+    ) -> None:
+        self.module, self.router_dtype = tape.module(prefix), variant.router_dtype
+        self.shared_expert = None
+        if batch.ep_size:
+            self.autoep = autoep_block(tape, arch, batch, prefix)
         else:
-            self._local(tape, shape, style, prefix)
-        if shape.shared_wide:
+            self._build_local(tape, arch, variant, prefix)
+        if arch.shared_expert_intermediate_size:
             name = f"{prefix}.shared_expert"
-            self.shared = Gated(tape, shape, style, name, shape.shared_wide)
-            self.shared_gate = tape.projection(f"{name}_gate", 1, shape.hidden)
+            self.shared_expert = GatedMLP(tape, arch, variant, name, arch.shared_expert_intermediate_size)
+            self.shared_expert_gate = tape.projection(f"{name}_gate", 1, arch.hidden_size)
 
-    def _local(self, tape: Tape, shape: Shape, style: Style, prefix: str) -> None:
-        self.whole.kind = style.block
-        for name in ("experts", "gate") if style.experts_first else ("gate", "experts"):
+    def _build_local(self, tape: Tape, arch: Architecture, variant: DecoderVariant, prefix: str) -> None:
+        self.module.class_name = variant.moe_block
+        for name in ("experts", "gate") if variant.experts_before_gate else ("gate", "experts"):
             if name == "gate":
-                self.gate = tape.module(f"{prefix}.gate", (shape.experts, shape.hidden))
+                self.gate = tape.module(f"{prefix}.gate", (arch.num_experts, arch.hidden_size))
             else:
-                self._experts(tape, shape, prefix)
+                self._build_experts(tape, arch, prefix)
 
-    def _experts(self, tape: Tape, shape: Shape, prefix: str) -> None:
-        count, hidden, wide = shape.experts, shape.hidden, shape.expert_wide
+    def _build_experts(self, tape: Tape, arch: Architecture, prefix: str) -> None:
+        count, hidden, wide = arch.num_experts, arch.hidden_size, arch.moe_intermediate_size
         self.experts = tape.module(
             f"{prefix}.experts", (count, 2 * wide, hidden), (count, hidden, wide), casts=True
         )
         for weight in self.experts.weights:
-            weight.linear = weight.casts = False  # autocast knows no `grouped_mm`
+            weight.is_linear = weight.is_autocast = False  # autocast does not cast inputs of `grouped_mm`
         self.act = tape.module(f"{prefix}.experts.act_fn")
 
-    def compute(self, tape: Tape, shape: Shape, work: Work, y: Tensor, rows: int) -> Tensor:
-        """The pass, with that of the expert for all tokens where there is one."""
-        with tape.inside(self.whole, y):
-            common = None
-            if self.shared and not work.experts:
-                common = self.shared.compute(tape, y, rows, shape.hidden)
-            if work.experts:
-                out = dispatch(tape, shape, work, self.grouped, y, rows)
+    def compute(self, tape: Tape, arch: Architecture, batch: MicroBatch, y: Tensor, rows: int) -> Tensor:
+        """Record the block, including the shared expert."""
+        with tape.scope(self.module, y):
+            shared = None
+            if self.shared_expert and not batch.ep_size:
+                shared = self.shared_expert.compute(tape, y, rows, arch.hidden_size)
+            if batch.ep_size:
+                out = dispatch(tape, arch, batch, self.autoep, y, rows)
             else:
-                out = self._grouped(tape, shape, y, rows)
-            if not self.shared:
+                out = self._compute_experts(tape, arch, y, rows)
+            if not self.shared_expert:
                 return out
-            if common is None:  # AutoEP computes it last
-                common = self.shared.compute(tape, y, rows, shape.hidden)
-            part = linear(tape, self.shared_gate, y, rows, 1)
-            weight = tape.tensor(rows, part.width)
-            tape.step([part], weight, [weight])
-            weighed = tape.tensor(common.elements, common.width)
-            tape.step([weight, common], weighed, [weight, common])
-            return add(tape, out, weighed)
+            if shared is None:  # AutoEP computes the shared expert last
+                shared = self.shared_expert.compute(tape, y, rows, arch.hidden_size)
+            gate = linear(tape, self.shared_expert_gate, y, rows, 1)
+            weight = tape.tensor(rows, gate.itemsize)
+            tape.op([gate], weight, [weight])
+            weighted = tape.tensor(shared.numel, shared.itemsize)
+            tape.op([weight, shared], weighted, [weight, shared])
+            return add(tape, out, weighted)
 
-    def _route(self, tape: Tape, shape: Shape, y: Tensor, rows: int) -> Tensor:
-        many = rows * shape.chosen
-        with tape.inside(self.gate):
-            chooser = self.gate.weights
-            scores = tape.step([y], tape.tensor(rows * shape.experts), kept(tape, y, chooser), chooser)
-            odds = tape.tensor(rows * shape.experts, 4)
-            tape.step([cast(tape, scores, 4)], odds, [odds])
-            best = tape.tensor(many, 4)
-            tape.step([odds], best, [best])
-            return best if self.router == "wide" else cast(tape, best, scores.width)
+    def _route(self, tape: Tape, arch: Architecture, y: Tensor, rows: int) -> Tensor:
+        num_routed = rows * arch.num_experts_per_tok
+        with tape.scope(self.gate):
+            weights = self.gate.weights
+            scores = tape.op(
+                [y], tape.tensor(rows * arch.num_experts), saved_inputs(tape, y, weights), weights
+            )
+            probs = tape.tensor(rows * arch.num_experts, 4)
+            tape.op([cast(tape, scores, 4)], probs, [probs])
+            top_probs = tape.tensor(num_routed, 4)
+            tape.op([probs], top_probs, [top_probs])
+            return top_probs if self.router_dtype == "fp32" else cast(tape, top_probs, scores.itemsize)
 
-    def _grouped(self, tape: Tape, shape: Shape, y: Tensor, rows: int) -> Tensor:
-        """`grouped_mm` over tokens sorted by expert; each token is there once for each expert it goes to."""
-        many, hidden, wide = rows * shape.chosen, shape.hidden, shape.expert_wide
-        best = self._route(tape, shape, y, rows)
-        width = tape.width
-        first, second = self.experts.weights
-        with tape.inside(self.experts):
-            sent = tape.step([y], tape.tensor(many * hidden, width))
-            both = tape.tensor(2 * many * wide, width)
-            tape.step([sent], both, [sent] if first.trains else [], [first])
-            product = gated_halves(tape, self.act, both)
-            out = tape.tensor(many * hidden, width)
-            tape.step([product], out, [product] if second.trains else [], [second])
-            weighed = tape.step([out, best], tape.tensor(many * hidden, width), [out, best])
-            return tape.step([weighed], tape.tensor(rows * hidden, width), temporary=many * hidden * width)
+    def _compute_experts(self, tape: Tape, arch: Architecture, y: Tensor, rows: int) -> Tensor:
+        """`grouped_mm` over tokens sorted by expert; each token is copied once per expert."""
+        num_routed, hidden, intermediate_size = (
+            rows * arch.num_experts_per_tok,
+            arch.hidden_size,
+            arch.moe_intermediate_size,
+        )
+        top_probs = self._route(tape, arch, y, rows)
+        itemsize = tape.itemsize
+        gate_up_proj, down_proj = self.experts.weights
+        with tape.scope(self.experts):
+            dispatched = tape.op([y], tape.tensor(num_routed * hidden, itemsize))
+            gate_up = tape.tensor(2 * num_routed * intermediate_size, itemsize)
+            tape.op([dispatched], gate_up, [dispatched] if gate_up_proj.requires_grad else [], [gate_up_proj])
+            product = gated_activation(tape, self.act, gate_up)
+            out = tape.tensor(num_routed * hidden, itemsize)
+            tape.op([product], out, [product] if down_proj.requires_grad else [], [down_proj])
+            weighted = tape.op([out, top_probs], tape.tensor(num_routed * hidden, itemsize), [out, top_probs])
+            return tape.op(
+                [weighted], tape.tensor(rows * hidden, itemsize), temporary=num_routed * hidden * itemsize
+            )

@@ -6,101 +6,112 @@ from dsconfig.memory.graph import Tape, Tensor
 from dsconfig.memory.layers import (
     Heads,
     add,
-    attend,
+    attention,
     dropout,
-    embedded,
+    embed,
     gelu_new,
-    head_of,
     language_loss,
     layer_norm,
     linear,
+    lm_head,
+    multi_head,
 )
-from dsconfig.memory.models.shape import Shape, Work
+from dsconfig.memory.models.architecture import Architecture, MicroBatch
 
 
-class Layer:
-    """The modules of one block."""
+class GPT2Block:
+    """Modules of one layer."""
 
-    def __init__(self, tape: Tape, shape: Shape, prefix: str) -> None:
-        hidden, wide = shape.hidden, shape.wide
-        self.whole = tape.module(prefix)
-        self.before = tape.module(f"{prefix}.ln_1", hidden, hidden)
+    def __init__(self, tape: Tape, arch: Architecture, prefix: str) -> None:
+        hidden, wide = arch.hidden_size, arch.intermediate_size
+        self.module = tape.module(prefix)
+        self.ln_1 = tape.module(f"{prefix}.ln_1", hidden, hidden)
         self.attention = tape.module(f"{prefix}.attn")
-        self.joint = tape.projection(f"{prefix}.attn.c_attn", 3 * hidden, hidden, 3 * hidden)
+        self.qkv = tape.projection(f"{prefix}.attn.c_attn", 3 * hidden, hidden, 3 * hidden)
         self.output = tape.projection(f"{prefix}.attn.c_proj", hidden, hidden, hidden)
-        self.kept = tape.module(f"{prefix}.attn.resid_dropout")
-        self.after = tape.module(f"{prefix}.ln_2", hidden, hidden)
+        self.dropout = tape.module(f"{prefix}.attn.resid_dropout")
+        self.ln_2 = tape.module(f"{prefix}.ln_2", hidden, hidden)
         self.mlp = tape.module(f"{prefix}.mlp")
         self.up = tape.projection(f"{prefix}.mlp.c_fc", wide, hidden, wide)
         self.down = tape.projection(f"{prefix}.mlp.c_proj", hidden, wide, hidden)
         self.act = tape.module(f"{prefix}.mlp.act")
-        self.mlp_kept = tape.module(f"{prefix}.mlp.dropout")
-        for module in (self.joint, self.output, self.up, self.down):
-            for (
-                weight
-            ) in module.weights:  # `Conv1D`: DeepSpeed knows it not, and its product takes it as it is
-                weight.linear = weight.viewed = False
+        self.mlp_dropout = tape.module(f"{prefix}.mlp.dropout")
+        for module in (self.qkv, self.output, self.up, self.down):
+            for weight in module.weights:
+                # Not `nn.Linear` but `Conv1D`: DeepSpeed does not patch it, and it multiplies without a view.
+                weight.is_linear = weight.saves_view = False
                 weight.shape = weight.shape[::-1]
 
 
-def build(shape: Shape, work: Work) -> Tape:
-    """The modules and the pass of a model."""
-    tape = work.tape()
-    rows, hidden = work.micro * work.length, shape.hidden
-    root, model = tape.module("", returns=False), tape.module("transformer", returns=False)
-    words = tape.module("transformer.wte", (shape.vocabulary, hidden), returns=False, casts=shape.tied)
-    places = tape.module("transformer.wpe", (shape.positions, hidden), returns=False)
-    kept = tape.module("transformer.drop")
-    layers = [Layer(tape, shape, f"transformer.h.{index}") for index in range(shape.layers)]
+def build(arch: Architecture, batch: MicroBatch) -> Tape:
+    """Build the modules and, unless only parameters are needed, record the pass."""
+    tape = batch.new_tape()
+    rows, hidden = batch.micro_batch_size * batch.sequence_length, arch.hidden_size
+    root, model = (
+        tape.module("", inputs_require_grad=False),
+        tape.module("transformer", inputs_require_grad=False),
+    )
+    words = tape.module(
+        "transformer.wte",
+        (arch.vocab_size, hidden),
+        inputs_require_grad=False,
+        casts=arch.tie_word_embeddings,
+    )
+    positions = tape.module(
+        "transformer.wpe", (arch.max_position_embeddings, hidden), inputs_require_grad=False
+    )
+    saved_inputs = tape.module("transformer.drop")
+    layers = [GPT2Block(tape, arch, f"transformer.h.{index}") for index in range(arch.num_layers)]
     norm = tape.module("transformer.ln_f", hidden, hidden)
-    head = head_of(tape, words, shape)
-    tape.extra = 8 * rows
-    if not work.computes:
+    head = lm_head(tape, words, arch)
+    tape.input_bytes = 8 * rows
+    if not batch.records_pass:
         return tape
-    sizes = (shape.heads, shape.heads, hidden // shape.heads, work.micro, work.length)
-    heads = Heads(*sizes, shape.attention_dropout, upcast=False)
-    with tape.inside(root):
-        with tape.inside(model):
-            x = embedded(tape, words, rows * hidden, work)
-            with tape.inside(places):
-                y = tape.step([], tape.tensor(work.length * hidden), weights=places.weights)
-            x = tape.step([x, y], tape.tensor(rows * hidden), shares=work.micro == 1)
-            with tape.inside(kept):
-                x = dropout(tape, x, shape.dropout)
+    heads = multi_head(arch, batch, fp32_softmax=False)
+    with tape.scope(root):
+        with tape.scope(model):
+            x = embed(tape, words, rows * hidden, batch)
+            with tape.scope(positions):
+                y = tape.op([], tape.tensor(batch.sequence_length * hidden), weights=positions.weights)
+            x = tape.op([x, y], tape.tensor(rows * hidden), shares_grad=batch.micro_batch_size == 1)
+            with tape.scope(saved_inputs):
+                x = dropout(tape, x, arch.dropout)
             for layer in layers:
-                x = block(tape, shape, layer, heads, work, x)
+                x = record_layer(tape, arch, layer, heads, batch, x)
             x = layer_norm(tape, norm, x, rows)
-        language_loss(tape, head, head.weights, x, rows, shape.vocabulary)
+        language_loss(tape, head, head.weights, x, rows, arch.vocab_size)
     return tape
 
 
-def block(tape: Tape, shape: Shape, layer: Layer, heads: Heads, work: Work, x: Tensor) -> Tensor:
-    """One layer."""
-    rows, hidden = heads.rows, shape.hidden
-    with tape.inside(layer.whole, x), tape.segment(x, work.checkpointing):
-        y = layer_norm(tape, layer.before, x, rows)
-        with tape.inside(layer.attention, y):
-            joint = linear(tape, layer.joint, y, rows, 3 * hidden)
-            mixed = attend_joint(tape, work, heads, joint)
-            y = linear(tape, layer.output, mixed, rows, hidden)
-            with tape.inside(layer.kept):
-                y = dropout(tape, y, shape.dropout)
+def record_layer(
+    tape: Tape, arch: Architecture, layer: GPT2Block, heads: Heads, batch: MicroBatch, x: Tensor
+) -> Tensor:
+    """Record one layer and return its output."""
+    rows, hidden = heads.num_tokens, arch.hidden_size
+    with tape.scope(layer.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
+        y = layer_norm(tape, layer.ln_1, x, rows)
+        with tape.scope(layer.attention, y):
+            qkv = linear(tape, layer.qkv, y, rows, 3 * hidden)
+            output = fused_attention(tape, batch, heads, qkv)
+            y = linear(tape, layer.output, output, rows, hidden)
+            with tape.scope(layer.dropout):
+                y = dropout(tape, y, arch.dropout)
         x = add(tape, x, y)
-        y = layer_norm(tape, layer.after, x, rows)
-        with tape.inside(layer.mlp, y):
-            y = gelu_new(tape, layer.act, linear(tape, layer.up, y, rows, shape.wide))
+        y = layer_norm(tape, layer.ln_2, x, rows)
+        with tape.scope(layer.mlp, y):
+            y = gelu_new(tape, layer.act, linear(tape, layer.up, y, rows, arch.intermediate_size))
             y = linear(tape, layer.down, y, rows, hidden)
-            with tape.inside(layer.mlp_kept):
-                y = dropout(tape, y, shape.dropout)
+            with tape.scope(layer.mlp_dropout):
+                y = dropout(tape, y, arch.dropout)
         return add(tape, x, y)
 
 
-def attend_joint(tape: Tape, work: Work, heads: Heads, joint: Tensor) -> Tensor:
-    """Queries, keys and values are views of one tensor, which stays whole for them."""
-    if work.attention == "eager":
-        parts = [tape.step([joint], tape.tensor(joint.elements // 3, joint.width)) for _ in range(3)]
-        return attend(tape, work.attention, heads, parts[0], parts[1], parts[2])
-    rows = tape.tensor(heads.rows * heads.queries, 4, needs=False)
-    tape.step([], rows)
-    made = tape.tensor(joint.elements // 3, joint.width)
-    return tape.step([joint, rows], made, [joint, rows, made], back=joint.bytes)
+def fused_attention(tape: Tape, batch: MicroBatch, heads: Heads, qkv: Tensor) -> Tensor:
+    """Record attention on views of the fused QKV tensor, which stays alive as a whole."""
+    if batch.attn_implementation == "eager":
+        qkv_parts = [tape.op([qkv], tape.tensor(qkv.numel // 3, qkv.itemsize)) for _ in range(3)]
+        return attention(tape, batch.attn_implementation, heads, qkv_parts[0], qkv_parts[1], qkv_parts[2])
+    logsumexp = tape.tensor(heads.num_tokens * heads.num_heads, 4, requires_grad=False)
+    tape.op([], logsumexp)
+    output = tape.tensor(qkv.numel // 3, qkv.itemsize)
+    return tape.op([qkv, logsumexp], output, [qkv, logsumexp, output], backward_temporary=qkv.bytes)

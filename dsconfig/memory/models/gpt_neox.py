@@ -4,35 +4,36 @@ from __future__ import annotations
 
 from dsconfig.memory.graph import Tape, Tensor
 from dsconfig.memory.layers import (
+    AttentionMasks,
     Heads,
-    Masks,
     activation,
     add,
-    attend,
+    attention,
     dropout,
-    embedded,
-    head_of,
+    embed,
     language_loss,
     layer_norm,
     linear,
-    turn_joined,
+    lm_head,
+    multi_head,
+    rotate_fused,
 )
-from dsconfig.memory.models.shape import Shape, Work
+from dsconfig.memory.models.architecture import Architecture, MicroBatch
 
 
-class Layer:
-    """The modules of one layer."""
+class GPTNeoXLayer:
+    """Modules of one layer."""
 
-    def __init__(self, tape: Tape, shape: Shape, prefix: str) -> None:
-        hidden, wide, biased = shape.hidden, shape.wide, shape.query_bias
-        self.whole = tape.module(prefix)
-        self.before = tape.module(f"{prefix}.input_layernorm", hidden, hidden)
-        self.after = tape.module(f"{prefix}.post_attention_layernorm", hidden, hidden)
-        self.kept = tape.module(f"{prefix}.post_attention_dropout")
-        self.mlp_kept = tape.module(f"{prefix}.post_mlp_dropout")
+    def __init__(self, tape: Tape, arch: Architecture, prefix: str) -> None:
+        hidden, wide, biased = arch.hidden_size, arch.intermediate_size, arch.qkv_bias
+        self.module = tape.module(prefix)
+        self.input_norm = tape.module(f"{prefix}.input_layernorm", hidden, hidden)
+        self.post_attention_norm = tape.module(f"{prefix}.post_attention_layernorm", hidden, hidden)
+        self.attention_dropout = tape.module(f"{prefix}.post_attention_dropout")
+        self.mlp_dropout = tape.module(f"{prefix}.post_mlp_dropout")
         self.attention = tape.module(f"{prefix}.attention")
         bias = [3 * hidden] if biased else []
-        self.joint = tape.projection(f"{prefix}.attention.query_key_value", 3 * hidden, hidden, *bias)
+        self.qkv = tape.projection(f"{prefix}.attention.query_key_value", 3 * hidden, hidden, *bias)
         self.output = tape.projection(
             f"{prefix}.attention.dense", hidden, hidden, *([hidden] if biased else [])
         )
@@ -42,60 +43,77 @@ class Layer:
         self.act = tape.module(f"{prefix}.mlp.act")
 
 
-def build(shape: Shape, work: Work) -> Tape:
-    """The modules and the pass of a model."""
-    tape = work.tape()
-    rows, hidden = work.micro * work.length, shape.hidden
-    root, model = tape.module("", returns=False), tape.module("gpt_neox", returns=False)
-    words = tape.module("gpt_neox.embed_in", (shape.vocabulary, hidden), returns=False, casts=shape.tied)
-    kept = tape.module("gpt_neox.emb_dropout")
-    layers = [Layer(tape, shape, f"gpt_neox.layers.{index}") for index in range(shape.layers)]
-    norm = tape.module("gpt_neox.final_layer_norm", hidden, hidden)
-    turning = tape.module("gpt_neox.rotary_emb", returns=False)
-    head = head_of(tape, words, shape)
-    tape.extra = 8 * rows
-    if not work.computes:
-        return tape
-    size = hidden // shape.heads
-    heads = Heads(
-        shape.heads, shape.heads, size, work.micro, work.length, shape.attention_dropout, apart=True
+def build(arch: Architecture, batch: MicroBatch) -> Tape:
+    """Build the modules and, unless only parameters are needed, record the pass."""
+    tape = batch.new_tape()
+    rows, hidden = batch.micro_batch_size * batch.sequence_length, arch.hidden_size
+    root, model = (
+        tape.module("", inputs_require_grad=False),
+        tape.module("gpt_neox", inputs_require_grad=False),
     )
-    with tape.inside(root):
-        with tape.inside(model):
-            x = embedded(tape, words, rows * hidden, work)
-            masks = Masks(tape, shape, work)
-            with tape.inside(kept):
-                x = dropout(tape, x, shape.dropout)
-            with tape.inside(turning):
-                turns = tape.step([], tape.tensor(2 * work.length * shape.turned, needs=False))
+    words = tape.module(
+        "gpt_neox.embed_in",
+        (arch.vocab_size, hidden),
+        inputs_require_grad=False,
+        casts=arch.tie_word_embeddings,
+    )
+    saved_inputs = tape.module("gpt_neox.emb_dropout")
+    layers = [GPTNeoXLayer(tape, arch, f"gpt_neox.layers.{index}") for index in range(arch.num_layers)]
+    norm = tape.module("gpt_neox.final_layer_norm", hidden, hidden)
+    rotary = tape.module("gpt_neox.rotary_emb", inputs_require_grad=False)
+    head = lm_head(tape, words, arch)
+    tape.input_bytes = 8 * rows
+    if not batch.records_pass:
+        return tape
+    heads = multi_head(arch, batch, is_concatenated=True)
+    with tape.scope(root):
+        with tape.scope(model):
+            x = embed(tape, words, rows * hidden, batch)
+            masks = AttentionMasks(tape, arch, batch)
+            with tape.scope(saved_inputs):
+                x = dropout(tape, x, arch.dropout)
+            with tape.scope(rotary):
+                cos_sin = tape.op(
+                    [], tape.tensor(2 * batch.sequence_length * arch.rotary_dim, requires_grad=False)
+                )
             for layer in layers:
-                x = neox_layer(tape, shape, layer, heads, work, x, masks.full)
+                x = record_layer(tape, arch, layer, heads, batch, x, masks.full)
             x = layer_norm(tape, norm, x, rows)
-            masks.drop()
-        language_loss(tape, head, head.weights, x, rows, shape.vocabulary)
-    tape.hold(turns)
+            masks.release()
+        language_loss(tape, head, head.weights, x, rows, arch.vocab_size)
+    tape.keep_alive(cos_sin)
     return tape
 
 
-def neox_layer(
-    tape: Tape, shape: Shape, layer: Layer, heads: Heads, work: Work, x: Tensor, mask: Tensor | None
+def record_layer(
+    tape: Tape,
+    arch: Architecture,
+    layer: GPTNeoXLayer,
+    heads: Heads,
+    batch: MicroBatch,
+    x: Tensor,
+    mask: Tensor | None,
 ) -> Tensor:
-    """One layer: attention and MLP beside each other, or one after the other."""
-    rows, hidden = heads.rows, shape.hidden
-    with tape.inside(layer.whole, x), tape.segment(x, work.checkpointing):
-        y = layer_norm(tape, layer.before, x, rows)
-        with tape.inside(layer.attention, y):
-            joint = linear(tape, layer.joint, y, rows, 3 * hidden)
-            query, key, value = turn_joined(tape, heads, joint, shape.turned)
-            mixed = attend(tape, work.attention, heads, query, key, value, mask)
-            mixed = linear(tape, layer.output, mixed, rows, hidden)
-        with tape.inside(layer.kept):
-            mixed = dropout(tape, mixed, shape.dropout)
-        source = x if shape.parallel else add(tape, mixed, x)
-        y = layer_norm(tape, layer.after, source, rows)
-        with tape.inside(layer.mlp, y):
-            y = activation(tape, layer.act, linear(tape, layer.up, y, rows, shape.wide))
+    """Record one layer: attention and MLP in parallel, or in sequence."""
+    rows, hidden = heads.num_tokens, arch.hidden_size
+    with tape.scope(layer.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
+        y = layer_norm(tape, layer.input_norm, x, rows)
+        with tape.scope(layer.attention, y):
+            qkv = linear(tape, layer.qkv, y, rows, 3 * hidden)
+            query, key, value = rotate_fused(tape, heads, qkv, arch.rotary_dim)
+            attention_output = attention(tape, batch.attn_implementation, heads, query, key, value, mask)
+            attention_output = linear(tape, layer.output, attention_output, rows, hidden)
+        with tape.scope(layer.attention_dropout):
+            attention_output = dropout(tape, attention_output, arch.dropout)
+        mlp_input = x if arch.use_parallel_residual else add(tape, attention_output, x)
+        y = layer_norm(tape, layer.post_attention_norm, mlp_input, rows)
+        with tape.scope(layer.mlp, y):
+            y = activation(tape, layer.act, linear(tape, layer.up, y, rows, arch.intermediate_size))
             y = linear(tape, layer.down, y, rows, hidden)
-        with tape.inside(layer.mlp_kept):
-            y = dropout(tape, y, shape.dropout)
-        return add(tape, add(tape, y, mixed), x) if shape.parallel else add(tape, y, source)
+        with tape.scope(layer.mlp_dropout):
+            y = dropout(tape, y, arch.dropout)
+        return (
+            add(tape, add(tape, y, attention_output), x)
+            if arch.use_parallel_residual
+            else add(tape, y, mlp_input)
+        )

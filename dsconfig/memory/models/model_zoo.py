@@ -1,4 +1,4 @@
-"""Published models by name: presets, their sizes, and the names of the Hugging Face Hub for them."""
+"""Presets: published models by name, and their names on the Hugging Face Hub."""
 
 from __future__ import annotations
 
@@ -6,20 +6,31 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from dsconfig.memory.models.shape import Shape
+from dsconfig.memory.models.architecture import Architecture
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json
 
 
-# Sizes that makers of models have published: what their `config.json` says that memory depends on.
+# Sizes from the published `config.json` files; only keys that affect memory.
 
 
 def _of(
-    kind: str, hidden: int, layers: int, wide: int, heads: int, keys: int, words: int, **more: Json
+    kind: str,
+    hidden: int,
+    layers: int,
+    intermediate: int,
+    heads: int,
+    kv_heads: int,
+    vocab: int,
+    **more: Json,
 ) -> Mapping[str, Json]:
-    sizes: dict[str, Json] = {"hidden_size": hidden, "num_hidden_layers": layers, "intermediate_size": wide}
-    sizes |= {"num_attention_heads": heads, "num_key_value_heads": keys, "vocab_size": words}
+    sizes: dict[str, Json] = {
+        "hidden_size": hidden,
+        "num_hidden_layers": layers,
+        "intermediate_size": intermediate,
+    }
+    sizes |= {"num_attention_heads": heads, "num_key_value_heads": kv_heads, "vocab_size": vocab}
     return {"model_type": kind} | sizes | more
 
 
@@ -188,87 +199,96 @@ OTHERS = {
 CONFIGS: Mapping[str, Mapping[str, Json]] = LLAMAS | MISTRALS | QWENS | GEMMAS | OTHERS
 
 
-# Well-known shapes, by the names that their makers gave them.
+# Presets by name.
 
 
-def preset(name: str) -> Shape:
-    """The shape of a model of published sizes.
+def preset(name: str) -> Architecture:
+    """The architecture of a preset.
 
     Raises:
-        KeyError: there is none of this name.
+        KeyError: no preset has this name.
     """
-    from dsconfig.memory.models.from_hf_config import shape_of
+    from dsconfig.memory.models.from_hf_config import architecture_of
 
-    return shape_of(CONFIGS[name])
+    return architecture_of(CONFIGS[name])
 
 
 NAMES = tuple(CONFIGS)
-"""What `--model` takes by name."""
+"""Names that `--model` accepts."""
 LARGEST, MOST_LAYERS = 10**15, 2000
 
 
-def like(
-    parameters: int, hidden: int, layers: int, *, heads: int = 0, wide: int = 0, vocabulary: int = 0
-) -> Shape:
-    """A decoder of these sizes: the MLP is as wide as the number of parameters asks for, unless it is given.
+def decoder_of_size(
+    parameters: int,
+    hidden: int,
+    layers: int,
+    *,
+    heads: int = 0,
+    intermediate_size: int = 0,
+    vocabulary: int = 0,
+) -> Architecture:
+    """A Llama-like decoder of these sizes; `intermediate_size` follows from the number of parameters.
 
     Raises:
-        ValueError: there is no such model.
+        ValueError: no model has these sizes.
     """
-    heads, words = heads or max(1, hidden // 128), vocabulary or 32_000
-    if max(parameters, hidden, layers, words) > LARGEST or layers > MOST_LAYERS:
+    heads, vocab_size = heads or max(1, hidden // 128), vocabulary or 32_000
+    if max(parameters, hidden, layers, vocab_size) > LARGEST or layers > MOST_LAYERS:
         raise ValueError(f"no model has more than {LARGEST:.0e} parameters or {MOST_LAYERS:,} layers")
     if hidden % heads:
-        raise ValueError(f"{hidden} elements cannot be divided among {heads} heads")
-    left = parameters - 2 * words * hidden - layers * (4 * hidden * hidden + 2 * hidden) - hidden
-    wide = wide or left // (3 * hidden * layers)
-    if wide < 1:
+        raise ValueError(f"a hidden size of {hidden} is not divisible by {heads} heads")
+    mlp_numel = parameters - 2 * vocab_size * hidden - layers * (4 * hidden * hidden + 2 * hidden) - hidden
+    intermediate_size = intermediate_size or mlp_numel // (3 * hidden * layers)
+    if intermediate_size < 1:
         raise ValueError(
-            f"{layers} layers of {hidden} with a vocabulary of {words} have more than {parameters} parameters"
+            f"{layers} layers of {hidden} with a vocabulary of {vocab_size} have more than {parameters} parameters"
         )
-    return Shape("decoder", hidden, layers, wide, heads, heads, hidden // heads, words, name="llama")
+    return Architecture(
+        "decoder", hidden, layers, intermediate_size, heads, heads, hidden // heads, vocab_size, name="llama"
+    )
 
 
-# Names of the hub for shapes that are known.
+# Hub names of presets.
 
 
-def preset_of(name: str) -> Shape | None:
-    """The preset of this name, or of the hub's name for it; capitals are as good as small letters."""
+def preset_of(name: str) -> Architecture | None:
+    """The preset with this name or hub name, ignoring case."""
     maker, slash, last = name.lower().rpartition("/")
-    if slash and maker not in MAKERS:
+    if slash and maker not in HUB_OWNERS:
         return None
-    known = next((found for found in _readings(last) if found in NAMES), None)
-    return preset(known) if known else None
+    alias = next((candidate for candidate in _alias_candidates(last) if candidate in NAMES), None)
+    return preset(alias) if alias else None
 
 
-def similar(name: str) -> list[str]:
-    """Names that are known and spelled most like one that is not."""
+def similar_names(name: str) -> list[str]:
+    """Known names that are spelled like an unknown one."""
     from difflib import get_close_matches
 
     last = name.lower().rpartition("/")[2]
-    return get_close_matches(_bare(last), [*NAMES, *HUB], 3, 0.6)
+    return get_close_matches(_without_training_suffix(last), [*NAMES, *HUB_ALIASES], 3, 0.6)
 
 
-def _readings(last: str) -> list[str]:
-    """A name as it is, then without what tells of training, then without its version."""
-    bare = _bare(last)
+def _alias_candidates(last: str) -> list[str]:
+    """The name itself, without training suffixes, and without its version."""
+    bare = _without_training_suffix(last)
+    # `-v0.3` or `-2407` mark releases with the same sizes.
     plain = re.sub(r"-(v\d+(\.\d+)?|\d{4})(?=-|$)", "", bare)
-    return [HUB.get(found, found) for found in (last, bare, plain)]
+    return [HUB_ALIASES.get(name, name) for name in (last, bare, plain)]
 
 
-def _bare(last: str) -> str:
+def _without_training_suffix(last: str) -> str:
     return re.sub(r"^meta-|-(hf|instruct|chat|base|it|pt|deduped|thinking)(?=-|$)", "", last)
 
 
-MAKERS = frozenset(
+HUB_OWNERS = frozenset(
     (
         *("meta-llama", "codellama", "huggyllama", "tinyllama", "nousresearch", "unsloth", "lmsys", "01-ai"),
         *("mistralai", "qwen", "deepseek-ai", "google", "microsoft", "allenai", "eleutherai", "facebook"),
         *("openai-community", "huggingfacetb", "google-bert", "facebookai"),
     )
 )
-"""Who puts models of these shapes on the hub under these names."""
-HUB = {
+"""Hub organizations that publish models with these sizes."""
+HUB_ALIASES = {
     "vit-base-patch16-224": "vit-base",
     "vit-large-patch16-224": "vit-large",
     "llama-7b": "llama-2-7b",
@@ -301,4 +321,4 @@ HUB = {
     "gemma-1.1-7b": "gemma-7b",
     "phi-3.5-mini": "phi-3-mini-128k",
 }
-"""Last parts of the hub's names, without what tells of training: those of the same shape."""
+"""Presets with the same sizes, by hub name without training suffixes."""

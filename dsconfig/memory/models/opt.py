@@ -4,90 +4,98 @@ from __future__ import annotations
 
 from dsconfig.memory.graph import Tape, Tensor
 from dsconfig.memory.layers import (
+    AttentionMasks,
     Heads,
-    Masks,
     add,
-    attend,
+    attention,
     dropout,
-    embedded,
-    head_of,
+    embed,
     language_loss,
     layer_norm,
     linear,
+    lm_head,
+    multi_head,
     relu,
 )
-from dsconfig.memory.models.shape import Shape, Work
+from dsconfig.memory.models.architecture import Architecture, MicroBatch
 
 
-class Layer:
-    """The modules of one layer."""
+class OPTDecoderLayer:
+    """Modules of one layer."""
 
-    def __init__(self, tape: Tape, shape: Shape, prefix: str) -> None:
-        hidden, wide = shape.hidden, shape.wide
-        self.whole = tape.module(prefix)
-        self.attention = tape.module(f"{prefix}.self_attn", returns=False)
+    def __init__(self, tape: Tape, arch: Architecture, prefix: str) -> None:
+        hidden, wide = arch.hidden_size, arch.intermediate_size
+        self.module = tape.module(prefix)
+        self.attention = tape.module(f"{prefix}.self_attn", inputs_require_grad=False)
         names = ("k_proj", "v_proj", "q_proj", "out_proj")
         self.projections = [
             tape.projection(f"{prefix}.self_attn.{name}", hidden, hidden, hidden) for name in names
         ]
         self.act = tape.module(f"{prefix}.activation_fn")
-        self.before = tape.module(f"{prefix}.self_attn_layer_norm", hidden, hidden)
+        self.attention_norm = tape.module(f"{prefix}.self_attn_layer_norm", hidden, hidden)
         self.up = tape.projection(f"{prefix}.fc1", wide, hidden, wide)
         self.down = tape.projection(f"{prefix}.fc2", hidden, wide, hidden)
-        self.after = tape.module(f"{prefix}.final_layer_norm", hidden, hidden)
+        self.final_norm = tape.module(f"{prefix}.final_layer_norm", hidden, hidden)
 
 
-def build(shape: Shape, work: Work) -> Tape:
-    """The modules and the pass of a model."""
-    tape = work.tape()
-    rows, hidden = work.micro * work.length, shape.hidden
-    root, model = tape.module("", returns=False), tape.module("model", returns=False)
-    inner = tape.module("model.decoder", returns=False)
-    prefix, table = "model.decoder", (shape.vocabulary, hidden)
-    words = tape.module(f"{prefix}.embed_tokens", table, returns=False, casts=shape.tied)
-    rows_of_places = (shape.positions + shape.spare, hidden)
-    places = tape.module(f"{prefix}.embed_positions", rows_of_places, returns=False)
+def build(arch: Architecture, batch: MicroBatch) -> Tape:
+    """Build the modules and, unless only parameters are needed, record the pass."""
+    tape = batch.new_tape()
+    rows, hidden = batch.micro_batch_size * batch.sequence_length, arch.hidden_size
+    root, model = tape.module("", inputs_require_grad=False), tape.module("model", inputs_require_grad=False)
+    inner = tape.module("model.decoder", inputs_require_grad=False)
+    prefix, table = "model.decoder", (arch.vocab_size, hidden)
+    words = tape.module(
+        f"{prefix}.embed_tokens", table, inputs_require_grad=False, casts=arch.tie_word_embeddings
+    )
+    position_shape = (arch.max_position_embeddings + arch.position_offset, hidden)
+    positions = tape.module(f"{prefix}.embed_positions", position_shape, inputs_require_grad=False)
     norm = tape.module(f"{prefix}.final_layer_norm", hidden, hidden)
-    layers = [Layer(tape, shape, f"{prefix}.layers.{index}") for index in range(shape.layers)]
-    head = head_of(tape, words, shape)
-    tape.extra = 8 * rows
-    if not work.computes:
+    layers = [OPTDecoderLayer(tape, arch, f"{prefix}.layers.{index}") for index in range(arch.num_layers)]
+    head = lm_head(tape, words, arch)
+    tape.input_bytes = 8 * rows
+    if not batch.records_pass:
         return tape
-    size = hidden // shape.heads
-    heads = Heads(shape.heads, shape.heads, size, work.micro, work.length, shape.attention_dropout)
-    with tape.inside(root):
-        with tape.inside(model), tape.inside(inner):
-            x = embedded(tape, words, rows * hidden, work)
-            counted = tape.step([], tape.tensor(rows, 12, needs=False))
-            masks = Masks(tape, shape, work)
-            with tape.inside(places):
-                y = tape.step([], tape.tensor(rows * hidden), weights=places.weights)
-            x = tape.step([x, y], tape.tensor(rows * hidden), shares=True)
+    heads = multi_head(arch, batch)
+    with tape.scope(root):
+        with tape.scope(model), tape.scope(inner):
+            x = embed(tape, words, rows * hidden, batch)
+            position_ids = tape.op([], tape.tensor(rows, 12, requires_grad=False))
+            masks = AttentionMasks(tape, arch, batch)
+            with tape.scope(positions):
+                y = tape.op([], tape.tensor(rows * hidden), weights=positions.weights)
+            x = tape.op([x, y], tape.tensor(rows * hidden), shares_grad=True)
             for layer in layers:
-                x = opt_layer(tape, layer, x, masks.full, shape, heads, work)
+                x = record_layer(tape, layer, x, masks.full, arch, heads, batch)
             x = layer_norm(tape, norm, x, rows)
-            tape.hold(y, counted)
-            masks.drop()
-        language_loss(tape, head, head.weights, x, rows, shape.vocabulary)
+            tape.keep_alive(y, position_ids)
+            masks.release()
+        language_loss(tape, head, head.weights, x, rows, arch.vocab_size)
     return tape
 
 
-def opt_layer(
-    tape: Tape, layer: Layer, x: Tensor, mask: Tensor | None, shape: Shape, heads: Heads, work: Work
+def record_layer(
+    tape: Tape,
+    layer: OPTDecoderLayer,
+    x: Tensor,
+    mask: Tensor | None,
+    arch: Architecture,
+    heads: Heads,
+    batch: MicroBatch,
 ) -> Tensor:
-    """One layer."""
-    rows, hidden = heads.rows, shape.hidden
-    with tape.inside(layer.whole, x), tape.segment(x, work.checkpointing):
-        y = layer_norm(tape, layer.before, x, rows)
-        with tape.inside(layer.attention, y):
+    """Record one layer and return its output."""
+    rows, hidden = heads.num_tokens, arch.hidden_size
+    with tape.scope(layer.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
+        y = layer_norm(tape, layer.attention_norm, x, rows)
+        with tape.scope(layer.attention, y):
             keys, values, queries, output = layer.projections
             query = linear(tape, queries, y, rows, hidden)
-            query = tape.step([query], tape.tensor(query.elements, query.width))
+            query = tape.op([query], tape.tensor(query.numel, query.itemsize))
             key, value = (linear(tape, module, y, rows, hidden) for module in (keys, values))
-            mixed = attend(tape, work.attention, heads, query, key, value, mask)
-            y = linear(tape, output, mixed, rows, hidden)
-        x = add(tape, x, dropout(tape, y, shape.dropout))
-        y = layer_norm(tape, layer.after, x, rows)
-        y = relu(tape, layer.act, linear(tape, layer.up, y, rows, shape.wide, flat=True))
+            heads_output = attention(tape, batch.attn_implementation, heads, query, key, value, mask)
+            y = linear(tape, output, heads_output, rows, hidden)
+        x = add(tape, x, dropout(tape, y, arch.dropout))
+        y = layer_norm(tape, layer.final_norm, x, rows)
+        y = relu(tape, layer.act, linear(tape, layer.up, y, rows, arch.intermediate_size, flat=True))
         y = linear(tape, layer.down, y, rows, hidden, flat=True)
-        return add(tape, x, dropout(tape, y, shape.dropout))
+        return add(tape, x, dropout(tape, y, arch.dropout))

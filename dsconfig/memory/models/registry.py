@@ -1,57 +1,68 @@
-"""The pass of a model, by its family."""
+"""Dispatch from a model family to the module that records it."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 
-from dsconfig.memory import autoep as experts
-from dsconfig.memory import autotp, ulysses
-from dsconfig.memory.graph import Sharing, Tape
-from dsconfig.memory.models.shape import Shape, Work
+from dsconfig.memory import autoep, autotp, ulysses
+from dsconfig.memory.graph import Tape, TensorParallel
+from dsconfig.memory.models.architecture import Architecture, MicroBatch
 
-ALONE = Sharing()
+NO_TENSOR_PARALLEL = TensorParallel()
 
 
-def record(shape: Shape, work: Work) -> Tape:
-    """The modules of a model and the steps of its forward pass.
+def record(arch: Architecture, batch: MicroBatch) -> Tape:
+    """Build a model and record its forward pass.
 
     Raises:
-        NotModelledError: ranks are to share layers of a model for which that is not modelled.
+        NotModelledError: the model has no estimate with this kind of parallelism.
     """
-    if work.sequence > 1:
-        ulysses.refuse(shape, work)
-    if work.experts:
-        experts.refuse(shape, work)
-    if work.tensor.ranks > 1:
-        return shared(shape, work)
-    if shape.family == "gpt2":
+    if batch.sp_size > 1:
+        ulysses.reject_model(arch, batch)
+    if batch.ep_size:
+        autoep.reject_model(arch, batch)
+    if batch.tensor_parallel.size > 1:
+        return _record_tensor_parallel(arch, batch)
+    if arch.family == "gpt2":
         from dsconfig.memory.models.gpt2 import build
-    elif shape.family == "vit":
+    elif arch.family == "vit":
         from dsconfig.memory.models.vit import build
-    elif shape.family == "bert":
+    elif arch.family == "bert":
         from dsconfig.memory.models.bert import build
-    elif shape.family == "gpt_neox":
+    elif arch.family == "gpt_neox":
         from dsconfig.memory.models.gpt_neox import build
-    elif shape.family == "opt":
+    elif arch.family == "opt":
         from dsconfig.memory.models.opt import build
-    elif shape.family == "plain":
+    elif arch.family == "plain":
         from dsconfig.memory.models.synthetic import build
     else:
         from dsconfig.memory.models.decoder import build
-    return build(shape, work)
+    return build(arch, batch)
 
 
 @lru_cache(maxsize=4)
-def weights_of(shape: Shape, width: int, autocast: bool, tensor: Sharing = ALONE, experts: int = 0) -> Tape:
-    """The modules and their parameters alone, without a pass."""
-    return record(shape, Work(1, 1, width, autocast, tensor=tensor, experts=experts, computes=False))
+def weights_of(
+    arch: Architecture,
+    itemsize: int,
+    autocast: bool,
+    tensor: TensorParallel = NO_TENSOR_PARALLEL,
+    experts: int = 0,
+) -> Tape:
+    """Build the modules and parameters of a model, without a pass."""
+    return record(
+        arch,
+        MicroBatch(1, 1, itemsize, autocast, tensor_parallel=tensor, ep_size=experts, records_pass=False),
+    )
 
 
-def shared(shape: Shape, work: Work) -> Tape:
-    """The same where each rank has a part of every linear layer."""
-    autotp.refuse(shape, work)
-    ranks = work.tensor.ranks
-    tape = record(autotp.part_of(shape, work.tensor), work._replace(tensor=Sharing()))
-    tape.share(ranks, work.tensor.cuts_head(bool(shape.style.head_norms)))
-    tape.exchanged = autotp.exchanges(shape, work)
+def _record_tensor_parallel(arch: Architecture, batch: MicroBatch) -> Tape:
+    """Build and record a model whose linear layers are sharded over ranks."""
+    autotp.reject_model(arch, batch)
+    ranks = batch.tensor_parallel.size
+    tape = record(
+        autotp.rank_architecture(arch, batch.tensor_parallel),
+        batch._replace(tensor_parallel=TensorParallel()),
+    )
+    tape.apply_tensor_parallel(ranks, batch.tensor_parallel.shards_lm_head(bool(arch.variant.qk_norm)))
+    tape.collectives = autotp.tensor_parallel_collectives(arch, batch)
     return tape

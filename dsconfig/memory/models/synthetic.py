@@ -1,35 +1,50 @@
-"""A stack of two layers with GELU between them and a residual around them."""
+"""Synthetic model: two linear layers with GELU and a residual per block, as the measurements use it."""
 
 from __future__ import annotations
 
 from dsconfig.memory.graph import Tape
 from dsconfig.memory.layers import activation, add, linear
-from dsconfig.memory.models.shape import Shape, Work
+from dsconfig.memory.models.architecture import Architecture, MicroBatch
 
 
-def build(shape: Shape, work: Work) -> Tape:
-    """The modules and the pass of a model."""
-    tape = work.tape()
-    rows, hidden, wide = work.micro * work.length, shape.hidden, shape.wide
-    root = tape.module("", returns=False)
+def build(arch: Architecture, batch: MicroBatch) -> Tape:
+    """Build the modules and, unless only parameters are needed, record the pass."""
+    tape = batch.new_tape()
+    rows, hidden, intermediate_size = (
+        batch.micro_batch_size * batch.sequence_length,
+        arch.hidden_size,
+        arch.intermediate_size,
+    )
+    root = tape.module("", inputs_require_grad=False)
     blocks = []
-    for index in range(shape.layers):
-        trains = index < shape.trained * shape.layers
-        whole = tape.module(str(index), returns=index > 0)
-        up = tape.module(f"{index}.up", (wide, hidden), wide, returns=index > 0, trains=trains, casts=True)
-        down = tape.module(f"{index}.down", (hidden, wide), hidden, trains=trains, casts=True)
-        blocks.append((whole, up, down))
-    if not work.computes:
+    for index in range(arch.num_layers):
+        requires_grad = index < arch.trained_fraction * arch.num_layers
+        block = tape.module(str(index), inputs_require_grad=index > 0)
+        up = tape.module(
+            f"{index}.up",
+            (intermediate_size, hidden),
+            intermediate_size,
+            inputs_require_grad=index > 0,
+            requires_grad=requires_grad,
+            casts=True,
+        )
+        down = tape.module(
+            f"{index}.down", (hidden, intermediate_size), hidden, requires_grad=requires_grad, casts=True
+        )
+        blocks.append((block, up, down))
+    if not batch.records_pass:
         return tape
-    tape.extra = rows * hidden * work.width
-    x = tape.tensor(0, needs=False)  # the batch: its script holds it
-    with tape.inside(root):
-        for whole, up, down in blocks:
-            with tape.inside(whole, x):
-                y = activation(tape, None, linear(tape, up, x, rows, wide))
+    tape.input_bytes = rows * hidden * batch.itemsize
+    x = tape.tensor(0, requires_grad=False)  # the script holds the batch
+    with tape.scope(root):
+        for block, up, down in blocks:
+            with tape.scope(block, x):
+                y = activation(tape, None, linear(tape, up, x, rows, intermediate_size))
                 x = add(tape, linear(tape, down, y, rows, hidden), x)
-    full = x if x.width == 4 else tape.step([x], tape.tensor(rows * hidden, 4))
-    square = tape.step([full], tape.tensor(rows * hidden, 4), [full], back=2 * 4 * rows * hidden)
-    loss = tape.step([square], tape.tensor(1, 4))
-    tape.step([loss], tape.tensor(1, 4), shares=True)
+    x_fp32 = x if x.itemsize == 4 else tape.op([x], tape.tensor(rows * hidden, 4))
+    square = tape.op(
+        [x_fp32], tape.tensor(rows * hidden, 4), [x_fp32], backward_temporary=2 * 4 * rows * hidden
+    )
+    loss = tape.op([square], tape.tensor(1, 4))
+    tape.op([loss], tape.tensor(1, 4), shares_grad=True)
     return tape

@@ -18,7 +18,7 @@ from dsconfig.rules._numbers import rounded_up
 if TYPE_CHECKING:
     from dsconfig.memory.engines.setup import Setup
     from dsconfig.memory.estimate import Estimate
-    from dsconfig.memory.models.shape import Shape
+    from dsconfig.memory.models.architecture import Architecture
 
 _NODE, _LENGTH, _HALVES = 8, 128, ("bf16", "fp16")
 
@@ -64,7 +64,7 @@ def host_memory_exceeded(ctx: Context) -> Iterator[Finding]:
             f"whether a host with {_gib(has)} holds {model(ctx).shown} depends on the script ({why})"
         ] = None
     if verdict == "does not fit":
-        ranks, needed = _ranks(ctx), found.floor("host")
+        ranks, needed = _ranks(ctx), found.lower_bound("host")
         yield ctx.at(
             _place(ctx),
             f"training all of {model(ctx).shown} holds up to {_gib(needed)} on a host that has {_gib(has)}:"
@@ -112,7 +112,7 @@ BORDERS = (
     "0.19.7",
     "0.19.8",
 )
-"""Releases from which on engines hold other things than before (sizing/engines/setup.py, `ways_of`)."""
+"""Releases from which on engines hold other things than before (memory/engines/setup.py, `release_quirks`)."""
 
 
 def _estimate(ctx: Context) -> Estimate:
@@ -126,37 +126,39 @@ def _estimate(ctx: Context) -> Estimate:
 
 
 @lru_cache(maxsize=32)
-def _of_host(found: Shape, setup: Setup, ranks: int) -> Estimate:
+def _of_host(found: Architecture, setup: Setup, ranks: int) -> Estimate:
     """The estimate of `dsconfig memory`; no activations are on the host, so one short sample is enough."""
     from dsconfig.memory.estimate import estimate
-    from dsconfig.memory.models.shape import Work
-    from dsconfig.memory.verdict import BUILT, MADE
+    from dsconfig.memory.models.architecture import MicroBatch
+    from dsconfig.memory.verdict import HOST_BUILD, SCRIPT_OPTIMIZER
 
-    work = Work(
+    work = MicroBatch(
         1,
-        _LENGTH * setup.sequence,
-        setup.width,
+        _LENGTH * setup.sp_size,
+        setup.itemsize,
         setup.autocast,
-        found.style.attention[0],
-        keeps_inputs=setup.own_linear,
-        tensor=setup.sharing,
-        sequence=setup.sequence,
-        experts=setup.experts,
+        found.variant.attn_implementations[0],
+        saves_linear_inputs=setup.memory_efficient_linear,
+        tensor_parallel=setup.tensor_parallel,
+        sp_size=setup.sp_size,
+        ep_size=setup.ep_size,
     )
     done = estimate(setup, found, work, "", ranks, ())
-    return replace(done, assumed=(BUILT, MADE) if setup.optimizer.client else (BUILT,))
+    return replace(
+        done, assumed=(HOST_BUILD, SCRIPT_OPTIMIZER) if setup.optimizer.is_client else (HOST_BUILD,)
+    )
 
 
 def _setup(ctx: Context) -> Setup:
     """The engine's circumstances, as `dsconfig memory` assumes them."""
-    from dsconfig.memory.read_setup import Values, setup_of, usual_client
+    from dsconfig.memory.read_setup import Values, setup_of, default_client
 
     effective = _Effective(ctx)
     zenflow = isinstance(ctx.value("zero_optimization.zenflow"), dict)
     values = Values(effective, ["zero_optimization.zenflow."] if zenflow else [])
     in_shards = ctx.consumer in HUGGING_FACE
-    setup = setup_of(values, ctx.world_size or 1, usual_client(values), in_shards, ctx.release)
-    return setup._replace(node=_ranks(ctx))
+    setup = setup_of(values, ctx.world_size or 1, default_client(values), in_shards, ctx.release)
+    return setup._replace(gpus_per_node=_ranks(ctx))
 
 
 class _Effective(Mapping[str, Json]):

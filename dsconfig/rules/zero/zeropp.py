@@ -128,7 +128,7 @@ def parameter_shorter_than_secondary_parts(ctx: Context) -> Iterator[Finding]:
     if found is not None:
         yield ctx.at(
             HPZ,
-            f"`{found.name}` in {model(ctx).shown} has {found.elements:,} elements, and the part of the last"
+            f"`{found.name}` in {model(ctx).shown} has {found.numel:,} elements, and the part of the last"
             f" of {node} ranks would start at {found.start:,}: DeepSpeed stops",
             help="remove it, change the number of GPUs, or upgrade DeepSpeed to 0.19.5 or later",
             fix=removal(ctx.written_path(HPZ)),
@@ -227,7 +227,7 @@ def parts_that_are_not_quantized(ctx: Context) -> Iterator[Finding]:
     ranks = ranks_of_known_model(ctx)
     if ranks is None or ranks == 1 or not ctx.is_on(_WEIGHTS):
         return
-    from dsconfig.memory.quantized_gather import EIGHT, uneven
+    from dsconfig.memory.quantized_gather import QUANTIZER_ALIGNMENT, uneven
 
     node = min(secondary_partition(ctx), ranks)
     sizes = ((weight.name, weight.elements) for weight in weights(ctx))
@@ -235,8 +235,8 @@ def parts_that_are_not_quantized(ctx: Context) -> Iterator[Finding]:
     if found is not None:
         yield ctx.at(
             _WEIGHTS,
-            f"one of {ranks:,} ranks has {found.elements:,} elements of `{found.module}` in"
-            f" {model(ctx).shown}, and what is quantised has to be a multiple of {EIGHT}",
+            f"one of {ranks:,} ranks has {found.numel:,} elements of `{found.module}` in"
+            f" {model(ctx).shown}, and what is quantised has to be a multiple of {QUANTIZER_ALIGNMENT}",
             help="remove it, or change the number of GPUs",
             related=stage_set_here(ctx),
             fix=removal(ctx.written_path(_WEIGHTS)),

@@ -70,7 +70,7 @@ def judge(trial: Trial, run: Run) -> str:
 def steps(told: Result) -> Iterator[str]:
     """The changes that are told as text."""
     for line in (told.err if told.code == 0 else told.out).splitlines():
-        if (change := re.fullmatch(r"(.*): at most [\d.]+ GiB(, the host [\d.]+)?", line)) is not None:
+        if (change := re.fullmatch(r"(.*): up to [\d.]+ GiB(, host up to [\d.]+ GiB)?", line)) is not None:
             yield change[1]
 
 
@@ -223,7 +223,7 @@ def _judge_again(trial: Trial, out: str, answer: Config, limits: list[str], run:
     size = re.escape(_verdict(run, argv, limits))
     hold(
         f"asked again: {again.code} {again.out} {again.err}",
-        again.code == 0 and re.fullmatch(rf"fits {size} as it is\n", again.out),
+        again.code == 0 and re.fullmatch(rf"fits {size} without changes\n", again.out),
     )
 
 

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from dsconfig.document import Document, read_dict
-from dsconfig.memory.estimate import Room
+from dsconfig.memory.estimate import MemoryLimit
 from dsconfig.memory.verdict import NotModelledError
-from dsconfig.resolve.fit_search import Change, Fit, Search, search_of
+from dsconfig.resolve.config_changes import Change
+from dsconfig.resolve.fit_search import Fit, Search, search_of
 from dsconfig.resolve.memory import Options
 from tests.parity.generators.memory import model
 from tests.parity.judges.memory import shape
@@ -98,23 +99,23 @@ def _posed(source: random.Random, trial: Dict, release: str) -> Problem | None:
 
     None where no rung has a bound below that: slack is most of what such a model holds.
     """
-    search, first, changes = search_of(*asked(trial, release), room=0)
+    search, first, changes = search_of(*asked(trial, release), gpu_bytes=0)
     if not FEWEST <= first.parameters <= MOST:
         return None
-    low, rungs, chosen = first.rank.most, list[tuple[int, int]](), list[Change]()
+    low, rungs, chosen = first.rank.highest_peak, list[tuple[int, int]](), list[Change]()
     for change in changes:
         rung = search.estimate([*chosen, change], first.world_size)
         if rung is None:
             continue
         chosen.append(change)
-        if rung.rank.most_bound < low:
-            rungs.append((rung.rank.most_bound, low))
-        low = min(low, rung.rank.most)
+        if rung.rank.upper_bound < low:
+            rungs.append((rung.rank.upper_bound, low))
+        low = min(low, rung.rank.highest_peak)
     if not rungs:
         return None
     least, most = source.choice(rungs)
     room = source.randint(least, most - 1)
-    search = Search(search.asks, Room(room))
+    search = Search(search.request_for, MemoryLimit(room))
     found = search.fit(first, changes)
     cheaper = tuple(chosen[: chosen.index(found.chosen[-1])])
     return Problem(trial, room, found, cheaper)
@@ -122,7 +123,7 @@ def _posed(source: random.Random, trial: Dict, release: str) -> Problem | None:
 
 def changed(trial: Dict, changes: Sequence[Change], release: str, name: str) -> Dict:
     """The trial after some changes, on the rank that then holds most."""
-    search, first, _ = search_of(*asked(trial, release), room=0)
+    search, first, _ = search_of(*asked(trial, release), gpu_bytes=0)
     found = search.estimate(changes, first.world_size)
     made: Dict = json.loads(json.dumps(trial))
     made |= {"id": name, "rank": found.number if found else 0}

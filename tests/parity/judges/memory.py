@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 from dsconfig.core.releases import NUMBERS
 from dsconfig.memory.engines.base import SAVE, Engine
 from dsconfig.memory.engines.param_groups import GRAM
-from dsconfig.memory.engines.setup import Rule
+from dsconfig.memory.engines.setup import OptimizerCost
 from dsconfig.memory.estimate import PHASES, bound, simulate
 from dsconfig.memory.graph import Adapter
 from dsconfig.memory.memory_ledger import Ledger
-from dsconfig.memory.models.from_hf_config import shape_of
+from dsconfig.memory.models.architecture import Architecture, MicroBatch
+from dsconfig.memory.models.from_hf_config import architecture_of
 from dsconfig.memory.models.registry import record
-from dsconfig.memory.models.shape import Shape, Work
 from dsconfig.memory.optimizers import ADAM, FOREACH, FUSED, SINGLE, zenflow_section
 from dsconfig.memory.read_setup import SECTIONS, Values, setup_of
 from dsconfig.resolve.effective_values import effective
@@ -46,29 +46,36 @@ class Prediction(NamedTuple):
     calls: dict[tuple[str, str, int], tuple[int, int]]
 
 
-def shape(model: dict[str, Any]) -> Shape:
+def shape(model: dict[str, Any]) -> Architecture:
     """The shape of a trial's model."""
     if model["kind"] == "plain":
         sizes = (model["hidden_size"], model["num_hidden_layers"], model["intermediate_size"])
-        return Shape("plain", *sizes, trained=model.get("train_fraction", 1.0))
-    return shape_of({**model, "model_type": model["kind"]})
+        return Architecture("plain", *sizes, trained_fraction=model.get("train_fraction", 1.0))
+    return architecture_of({**model, "model_type": model["kind"]})
 
 
-def rule(trial: dict[str, Any], is_whole: bool) -> Rule:
+def rule(trial: dict[str, Any], is_whole: bool) -> OptimizerCost:
     """The optimizer, as torch runs it on a CPU."""
     section = trial["config"].get("optimizer", {})
     name, options = trial.get("client_optimizer") or (section["type"], section["params"])
     if name == "SGD":
-        return Rule(name, 4 if options.get("momentum") else 0, 0)
+        return OptimizerCost(name, 4 if options.get("momentum") else 0, 0)
     if name == "Adagrad":
-        return Rule(name, 4, 0, single=4, doubled=True, client="client_optimizer" in trial)
+        return OptimizerCost(
+            name,
+            4,
+            0,
+            largest_tensor_bytes=4,
+            allocates_states_early=True,
+            is_client="client_optimizer" in trial,
+        )
     if offloads(trial) and name == "AdamW" and not options.get("torch_adam"):
-        return Rule(name, 8, 0, flat=True)  # DeepSpeed's own, which works in place
+        return OptimizerCost(name, 8, 0, is_fused_adam=True)  # DeepSpeed's own, which works in place
     way = FUSED if options.get("fused") else FOREACH if options.get("foreach") else SINGLE
     states, temporary = ADAM[way]
     alone = way == SINGLE and is_whole
     muon = options.get("ns_method", GRAM) if name == "Muon" else ""
-    return Rule(name, states, 0 if alone else temporary, temporary if alone else 0, muon=muon)
+    return OptimizerCost(name, states, 0 if alone else temporary, temporary if alone else 0, muon_method=muon)
 
 
 def offloads(trial: dict[str, Any]) -> bool:
@@ -93,23 +100,25 @@ def simulated(trial: dict[str, Any], release: str) -> tuple[Ledger, Engine]:
     values = Values(counts, zenflow_section(trial["config"]))
     model = trial["model"]
     setup = setup_of(values, trial["world_size"], None, bool(model.get("zero_init")), NUMBERS[release])
-    own = setup.optimizer.muon and setup.ways.muon_late  # an Adam that is the same everywhere
-    optimizer = setup.optimizer if own else rule(trial, setup.is_whole)
+    own = (
+        setup.optimizer.muon_method and setup.quirks.has_separate_muon_adam
+    )  # an Adam that is the same everywhere
+    optimizer = setup.optimizer if own else rule(trial, setup.is_unsharded)
     built = 4 if model.get("dtype", "float32") == "float32" else 2
-    setup = setup._replace(optimizer=optimizer, rank=trial["rank"] // setup.tensor, apart=False)
-    setup = setup._replace(built=built, node=trial.get("node", 1))
-    work = Work(
+    setup = setup._replace(optimizer=optimizer, rank=trial["rank"] // setup.tp_size, has_separate_host=False)
+    setup = setup._replace(build_itemsize=built, gpus_per_node=trial.get("node", 1))
+    work = MicroBatch(
         values.count("train_micro_batch_size_per_gpu"),
         trial["length"],
-        setup.width,
+        setup.itemsize,
         setup.autocast,
         model.get("attention", "sdpa"),
         bool(model.get("checkpointing")),
-        setup.own_linear,
-        adapter(model.get("lora"), setup.full_adapters),
-        setup.sharing,
-        setup.sequence,
-        setup.experts,
+        setup.memory_efficient_linear,
+        adapter(model.get("lora"), setup.keeps_fp32_adapters),
+        setup.tensor_parallel,
+        setup.sp_size,
+        setup.ep_size,
         trial.get("imbalance", 1),
         on_cpu=True,
     )
@@ -119,8 +128,8 @@ def simulated(trial: dict[str, Any], release: str) -> tuple[Ledger, Engine]:
 def predict(trial: dict[str, Any], release: str) -> Prediction:
     """What this engine should hold."""
     ledger, engine = simulated(trial, release)
-    phases = [*PHASES, *([SAVE] if SAVE in ledger.both.peaks else [])]
-    peak = {phase: ledger.both.peaks[phase].bytes for phase in phases}
+    phases = [*PHASES, *([SAVE] if SAVE in ledger.combined.peaks else [])]
+    peak = {phase: ledger.combined.peaks[phase].bytes for phase in phases}
     device = {phase: ledger.rank.peaks[phase].bytes for phase in phases}
     bounds = {phase: bound(count, phase, engine) for phase, count in peak.items()}
     calls: dict[tuple[str, str, int], tuple[int, int]] = {}
@@ -128,8 +137,10 @@ def predict(trial: dict[str, Any], release: str) -> Prediction:
         if trial["world_size"] > 1 and elements > SCALARS * count:
             before = calls.get((phase, name, width), (0, 0))
             calls[phase, name, width] = (before[0] + count, before[1] + elements)
-    own = max(sum(weight.elements for weight in module.weights) for module in engine.tape.modules)
-    return Prediction(engine.whole, own, ledger.both.total, ledger.host.total, peak, device, bounds, calls)
+    own = max(sum(weight.numel for weight in module.weights) for module in engine.tape.modules)
+    return Prediction(
+        engine.model_numel, own, ledger.combined.total, ledger.host.total, peak, device, bounds, calls
+    )
 
 
 def sent(measured: dict[str, Any]) -> dict[tuple[str, str, int], tuple[int, int]]:

@@ -1,0 +1,132 @@
+"""Changes of a config or its script, and the order in which they are shown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from dsconfig.core.json_types import Json, JsonObject
+
+NOWHERE: Mapping[str, Json] = {}
+UsageOf = Callable[[Sequence["Change"]], "tuple[int, int] | None"]
+"""Function from changes to the upper bounds of a rank and its host; None if they cannot be combined."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change: config values, or something in the script.
+
+    `arguments` are training arguments; they set those `values` that the config leaves to them
+    (`left_to_arguments`).
+    """
+
+    description: str
+    values: Mapping[str, Json]
+    checkpointing: bool = False
+    zero_init: bool = False
+    arguments: Mapping[str, Json] = field(default_factory=dict)
+    left_to_arguments: frozenset[str] = frozenset()
+
+    @property
+    def in_config(self) -> JsonObject:
+        """Values to set in the config itself."""
+        return {key: value for key, value in self.values.items() if key not in self.left_to_arguments}
+
+    def to_dict(self, bound: int, host: int) -> JsonObject:
+        """The change as JSON, with the upper bounds of a rank and its host after it."""
+        return {
+            "told": self.description,
+            "set": self.in_config,
+            "arguments": dict(self.arguments),
+            "checkpointing": self.checkpointing,
+            "zero_init": self.zero_init,
+            "bound": bound,
+            "host_bound": host,
+        }
+
+
+class AppliedChange(NamedTuple):
+    """A change, with the upper bounds of a rank and its host after it and those before it, in bytes."""
+
+    change: Change
+    bound: int
+    host: int
+
+
+def override(values: Mapping[str, Json], more: Mapping[str, Json]) -> dict[str, Json]:
+    """Merge values; a section that is replaced loses its old keys."""
+    anew = tuple(f"{key}." for key in more)
+    kept = {key: value for key, value in values.items() if key not in more and not key.startswith(anew)}
+    return {**kept, **more}
+
+
+def set_change(values: Mapping[str, Json]) -> Change:
+    """The change that sets these values."""
+    description = " and ".join(f"set `{key}` to {json.dumps(value)}" for key, value in values.items())
+    return Change(description, values)
+
+
+def merge_changes(changes: Sequence[Change]) -> Change:
+    """Merge several changes into one; repeated keys are listed once."""
+    if len(changes) == 1:
+        return changes[0]
+    values: dict[str, Json] = {}
+    for change in changes:
+        values = override(values, change.values)
+    only_sets_values = all(change == set_change(change.values) for change in changes)
+    return Change(
+        set_change(values).description
+        if only_sets_values
+        else " and ".join(change.description for change in changes),
+        values,
+        any(change.checkpointing for change in changes),
+        any(change.zero_init for change in changes),
+        {key: value for change in changes for key, value in change.arguments.items()},
+        frozenset[str]().union(*(change.left_to_arguments for change in changes)),
+    )
+
+
+def effective_steps(
+    chosen: Sequence[Change], usage_of: UsageOf, includes_host: bool
+) -> Iterator[AppliedChange]:
+    """Yield the changes with the usage after each.
+
+    A change without an effect of its own waits for the next one in its sections and shares its line, or is
+    tried again at the end. Changes that never have an effect are grouped, and left out if the group has none.
+    """
+    applied, waiting = list[Change](), list[Change]()
+    previous = usage_of(())
+
+    def effect(changes: Sequence[Change]) -> tuple[int, int] | None:
+        """Usage after these changes; None if it does not change."""
+        usage = usage_of([*applied, *changes])
+        same = (
+            usage is None
+            or previous is None
+            or (usage if includes_host else usage[:1]) == (previous if includes_host else previous[:1])
+        )
+        return None if same else usage
+
+    for change in chosen:
+        related = [other for other in waiting if _sections(other) & _sections(change)]
+        waiting = [other for other in waiting if other not in related]
+        if usage := effect([*related, change]):
+            yield AppliedChange(merge_changes([*related, change]), *usage)
+            applied, previous = [*applied, *related, change], usage
+        else:
+            waiting += [*related, change]
+    while candidate := next(((change, usage) for change in waiting if (usage := effect([change]))), None):
+        change, previous = candidate
+        yield AppliedChange(change, *previous)
+        applied.append(change)
+        waiting.remove(change)
+    if waiting and (usage := effect(waiting)):
+        yield AppliedChange(merge_changes(waiting), *usage)
+
+
+def _sections(change: Change) -> set[str]:
+    """Config sections that a change touches."""
+    return {".".join(key.split(".")[:2]) for key in change.values}

@@ -1,0 +1,194 @@
+"""The config to resolve, found in the given file or through its launch file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from dsconfig.check.check import check_document
+from dsconfig.consumers import HUGGING_FACE, accelerate_launch_file
+from dsconfig.consumers.autofill import Message
+from dsconfig.consumers.consumer_versions import parted
+from dsconfig.core.releases import Target
+from dsconfig.document import Document, read_dict
+from dsconfig.job import model_files
+from dsconfig.job.detect_consumer import Given, Reader, given
+from dsconfig.job.job import Job
+from dsconfig.job.run_facts import NOTHING, Known
+from dsconfig.launch.find_jobs import with_version
+from dsconfig.launch.located_config import LocatedConfig
+from dsconfig.resolve.errors import ResolveError
+from dsconfig.resolve.run import LaunchWorldSize
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dsconfig.core.json_types import Json, JsonObject, KeyPath
+
+
+class InputConfig(NamedTuple):
+    """A config with its consumer, and the launch file that contains or generates it."""
+
+    document: Document
+    consumer: str
+    launch_file: Document | None = None
+    messages: tuple[Message, ...] = ()
+    arguments: Given | None = None
+    """Training arguments of the job, if its launch file has them."""
+    facts: Known = NOTHING
+    """Known facts about the run, such as the model."""
+    generator: LocatedConfig | None = None
+    """Location of the keys from which a program generates the config, if one does."""
+
+    def describe_location(self, path: KeyPath) -> str:
+        """Describe the location of a value, such as `line 3`."""
+        document, location = self.document, path
+        if self.launch_file is not None:
+            launch_path = accelerate_launch_file.place(path, _mapping_of(self.launch_file))
+            if launch_path is None:
+                return "made by accelerate"
+            document, location = self.launch_file, launch_path
+        if self.generator is not None:
+            host_path = self.generator.path_in_host(path)
+            if host_path is None:
+                return f"made by {self.generator.program}"
+            document, location = self.generator.host, host_path
+        if document.is_data or not document.located(location):
+            return "written"
+        return f"line {document.position(document.span(location, 'key').start).line}"
+
+
+def model_config_of(facts: Known) -> Mapping[str, Json] | None:
+    """The `config.json` of the model, as far as a consumer reads it; None if it is not available."""
+    if facts.model is None or facts.model.barred:
+        return None
+    model_source = facts.model.named
+    if not isinstance(model_source, str):
+        return model_source
+    path = model_files.config_at(model_source)
+    if path is None:
+        from dsconfig.memory.models.model_zoo import preset_of
+
+        shape = preset_of(model_source)
+        return {"hidden_size": shape.hidden_size} if shape else None
+    try:
+        return model_files.read(path)
+    except (OSError, ValueError):
+        return None
+
+
+def launch_world_size(located: LocatedConfig, job: Job) -> LaunchWorldSize | None:
+    """The world size of the launch file and its source, or why it is not known."""
+    size, launch_job = job.world_size, located.job
+    if size is not None:
+        if size.origin == "argument":
+            return LaunchWorldSize(size.value, "")
+        is_not_the_jobs = launch_job is None or size.value != launch_job.world_size
+        if (
+            size.origin == "launch file"
+            and is_not_the_jobs
+            and accelerate_launch_file.is_launch_file(_accelerate_file(located))
+        ):
+            return LaunchWorldSize(size.value, "the launch file's `num_processes`")
+        return LaunchWorldSize(size.value, f"that of {size.source}")
+    if launch_job is not None:
+        name, started = launch_job.launch.name, launch_job.processes
+        location = name if launch_job.line is None else f"{name}:{launch_job.line}"
+        if not started.open:
+            return LaunchWorldSize(None, f"{location} does not say how many processes there are")
+        variables = " and ".join(f"`{word}`" for word in started.open)
+        return LaunchWorldSize(None, f"{location} leaves it to the run: {variables}", started.per_node)
+    return (
+        None
+        if located.how == "file"
+        else LaunchWorldSize(None, f"{located.host.name} has no `num_processes`")
+    )
+
+
+def _accelerate_file(located: LocatedConfig) -> object:
+    text = located.host if located.job is None else located.config
+    return None if text is None else text.value()
+
+
+def read_input_config(located: LocatedConfig, job: Job) -> InputConfig:
+    """Find the config that the job loads: the file itself, an embedded one, or the one a launch file names.
+
+    Raises:
+        OSError: the config that a launch file names cannot be read.
+        ResolveError: a launch file leads to no config.
+    """
+    if located.unread is not None:
+        raise located.unread
+    host, config, reader = located.host, located.config, job.reader
+    if located.how == "file":
+        text = f"{host.name} is read with the arguments of {reader.launch}"
+        messages = (*([Message("note", text)] if reader.launch else []), *_consumer_note(reader))
+        return InputConfig(host, reader.spec, messages=messages, arguments=job.given, facts=job.known)
+    if located.how == "block":
+        return _from_accelerate_block(host, job)
+    if config is None:
+        raise ResolveError(*_explain_missing(located))
+    note = Message("note", located.note)
+    if located.how == "launch":
+        inner_config = read_input_config(located.next(job), job)
+        return inner_config._replace(messages=(note, *inner_config.messages), arguments=job.given)
+    if located.job is None:
+        note = Message("note", f"{host.name} names {config.name}, which {reader.name} loads")
+    messages = (note, *_consumer_note(reader)) if located.job else (note,)
+    makes = located.job is not None and config.is_data and located.job.format.makes
+    return InputConfig(config, reader.spec, None, messages, job.given, job.known, located if makes else None)
+
+
+def _from_accelerate_block(host: Document, job: Job) -> InputConfig:
+    """The config that Accelerate builds from the block of its launch file."""
+    reader = job.reader
+    is_accelerate = reader.name == "accelerate"
+    spec = with_version(reader if is_accelerate else given("accelerate"), host.name).spec
+    config = accelerate_launch_file.config(_mapping_of(host), parted(spec)[1])
+    if config is None:
+        raise _no_config_error(host, job.releases.releases[-1])
+    text = f"accelerate makes this config of the block `{accelerate_launch_file.BLOCK}` of {host.name}"
+    # The Trainer also resolves "auto" in the plugin's config: trainer.py, `propagate_args_to_deepspeed`.
+    consumer = reader.spec if reader.name in HUGGING_FACE else spec
+    return InputConfig(read_dict(config), consumer, host, (Message("note", text),), job.given, job.known)
+
+
+def _consumer_note(reader: Reader) -> tuple[Message, ...]:
+    """Note that the consumer is assumed, if the program leaves it open."""
+    if not reader.others:
+        return ()
+    others = " or ".join(reader.others)
+    text = (
+        f"{reader.name} is assumed to load the config, but {others} may do so ({reader.why}); set --consumer"
+    )
+    return (Message("note", text),)
+
+
+def _explain_missing(located: LocatedConfig) -> tuple[str, tuple[str, ...]]:
+    """Why a launch file has no config, and what to do about it."""
+    host = located.host
+    if located.unlike:
+        return (f"{host.name}: {located.unlike}" if located.job else located.note), ()
+    if located.job is not None:
+        return located.note, ()
+    hint = "relative paths start at the directory in which `accelerate launch` is called"
+    return f"{located.written}, which {host.name} names, {located.why_unread}", (hint,)
+
+
+def _mapping_of(launch: Document) -> JsonObject:
+    data = launch.value()
+    return data if isinstance(data, dict) else {}
+
+
+def _no_config_error(document: Document, release: str) -> ResolveError:
+    """The error for a launch file without a usable config, with the diagnostics of `check`."""
+    diagnostics = list(check_document(document, Target((release,), release, "argument")))
+    errors = [diagnostic for diagnostic in diagnostics if diagnostic.severity == "error"] or [
+        diagnostic for diagnostic in diagnostics if diagnostic.code == _OFF
+    ]
+    if errors:
+        return ResolveError.of(errors)
+    return ResolveError(f"{document.name} contains no DeepSpeed config, and names none")
+
+
+_OFF = "DSC823"
+"""The rule about launch files that do not use DeepSpeed."""
