@@ -40,7 +40,10 @@ def match(selector: str, rules: Mapping[str, str]) -> frozenset[str]:
         return frozenset(rules)
     if code[:3] == "DSC":
         return frozenset(known for known in rules if known.startswith(code))
-    return frozenset(known for known, name in rules.items() if name == selector)
+    from dsconfig.rules._former_names import FORMER_NAMES
+
+    current = FORMER_NAMES.get(selector, selector)
+    return frozenset(known for known, name in rules.items() if name == current)
 
 
 def expand(selectors: Iterable[str], rules: Mapping[str, str], where: str) -> frozenset[str]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def refusals(ctx: Context, *why: Why) -> Iterator[Refusal]:
-    """The refused values with one of these reasons; those of sections are left to `misshapen-section`.
+    """The refused values with one of these reasons; those of sections are left to `section-not-an-object`.
 
     There are as many as are listed of each effect.
     """
@@ -33,7 +33,7 @@ def refusals(ctx: Context, *why: Why) -> Iterator[Refusal]:
     for found in ctx.walk.refused:
         if found.verdict.why not in why or is_section(found):
             continue
-        if found.value == "auto" and found.section.dialect == "hand":  # `unfilled-auto` reports that
+        if found.value == "auto" and found.section.dialect == "hand":  # `unresolved-auto` reports that
             continue
         kind = found.section.dialect, effect_of(ctx, found)
         many[kind] = many.get(kind, 0) + 1
@@ -186,7 +186,7 @@ def null_value(ctx: Context) -> Iterator[Finding]:
 
 
 @rule("DSC118", effect="rejected", source=_STRICT)
-def misshapen_section(ctx: Context) -> Iterator[Finding]:
+def section_not_an_object(ctx: Context) -> Iterator[Finding]:
     """A section is not an object.
 
     A section that is `null`, `false` or `"auto"` is not "off": DeepSpeed opens it all the same and fails.
@@ -430,7 +430,7 @@ def _meant(spec: Spec, text: str) -> Json:
 @rule(
     "DSC117", effect="altered", source="runtime/config_utils.py:DeepSpeedConfigModel.__init__", general=True
 )
-def unfilled_auto(ctx: Context) -> Iterator[Finding]:
+def unresolved_auto(ctx: Context) -> Iterator[Finding]:
     """A value is "auto", and nobody fills it.
 
     "auto" is Transformers' and Accelerate's: they put a number there before DeepSpeed sees the config.

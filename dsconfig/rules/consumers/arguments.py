@@ -87,7 +87,7 @@ def _in_the_job(job: Job, found: Mismatch) -> Iterator[str]:
     source="the program's own check: consumers/launchers/refusals.py cites each",
     reads="job",
 )
-def refused_beside_deepspeed(ctx: Context) -> Iterator[Finding]:
+def incompatible_with_deepspeed(ctx: Context) -> Iterator[Finding]:
     """A launch file asks for what its program refuses with this config, or with DeepSpeed at all.
 
     LLaMA-Factory refuses GaLore and APOLLO beside DeepSpeed, and with ZeRO-3 `pure_bf16`, Unsloth,

@@ -34,7 +34,7 @@ def _autos(section: Mapping[str, Json], path: KeyPath) -> Iterator[KeyPath]:
 
 
 @rule("DSC801", effect="rejected", source=FILL, general=True)
-def auto_that_nobody_fills(ctx: Context) -> Iterator[Finding]:
+def unsupported_auto(ctx: Context) -> Iterator[Finding]:
     """A value is "auto", and the program that reads the config neither fills it nor lets it pass.
 
     Transformers' Trainer and Accelerate fill some twenty keys. `Accelerator.prepare` then looks through the
@@ -256,7 +256,7 @@ def _is_tuned(ctx: Context) -> bool:
 
 
 @rule("DSC806", effect="rejected", source="accelerate accelerator.py:Accelerator._prepare_deepspeed")
-def null_that_accelerate_opens(ctx: Context) -> Iterator[Finding]:
+def null_section_with_accelerate(ctx: Context) -> Iterator[Finding]:
     """A section is null, which DeepSpeed takes, and Accelerate opens.
 
     `Accelerator.prepare` asks `offload_optimizer` for its device wherever the script brings the optimizer,
@@ -294,7 +294,7 @@ def null_that_accelerate_opens(ctx: Context) -> Iterator[Finding]:
 
 
 @rule("DSC807", effect="rejected", source=FILL)
-def zero_switch_that_accelerate_opens(ctx: Context) -> Iterator[Finding]:
+def zero_optimization_as_boolean_with_accelerate(ctx: Context) -> Iterator[Finding]:
     """`zero_optimization` is true or false, which DeepSpeed takes, and Accelerate opens.
 
     DeepSpeed still reads the boolean of its first releases, true as stage 1. Accelerate's plugin looks for

@@ -85,7 +85,7 @@ _FEW, _ALL = 3, 8
 
 
 @rule("DSC102", effect="ignored", source=_ROOT)
-def misspelt_key(ctx: Context) -> Iterator[Finding]:
+def typo(ctx: Context) -> Iterator[Finding]:
     """A key is spelt almost like one that exists.
 
     Bad:

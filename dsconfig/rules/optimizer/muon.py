@@ -103,7 +103,7 @@ def muon_with_one_learning_rate(ctx: Context) -> Iterator[Finding]:
     source="runtime/engine.py:DeepSpeedEngine._configure_basic_optimizer,"
     " runtime/zero/stage_1_and_2.py:DeepSpeedZeroOptimizer.__init__",
 )
-def muon_before_its_partner(ctx: Context) -> Iterator[Finding]:
+def muon_with_unsupported_zero_feature(ctx: Context) -> Iterator[Finding]:
     """Muon meets a part of ZeRO that does not take it yet.
 
     Up to 0.18.8 that is stage 3: "Muon optimizer is not yet compatible with ZeRO Stage 3". From 0.19.3 to

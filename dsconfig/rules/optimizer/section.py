@@ -404,7 +404,7 @@ _NOT_NEGATIVE = ("lr", "weight_decay", "eps")
 
 
 @rule("DSC512", effect="crashes", source="torch.optim:Optimizer")
-def value_that_torch_refuses(ctx: Context) -> Iterator[Finding]:
+def optimizer_param_out_of_range(ctx: Context) -> Iterator[Finding]:
     """A param is out of the bounds that PyTorch's class checks.
 
     The classes of `torch.optim` (also behind `torch_adam`, and behind `Adagrad` without offloading) check

@@ -313,7 +313,7 @@ def pipeline_accumulates_in_bf16(ctx: Context) -> Iterator[Finding]:
     until="0.18.4",
     source=f"{_SANITY}, DeepSpeedEngine._configure_optimizer, runtime/constants.py:DDP_BFLOAT16",
 )
-def accumulation_in_fp32_not_heeded(ctx: Context) -> Iterator[Finding]:
+def fp32_accumulation_ignored(ctx: Context) -> Iterator[Finding]:
     """`data_types.grad_accum_dtype` is fp32, and gradients of a bfloat16 model add up in bfloat16.
 
     From 0.17.6 to 0.18.4 the optimizer that accumulates in fp32 and the plain wrapper of bfloat16 go by the

@@ -364,7 +364,7 @@ _HALVES = {
 
 
 @rule("DSC560", effect="crashes", source=f"{_FILE}:WarmupLR.__init__")
-def step_count_that_is_none(ctx: Context) -> Iterator[Finding]:
+def invalid_step_count(ctx: Context) -> Iterator[Finding]:
     """A number of steps is 0, negative, or no whole number.
 
     `warmup_num_steps` (from 0.19.3 on) and `lr_range_test_step_size` (from 0.19.4 on) have to be integers
@@ -412,7 +412,7 @@ def _fault(ctx: Context, chosen: Chosen, word: str) -> str | None:
         return None
     if word in _STRICT:
         value = ctx.value(f"{_PARAMS}.{word}")
-        if value == "auto":  # `unfilled-auto` reports that
+        if value == "auto":  # `unresolved-auto` reports that
             return None
         if ctx.since(_STRICT[word]):
             return None if isinstance(value, int) and value > 0 else "an integer greater than 0"

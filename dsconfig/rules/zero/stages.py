@@ -258,7 +258,7 @@ def prefetch_beside_sequential_gather(ctx: Context) -> Iterator[Finding]:
     since="0.7.0",
     source="accelerate utils/dataclasses.py:DeepSpeedPlugin.deepspeed_config_process",
 )
-def bare_name_left_to_fill(ctx: Context) -> Iterator[Finding]:
+def auto_without_stage3_prefix(ctx: Context) -> Iterator[Finding]:
     """A stage-3 key is "auto" under its name without `stage3_`, which the consumer does not fill.
 
     DeepSpeed reads `prefetch_bucket_size` like `stage3_prefetch_bucket_size`. Transformers and Accelerate

@@ -206,7 +206,7 @@ _NODE, _LARGEST_NODE = 8, 16
     since="0.10.0",
     source="runtime/zero/partition_parameters.py:CUDAQuantizer.quantize",
 )
-def parts_that_are_not_quantized(ctx: Context) -> Iterator[Finding]:
+def shard_not_quantizable(ctx: Context) -> Iterator[Finding]:
     """`zero_quantized_weights` is on, and a rank's part of some module is no multiple of eight elements.
 
     Parts are quantised before they are gathered, in groups of eight: "Qantized weight requires the number of
@@ -327,7 +327,7 @@ def gradients_quantized_as_fp16(ctx: Context) -> Iterator[Finding]:
     since="0.10.0",
     source="runtime/comm/coalesced_collectives.py:all_to_all_quant_reduce",
 )
-def gradients_that_ranks_do_not_share(ctx: Context) -> Iterator[Finding]:
+def quantization_groups_not_divisible(ctx: Context) -> Iterator[Finding]:
     """`zero_quantized_gradients` is on, and some gradient has groups that ranks do not share evenly.
 
     Where ranks are on several nodes, a matrix is quantised in as many groups as its longer side has elements,
