@@ -25,7 +25,7 @@ from dsconfig.launch.format_table import SCRIPTS
 from dsconfig.launch.located_config import LocatedConfig, locate
 from dsconfig.launch.program_behavior import overwrite_of, overwrites, refused
 from dsconfig.rules import Rule
-from dsconfig.rules._batch_triplet import sizes
+from dsconfig.rules._batch_triplet import supported_world_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
@@ -237,7 +237,7 @@ def _selected(report: Report, options: Options) -> Report:
 
 def world_sizes(context: Context) -> tuple[int, ...] | None:
     """The world sizes at which the batch works; None where any does, or one is given."""
-    return sizes(context) if context.is_config and context.world_size is None else None
+    return supported_world_sizes(context) if context.is_config and context.world_size is None else None
 
 
 def notes(document: Document, newest: Outcome, reader: Reader, *, cut: bool) -> tuple[str, ...]:

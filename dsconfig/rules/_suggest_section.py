@@ -1,4 +1,4 @@
-"""Where a key that a section does not know was meant to stand."""
+"""Section that a misplaced key belongs to, and names of keys in messages."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from dsconfig.model.keyinfo import ROOT, KeyInfo, child_section, keys, section_k
 
 
 class _Home(NamedTuple):
-    """A place at which a key of this name stands in some releases."""
+    """Path at which some releases read a key of this name."""
 
     path: str
     info: KeyInfo
     spans: tuple[Interval, ...]
-    """The releases that read it, and the way to it."""
+    """Releases that read the key and all its parents."""
 
 
 @cache
 def _homes() -> dict[str, list[_Home]]:
-    """Every key name of any release, with its places; free-form objects are left out."""
+    """Return every key name of any release with its paths, without those in free-form objects."""
     homes: dict[str, list[_Home]] = {}
 
     def visit(section: str, path: tuple[str, ...], above: tuple[Interval, ...]) -> None:
@@ -41,8 +41,8 @@ def _homes() -> dict[str, list[_Home]]:
 
 
 @cache
-def _below_names() -> frozenset[str]:
-    """Keys of objects that people name themselves: no place among the others is theirs alone."""
+def _below_user_names() -> frozenset[str]:
+    """Return the keys of objects that users name themselves, which therefore have no single path."""
     return frozenset(path[-1] for path, _ in keys() if "*" in path)
 
 
@@ -53,68 +53,73 @@ NOT_TO_WRITE = frozenset({"unread", "internal", "not_json"})
 
 @cache
 def _common(one: tuple[Interval, ...], other: tuple[Interval, ...]) -> tuple[Interval, ...]:
-    found = []
+    common = []
     for first, last in one:
         for since, until in other:
             if max(first, since) <= min(last, until):
-                found.append(Interval(max(first, since), min(last, until)))
-    return tuple(found)
+                common.append(Interval(max(first, since), min(last, until)))
+    return tuple(common)
 
 
 def named(path: KeyPath) -> str:
-    """A key in backticks as messages name it.
+    """Format a key for messages, in backticks.
 
-    By its last word, with the index where the path leads to an element, or by the whole path where keys of
-    that name stand in several sections.
+    Uses the key alone, with the index for a list element, or the whole path if several sections have a key of
+    this name.
     """
-    word = next(part for part in reversed(path) if isinstance(part, str))
-    if len(_homes().get(word, ())) > 1:
+    key = next(part for part in reversed(path) if isinstance(part, str))
+    if len(_homes().get(key, ())) > 1:
         return f"`{dotted(path)}`"
-    return f"`{word}`" if word == path[-1] else f"`{word}[{path[-1]}]`"
+    return f"`{key}`" if key == path[-1] else f"`{key}[{path[-1]}]`"
 
 
 def places_of(ctx: Context, word: str) -> list[str]:
-    """The dotted paths at which the release reads a key of this name."""
-    found = []
+    """Return the dotted paths at which the release reads a key of this name."""
+    paths = []
     for home in _homes().get(word, ()):
         for span in home.spans:
             ctx.alike = ctx.alike.meet(span.side(ctx.release))
         if any(ctx.release in span for span in home.spans):
-            found.append(home.path)
-    return found
+            paths.append(home.path)
+    return paths
 
 
 def reads(ctx: Context, path: KeyPath) -> bool:
-    """Whether the release reads the key, be it as a param of some type."""
+    """Whether the release reads the key, also as a param of some optimizer or scheduler type."""
     if ctx.key(dotted(path)) is not None:
         return True
     return path[1:2] == ("params",) and _param_of_type(str(path[-1]), path[:1], ctx.release) is not None
 
 
 def home_of(ctx: Context, word: str, parent: KeyPath) -> str | None:
-    """The one place where the release reads a key of this name; of several, that inside or above `parent`."""
-    inside = _param_of_type(word, parent, ctx.release)
-    if inside is not None:
-        return inside
-    found = places_of(ctx, word)
+    """Return the only path at which the release reads the key; of several, the one in or above `parent`."""
+    param = _param_of_type(word, parent, ctx.release)
+    if param is not None:
+        return param
+    paths = places_of(ctx, word)
     above = dotted(parent)
-    if len(found) > 1:
-        near = [
+    if len(paths) > 1:
+        close = [
             path
-            for path in found
+            for path in paths
             if path.startswith(f"{above}.") or above.startswith(path.rpartition(".")[0])
         ]
-        found = near if len(near) == 1 and len(word) > _SHORT else []
+        paths = close if len(close) == 1 and len(word) > _SHORT else []
     if not parent and word in OF_OTHERS:
         return None
-    if len(found) != 1 or word in COMMON or word in _below_names() or f"{above}.".startswith(f"{found[0]}."):
+    if (
+        len(paths) != 1
+        or word in COMMON
+        or word in _below_user_names()
+        or f"{above}.".startswith(f"{paths[0]}.")
+    ):
         return None
-    return found[0]
+    return paths[0]
 
 
 _SHORT = 4
 COMMON = frozenset({"enabled", "type", "params", "name", "names", "config", "version", "size", "mode"})
-"""Keys of so many sections that they say nothing of the one that is meant."""
+"""Keys of so many sections that they do not point to one."""
 OF_OTHERS = frozenset(
     [
         "api_key",
@@ -172,13 +177,13 @@ OF_OTHERS = frozenset(
         "writer",
     ]
 )
-"""Keys of sections that programs also have for things of their own (a model's `block_size`, the loader's
-`num_workers`): at the top level they say nothing of the section."""
+"""Keys that programs also use for their own purposes (a model's `block_size`, a data loader's
+`num_workers`). At the top level they do not point to a section."""
 _WITH_TYPES: dict[KeyPath, str] = {("optimizer",): "Optimizer", ("scheduler",): "Scheduler"}
 
 
 def _param_of_type(word: str, parent: KeyPath, release: int) -> str | None:
-    """The place of a key beside `type` that belongs among the params of an optimizer or a scheduler."""
+    """Return the path in `params` for a key beside `type` of an optimizer or a scheduler."""
     section = _WITH_TYPES.get(parent)
     for kind in types_of(section).values() if section else ():
         key = section_keys(kind.params).get(word) if kind.params else None

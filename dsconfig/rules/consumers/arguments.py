@@ -12,7 +12,7 @@ from dsconfig.evaluation.rule import rule
 from dsconfig.launch.find_jobs import job_of
 from dsconfig.launch.launched_job import Job as LaunchedJob
 from dsconfig.launch.program_behavior import Refused, refused
-from dsconfig.rules._consumer import reader
+from dsconfig.rules._consumer import consumer_label
 from dsconfig.rules._suggest_section import named
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def value_against_training_argument(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             path,
             f"{named(path)} is {quoted(each.written)}, and `{each.argument}` of the job is "
-            f"{quoted(each.value)}: {reader(ctx)} refuses what differs from its arguments",
+            f"{quoted(each.value)}: {consumer_label(ctx)} refuses what differs from its arguments",
             help=", or ".join(['use "auto", which stands for the argument', *_in_the_job(ctx.job, each)]),
             fix=Fix('replace by "auto"', (Set(path, "auto"),), safe=False),
         )

@@ -27,7 +27,7 @@ from dsconfig.core.json_types import Json, JsonObject
 from dsconfig.core.wording import described, one_of, quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._consumer import does
+from dsconfig.rules._consumer import has_change
 from dsconfig.rules._fixes import removal
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def setting_beside_config_file(ctx: Context) -> Iterator[Finding]:
         "deepspeed_config": {"deepspeed_config_file": "ds_config.json", "zero3_init_flag": true}}
     """
     written = launched(ctx)
-    if str(written.get(LINK) or "none") == "none" or not does(ctx, "beside_file"):
+    if str(written.get(LINK) or "none") == "none" or not has_change(ctx, "beside_file"):
         return
     paths: list[KeyPath] = [in_block(key) for key in written if key in NOT_BESIDE_LINK]
     if ctx.data.get("mixed_precision") is not None:
@@ -282,7 +282,7 @@ def unknown_mixed_precision(ctx: Context) -> Iterator[Finding]:
     value = ctx.data.get(key)
     words = [word for word in PRECISIONS if word in known_to(PRECISIONS, ctx.version)]
     known = value is None or (isinstance(value, str) and value.lower() in words)
-    if value is False and does(ctx, "bare_no") and not does(ctx, "quoted_no"):
+    if value is False and has_change(ctx, "bare_no") and not has_change(ctx, "quoted_no"):
         return
     if known or ctx.data.get("distributed_type") != "DEEPSPEED":
         return
@@ -361,7 +361,7 @@ def unreadable_launch_value(ctx: Context) -> Iterator[Finding]:
         if key == "deepspeed_multinode_launcher":
             known = [each for each in LAUNCHERS if each in known_to(LAUNCHERS, ctx.version)]
             refused, told = value not in known, one_of(known)
-        elif value == "auto" and key in _AUTO and not does(ctx, _AUTO[key]):
+        elif value == "auto" and key in _AUTO and not has_change(ctx, _AUTO[key]):
             refused, told = True, wanted.removesuffix(_OR_AUTO)
         else:
             refused = not reads(value)

@@ -12,7 +12,7 @@ from dsconfig.core.json_types import Json, NamedTuple
 from dsconfig.core.wording import compact, quoted
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import Absent, Condition, Counts, Needed, rule
-from dsconfig.rules._consumer import FILL, INIT, does, overwritten, reader
+from dsconfig.rules._consumer import FILL, INIT, consumer_label, has_change, overwritten
 from dsconfig.rules._effective_values import stage, stage_set_here
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._suggest_section import named
@@ -62,7 +62,7 @@ def unsupported_auto(ctx: Context) -> Iterator[Finding]:
         elsewhere = ctx.consumer == "accelerate" and BY_NAME["transformers"].origin(dotted(path))
         yield ctx.at(
             path,
-            f'{named(path)} is `"auto"`, which {reader(ctx)} does not fill: it raises that '
+            f'{named(path)} is `"auto"`, which {consumer_label(ctx)} does not fill: it raises that '
             f"`{dotted(path)}` is not found in kwargs",
             help=f"give a value; only Transformers' Trainer fills it, from {elsewhere}"
             if elsewhere
@@ -193,7 +193,7 @@ def value_that_the_consumer_overwrites(ctx: Context) -> Iterator[Finding]:
             continue
         yield ctx.at(
             (key,),
-            f"`{key}` is {quoted(value)} here, but {reader(ctx)} makes it {becomes}, whatever is written",
+            f"`{key}` is {quoted(value)} here, but {consumer_label(ctx)} makes it {becomes}, whatever is written",
             help="remove it",
             effect=effect,
             fix=removal((key,), safe=True),
@@ -241,7 +241,7 @@ def missing_zero_optimization(ctx: Context) -> Iterator[Finding]:
     if ctx.plugged and "zero_optimization" not in ctx.data and not _is_tuned(ctx):
         yield ctx.at(
             ("zero_optimization",),
-            f"`zero_optimization` is absent, and {reader(ctx)} refuses a config without it",
+            f"`zero_optimization` is absent, and {consumer_label(ctx)} refuses a config without it",
             help='add `"zero_optimization": {"stage": 0}` to train as DeepSpeed does without the section',
             part="key",
             fix=Fix(
@@ -277,9 +277,9 @@ def null_section_with_accelerate(ctx: Context) -> Iterator[Finding]:
     if not ctx.plugged:
         return
     zero = ctx.data.get("zero_optimization")
-    opened = "tensor_parallel" in ctx.data and does(ctx, "tensor_parallel")
+    opened = "tensor_parallel" in ctx.data and has_change(ctx, "tensor_parallel")
     sections: list[tuple[str, ...]] = [("tensor_parallel",)] if opened else []
-    own = "optimizer" not in ctx.data and does(ctx, "own_offload")
+    own = "optimizer" not in ctx.data and has_change(ctx, "own_offload")
     if own and isinstance(zero, dict) and "offload_optimizer" in zero:
         sections.append(("zero_optimization", "offload_optimizer"))
     refused = {event.path for event in ctx.walk.refused}
@@ -287,7 +287,7 @@ def null_section_with_accelerate(ctx: Context) -> Iterator[Finding]:
         if ctx.written(dotted(path)) is None and path not in refused:
             yield ctx.at(
                 path,
-                f"{named(path)} is `null`: DeepSpeed takes that, but {reader(ctx)} opens it and fails",
+                f"{named(path)} is `null`: DeepSpeed takes that, but {consumer_label(ctx)} opens it and fails",
                 help="remove it",
                 fix=removal(path, safe=True),
             )
@@ -317,7 +317,7 @@ def zero_optimization_as_boolean_with_accelerate(ctx: Context) -> Iterator[Findi
         section = {"stage": int(value)}
         yield ctx.at(
             "zero_optimization",
-            f"`zero_optimization` is {quoted(value)}: DeepSpeed takes that, but {reader(ctx)} opens it and "
+            f"`zero_optimization` is {quoted(value)}: DeepSpeed takes that, but {consumer_label(ctx)} opens it and "
             "fails",
             help=f"write {quoted(section)}",
             fix=Fix(f"replace by {quoted(section)}", (Set(("zero_optimization",), section),), safe=True),
@@ -354,7 +354,7 @@ def text_beside_filled_batch_key(ctx: Context) -> Iterator[Finding]:
             digits = value.isascii() and value.isdigit() and len(value) < 20
             yield ctx.at(
                 (key,),
-                f"`{key}` is the string {quoted(value)}, which {reader(ctx)} cannot calculate with",
+                f"`{key}` is the string {quoted(value)}, which {consumer_label(ctx)} cannot calculate with",
                 help=f"write {value}, without quotes" if digits else "give an integer",
                 fix=Fix("remove the quotes", (Set((key,), int(value)),), safe=True) if digits else None,
             )
@@ -380,7 +380,7 @@ def optimizer_without_scheduler(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": "auto", "zero_optimization": {"stage": 2}}
     """
-    if ctx.consumer != "transformers" or not ctx.plugged or does(ctx, "own_schedule"):
+    if ctx.consumer != "transformers" or not ctx.plugged or has_change(ctx, "own_schedule"):
         return
     if "optimizer" in ctx.data and "scheduler" not in ctx.data:
         yield ctx.at(
@@ -411,7 +411,7 @@ def micro_batch_absent_before_accelerate_1(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "train_micro_batch_size_per_gpu": "auto", "zero_optimization": {"stage": 2}}
     """
-    if ctx.consumer == "accelerate" and MICRO not in ctx.data and not does(ctx, "no_micro"):
+    if ctx.consumer == "accelerate" and MICRO not in ctx.data and not has_change(ctx, "no_micro"):
         yield ctx.at(
             (MICRO,),
             f"`{MICRO}` is absent, and Accelerate {ctx.version} refuses a config without it",
@@ -440,7 +440,7 @@ def accumulation_under_no_sync(ctx: Context) -> Iterator[Finding]:
     """
     steps = ctx.written(STEPS)
     accumulates = steps == "auto" or (isinstance(steps, int | float) and steps > 1)
-    if not ctx.plugged or does(ctx, "no_sync") or not accumulates or stage(ctx) < 2:
+    if not ctx.plugged or has_change(ctx, "no_sync") or not accumulates or stage(ctx) < 2:
         return
     trainer = ctx.consumer == "transformers"
     who = f"Transformers {ctx.version}" if trainer else "`accelerator.accumulate`"
@@ -522,7 +522,6 @@ def section_unused_by_consumer(ctx: Context) -> Iterator[Finding]:
     """
     if ctx.consumer == "deepspeed":
         return
-    reader = "the Trainer" if ctx.consumer == "transformers" else ctx.consumer.capitalize()
     for row in _ROWS:
         parts = row.path.split(".")
         if ctx.consumer not in row.consumers or parts[0] not in ctx.data or not _asks(ctx, row.path):
@@ -530,7 +529,7 @@ def section_unused_by_consumer(ctx: Context) -> Iterator[Finding]:
         what = tuple(parts if parts[-1] != "enabled" else parts[:-1])
         yield ctx.at(
             row.path,
-            f"{named(what)} has no effect under {reader}: {row.why}",
+            f"{named(what)} has no effect under {consumer_label(ctx)}: {row.why}",
             help=row.help,
             part="key",
             fix=removal(tuple(parts)) if len(parts) == 1 else None,

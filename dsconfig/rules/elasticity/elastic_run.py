@@ -35,7 +35,7 @@ def planned(ctx: Context) -> Plan | Exception | None:
         return error
 
 
-def sizes(ctx: Context) -> tuple[int, ...] | None:
+def planned_gpu_counts(ctx: Context) -> tuple[int, ...] | None:
     """The numbers of GPUs that the plan admits; None where there is none."""
     found = ctx.once(planned)
     return None if found is None or isinstance(found, Exception) else found.gpu_counts
@@ -151,7 +151,7 @@ def world_size_not_planned(ctx: Context) -> Iterator[Finding]:
 
         {"elasticity": {"enabled": true, "version": 0.1, "max_train_batch_size": 8, "micro_batch_sizes": [2]}}
     """
-    admitted = sizes(ctx)
+    admitted = planned_gpu_counts(ctx)
     world = ctx.world_size
     if admitted is None or world is None or world in admitted:
         return

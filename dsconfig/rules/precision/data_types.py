@@ -9,7 +9,7 @@ from dsconfig.core.diagnostic import Fix, Set
 from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._batch_triplet import data_parallel_size, written
+from dsconfig.rules._batch_triplet import batch_values, data_parallel_size
 from dsconfig.rules._effective_values import (
     OPTIMIZER,
     ZERO,
@@ -437,7 +437,7 @@ def _has_one_micro_batch(ctx: Context) -> bool:
     Raises:
         SkipRule: the elastic solver or the consumer says how many.
     """
-    train, micro, steps = written(ctx)
+    train, micro, steps = batch_values(ctx)
     ranks = data_parallel_size(ctx)
     if ranks is not None or train is None or micro is None:
         found = derive(train, micro, steps, ranks or 1)

@@ -10,7 +10,7 @@ from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.wording import kind, quoted
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import Absent, Condition, Is, rule
-from dsconfig.rules._consumer import reader
+from dsconfig.rules._consumer import consumer_label
 from dsconfig.rules._effective_values import (
     OPTIMIZER,
     bf16_place,
@@ -180,7 +180,7 @@ def auto_cast_without_fp16(ctx: Context) -> Iterator[Finding]:
     yield ctx.at(
         path,
         "`auto_cast` casts inputs given by position to fp16, though `fp16` is not enabled: those given by "
-        f"name, as {reader(ctx)} gives them, stay as they are"
+        f"name, as {consumer_label(ctx)} gives them, stay as they are"
         if by_name
         else f"`auto_cast` casts inputs given by position to fp16, though `fp16` is not "
         f"enabled: the model is in {model_format(ctx)}, and its layers do not take them",

@@ -10,7 +10,7 @@ from dsconfig.core.wording import compact, one_of, quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import Absent, Condition, Counts, Is, Needed, NotEmpty, rule
 from dsconfig.model.keyinfo import ZERO_STAGES
-from dsconfig.rules._consumer import reader
+from dsconfig.rules._consumer import consumer_label
 from dsconfig.rules._effective_values import (
     OPTIMIZER,
     STAGE,
@@ -285,7 +285,7 @@ def auto_without_stage3_prefix(ctx: Context) -> Iterator[Finding]:
         bare = ctx.place(path)[-1]
         yield ctx.at(
             path,
-            f'`{bare}` is `"auto"`, which {reader(ctx)} fills only under `{name}`: it raises that '
+            f'`{bare}` is `"auto"`, which {consumer_label(ctx)} fills only under `{name}`: it raises that '
             f"`{ZERO}.{bare}` is not found in kwargs",
             help=f"rename it to `{name}`",
             fix=renamed(ctx, ctx.place(path), name, "auto", title=f"rename it `{name}`"),

@@ -71,7 +71,7 @@ Way: TypeAlias = tuple[Step, ...]
 
 _VERBS = (
     "add|change|check|choose|combine|describe|did you mean|disable|do|enable|fill|give|hand|keep|leave|let"
-    "|list|load|move|name|nest|offload|pad|perhaps|put|raise|remove|rename|round|run|save|say|set|step|swap"
+    "|list|load|move|name|nest|offload|pad|pass|perhaps|put|raise|remove|rename|round|run|save|say|set|step|swap"
     "|switch|turn|upgrade|use|widen|write"
 )
 _LITERAL = re.compile(r'`([^`]*)`|"([^"]*)"')
@@ -89,7 +89,7 @@ _AND = re.compile(rf",? and (?=(?:{_VERBS})\b)")
 _BEYOND = re.compile(
     r"upgrade|change the(?! number of GPUs)|change @\d+@$|use another optimizer$|hand "
     r"|keep it|leave it|fill the template|save |step it|pad |load the file|check |nest |put "
-    r"|list |raise @\d+@(?! to)|use a (?:divisor|multiple)"
+    r"|list |pass |raise @\d+@(?! to)|use a (?:divisor|multiple)|run on a multiple"
     r"|give the Trainer|describe |choose |name one\b|say it anew|do\b|DeepSpeed "
     r"|offload to"
     r"|write (?:it|them|@\d+@) in the technique|write (?:what is meant|the batch sizes|the same|\d+ entr)"
@@ -205,7 +205,7 @@ _FORMS = [
             lambda parts: [(Ranks(int(parts[0])),)],
         ),
         (
-            r"(?:(?:change the|use another|another) number of|(?:use|run on) (\d+)) (?:GPUs|ranks)",
+            r"(?:(?:change the|use another|another) number of|(?:use|run on) (\d+)(?:(?:, | or )\d+)*(?: …)?) (?:GPUs|ranks)",
             lambda parts: [(Ranks(int(parts[0]) if parts[0] else None),)],
         ),
         (
