@@ -132,7 +132,7 @@ def _number_help(value: Json, number: int | None) -> str:
         return f"write {number}, without quotes"
     if value == "auto":
         return (
-            "set an integer, or pass `--consumer transformers` or `--consumer accelerate` if one of them loads"
+            "set it to an integer, or pass `--consumer transformers` or `--consumer accelerate` if one of them loads"
             ' the config: only they resolve "auto"'
         )
     return "set it to an integer"

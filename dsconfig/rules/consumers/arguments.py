@@ -1,4 +1,4 @@
-"""Arguments of a job that contradict its config, or that the program rejects beside DeepSpeed."""
+"""Job arguments that contradict the config, or that the program rejects in combination with DeepSpeed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dsconfig.evaluation.context import Job
 
 
-# Values that contradict the arguments of the job that reads them.
+# Values that contradict the arguments of the job.
 
 
 @rule(
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     source="transformers integrations/deepspeed.py:HfTrainerDeepSpeedConfig.trainer_config_finalize",
 )
 def value_against_training_argument(ctx: Context) -> Iterator[Finding]:
-    """A value is written, and the launch file of the job gives another to the Trainer.
+    """A value differs from the training argument that the launch file passes to the Trainer.
 
-    The Trainer holds every value that it could fill against its own arguments, and raises "Please correct the
-    following DeepSpeed config values that mismatch TrainingArguments values". It is found where the arguments
-    are known: in the config that a launch file names.
+    The Trainer compares every value that it could resolve with its own arguments, and raises "Please correct
+    the following DeepSpeed config values that mismatch TrainingArguments values". dsconfig reports this only
+    if it knows the arguments, that is for a config that a launch file names.
 
     Good, read by transformers:
 
@@ -42,25 +42,27 @@ def value_against_training_argument(ctx: Context) -> Iterator[Finding]:
     """
     if ctx.job is None:
         return
-    for each in ctx.job.mismatches:
-        path = ctx.place(each.key)
+    for mismatch in ctx.job.mismatches:
+        path = ctx.place(mismatch.key)
         yield ctx.at(
             path,
-            f"{named(path)} is {quoted(each.written)}, and `{each.argument}` of the job is "
-            f"{quoted(each.value)}: {consumer_label(ctx)} refuses what differs from its arguments",
-            help=", or ".join(['use "auto", which stands for the argument', *_in_the_job(ctx.job, each)]),
-            fix=Fix('replace by "auto"', (Set(path, "auto"),), safe=False),
+            f"{named(path)} is {quoted(mismatch.written)}, but the job sets `{mismatch.argument}` to "
+            f"{quoted(mismatch.value)}: {consumer_label(ctx)} rejects values that differ from its arguments",
+            help=", or ".join(
+                ['use "auto", which resolves to the argument', *_matching_arguments(ctx.job, mismatch)]
+            ),
+            fix=Fix('replace with "auto"', (Set(path, "auto"),), safe=False),
         )
-    for told in ctx.job.refused:
-        yield ctx.at(str(told.key), told.text, help='write "auto", which stands for the argument')
+    for rejection in ctx.job.refused:
+        yield ctx.at(str(rejection.key), rejection.text, help='write "auto", which resolves to the argument')
 
 
-def _in_the_job(job: Job, found: Mismatch) -> Iterator[str]:
-    """How the launch file says what the config says; nothing where no argument alone says it."""
-    values: list[Json] = found.written if isinstance(found.written, list) else [found.written]
-    names = found.argument.strip("[]").split(", ")
-    switch, either, _ = found.argument.partition(" or ")
-    if either:  # `fp16`, beside the one of evaluation alone
+def _matching_arguments(job: Job, mismatch: Mismatch) -> Iterator[str]:
+    """Suggest arguments that match the config; nothing if no single argument does."""
+    values: list[Json] = mismatch.written if isinstance(mismatch.written, list) else [mismatch.written]
+    names = mismatch.argument.strip("[]").split(", ")
+    switch, either, _ = mismatch.argument.partition(" or ")
+    if either:  # `fp16 or fp16_full_eval`: the second is only for evaluation
         names = [switch]
     if len(names) != len(values) or not all(map(str.isidentifier, names)):
         return
@@ -68,17 +70,17 @@ def _in_the_job(job: Job, found: Mismatch) -> Iterator[str]:
         return
     names = [job.spelled.get(name, name) for name in names]
     if not job.has_flags:
-        said = (f"`{name}` to {quoted(value)}" for name, value in zip(names, values, strict=True))
-        yield f"set {' and '.join(said)} in the launch file"
+        settings = (f"`{name}` to {quoted(value)}" for name, value in zip(names, values, strict=True))
+        yield f"set {' and '.join(settings)} in the launch file"
     elif either:
-        others = "".join(f" in place of `--{name}`" for name in job.precisions - {switch})
-        yield f"pass `--{switch}`{others}" if found.written else f"leave out `--{switch}`"
+        others = "".join(f" instead of `--{name}`" for name in job.precisions - {switch})
+        yield f"pass `--{switch}`{others}" if mismatch.written else f"leave out `--{switch}`"
     else:
-        said = (f"--{name} {quoted(value).strip('`')}" for name, value in zip(names, values, strict=True))
-        yield f"pass `{' '.join(said)}`"
+        flags = (f"--{name} {quoted(value).strip('`')}" for name, value in zip(names, values, strict=True))
+        yield f"pass `{' '.join(flags)}`"
 
 
-# What the program of a launch file refuses before it hands a config over.
+# Settings that the program of a launch file rejects before it passes the config to DeepSpeed.
 
 
 @rule(
@@ -88,12 +90,12 @@ def _in_the_job(job: Job, found: Mismatch) -> Iterator[str]:
     reads="job",
 )
 def incompatible_with_deepspeed(ctx: Context) -> Iterator[Finding]:
-    """A launch file asks for what its program refuses with this config, or with DeepSpeed at all.
+    """A launch file has a setting that its program rejects with this config, or with DeepSpeed at all.
 
-    LLaMA-Factory refuses GaLore and APOLLO beside DeepSpeed, and with ZeRO-3 `pure_bf16`, Unsloth,
-    KTransformers, PiSSA and `predict_with_generate`. Axolotl refuses the optimizers muon, polora, q_galore
-    and flash_…, ReLoRA and FSDP. ms-swift refuses FSDP, and processes that see several GPUs. Whatever ends in
-    Transformers' Trainer takes one of `bf16` and `fp16`, and numbers where it calculates.
+    LLaMA-Factory rejects GaLore and APOLLO with DeepSpeed, and `pure_bf16`, Unsloth, KTransformers, PiSSA and
+    `predict_with_generate` with ZeRO-3. Axolotl rejects the optimizers muon, polora, q_galore and flash_…,
+    ReLoRA and FSDP. ms-swift rejects FSDP, and processes that see several GPUs. Every program that uses
+    Transformers' Trainer accepts only one of `bf16` and `fp16`, and requires numbers where it computes.
 
     Bad:
 
@@ -107,19 +109,19 @@ def incompatible_with_deepspeed(ctx: Context) -> Iterator[Finding]:
     """
     try:
         job = job_of(ctx.document)
-    except OSError:  # its note says so
+    except OSError:  # a note of the report says why
         raise SkipRule from None
-    for each in refused(job, ctx.version) if job is not None else ():
-        key = ".".join(each.place).removeprefix("ENV.")
+    for setting in refused(job, ctx.version) if job is not None else ():
+        key = ".".join(setting.place).removeprefix("ENV.")
         yield ctx.at(
-            _path(job, each),
-            f"`{key}` is {quoted(each.value)}, which {each.program} refuses {each.refusal.how}",
-            help=each.refusal.help,
+            _path(job, setting),
+            f"`{key}` is {quoted(setting.value)}, but {setting.program} rejects it {setting.refusal.how}",
+            help=setting.refusal.help,
         )._replace(span=job.line_span if job else None)
 
 
-def _path(job: LaunchedJob | None, each: Refused) -> KeyPath:
-    """The key that is refused, or, of a flag, that of the commands it stands in."""
+def _path(job: LaunchedJob | None, setting: Refused) -> KeyPath:
+    """Return the path of the rejected key; for a flag, that of the command that contains it."""
     if job is None or job.arguments is None or job.line is not None:
-        return each.place
+        return setting.place
     return tuple(job.format.commands[0].split("."))

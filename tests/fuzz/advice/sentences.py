@@ -89,7 +89,7 @@ _AND = re.compile(rf",? and (?=(?:{_VERBS})\b)")
 _BEYOND = re.compile(
     r"upgrade|change the(?! number of GPUs)|change @\d+@$|use another optimizer$|hand "
     r"|keep it|leave it|fill the template|save |step it|pad |load the file|check |nest |put "
-    r"|list |pass |raise @\d+@(?! to)|use a (?:divisor|multiple)|run on a multiple"
+    r"|disable |list |pass |raise @\d+@(?! to)|use a (?:divisor|multiple)|run on a multiple"
     r"|give the Trainer|describe |choose |name one\b|say it anew|do\b|DeepSpeed "
     r"|offload to"
     r"|write (?:it|them|@\d+@) in the technique|write (?:what is meant|the batch sizes|the same|\d+ entr)"
@@ -197,6 +197,7 @@ def _moved(text: str) -> Iterator[Way]:
 
 
 _LIST = r"@\d+@(?:(?:, | and | or |, or )@\d+@)*"
+_COUNTS = r"(\d+)(?:(?:, | or )\d+)*(?: …)?"
 _FORMS = [
     (re.compile(form), read)
     for form, read in (
@@ -205,7 +206,7 @@ _FORMS = [
             lambda parts: [(Ranks(int(parts[0])),)],
         ),
         (
-            r"(?:(?:change the|use another|another) number of|(?:use|run on) (\d+)(?:(?:, | or )\d+)*(?: …)?) (?:GPUs|ranks)",
+            rf"(?:(?:change the|use another|another) number of|(?:use|run on) {_COUNTS}) (?:GPUs|ranks)",
             lambda parts: [(Ranks(int(parts[0]) if parts[0] else None),)],
         ),
         (
