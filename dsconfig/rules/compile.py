@@ -127,7 +127,7 @@ def deepcompile_falls_back(ctx: Context) -> Iterator[Finding]:
     elif ctx.before("0.17.1") and stage(ctx) not in (1, 3):
         yield ctx.at(
             _DEEP,
-            f"DeepSpeed {ctx.release_name} supports `deepcompile` only at stages 1 and 3, but {stage_words(ctx)}",
+            f"`deepcompile` needs stage 1 or 3 in DeepSpeed {ctx.release_name}, but {stage_words(ctx)}",
             help="use stage 1 or 3, or set `deepcompile` to `false`",
             effect="crashes",
             related=stage_set_here(ctx),
@@ -163,7 +163,7 @@ def deepcompile_of_stage_3_on_new_torch(ctx: Context) -> Iterator[Finding]:
     if "autosp" not in passes_of(ctx) and stage(ctx) == 3:
         yield ctx.at(
             _DEEP,
-            f"DeepSpeed {ctx.release_name} rejects `deepcompile` at stage 3 on PyTorch 2.9 or newer",
+            f"`deepcompile` at stage 3 raises on PyTorch 2.9 or newer in DeepSpeed {ctx.release_name}",
             help="use stage 1 or 2, or use PyTorch 2.8 or older, or upgrade DeepSpeed to 0.19.0 or later",
             related=stage_set_here(ctx),
         )
@@ -275,9 +275,10 @@ def null_offload_with_deepcompile(ctx: Context) -> Iterator[Finding]:
     # The engine reads the device of `offload_optimizer` only if that of `offload_param` is "cpu".
     if all(ctx.has(path) for path in paths) and stage(ctx) in (1, 2, 3) and _reads_null(ctx, nulls):
         names = one_of([f"`{path.rsplit('.', 1)[-1]}`" for path in nulls], "and")
+        verb = "is" if len(nulls) == 1 else "are"
         yield ctx.at(
             nulls[0],
-            f"`engine.compile()` reads the device of both offload sections, but {names} {'is' if len(nulls) == 1 else 'are'} `null`",
+            f"`engine.compile()` reads the device of both offload sections, but {names} {verb} `null`",
             help="remove the key: nothing is offloaded without it either",
             related=[on_here()],
             fix=Fix("remove the null sections", tuple(Remove(ctx.place(path)) for path in nulls), safe=True),

@@ -134,8 +134,8 @@ def setting_beside_config_file(ctx: Context) -> Iterator[Finding]:
         is_top_level = len(path) == 1
         yield ctx.at(
             path,
-            f"Accelerate rejects `{path[-1]}` together with `{LINK}`"
-            + (", unless you also pass `--mixed_precision`" if is_top_level else ""),
+            f"`{path[-1]}` is set together with `{LINK}`, which Accelerate rejects"
+            + (" unless you also pass `--mixed_precision`" if is_top_level else ""),
             help=f"remove it, and set it in {quoted(settings[LINK])}",
             part="key",
             related=[("the config file is set here", in_block(LINK))],

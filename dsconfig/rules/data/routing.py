@@ -75,7 +75,7 @@ def _missing_keys(ctx: Context, path: str, section: JsonObject, keys: tuple[str,
     if missing:
         yield ctx.at(
             path,
-            f"{named(ctx.place(path))} has no {one_of(missing, 'and')}, which random-LTD requires",
+            f"{named(ctx.place(path))} has no {one_of(missing)}, which random-LTD requires",
             help=f"add {one_of(missing, 'and')}",
             part="key",
             related=[("random-LTD is switched on here", f"{_LTD}.enabled")],
@@ -108,10 +108,10 @@ def unfinished_part_of_random_ltd(ctx: Context) -> Iterator[Finding]:
     section = _section(ctx)
     lr_schedule = section.get("layer_token_lr_schedule")
     if isinstance(lr_schedule, dict) and lr_schedule.get("enabled", True):
-        state = "is on" if "enabled" in lr_schedule else "has no `enabled`"
+        state = "is on, but" if "enabled" in lr_schedule else "has no `enabled`, and"
         yield ctx.at(
             f"{_LTD}.layer_token_lr_schedule",
-            f"`layer_token_lr_schedule` {state}, but DeepSpeed does not implement it",
+            f"`layer_token_lr_schedule` {state} DeepSpeed does not implement it",
             help="remove it",
             part="key",
             fix=removal((*_LTD.split("."), "layer_token_lr_schedule")),

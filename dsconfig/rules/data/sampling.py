@@ -195,7 +195,7 @@ def _missing_in_section(
     """Report the missing keys of the section, and a missing `schedule_config` that the type requires."""
     reasons = []
     if missing:
-        reasons.append(f"no {one_of([f'`{key}`' for key in missing], 'and')}, which a curriculum requires")
+        reasons.append(f"no {one_of(f'`{key}`' for key in missing)}, which a curriculum requires")
     added = [f"`{key}`" for key in missing if key != "schedule_type"]
     if "schedule_type" in missing:
         schedule_type = "fixed_linear"
@@ -221,16 +221,17 @@ def _missing_in_config(
 ) -> Finding:
     """Report the missing keys of `schedule_config`."""
     path, config = (*curriculum.path, "schedule_config"), curriculum.data["schedule_config"]
-    names = one_of([f"`{key}`" for key in missing], "and")
     requires = f"the schedule {quoted(schedule_type)} requires"
     if isinstance(config, dict):
+        names = one_of(f"`{key}`" for key in missing)
         message = f"{named(path)} has no {names}, which {requires}"
         example = _example(schedule_type, config)
         added = one_of([f"`{json.dumps(key)}: {json.dumps(example[key])}`" for key in missing], "and")
         return ctx.at(path, message, help=f"add {added}", part="key", effect=curriculum.effect)
+    names = one_of((f"`{key}`" for key in missing), "and")
     message = f"{named(path)} is {described(config)} but {requires} an object with {names}"
-    help = f"write an object, such as `{json.dumps(_EXAMPLES[schedule_type])}`"
-    return ctx.at(path, message, help=help, effect=curriculum.effect)
+    advice = f"write an object, such as `{json.dumps(_EXAMPLES[schedule_type])}`"
+    return ctx.at(path, message, help=advice, effect=curriculum.effect)
 
 
 def _example(schedule_type: str, config: JsonObject) -> JsonObject:

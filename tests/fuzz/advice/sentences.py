@@ -70,8 +70,8 @@ Way: TypeAlias = tuple[Step, ...]
 """Steps that are done together."""
 
 _VERBS = (
-    "add|change|check|choose|combine|describe|did you mean|disable|do|enable|fill|give|hand|keep|leave|let"
-    "|list|load|move|name|nest|offload|pad|pass|perhaps|put|raise|remove|rename|round|run|save|say|set|step|swap"
+    "add|change|check|choose|combine|correct|describe|did you mean|disable|do|enable|fill|give|hand|keep|leave|let"
+    "|list|load|move|name|nest|offload|pad|pass|perhaps|put|raise|remove|rename|rewrite|round|run|save|say|set|step|swap"
     "|switch|turn|upgrade|use|widen|write"
 )
 _LITERAL = re.compile(r'`([^`]*)`|"([^"]*)"')
@@ -89,8 +89,8 @@ _AND = re.compile(rf",? and (?=(?:{_VERBS})\b)")
 _BEYOND = re.compile(
     r"upgrade|change the(?! number of GPUs)|change @\d+@$|use another optimizer$|hand "
     r"|keep it|leave it|fill the template|save |step it|pad |load the file|check |nest |put "
-    r"|disable |list |pass |raise @\d+@(?! to)|use a (?:divisor|multiple)|run on a multiple"
-    r"|give the Trainer|describe |choose |name one\b|say it anew|do\b|DeepSpeed "
+    r"|correct |disable |list |pass |raise @\d+@(?! to)|use a (?:divisor|multiple)|run on a multiple"
+    r"|give the Trainer|describe |choose |name one\b|rewrite it|say it anew|do\b|DeepSpeed "
     r"|offload to"
     r"|write (?:it|them|@\d+@) in the technique|write (?:what is meant|the batch sizes|the same|\d+ entr)"
     r"|use (?:[\w.]+\(|the universal|pin_memory|DeepSpeed |Accelerate |Transformers |PyTorch )"
