@@ -75,9 +75,9 @@ def test_a_name_will_do(run: Runs) -> None:
 @pytest.mark.parametrize(
     ("named", "why"),
     [
-        ("nope", "nope: no such file, no folder with a config.json, no known name"),
+        ("nope", "nope: not a file, not a folder with a config.json, and not a known model name"),
         ("models", "models/config.json: no such file or directory"),
-        ("loop", "loop: no such file, no folder with a config.json, no known name"),
+        ("loop", "loop: not a file, not a folder with a config.json, and not a known model name"),
         ("list.json", "list.json: holds no JSON object"),
         ("bad.json", "bad.json: no valid JSON: Expecting property name enclosed in double quotes"),
         ("bytes.json", "bytes.json: not UTF-8 text"),
@@ -107,7 +107,7 @@ def test_odd_sizes_say_nothing(run: Runs, here: Path, key: str, value: object) -
     found = run("check", "a.json", "--model", "odd.json", "--target", "0.19.8")
     assert found.code == 0
     if key != "text_config":
-        assert "note: a.json: the sizes of odd.json are not known: " in found.out
+        assert "note: a.json: the sizes of odd.json are unknown: " in found.out
 
 
 def test_settings_name_it_from_their_own_folder(
@@ -127,7 +127,7 @@ def test_settings_name_it_from_their_own_folder(
 def test_settings_that_lead_nowhere_are_told(here: Path, run: Runs) -> None:
     (here / "dsconfig.toml").write_text('model = "models/none"\n')
     found = run("check", "a.json")
-    assert "note: a.json: nothing is said of the model: models/none: no such file" in found.out
+    assert "note: a.json: the model was not checked: models/none: not a file" in found.out
     (here / "dsconfig.toml").write_text("model = 3\n")
     assert "model: expected the path of its config.json or a name, as a string" in run("check", "a.json").err
     (here / "dsconfig.toml").write_text('host-memory = "much"\n')

@@ -30,4 +30,4 @@ def test_a_comment_behind_brackets_that_stay_open_is_one_place() -> None:
     (finding,) = (
         f for f in dsconfig.check('{"a": [0, 0 # why', consumer="lightning") if "comment" in f.message
     )
-    assert finding.message.startswith("a comment: refused by")
+    assert finding.message.startswith("a comment: rejected by")

@@ -46,7 +46,7 @@ def value_against_training_argument(ctx: Context) -> Iterator[Finding]:
         path = ctx.place(mismatch.key)
         yield ctx.at(
             path,
-            f"{named(path)} is {quoted(mismatch.written)}, but the job sets `{mismatch.argument}` to "
+            f"{named(path)} is {quoted(mismatch.written)}, but `{mismatch.argument}` of the job is "
             f"{quoted(mismatch.value)}: {consumer_label(ctx)} rejects values that differ from its arguments",
             help=", or ".join(
                 ['use "auto", which resolves to the argument', *_matching_arguments(ctx.job, mismatch)]

@@ -63,7 +63,7 @@ def removed_key(ctx: Context) -> Iterator[Finding]:
         off = is_off(key.entry.value)
         yield ctx.at(
             key.path,
-            f"{named(key.path)} was removed after DeepSpeed {name(last)}: {key.fate}",
+            f"{named(key.path)} was removed from DeepSpeed after {name(last)}: {key.fate}",
             help="remove it, even though it is switched off"
             if key.is_rejected and off
             else advice(ctx, info, key.entry),
