@@ -102,7 +102,7 @@ ARGUMENTS = {
         [0.9, 0.95],
         "pass `--adam_beta1 0.9 --adam_beta2 0.95`",
     ),
-    "fp16.enabled": ("--bf16", True, "pass `--fp16` in place of `--bf16`"),
+    "fp16.enabled": ("--bf16", True, "pass `--fp16` instead of `--bf16`"),
     "bf16.enabled": ("--bf16", False, "leave out `--bf16`"),
 }
 

@@ -102,7 +102,7 @@ def test_a_mismatch_is_what_the_trainer_raises_for(project: Path) -> None:
     (found,) = child
     assert (found.code, found.dotted) == ("DSC809", "gradient_accumulation_steps")
     assert "`gradient_accumulation_steps` of the job is `4`" in found.message
-    with pytest.raises(ResolveError, match="refuses what differs"):
+    with pytest.raises(ResolveError, match="rejects values that differ"):
         resolve(path, world_size=8, target="0.19.8")
     (stretch,) = compat(read_file(path), target=target("0.19.8"), consumer="transformers")
     assert (stretch.word, stretch.reason and stretch.reason.code) == ("refused", "DSC809")

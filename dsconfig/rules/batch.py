@@ -283,8 +283,8 @@ def _divisible_help(train: Json, step: Json, value: Json, world_size: float | No
     sizes = working_sizes(train, value, None)
     if not sizes:
         return text
-    shown = ", ".join(str(size * divisor) for size in sizes[:12])
-    return f"{text}, or run on {shown}{' …' if len(sizes) > 12 else ''} GPUs"
+    shown_sizes = ", ".join(str(size * divisor) for size in sizes[:12])
+    return f"{text}, or run on {shown_sizes}{' …' if len(sizes) > 12 else ''} GPUs"
 
 
 # Sequence and tensor parallelism in the batch size.
@@ -377,14 +377,14 @@ def micro_batch_derived_as_float(ctx: Context) -> Iterator[Finding]:
     train, ranks = size_of(ctx, TRAIN), ctx.world_size
     if train is None:
         return
-    shown = (
+    example = (
         f"{train} // ({ranks} / {size}) = {train // (ranks / size)}"
         if ranks
         else "for example 4.0 instead of 4"
     )
     yield ctx.at(
         TRAIN,
-        f"with `{_SEQUENCE}`, DeepSpeed derives `{MICRO}` as a float: {shown}",
+        f"with `{_SEQUENCE}`, DeepSpeed derives `{MICRO}` as a float: {example}",
         help=f"set `{MICRO}` and remove `{TRAIN}`, which DeepSpeed then derives",
         related=[("this divides the world size", _SEQUENCE)],
     )

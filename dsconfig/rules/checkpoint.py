@@ -52,12 +52,12 @@ def unknown_checkpoint_word(ctx: Context) -> Iterator[Finding]:
         key = row.path.rsplit(".", 1)[1]
         yield ctx.at(
             row.path,
-            f"`{key}` is {_shown(value)}, but DeepSpeed accepts only {one_of(row.members, 'and')}",
+            f"`{key}` is {_format_value(value)}, but DeepSpeed accepts only {one_of(row.members, 'and')}",
             help=f"use {one_of(row.members)}",
         )
 
 
-def _shown(value: Json) -> str:
+def _format_value(value: Json) -> str:
     return quoted(value) if isinstance(value, str) or value is None else f"{kind(value)}, {quoted(value)}"
 
 
@@ -86,7 +86,7 @@ def pipeline_stage_not_a_boolean(ctx: Context) -> Iterator[Finding]:
     if value not in (True, False):
         yield ctx.at(
             path,
-            f"`pipeline_stage` is {_shown(value)}, but DeepSpeed expects `true` or `false`",
+            f"`pipeline_stage` is {_format_value(value)}, but DeepSpeed expects `true` or `false`",
             help="write `true` or `false`",
         )
 

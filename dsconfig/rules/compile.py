@@ -46,7 +46,7 @@ def on_here() -> tuple[str, str]:
 
 
 def passes_of(ctx: Context) -> list[str]:
-    """Return the listed passes; empty if there is no list."""
+    """Return the listed passes; empty without a list."""
     passes = ctx.value(_PASSES) if "passes" in section_of(ctx) else None
     return passes if isinstance(passes, list) else []
 

@@ -212,7 +212,7 @@ def test_its_block_takes_no_number(run: Runs, here: Path) -> None:
 
 def test_python_takes_what_stands_in_it() -> None:
     assert [found.code for found in check(CONFIG, target="0.19.8", model=SMALL)] == ["DSC405"]
-    with pytest.raises(ValueError, match="nope: no such file"):
+    with pytest.raises(ValueError, match="nope: not a file"):
         check(CONFIG, model="nope")
     with pytest.raises(ValueError, match="host memory 0: expected an integer of at least 1"):
         check(CONFIG, host_memory=0)

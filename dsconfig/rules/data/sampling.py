@@ -407,10 +407,10 @@ def dynamic_batching_size_not_a_number(ctx: Context) -> Iterator[Finding]:
         path = f"{_BATCHING}.{key}"
         if ctx.has(path) and not _converts(ctx.value(path)):
             value = ctx.value(path)
-            shown = "" if value is None else f", {quoted(value)}"
+            detail = "" if value is None else f", {quoted(value)}"
             yield ctx.at(
                 path,
-                f"`{key}` is {kind(value)}{shown}, which int() cannot convert",
+                f"`{key}` is {kind(value)}{detail}, which int() cannot convert",
                 help="give an integer" + (", or remove it" if key != "max_tokens" else ""),
             )
 

@@ -141,12 +141,12 @@ def _numbers(block: JsonObject, semantics: Semantics) -> Iterator[Fault]:
 
 
 def _version(block: JsonObject, semantics: Semantics) -> Iterator[Fault]:
-    written = block.get("version", semantics.latest_version)
-    versions, version = ((0.1, 0.2) if semantics.latest_version >= 0.2 else (0.1,)), _float(written)
+    value = block.get("version", semantics.latest_version)
+    versions, version = ((0.1, 0.2) if semantics.latest_version >= 0.2 else (0.1,)), _float(value)
     model, node = block.get("model_parallel_size", 1), block.get("num_gpus_per_node", 1)
     if version not in versions:
         message = (
-            f"`version` is {quoted(written)}, but this release implements only "
+            f"`version` is {quoted(value)}, but this release implements only "
             f"{' and '.join(map(str, versions))} of the algorithm"
         )
         yield Fault("DSC603", "version", message, f"use {' or '.join(map(str, versions))}")

@@ -171,10 +171,12 @@ def unsupported_expert_parallel_value(ctx: Context) -> Iterator[Finding]:
 
 def _rejected(ctx: Context, key: str, detail: str, expectation: str) -> Finding:
     value = ctx.written(f"{EP}.{key}")
-    shown = quoted(value) if value is None or isinstance(value, str) else f"{kind(value)}, {quoted(value)}"
+    formatted = (
+        quoted(value) if value is None or isinstance(value, str) else f"{kind(value)}, {quoted(value)}"
+    )
     return ctx.at(
         f"{EP}.{key}",
-        f"{named((EP, key))} is {shown}{detail}, but the engine expects {expectation}",
+        f"{named((EP, key))} is {formatted}{detail}, but the engine expects {expectation}",
         help=f"give {expectation}",
         related=[on_here()],
     )
