@@ -267,6 +267,6 @@ def asked_model(model: str | Mapping[str, Json]) -> Model:
     Raises:
         ValueError: it cannot be read, or there is none; the message is one line and names it.
     """
-    from dsconfig.rules._model_facts import asked_for
+    from dsconfig.rules._model_facts import requested_model
 
-    return asked_for(model)
+    return requested_model(model)

@@ -97,7 +97,7 @@ def _optimizer(ctx: Context) -> Chosen | None:
         # _configure_basic_optimizer treated Adagrad as another name of Adam, except with offload.
         params_of, built = "AdamParams", "FusedAdam"
     if build == "torch":
-        built = "torch.optim.AdamW" if decoupled(ctx, kind) else "torch.optim.Adam"
+        built = "torch.optim.AdamW" if has_decoupled_weight_decay(ctx, kind) else "torch.optim.Adam"
     return Chosen(built, kind, build, *_arguments(params_of, built, build, ctx.release))
 
 
@@ -116,7 +116,7 @@ def _scheduler(ctx: Context) -> Chosen | None:
     return Chosen(kind.name, kind, "gpu", *_arguments(kind.params, kind.name, "gpu", ctx.release))
 
 
-def required(chosen: Chosen) -> list[str]:
+def required_params(chosen: Chosen) -> list[str]:
     """Return the required arguments of the class."""
     if chosen.kind is None:
         section = "Scheduler" if chosen.built.startswith(_IN_TORCH["Scheduler"]) else "Optimizer"
@@ -124,7 +124,7 @@ def required(chosen: Chosen) -> list[str]:
     return [name for name, key in chosen.params.items() if key.info.required]
 
 
-def decoupled(ctx: Context, kind: TypeInfo) -> bool:
+def has_decoupled_weight_decay(ctx: Context, kind: TypeInfo) -> bool:
     """Whether weight decay is decoupled from the gradient, as in AdamW."""
     return kind.name == "AdamW" or bool(params(ctx, "optimizer").get("adam_w_mode", True))
 
@@ -163,7 +163,7 @@ def _arguments(
 # An `optimizer` or `scheduler` section without a `type`.
 
 
-def type_left_out(ctx: Context, section: str, *, names: tuple[str, ...], example: str) -> Iterator[Finding]:
+def missing_type(ctx: Context, section: str, *, names: tuple[str, ...], example: str) -> Iterator[Finding]:
     """Report a section without `type`, which has no effect; `names` are keys that users write instead of `type`."""
     block = ctx.data.get(section)
     if not isinstance(block, dict) or not block or block.get("type") is not None:

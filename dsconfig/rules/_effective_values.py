@@ -30,7 +30,7 @@ def _stage(ctx: Context) -> float:
     return value
 
 
-def stage_place(ctx: Context) -> str:
+def stage_path(ctx: Context) -> str:
     """Return the path of the key that sets the stage."""
     return STAGE if isinstance(ctx.written(ZERO), dict) else ZERO
 
@@ -42,10 +42,10 @@ def stage_words(ctx: Context) -> str:
 
 def stage_set_here(ctx: Context) -> list[tuple[str, str]]:
     """Return the location of the stage as a related one, if the config sets it."""
-    return [("the stage is set here", stage_place(ctx))] if ctx.has(stage_place(ctx)) else []
+    return [("the stage is set here", stage_path(ctx))] if ctx.has(stage_path(ctx)) else []
 
 
-def zero(ctx: Context) -> JsonObject:
+def zero_section(ctx: Context) -> JsonObject:
     """Return the values of `zero_optimization` by canonical name.
 
     Raises:
@@ -57,7 +57,7 @@ def zero(ctx: Context) -> JsonObject:
     return section
 
 
-def stage_place_if_written(ctx: Context) -> list[tuple[str, str]]:
+def related_stage_key(ctx: Context) -> list[tuple[str, str]]:
     """Return the location of `stage` as a related one, if the key is in the config."""
     return [("the stage is set here", STAGE)] if ctx.has(STAGE) else []
 

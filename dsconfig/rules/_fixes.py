@@ -21,7 +21,7 @@ def removal(path: KeyPath, *, safe: bool = False) -> Fix:
     return Fix(f"remove `{path[-1]}`", (Remove(path),), safe)
 
 
-def loss(path: KeyPath, value: Json) -> Fix:
+def removal_with_value(path: KeyPath, value: Json) -> Fix:
     """Remove one key whose value may matter to the user; the title shows the value, except for secrets."""
     key, shown = str(path[-1]), quoted(value)
     if is_secret(key, shown if isinstance(value, dict | list) else ""):
@@ -54,9 +54,7 @@ def moved(ctx: Context, path: KeyPath, to: KeyPath, value: Json) -> Fix | None:
     return Fix(f"move to `{dotted(to)}`", (Move(path, to),)) if arrives(ctx, path, to, value) else None
 
 
-def said_elsewhere(
-    ctx: Context, path: KeyPath, to: KeyPath, value: Json, *, safe: bool = False
-) -> Fix | None:
+def moved_as(ctx: Context, path: KeyPath, to: KeyPath, value: Json, *, safe: bool = False) -> Fix | None:
     """Replace the key at `path` by `value` at `to`; None if the release does not accept it there."""
     if not arrives(ctx, path, to, value):
         return None

@@ -54,15 +54,15 @@ class UnreadableModelError(ValueError):
     """Raised when the model cannot be read; the message is one line and names it."""
 
 
-def elements_if_known(ctx: Context) -> int | None:
+def numel_if_known(ctx: Context) -> int | None:
     """Return the number of the model's parameters; None if unknown."""
     try:
-        return elements(ctx) if is_known(ctx) else None
+        return elements(ctx) if has_model(ctx) else None
     except SkipRule:
         return None
 
 
-def is_known(ctx: Context) -> bool:
+def has_model(ctx: Context) -> bool:
     """Whether the run names a model. It is not read yet."""
     return ctx.known.model is not None
 
@@ -142,7 +142,7 @@ def _model(ctx: Context) -> Model | None:
         return None
 
 
-def asked_for(model: str | Mapping[str, Json]) -> Named:
+def requested_model(model: str | Mapping[str, Json]) -> Named:
     """Return the model that an argument names.
 
     Raises:

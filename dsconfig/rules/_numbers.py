@@ -20,7 +20,7 @@ def is_integer(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def spelled(value: object) -> int | None:
+def parse_integer(value: object) -> int | None:
     """Parse a string of decimal digits of plausible length; None for anything else."""
     if not isinstance(value, str) or not (digits := value.strip()).isdecimal() or len(value) > _LONGEST:
         return None

@@ -73,7 +73,7 @@ def named(path: KeyPath) -> str:
     return f"`{key}`" if key == path[-1] else f"`{key}[{path[-1]}]`"
 
 
-def places_of(ctx: Context, word: str) -> list[str]:
+def paths_of(ctx: Context, word: str) -> list[str]:
     """Return the dotted paths at which the release reads a key of this name."""
     paths = []
     for home in _homes().get(word, ()):
@@ -84,19 +84,19 @@ def places_of(ctx: Context, word: str) -> list[str]:
     return paths
 
 
-def reads(ctx: Context, path: KeyPath) -> bool:
+def is_read(ctx: Context, path: KeyPath) -> bool:
     """Whether the release reads the key, also as a param of some optimizer or scheduler type."""
     if ctx.key(dotted(path)) is not None:
         return True
     return path[1:2] == ("params",) and _param_of_type(str(path[-1]), path[:1], ctx.release) is not None
 
 
-def home_of(ctx: Context, word: str, parent: KeyPath) -> str | None:
+def only_path_of(ctx: Context, word: str, parent: KeyPath) -> str | None:
     """Return the only path at which the release reads the key; of several, the one in or above `parent`."""
     param = _param_of_type(word, parent, ctx.release)
     if param is not None:
         return param
-    paths = places_of(ctx, word)
+    paths = paths_of(ctx, word)
     above = dotted(parent)
     if len(paths) > 1:
         close = [

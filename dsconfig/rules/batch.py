@@ -14,7 +14,7 @@ from dsconfig.evaluation.rule import rule
 from dsconfig.rules._batch_triplet import derivation_failure, divisors, format_number, working_sizes
 from dsconfig.rules._effective_values import device_mesh, size_of
 from dsconfig.rules._fixes import removal
-from dsconfig.rules._numbers import division, spelled
+from dsconfig.rules._numbers import division, parse_integer
 
 # Missing and invalid batch keys.
 
@@ -117,7 +117,7 @@ def batch_size_not_a_number(ctx: Context) -> Iterator[Finding]:
     for key, value in zip(batch_triplet.KEYS, failure.values, strict=True):
         if value is None or (isinstance(value, int | float) and failure.cause.key is not None):
             continue
-        number = spelled(value)
+        number = parse_integer(value)
         fix = Fix(f"replace with {number}", (Set((key,), number),), safe=True)
         yield ctx.at(
             key,

@@ -15,7 +15,7 @@ from dsconfig.rules._effective_values import (
     format_place,
     model_format,
     stage,
-    stage_place,
+    stage_path,
     stage_set_here,
 )
 from dsconfig.rules._fixes import removal, renamed, without_effect
@@ -172,7 +172,7 @@ def summed_gradients_with_partner(ctx: Context) -> Iterator[Finding]:
     if not isinstance(op, str) or op.lower() != "sum":
         return
     features = {
-        "ZeRO stage 3": stage_place(ctx) if stage(ctx) == 3 else None,
+        "ZeRO stage 3": stage_path(ctx) if stage(ctx) == 3 else None,
         "ZenFlow": _ZENFLOW if ctx.value(_ZENFLOW) is not None else None,
         "DeepCompile": _DEEPCOMPILE if ctx.on(_DEEPCOMPILE) else None,
     }

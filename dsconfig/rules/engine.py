@@ -109,9 +109,9 @@ _PRINT = "steps_per_print"
 
 @rule("DSC980", effect="crashes", source=_STEP)
 def steps_per_print_zero(ctx: Context) -> Iterator[Finding]:
-    """`steps_per_print` is 0.
+    """`steps_per_print` is 0, but the engine divides the step number by it.
 
-    The engine divides the step number by it, so the first step raises a ZeroDivisionError. To switch progress
+    The first step raises a ZeroDivisionError. To switch progress
     output off, set null (the default from 0.15.2 on) or a large number.
 
     Bad:

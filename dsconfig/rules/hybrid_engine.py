@@ -8,7 +8,7 @@ from dsconfig.core.wording import one_of
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._batch_triplet import divisors
-from dsconfig.rules._model_facts import is_known, model
+from dsconfig.rules._model_facts import has_model, model
 from dsconfig.rules._numbers import division
 
 
@@ -70,7 +70,7 @@ def hybrid_engine_without_policy(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "hybrid_engine": {"enabled": true}, "$dsconfig": {"model": "llama-2-7b"}}
     """
-    if not is_known(ctx) or not ctx.has("hybrid_engine") or not ctx.on("hybrid_engine.enabled"):
+    if not has_model(ctx) or not ctx.has("hybrid_engine") or not ctx.on("hybrid_engine.enabled"):
         return
     trained = model(ctx)
     has_custom_code = "auto_map" in trained.config

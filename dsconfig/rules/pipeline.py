@@ -12,7 +12,7 @@ from dsconfig.core.diagnostic import Fix, Remove, Set
 from dsconfig.core.wording import compact, described, quoted
 from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._effective_values import stage, stage_place
+from dsconfig.rules._effective_values import stage, stage_path
 
 _ENGINE = "runtime/pipe/engine.py:PipelineEngine.__init__"
 
@@ -116,7 +116,7 @@ def pipeline_above_zero_stage_1(ctx: Context) -> Iterator[Finding]:
             "0 and 1",
             help="use stage 1 for a `PipelineModule`, or remove `pipeline` for any other model",
             part="key",
-            related=[("the stage is set here", stage_place(ctx))],
+            related=[("the stage is set here", stage_path(ctx))],
         )
 
 

@@ -261,7 +261,7 @@ def _is_tuned(ctx: Context) -> bool:
 
 @rule("DSC806", effect="rejected", source="accelerate accelerator.py:Accelerator._prepare_deepspeed")
 def null_section_with_accelerate(ctx: Context) -> Iterator[Finding]:
-    """A section is null, which DeepSpeed accepts, but Accelerate raises.
+    """A section is null, which DeepSpeed accepts but Accelerate rejects.
 
     `Accelerator.prepare` reads the device of `offload_optimizer` if the script creates the optimizer, and the
     size of `tensor_parallel`. For null it raises an AttributeError.
@@ -299,7 +299,7 @@ def null_section_with_accelerate(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC807", effect="rejected", source=FILL)
 def zero_optimization_as_boolean_with_accelerate(ctx: Context) -> Iterator[Finding]:
-    """`zero_optimization` is a boolean, which DeepSpeed accepts, but Accelerate raises.
+    """`zero_optimization` is a boolean, which DeepSpeed accepts but Accelerate rejects.
 
     DeepSpeed still accepts the boolean of its first releases; true means stage 1. Accelerate's plugin looks up
     keys in it and raises an AttributeError.

@@ -9,8 +9,8 @@ from dsconfig.core.json_types import Json, NamedTuple
 from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._effective_values import OPTIMIZER, PARAM, stage, stage_place
-from dsconfig.rules._model_facts import DENSE, is_known, model
+from dsconfig.rules._effective_values import OPTIMIZER, PARAM, stage, stage_path
+from dsconfig.rules._model_facts import DENSE, has_model, model
 from dsconfig.rules.expert_parallel.section import (
     EP,
     TP,
@@ -279,7 +279,7 @@ def zero_3_option_without_expert_parallel_support(ctx: Context) -> Iterator[Find
                 f"`{name}` is {quoted(value)}, but AutoEP rejects it at ZeRO stage 3 if the model has MoE "
                 "layers",
                 help=f"remove it, or use stage 2 ({quoted(off)} is the default)",
-                related=[on_here(), ("the stage is set here", stage_place(ctx))],
+                related=[on_here(), ("the stage is set here", stage_path(ctx))],
                 fix=Fix(f"set `{name}` to {quoted(off)}", (Set(ctx.place(path), off),)),
             )
 
@@ -304,7 +304,7 @@ def expert_parallel_without_experts(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "expert_parallel": {"enabled": true}, "$dsconfig": {"model": "mixtral-8x7b"}}
     """
-    if not is_known(ctx):
+    if not has_model(ctx):
         return
     requires_autoep(ctx)
     trained = model(ctx)

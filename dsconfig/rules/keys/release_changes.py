@@ -15,7 +15,7 @@ from dsconfig.evaluation.key_walk import KnownKey
 from dsconfig.evaluation.rule import rule
 from dsconfig.model.keyinfo import ROOT, KeyInfo, KeyView, SectionView, child_section, section_keys
 from dsconfig.rules._effective_values import ZERO, bf16_optimizer, stage
-from dsconfig.rules._fixes import loss, removal
+from dsconfig.rules._fixes import removal, removal_with_value
 from dsconfig.rules._suggest_section import named
 from dsconfig.rules.keys.unknown import (
     Future,
@@ -81,7 +81,7 @@ def _removed(ctx: Context, key: Unknown, info: KeyInfo) -> Fix | None:
         return None
     if info.replaced_by and is_path(info.replaced_by) and exists(ctx, info.replaced_by):
         return None
-    return loss(key.path, key.entry.value)
+    return removal_with_value(key.path, key.entry.value)
 
 
 @rule("DSC105", effect="ignored", source=_ROOT)
@@ -105,7 +105,7 @@ def future_key(ctx: Context) -> Iterator[Finding]:
             help=f"upgrade DeepSpeed to {name(first)} or later, or remove it",
             effect=key.effect,
             part="key",
-            fix=loss(key.path, key.entry.value),
+            fix=removal_with_value(key.path, key.entry.value),
         )
 
 

@@ -14,8 +14,8 @@ from dsconfig.evaluation.key_walk import KnownKey, UnknownKey
 from dsconfig.evaluation.rule import rule
 from dsconfig.model.keyinfo import KeyInfo, SectionView, meant_in, section_keys, view
 from dsconfig.rules._did_you_mean import fits, guess
-from dsconfig.rules._fixes import loss, moved, removal, renamed, said_elsewhere
-from dsconfig.rules._suggest_section import COMMON, NOT_TO_WRITE, OF_OTHERS, home_of, places_of, reads
+from dsconfig.rules._fixes import moved, moved_as, removal, removal_with_value, renamed
+from dsconfig.rules._suggest_section import COMMON, NOT_TO_WRITE, OF_OTHERS, is_read, only_path_of, paths_of
 
 # Keys that no release reads in their section.
 
@@ -52,7 +52,9 @@ def unknown_key(ctx: Context) -> Iterator[Finding]:
             effect=key.effect,
             part="key",
             # No fix removes a key that may stand for another one: the user decides.
-            fix=None if unfit or paths or _has_guess_in_target(ctx, key) else loss(key.path, value),
+            fix=None
+            if unfit or paths or _has_guess_in_target(ctx, key)
+            else removal_with_value(key.path, value),
         )
 
 
@@ -182,7 +184,7 @@ def dead_key(ctx: Context) -> Iterator[Finding]:
             help=f"use `{dotted(to)}` instead" if to else "remove it",
             effect=key.effect,
             part="key",
-            fix=moved(ctx, key.path, to, value) if to else loss(key.path, value),
+            fix=moved(ctx, key.path, to, value) if to else removal_with_value(key.path, value),
         ).meaning(to)
 
 
@@ -341,12 +343,12 @@ def _never_read_replacement(ctx: Context, entry: UnknownKey) -> KeyPath | None:
     section, place = meant
     # The section may be in the config under another name.
     to = (*above, place[-1]) if section == entry.section.name and place else place
-    return to if place and reads(ctx, place) else ()
+    return to if place and is_read(ctx, place) else ()
 
 
 def _resemblance(ctx: Context, entry: UnknownKey) -> Reason:
     name, above = str(entry.path[-1]), entry.path[:-1]
-    path = home_of(ctx, name, above) or (None if above else _attribute_path(ctx, name, entry.value))
+    path = only_path_of(ctx, name, above) or (None if above else _attribute_path(ctx, name, entry.value))
     key = ctx.key(path) if path is not None else None
     if path is not None and (key is None or fits(key, entry.value)):
         return Misplaced(path)
@@ -356,7 +358,7 @@ def _resemblance(ctx: Context, entry: UnknownKey) -> Reason:
     stem = name.removesuffix("_config")  # attributes of `DeepSpeedConfig` such as `zero_config`
     if stem != name and stem in entry.section.keys and fits(entry.section.keys[stem], entry.value):
         return Typo((stem,), sure=False)
-    elsewhere = [other for other in places_of(ctx, name) if other != dotted(above)]
+    elsewhere = [other for other in paths_of(ctx, name) if other != dotted(above)]
     if not above and name in OF_OTHERS:
         elsewhere = [other for other in elsewhere if ctx.has(other.partition(".")[0])]
     return Unexplained(similar.unfit, tuple(elsewhere))
@@ -420,8 +422,8 @@ def rewritten(
     if not isinstance(value, bool):
         return None
     if conversion == "negate":
-        return said_elsewhere(ctx, path, to, not value, safe=safe)
-    return said_elsewhere(ctx, path, to, on, safe=safe) if value else removal(path, safe=safe)
+        return moved_as(ctx, path, to, not value, safe=safe)
+    return moved_as(ctx, path, to, on, safe=safe) if value else removal(path, safe=safe)
 
 
 def advice(ctx: Context, info: KeyInfo, entry: KnownKey | UnknownKey) -> str:

@@ -12,7 +12,7 @@ from dsconfig.core.json_types import Json
 from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._effective_values import OPTIMIZER, PARAM, asked_for, device, device_place, stage
-from dsconfig.rules._model_facts import is_known, largest, model, shape
+from dsconfig.rules._model_facts import has_model, largest, model, shape
 from dsconfig.rules._numbers import rounded_up
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def host_memory_exceeded(ctx: Context) -> Iterator[Finding]:
         "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}},
         "$dsconfig": {"model": "llama-3-8b"}}
     """
-    if ctx.known.host_memory is None or not is_known(ctx):
+    if ctx.known.host_memory is None or not has_model(ctx):
         return
     if ctx.world_size is None or ctx.known.adapters or stage(ctx) not in (1, 2, 3):
         return
@@ -208,7 +208,7 @@ def nvme_buffer_smaller_than_parameter(ctx: Context) -> Iterator[Finding]:
         "nvme_path": "/local_nvme"}}, "$dsconfig": {"model": "llama-3-8b"}}
     """
     path = f"{PARAM}.buffer_size"
-    if not is_known(ctx) or ctx.world_size is None or not ctx.has(PARAM):
+    if not has_model(ctx) or ctx.world_size is None or not ctx.has(PARAM):
         return
     if device(ctx, PARAM) != "nvme" or stage(ctx) != 3:
         return

@@ -18,7 +18,7 @@ from dsconfig.rules._effective_values import (
     device,
     device_place,
     stage,
-    stage_place,
+    stage_path,
     stage_set_here,
     stage_words,
 )
@@ -65,7 +65,7 @@ def partial_offload_below_stage_3(ctx: Context) -> Iterator[Finding]:
             f"`ratio` is {quoted(ctx.written(path))}, but partial offload needs ZeRO stage 3, and"
             f" {stage_words(ctx)}",
             help="use stage 3, or remove `ratio` to offload all of the optimizer",
-            related=[("the stage is set here", stage_place(ctx))],
+            related=[("the stage is set here", stage_path(ctx))],
             fix=removal(ctx.place(path)),
         )
 
@@ -90,7 +90,7 @@ def cpu_offload_outside_stage_2(ctx: Context) -> Iterator[Finding]:
             path,
             f"`cpu_offload` works at stage 2 alone, but {stage_words(ctx)}",
             help="use stage 2, or remove `cpu_offload`",
-            related=[("the stage is set here", stage_place(ctx))],
+            related=[("the stage is set here", stage_path(ctx))],
         )
 
 

@@ -8,7 +8,15 @@ from dsconfig.core.diagnostic import Fix, Set
 from dsconfig.core.wording import compact, one_of, quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._built_class import ADAM, Chosen, decoupled, known_type, optimizer, params, written_type
+from dsconfig.rules._built_class import (
+    ADAM,
+    Chosen,
+    has_decoupled_weight_decay,
+    known_type,
+    optimizer,
+    params,
+    written_type,
+)
 from dsconfig.rules._effective_values import (
     OPTIMIZER,
     asked_for,
@@ -16,8 +24,8 @@ from dsconfig.rules._effective_values import (
     model_format,
     offload_place,
     offloaded,
+    related_stage_key,
     stage,
-    stage_place_if_written,
     stage_set_here,
     stage_words,
     zero_stage,
@@ -210,7 +218,7 @@ def weight_decay_of_torch(ctx: Context) -> Iterator[Finding]:
     if not written.get("torch_adam") or "weight_decay" in written or own_type(ctx) not in ADAM:
         return
     kind = known_type(ctx, "Optimizer", written_type(ctx, "optimizer"))
-    if kind is not None and decoupled(ctx, kind):
+    if kind is not None and has_decoupled_weight_decay(ctx, kind):
         yield ctx.at(
             "optimizer.params.torch_adam",
             "`weight_decay` is not written: with `torch_adam` it is 0.01, `torch.optim.AdamW`'s default,"
@@ -515,7 +523,7 @@ def untested_optimizer_with_zero(ctx: Context) -> Iterator[Finding]:
             f" been tested with unless `{_FLAG}` is `true`",
             help=f'add `"{_FLAG}": true`, or '
             + ("remove `zenflow`" if built == _ZENFLOWS_OWN else 'use `"AdamW"`'),
-            related=stage_place_if_written(ctx),
+            related=related_stage_key(ctx),
             fix=Fix(f'add `"{_FLAG}": true`', (Set((_FLAG,), True),)),
         )
 

@@ -9,7 +9,7 @@ from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._built_class import known_type, params, written_type
-from dsconfig.rules._effective_values import OPTIMIZER, device, stage_place_if_written, zero_stage
+from dsconfig.rules._effective_values import OPTIMIZER, device, related_stage_key, zero_stage
 
 _STAGE3 = "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3.__init__"
 _SCATTER = "zero_optimization.reduce_scatter"
@@ -52,7 +52,7 @@ def muon_with_scattered_gradients(ctx: Context) -> Iterator[Finding]:
     """
     if "zero_optimization" not in ctx.data or not is_muon(ctx) or zero_stage(ctx) != 3:
         return
-    chosen = [("the optimizer is chosen here", "optimizer.type"), *stage_place_if_written(ctx)]
+    chosen = [("the optimizer is chosen here", "optimizer.type"), *related_stage_key(ctx)]
     for path, said in ((_SCATTER, "by default "), (_QUANTIZED, "")):
         if ctx.on(path):
             key = path.rpartition(".")[2]
@@ -119,7 +119,7 @@ def muon_with_unsupported_zero_feature(ctx: Context) -> Iterator[Finding]:
     """
     if "zero_optimization" not in ctx.data or not is_muon(ctx):
         return
-    chosen = [("the optimizer is chosen here", "optimizer.type"), *stage_place_if_written(ctx)]
+    chosen = [("the optimizer is chosen here", "optimizer.type"), *related_stage_key(ctx)]
     if ctx.before("0.18.9"):
         if zero_stage(ctx) == 3:
             yield ctx.at(

@@ -8,7 +8,7 @@ from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._effective_values import bf16_optimizer
-from dsconfig.rules._model_facts import FUSED, TENSORS, block_of, is_known, model, transformers_version
+from dsconfig.rules._model_facts import FUSED, TENSORS, block_of, has_model, model, transformers_version
 from dsconfig.rules.optimizer.muon import is_muon
 
 _ONE_MATRIX = frozenset(("bloom", "falcon", "gpt2", "gpt_bigcode", "gpt_neox", "phi3"))
@@ -33,7 +33,7 @@ def per_head_muon_of_one_projection(ctx: Context) -> Iterator[Finding]:
         "$dsconfig": {"model": "llama-3-8b"}}
     """
     path = "optimizer.params.per_head_muon"
-    if not is_known(ctx) or not ctx.has(path) or not ctx.on(path) or not is_muon(ctx):
+    if not has_model(ctx) or not ctx.has(path) or not ctx.on(path) or not is_muon(ctx):
         return
     found = model(ctx)
     if found.kinds and found.kinds[0] in _ONE_MATRIX:
@@ -64,7 +64,7 @@ def bf16_muon_with_experts(ctx: Context) -> Iterator[Finding]:
         "zero_optimization": {"stage": 1}, "$dsconfig": {"model": "mixtral-8x7b"}}
     """
     path = "data_types.grad_accum_dtype"
-    if not is_known(ctx) or not ctx.has(path) or not is_muon(ctx) or not bf16_optimizer(ctx):
+    if not has_model(ctx) or not ctx.has(path) or not is_muon(ctx) or not bf16_optimizer(ctx):
         return
     found = model(ctx)
     if block_of(found) is not None:

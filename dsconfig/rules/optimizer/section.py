@@ -17,13 +17,13 @@ from dsconfig.rules._built_class import (
     Chosen,
     known_names,
     known_type,
+    missing_type,
     optimizer,
     params,
-    type_left_out,
     written_type,
 )
 from dsconfig.rules._effective_values import offload_place
-from dsconfig.rules._fixes import loss, removal, renamed
+from dsconfig.rules._fixes import removal, removal_with_value, renamed
 from dsconfig.rules._numbers import is_number
 
 # A section without `type`, or whose `params` are null.
@@ -50,7 +50,7 @@ def optimizer_without_type(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "optimizer": {"type": "AdamW", "params": {"lr": 0.001}}}
     """
-    yield from type_left_out(
+    yield from missing_type(
         ctx, "optimizer", names=("name", "optimizer", "optimizer_type", "Type"), example="AdamW"
     )
 
@@ -329,7 +329,7 @@ def _unknown(ctx: Context, chosen: Chosen, word: str) -> Finding:
     near = nearest_of(word, chosen.accepts - params(ctx, "optimizer").keys())
     ignored = chosen.name == "Muon"
     value = params(ctx, "optimizer")[word]
-    fix: Fix | None = removal(path, safe=True) if ignored else loss(path, value)
+    fix: Fix | None = removal(path, safe=True) if ignored else removal_with_value(path, value)
     if near:
         fix = renamed(ctx, path, near, value, safe=not ignored and alike(word, near))
     return ctx.at(

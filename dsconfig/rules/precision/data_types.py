@@ -20,7 +20,7 @@ from dsconfig.rules._effective_values import (
     format_place,
     model_format,
     stage,
-    stage_place,
+    stage_path,
     stage_set_here,
     tensor_parallel,
 )
@@ -150,7 +150,7 @@ def zero_settings_not_read_by_bf16_optimizer(ctx: Context) -> Iterator[Finding]:
             help="remove what is not read, or use stage 2, whose optimizer reads it",
             related=[
                 ("fp32 accumulation is set here", _ACCUMULATION),
-                ("the stage is set here", stage_place(ctx)),
+                ("the stage is set here", stage_path(ctx)),
             ],
         )
 

@@ -20,7 +20,7 @@ from dsconfig.rules._effective_values import (
     format_place,
     model_format,
     stage,
-    stage_place,
+    stage_path,
     stage_set_here,
     stage_words,
 )
@@ -109,7 +109,7 @@ def bf16_at_unsupported_stage(ctx: Context) -> Iterator[Finding]:
             f"{pipeline}",
             help=f"use ZeRO {needed}, or upgrade DeepSpeed to {first} or later",
             effect=("altered" if pipeline else "crashes") if by_engine else "rejected",
-            related=[("the stage is set here", stage_place(ctx))] if ctx.has("zero_optimization") else [],
+            related=[("the stage is set here", stage_path(ctx))] if ctx.has("zero_optimization") else [],
         )
 
 
@@ -334,7 +334,7 @@ def half_precision_master_weights_without_zero(ctx: Context) -> Iterator[Finding
                 there,
                 f"`{there}` needs ZeRO {needed}, but {stage_words(ctx)}",
                 help=f"use ZeRO {needed}, or remove `{row.key}`",
-                related=[("the stage is set here", stage_place(ctx))] if ctx.has("zero_optimization") else [],
+                related=[("the stage is set here", stage_path(ctx))] if ctx.has("zero_optimization") else [],
                 fix=removal(ctx.place(there)),
             )
 

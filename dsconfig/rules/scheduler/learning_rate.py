@@ -11,7 +11,7 @@ from dsconfig.core.wording import kind, one_of, quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._built_class import Chosen, optimizer, params, scheduler, written_type
-from dsconfig.rules._numbers import as_number, is_number, spelled
+from dsconfig.rules._numbers import as_number, is_number, parse_integer
 
 # Learning rates: which of the optimizer's and the schedule's is used.
 
@@ -440,7 +440,7 @@ def _rewritten(word: str, value: Json) -> Fix | None:
     path = ("scheduler", "params", word)
     if isinstance(value, float) and value.is_integer() and value > 0 and word in _STRICT:
         return Fix(f"write {quoted(int(value))}", (Set(path, int(value)),), safe=True)
-    if (number := spelled(value)) is not None and number > 0:
+    if (number := parse_integer(value)) is not None and number > 0:
         return Fix(f"write {quoted(number)}, without quotes", (Set(path, number),), safe=True)
     if word == "warmup_num_steps" and isinstance(value, int) and value == 0:
         return Fix("write 1", (Set(path, 1),))

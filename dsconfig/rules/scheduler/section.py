@@ -15,20 +15,20 @@ from dsconfig.rules._built_class import (
     Chosen,
     known_names,
     known_type,
+    missing_type,
     params,
-    required,
+    required_params,
     scheduler,
-    type_left_out,
     written_type,
 )
 from dsconfig.rules._effective_values import (
     format_place,
     model_format,
-    stage_place_if_written,
+    related_stage_key,
     stage_words,
     zero_stage,
 )
-from dsconfig.rules._fixes import loss, renamed
+from dsconfig.rules._fixes import removal_with_value, renamed
 
 # A section without `type` or `params`.
 
@@ -61,7 +61,7 @@ def scheduler_without_params(ctx: Context) -> Iterator[Finding]:
     if isinstance(found, dict):
         return
     chosen = scheduler(ctx)
-    needed = required(chosen) if chosen else []
+    needed = required_params(chosen) if chosen else []
     yield ctx.at(
         _PARAMS,
         (
@@ -97,7 +97,7 @@ def scheduler_without_type(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 100}}}
     """
-    yield from type_left_out(ctx, "scheduler", names=("name", "scheduler", "Type"), example="WarmupLR")
+    yield from missing_type(ctx, "scheduler", names=("name", "scheduler", "Type"), example="WarmupLR")
 
 
 # A `type` that names no scheduler.
@@ -216,7 +216,7 @@ def _unknown(ctx: Context, chosen: Chosen, word: str) -> Finding:
     path = (*_PARAMS_PATH, word)
     known = one_of((f"`{key}`" for key in sorted(chosen.accepts)), "and")
     value = params(ctx, "scheduler")[word]
-    fix = renamed(ctx, path, near, value, safe=alike(word, near)) if near else loss(path, value)
+    fix = renamed(ctx, path, near, value, safe=alike(word, near)) if near else removal_with_value(path, value)
     return ctx.at(
         path,
         f"`{word}` is not an argument of {chosen.built}{_why(ctx, chosen, word)}",
@@ -265,7 +265,9 @@ def missing_scheduler_param(ctx: Context) -> Iterator[Finding]:
     if "scheduler" not in ctx.data or not isinstance(ctx.written("scheduler.params"), dict):
         return
     chosen = scheduler(ctx)
-    missing = [key for key in required(chosen) if key not in params(ctx, "scheduler")] if chosen else []
+    missing = (
+        [key for key in required_params(chosen) if key not in params(ctx, "scheduler")] if chosen else []
+    )
     if missing:
         missing = [key for key in missing if ctx.overwrite(f"scheduler.params.{key}") is None]
     if chosen and missing:
@@ -316,7 +318,7 @@ def scheduler_of_torch_around_wrapper(ctx: Context) -> Iterator[Finding]:
 def _wrapped(ctx: Context) -> tuple[str | None, list[tuple[str, str]]]:
     """Why the engine wraps the optimizer; None where it does not."""
     if zero_stage(ctx) > 0:
-        return stage_words(ctx).replace("the stage", "the ZeRO stage"), stage_place_if_written(ctx)
+        return stage_words(ctx).replace("the stage", "the ZeRO stage"), related_stage_key(ctx)
     form = model_format(ctx)
     return (None, []) if form == "fp32" else (f"the model trains in {form}", format_place(ctx))
 

@@ -18,7 +18,7 @@ from dsconfig.rules._effective_values import (
     stage,
     stage_set_here,
     stage_words,
-    zero,
+    zero_section,
 )
 from dsconfig.rules._fixes import removal
 from dsconfig.rules.optimizer.muon import refuses_scatter
@@ -129,7 +129,7 @@ def sizes_of_nearly_zero(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 3, "stage3_max_live_parameters": 1000000000}}
     """
     small: dict[str, list[str]] = {}
-    for name, value in zero(ctx).items():
+    for name, value in zero_section(ctx).items():
         if name in _NEAR_ZERO and isinstance(value, int | float) and 0 <= value < _NEAR_ZERO[name][0]:
             small.setdefault(_NEAR_ZERO[name][2], []).append(f"{ZERO}.{name}")
     for cost, paths in small.items():

@@ -25,7 +25,7 @@ from dsconfig.rules._model_facts import (
     Weight,
     block_of,
     elements,
-    is_known,
+    has_model,
     largest,
     largest_linear,
     model,
@@ -64,7 +64,7 @@ def bucket_larger_than_model(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 2, "reduce_bucket_size": 50000000},
         "$dsconfig": {"model": "gpt2"}}
     """
-    if not is_known(ctx) or not ctx.has(ZERO) or stage(ctx) not in (1, 2, 3):
+    if not has_model(ctx) or not ctx.has(ZERO) or stage(ctx) not in (1, 2, 3):
         return
     size = ctx.value(_REDUCE)
     if not isinstance(size, int | float) or size >= _MOST or not ctx.on(f"{ZERO}.contiguous_gradients"):
@@ -108,7 +108,7 @@ def live_parameters_without_effect(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 3, "stage3_max_live_parameters": 10000000,
         "stage3_max_reuse_distance": 10000000}, "$dsconfig": {"model": "gpt2"}}
     """
-    if not is_known(ctx) or not ctx.has(_LIVE) or stage(ctx) != 3 or ctx.world_size == 1:
+    if not has_model(ctx) or not ctx.has(_LIVE) or stage(ctx) != 3 or ctx.world_size == 1:
         return
     live, reuse = ctx.value(_LIVE), ctx.value(_REUSE)
     if not isinstance(live, int | float) or not isinstance(reuse, int | float):
@@ -151,7 +151,7 @@ def bucket_too_small_for_another_format(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "torch_autocast": {"enabled": true, "dtype": "bfloat16"}, "zero_optimization":
         {"stage": 2, "reduce_bucket_size": 600000000}, "$dsconfig": {"model": "llama-3-8b"}}
     """
-    if not is_known(ctx) or ctx.known.adapters or stage(ctx) not in (1, 2) or bf16_optimizer(ctx):
+    if not has_model(ctx) or ctx.known.adapters or stage(ctx) not in (1, 2) or bf16_optimizer(ctx):
         return
     size = ctx.value(_REDUCE)
     if not isinstance(size, int | float):
@@ -231,7 +231,7 @@ def experts_without_leaf(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": "auto", "zero_optimization": {"stage": 3,
         "stage3_gather_16bit_weights_on_model_save": true}, "$dsconfig": {"model": "mixtral-8x7b"}}
     """
-    if not is_known(ctx) or not ctx.has(ZERO) or stage(ctx) != 3 or ctx.world_size == 1:
+    if not has_model(ctx) or not ctx.has(ZERO) or stage(ctx) != 3 or ctx.world_size == 1:
         return
     found = model(ctx)
     block = block_of(found)
@@ -284,7 +284,7 @@ def leaf_module_not_in_model(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 3}, "$dsconfig": {"model": "llama-3-8b"}}
     """
-    if not is_known(ctx) or not ctx.has(_CLASSES) or stage(ctx) != 3:
+    if not has_model(ctx) or not ctx.has(_CLASSES) or stage(ctx) != 3:
         return
     if names(ctx, f"{_LEAF}.names") or names(ctx, f"{_LEAF}.name_suffixes"):
         raise SkipRule

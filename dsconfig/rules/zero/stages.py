@@ -17,10 +17,10 @@ from dsconfig.rules._effective_values import (
     ZERO,
     device,
     stage,
-    stage_place,
+    stage_path,
     stage_set_here,
     stage_words,
-    zero,
+    zero_section,
 )
 from dsconfig.rules._fixes import differs_from_default, removal, renamed, without_effect
 from dsconfig.rules._numbers import rounded
@@ -49,7 +49,7 @@ def section_without_stage(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}}
     """
-    written = [name for name in zero(ctx) if name != "stage"]
+    written = [name for name in zero_section(ctx) if name != "stage"]
     if written and not ctx.has(STAGE):
         names = one_of((f"`{ctx.place(f'{ZERO}.{name}')[-1]}`" for name in written), "and")
         yield ctx.at(
@@ -132,7 +132,7 @@ def zero_without_fp16(ctx: Context) -> Iterator[Finding]:
     level = stage(ctx)
     if level > 0 and not ctx.on("fp16.enabled") and (ctx.before("0.3.16") or level < 2):
         yield ctx.at(
-            stage_place(ctx),
+            stage_path(ctx),
             f"stage {compact(level)} needs `fp16`, which is not enabled",
             help="enable `fp16`; from 0.4.0 on ZeRO works without it",
             related=[("fp16 is switched here", "fp16.enabled")] if ctx.has("fp16") else [],
@@ -169,7 +169,7 @@ def key_of_another_stage(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 2, "allgather_bucket_size": 200000000}}
     """
-    values, level = zero(ctx), stage(ctx)
+    values, level = zero_section(ctx), stage(ctx)
     unread = [
         f"{ZERO}.{name}"
         for name in values
@@ -278,7 +278,7 @@ def auto_without_stage3_prefix(ctx: Context) -> Iterator[Finding]:
     """
     if not ctx.plugged:
         return
-    for name in zero(ctx):
+    for name in zero_section(ctx):
         path = f"{ZERO}.{name}"
         if not name.startswith("stage3_") or ctx.place(path)[-1] == name or ctx.written(path) != "auto":
             continue
@@ -323,7 +323,7 @@ def model_saved_without_weights(ctx: Context) -> Iterator[Finding]:
     """
     path = f"{ZERO}.stage3_gather_16bit_weights_on_model_save"
     old = f"{ZERO}.stage3_gather_fp16_weights_on_model_save"
-    if ctx.consumer not in HUGGING_FACE or not zero(ctx):
+    if ctx.consumer not in HUGGING_FACE or not zero_section(ctx):
         return
     if not ctx.on(path) and not ctx.on(old) and stage(ctx) == 3:
         said = f"is {quoted(ctx.value(path))}" if ctx.has(path) else "is absent, and so `false`"
@@ -394,9 +394,9 @@ def _gathered_whole(ctx: Context, reuse: float) -> bool:
     """Whether the model is known, and so small that DSC406 says it all."""
     if ctx.known.model is None or ctx.world_size == 1:
         return False
-    from dsconfig.rules._model_facts import elements_if_known
+    from dsconfig.rules._model_facts import numel_if_known
 
-    return reuse >= 2 * (elements_if_known(ctx) or reuse)
+    return reuse >= 2 * (numel_if_known(ctx) or reuse)
 
 
 @rule(
@@ -480,9 +480,9 @@ def _shard(ctx: Context) -> int | None:
     """The parameters that a rank holds, each cut for itself; None where that is not known."""
     if ctx.known.model is None or ctx.world_size is None:
         return None
-    from dsconfig.rules._model_facts import elements_if_known, weights
+    from dsconfig.rules._model_facts import numel_if_known, weights
 
-    if elements_if_known(ctx) is None:
+    if numel_if_known(ctx) is None:
         return None
     return sum(-(-weight.elements // ctx.world_size) for weight in weights(ctx))
 

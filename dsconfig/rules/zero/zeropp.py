@@ -18,7 +18,7 @@ from dsconfig.rules._effective_values import (
     tensor_parallel,
 )
 from dsconfig.rules._fixes import removal
-from dsconfig.rules._model_facts import is_known, model, weights
+from dsconfig.rules._model_facts import has_model, model, weights
 from dsconfig.rules._numbers import division
 
 # ZeRO++: secondary partitions and quantised gradients.
@@ -187,7 +187,7 @@ def secondary_partition(ctx: Context) -> int:
 
 def ranks_of_known_model(ctx: Context) -> int | None:
     """The ranks that share the parameters at stage 3, where both model and ranks are known."""
-    if not is_known(ctx) or stage(ctx) != 3:
+    if not has_model(ctx) or stage(ctx) != 3:
         return None
     apart = tensor_parallel(ctx) > 1 or ctx.on("expert_parallel.enabled")
     return None if apart else ctx.world_size
