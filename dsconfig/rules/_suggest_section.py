@@ -11,7 +11,7 @@ from dsconfig.evaluation.context import Context
 from dsconfig.model.keyinfo import ROOT, KeyInfo, child_section, keys, section_keys, types_of
 
 
-class _Home(NamedTuple):
+class _Location(NamedTuple):
     """Path at which some releases read a key of this name."""
 
     path: str
@@ -21,9 +21,9 @@ class _Home(NamedTuple):
 
 
 @cache
-def _homes() -> dict[str, list[_Home]]:
+def _locations() -> dict[str, list[_Location]]:
     """Return every key name of any release with its paths, without those in free-form objects."""
-    homes: dict[str, list[_Home]] = {}
+    locations: dict[str, list[_Location]] = {}
 
     def visit(section: str, path: tuple[str, ...], above: tuple[Interval, ...]) -> None:
         for word, info in section_keys(section).items():
@@ -31,13 +31,13 @@ def _homes() -> dict[str, list[_Home]]:
             here = info.spans if always else _common(above, info.spans)
             if not here or info.flags & NOT_TO_WRITE:
                 continue
-            homes.setdefault(word, []).append(_Home(".".join((*path, word)), info, here))
+            locations.setdefault(word, []).append(_Location(".".join((*path, word)), info, here))
             inner = child_section(info.type) if info.type[0] in _MAY_HOLD_SECTIONS else None
             if inner:
                 visit(inner, (*path, word), here)
 
     visit(ROOT, (), (EVERY_RELEASE,))
-    return homes
+    return locations
 
 
 @cache
@@ -68,7 +68,7 @@ def named(path: KeyPath) -> str:
     this name.
     """
     key = next(part for part in reversed(path) if isinstance(part, str))
-    if len(_homes().get(key, ())) > 1:
+    if len(_locations().get(key, ())) > 1:
         return f"`{dotted(path)}`"
     return f"`{key}`" if key == path[-1] else f"`{key}[{path[-1]}]`"
 
@@ -76,11 +76,11 @@ def named(path: KeyPath) -> str:
 def paths_of(ctx: Context, word: str) -> list[str]:
     """Return the dotted paths at which the release reads a key of this name."""
     paths = []
-    for home in _homes().get(word, ()):
-        for span in home.spans:
+    for location in _locations().get(word, ()):
+        for span in location.spans:
             ctx.alike = ctx.alike.meet(span.side(ctx.release))
-        if any(ctx.release in span for span in home.spans):
-            paths.append(home.path)
+        if any(ctx.release in span for span in location.spans):
+            paths.append(location.path)
     return paths
 
 

@@ -30,7 +30,7 @@ def section_of(ctx: Context) -> JsonObject:
     return section
 
 
-def requires_deepcompile(ctx: Context) -> None:
+def require_deepcompile(ctx: Context) -> None:
     """Skip the rule unless DeepCompile is on.
 
     Raises:
@@ -40,7 +40,7 @@ def requires_deepcompile(ctx: Context) -> None:
         raise SkipRule
 
 
-def on_here() -> tuple[str, str]:
+def related_switch() -> tuple[str, str]:
     """Return the location of the switch, as a related one."""
     return "DeepCompile is switched on here", _DEEP
 
@@ -78,7 +78,7 @@ def autotp_pass_with_others(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "tensor_parallel": {"autotp_size": 2},
          "compile": {"deepcompile": true, "passes": ["autotp"]}}
     """
-    requires_deepcompile(ctx)
+    require_deepcompile(ctx)
     passes = passes_of(ctx)
     others = sorted(set(passes) - {"autotp"})
     if "autotp" in passes and others:
@@ -105,7 +105,7 @@ def deepcompile_falls_back(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 3}, "compile": {"deepcompile": true}}
     """
-    requires_deepcompile(ctx)
+    require_deepcompile(ctx)
     passes = passes_of(ctx)
     size = ctx.value(_TP)
     if "autotp" in passes and ctx.since("0.19.6"):
@@ -159,7 +159,7 @@ def deepcompile_of_stage_3_on_new_torch(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 2}, "compile": {"deepcompile": true}}
     """
-    requires_deepcompile(ctx)
+    require_deepcompile(ctx)
     if "autosp" not in passes_of(ctx) and stage(ctx) == 3:
         yield ctx.at(
             _DEEP,
@@ -174,7 +174,7 @@ def _fallback(ctx: Context, why: str, path: str, remedy: str) -> Finding:
         path,
         f"`deepcompile` falls back to plain torch.compile: {why}",
         help=f"{remedy}, or set `deepcompile` to `false`",
-        related=[on_here(), *stage_set_here(ctx)] if path != _DEEP else stage_set_here(ctx),
+        related=[related_switch(), *stage_set_here(ctx)] if path != _DEEP else stage_set_here(ctx),
     )
 
 
@@ -211,7 +211,7 @@ def two_offloads_in_deepcompile(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}},
          "compile": {"deepcompile": true}}
     """
-    requires_deepcompile(ctx)
+    require_deepcompile(ctx)
     if stage(ctx) != 3 or "autosp" in passes_of(ctx) or "autotp" in passes_of(ctx):
         return
     on = {key: f"compile.{key}" for key in _OFFLOADS if ctx.on(f"compile.{key}")}
@@ -269,7 +269,7 @@ def null_offload_with_deepcompile(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "compile": {"deepcompile": true}, "zero_optimization": {"stage": 3}}
     """
-    requires_deepcompile(ctx)
+    require_deepcompile(ctx)
     paths = (PARAM, OPTIMIZER)
     nulls = [path for path in paths if ctx.has(path) and ctx.value(path) is None]
     # The engine reads the device of `offload_optimizer` only if that of `offload_param` is "cpu".
@@ -280,7 +280,7 @@ def null_offload_with_deepcompile(ctx: Context) -> Iterator[Finding]:
             nulls[0],
             f"`engine.compile()` reads the device of both offload sections, but {names} {verb} `null`",
             help="remove the key: nothing is offloaded without it either",
-            related=[on_here()],
+            related=[related_switch()],
             fix=Fix("remove the null sections", tuple(Remove(ctx.place(path)) for path in nulls), safe=True),
         )
 

@@ -40,12 +40,12 @@ ENVIRONMENT = "accelerate utils/launch.py:prepare_deepspeed_cmd_env"
 PLUGIN = "accelerate utils/dataclasses.py:DeepSpeedPlugin"
 
 
-def launched(ctx: Context) -> JsonObject:
+def launched_block(ctx: Context) -> JsonObject:
     """Return the block; empty if the file does not launch DeepSpeed."""
     return block(ctx.data) if ctx.data.get("distributed_type") == "DEEPSPEED" else {}
 
 
-def in_block(key: str) -> KeyPath:
+def block_path(key: str) -> KeyPath:
     """Return the path of a key of the block."""
     return (BLOCK, key)
 
@@ -124,10 +124,10 @@ def setting_beside_config_file(ctx: Context) -> Iterator[Finding]:
         {"distributed_type": "DEEPSPEED",
         "deepspeed_config": {"deepspeed_config_file": "ds_config.json", "zero3_init_flag": true}}
     """
-    settings = launched(ctx)
+    settings = launched_block(ctx)
     if str(settings.get(LINK) or "none") == "none" or not has_change(ctx, "beside_file"):
         return
-    paths: list[KeyPath] = [in_block(key) for key in settings if key in NOT_BESIDE_LINK]
+    paths: list[KeyPath] = [block_path(key) for key in settings if key in NOT_BESIDE_LINK]
     if ctx.data.get("mixed_precision") is not None:
         paths.append(("mixed_precision",))
     for path in paths:
@@ -138,7 +138,7 @@ def setting_beside_config_file(ctx: Context) -> Iterator[Finding]:
             + (" unless you also pass `--mixed_precision`" if is_top_level else ""),
             help=f"remove it, and set it in {quoted(settings[LINK])}",
             part="key",
-            related=[("the config file is set here", in_block(LINK))],
+            related=[("the config file is set here", block_path(LINK))],
             fix=removal(path),
         )
 
@@ -157,15 +157,15 @@ def inclusion_beside_exclusion(ctx: Context) -> Iterator[Finding]:
         {"distributed_type": "DEEPSPEED", "deepspeed_config": {"zero_stage": 2,
         "deepspeed_exclusion_filter": "worker-1"}}
     """
-    settings = launched(ctx)
+    settings = launched_block(ctx)
     keys = ("deepspeed_inclusion_filter", "deepspeed_exclusion_filter")
     if all(settings.get(key) is not None for key in keys):
         yield ctx.at(
-            in_block(keys[0]),
+            block_path(keys[0]),
             f"`{keys[0]}` has no effect together with `{keys[1]}`",
             help="keep one of them",
             part="key",
-            related=[("the other filter is set here", in_block(keys[1]))],
+            related=[("the other filter is set here", block_path(keys[1]))],
         )
 
 
@@ -208,7 +208,7 @@ def unknown_launch_key(ctx: Context) -> Iterator[Finding]:
             continue
         meant = _nearest(key, value, block_keys)
         yield ctx.at(
-            in_block(key),
+            block_path(key),
             f"`{key}` is not a key of Accelerate's `{BLOCK}`{_in_version(ctx, key)}: Accelerate ignores it",
             help=f"did you mean `{meant}`?"
             if meant
@@ -217,7 +217,7 @@ def unknown_launch_key(ctx: Context) -> Iterator[Finding]:
             else f"write it into a DeepSpeed config in JSON, and set only `{LINK}` in the block, to its path",
             effect="ignored",
             part="key",
-            fix=Fix(f"rename to `{meant}`", (Rename(in_block(key), meant),))
+            fix=Fix(f"rename to `{meant}`", (Rename(block_path(key), meant),))
             if meant and meant not in block(ctx.data)
             else None,
         )
@@ -319,16 +319,16 @@ def zero3_init_below_stage_3(ctx: Context) -> Iterator[Finding]:
         {"distributed_type": "DEEPSPEED", "deepspeed_config": {"zero_stage": 2, "zero3_init_flag": false}}
     """
     key = "zero3_init_flag"
-    settings = launched(ctx)
+    settings = launched_block(ctx)
     if settings.get(key) is not True or LINK in settings or not _is_integer(settings.get("zero_stage", 2)):
         return
     if stage(settings) != 3:
         yield ctx.at(
-            in_block(key),
+            block_path(key),
             f"`{key}` is `true`, but the stage is {stage(settings)}: Accelerate turns it off",
             help="set it to `false`, or set `zero_stage` to 3",
-            related=[("the stage is set here", in_block("zero_stage"))] if "zero_stage" in settings else [],
-            fix=Fix("set it to `false`", (Set(in_block(key), False),), safe=True),
+            related=[("the stage is set here", block_path("zero_stage"))] if "zero_stage" in settings else [],
+            fix=Fix("set it to `false`", (Set(block_path(key), False),), safe=True),
         )
 
 
@@ -354,7 +354,7 @@ def unreadable_launch_value(ctx: Context) -> Iterator[Finding]:
         yield ctx.at((BLOCK,), message, help=f"write an object; to name a config file, set `{LINK}` in it")
         return
     for key, is_valid, description in _PARSED_KEYS:
-        value = launched(ctx).get(key)
+        value = launched_block(ctx).get(key)
         if key == "deepspeed_multinode_launcher" and ctx.data.get("num_machines", 1) == 1:
             continue  # Accelerate ignores it on a single machine
         expected = description
@@ -367,7 +367,7 @@ def unreadable_launch_value(ctx: Context) -> Iterator[Finding]:
             invalid = not is_valid(value)
         if value is not None and invalid:
             yield ctx.at(
-                in_block(key),
+                block_path(key),
                 f"`{key}` is {quoted(value)}, but Accelerate expects {expected}",
                 help=f"set it to {expected}",
             )
@@ -396,7 +396,7 @@ def launched_model_saved_without_weights(ctx: Context) -> Iterator[Finding]:
         "deepspeed_config": {"zero_stage": 3, "zero3_save_16bit_model": true}}
     """
     key = "zero3_save_16bit_model"
-    settings = launched(ctx)
+    settings = launched_block(ctx)
     if (
         not settings
         or LINK in settings
@@ -407,12 +407,12 @@ def launched_model_saved_without_weights(ctx: Context) -> Iterator[Finding]:
     if str(settings.get(key)).lower() != "true":
         state = f"is {quoted(settings[key])}" if key in settings else "is missing, and its default is `false`"
         yield ctx.at(
-            in_block(key),
+            block_path(key),
             f"`{key}` {state}: the Trainer saves no model weights, and Accelerate's `get_state_dict` and"
             " `save_model` raise",
             help=f"set `{key}` to `true`, or consolidate the weights with `zero_to_fp32.py` after training",
-            related=[("the stage is set here", in_block("zero_stage"))],
-            fix=Fix("gather the weights on save", (Set(in_block(key), True),)),
+            related=[("the stage is set here", block_path("zero_stage"))],
+            fix=Fix("gather the weights on save", (Set(block_path(key), True),)),
         )
 
 
@@ -469,7 +469,7 @@ def lost_nvme_path(ctx: Context) -> Iterator[Finding]:
 
         {"distributed_type": "DEEPSPEED", "deepspeed_config": {"deepspeed_config_file": "ds_config.json"}}
     """
-    settings = launched(ctx)
+    settings = launched_block(ctx)
     if LINK in settings:
         return
     for name in ("offload_optimizer", "offload_param"):
@@ -477,7 +477,7 @@ def lost_nvme_path(ctx: Context) -> Iterator[Finding]:
         offloads = str(settings.get(f"{name}_device")).lower() == "nvme"
         if offloads:
             yield ctx.at(
-                in_block(f"{name}_device"),
+                block_path(f"{name}_device"),
                 f'`{name}_device` is `"nvme"`, but `accelerate launch` does not pass the path on: '
                 'DeepSpeed writes to `"none"`, a folder in the working directory',
                 help=f"write a DeepSpeed config in JSON, with `nvme_path`, and set `{LINK}` to its path",
@@ -485,7 +485,7 @@ def lost_nvme_path(ctx: Context) -> Iterator[Finding]:
             )
         if path is not None and path != "none":
             yield ctx.at(
-                in_block(f"{name}_nvme_path"),
+                block_path(f"{name}_nvme_path"),
                 f"`{name}_nvme_path` has no effect: `accelerate launch` does not pass it on",
                 help=f"write `nvme_path` into a DeepSpeed config in JSON, and set `{LINK}` to its path",
                 part="key",

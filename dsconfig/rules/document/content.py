@@ -11,12 +11,12 @@ from dsconfig.document import MAX_DEPTH, MAX_VALUES
 from dsconfig.document.reader import wide_encoding
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules.document.syntax import BEYOND, READ, is_binary, problems, says
+from dsconfig.rules.document.syntax import LIMITS, SOURCE, describe_problem, is_binary, problems
 
 # Files that are not configs, or exceed the limits.
 
 
-@rule("DSC004", effect="rejected", source=READ, reads="text")
+@rule("DSC004", effect="rejected", source=SOURCE, reads="text")
 def not_utf8(ctx: Context) -> Iterator[Finding]:
     """The file is not UTF-8 text.
 
@@ -36,12 +36,15 @@ def not_utf8(ctx: Context) -> Iterator[Finding]:
         if problem.detail.startswith("UTF-"):
             message, advice = f"the file is {problem.detail} text, not UTF-8", _resave(problem.detail)
         else:
-            message, advice = f"the file contains {says(problem)}", "check the path: a config is a text file"
+            message, advice = (
+                f"the file contains {describe_problem(problem)}",
+                "check the path: a config is a text file",
+            )
         yield ctx.spot(problem, message, help=advice)
     for problem in problems(ctx, "invalid-utf8"):
         yield ctx.spot(
             problem,
-            f"the file contains {says(problem)}",
+            f"the file contains {describe_problem(problem)}",
             help="save it as UTF-8: it looks like Latin-1 or another single-byte encoding",
         )
 
@@ -51,7 +54,7 @@ def _resave(encoding: str) -> str:
     return f"save it as UTF-8{reason}"
 
 
-@rule("DSC005", effect="rejected", source=READ, reads="text")
+@rule("DSC005", effect="rejected", source=SOURCE, reads="text")
 def root_not_an_object(ctx: Context) -> Iterator[Finding]:
     """The config is a list or a scalar, not an object.
 
@@ -72,7 +75,7 @@ def root_not_an_object(ctx: Context) -> Iterator[Finding]:
         )
 
 
-@rule("DSC006", effect="rejected", source=READ, reads="text")
+@rule("DSC006", effect="rejected", source=SOURCE, reads="text")
 def empty_document(ctx: Context) -> Iterator[Finding]:
     """The file contains only whitespace and comments.
 
@@ -104,10 +107,10 @@ def beyond_limits(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8}
     """
-    for problem in problems(ctx, *BEYOND):
+    for problem in problems(ctx, *LIMITS):
         yield ctx.spot(
             problem,
-            says(problem),
+            describe_problem(problem),
             help=_SHRINK[problem.kind],
             effect="rejected" if ctx.parser in problem.refused_by else "altered",
         )
@@ -125,7 +128,7 @@ _SHRINK = {
 # Templates.
 
 
-@rule("DSC007", effect="rejected", source=READ, reads="template")
+@rule("DSC007", effect="rejected", source=SOURCE, reads="template")
 def unfilled_placeholder(ctx: Context) -> Iterator[Finding]:
     """The file is a template with an unfilled placeholder.
 

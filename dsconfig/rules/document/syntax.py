@@ -21,12 +21,12 @@ from dsconfig.rules._suggest_section import named
 
 # Problems of the text.
 
-READ = "runtime/config.py:DeepSpeedConfig.__init__"
+SOURCE = "runtime/config.py:DeepSpeedConfig.__init__"
 OTHER_RULES = frozenset(
     {"duplicate-key", "placeholder", "empty", "root-not-object", "invalid-utf8", "not-text"}
 )
 """Kinds that another rule reports."""
-BEYOND = frozenset({"too-large", "too-deep", "huge-number", "alias-bomb", "lone-surrogate"})
+LIMITS = frozenset({"too-large", "too-deep", "huge-number", "alias-bomb", "lone-surrogate"})
 """Kinds for which dsconfig does not predict what DeepSpeed does."""
 
 
@@ -37,14 +37,9 @@ def problems(ctx: Context, *kinds: str) -> Iterator[Problem]:
             yield problem
 
 
-def repair(ctx: Context, problem: Problem) -> Fix | None:
-    """Return the fix of one problem; None if the intention is unclear."""
-    return repaired(ctx.document, problem)
-
-
-def says(problem: Problem) -> str:
+def describe_problem(problem: Problem) -> str:
     """Describe the problem, with its text if that helps."""
-    description, detail = meaning(problem), problem.detail.strip()
+    description, detail = describe_kind(problem), problem.detail.strip()
     if not detail or problem.kind in _NO_DETAIL:
         return description
     if problem.kind in _PROSE:
@@ -52,7 +47,7 @@ def says(problem: Problem) -> str:
     return f"{description}, {quoted(problem.detail)}"
 
 
-def meaning(problem: Problem) -> str:
+def describe_kind(problem: Problem) -> str:
     """Describe the kind of the problem."""
     return KINDS[problem.kind].partition(";")[0].partition(":")[0]
 
@@ -71,10 +66,10 @@ def is_binary(ctx: Context) -> bool:
 _PARSERS = {"hjson": "DeepSpeed's Hjson parser", "json": "a strict JSON parser", "yaml": "the YAML parser"}
 
 
-def _rejects(ctx: Context, group: list[Problem]) -> str:
+def _message(ctx: Context, group: list[Problem]) -> str:
     """Describe the problem and who rejects it."""
     if group[0].kind != YAML_TEXT:
-        return f"{_describe(group)}: rejected by {_parser_name(ctx)}"
+        return f"{_describe_group(group)}: rejected by {_parser_name(ctx)}"
     if ctx.consumer != "deepspeed":
         consumer = f"{ctx.consumer.capitalize()}, which parses strict JSON"
     else:
@@ -90,7 +85,7 @@ def _parser_name(ctx: Context) -> str:
     return _PARSERS[ctx.parser]
 
 
-@rule("DSC001", effect="rejected", source=READ, reads="text")
+@rule("DSC001", effect="rejected", source=SOURCE, reads="text")
 def syntax_error(ctx: Context) -> Iterator[Finding]:
     """The file has a syntax error.
 
@@ -108,21 +103,21 @@ def syntax_error(ctx: Context) -> Iterator[Finding]:
     rejected = (
         problem
         for problem in ctx.document.problems
-        if ctx.parser in problem.refused_by and problem.kind not in OTHER_RULES | BEYOND
+        if ctx.parser in problem.refused_by and problem.kind not in OTHER_RULES | LIMITS
     )
-    for group in groups(rejected):
+    for group in group_by_cause(rejected):
         yield ctx.spot(
-            group[-1]._replace(span=_end(ctx, group[-1])) if closer(group[0]) else group[0],
-            _rejects(ctx, group),
+            group[-1]._replace(span=_end(ctx, group[-1])) if closing_bracket(group[0]) else group[0],
+            _message(ctx, group),
             help=_help(ctx, group),
             places=_other_places(group),
             fix=_fix_group(ctx, group),
         )
 
 
-def _describe(group: list[Problem]) -> str:
+def _describe_group(group: list[Problem]) -> str:
     first, count = group[0], len(group)
-    if closer(first):
+    if closing_bracket(first):
         return f"`{group[-1].detail}` is never closed"
     if first.kind == "unclosed":
         return f"a {'comment' if first.detail == '/*' else 'string'} is never closed, {quoted(first.detail)}"
@@ -130,12 +125,12 @@ def _describe(group: list[Problem]) -> str:
     if json_word(first):
         words = one_of(dict.fromkeys(f"`{python_word(problem)}`" for problem in group), "and")
         return f"{words} {'is' if count == 1 else 'are'} Python syntax{places}"
-    return (meaning(first) if count > 1 else says(first)) + places
+    return (describe_kind(first) if count > 1 else describe_problem(first)) + places
 
 
 def _other_places(group: list[Problem]) -> list[tuple[str, Span]]:
     """Return other places of the same problem; for a bracket, where it and its parents open."""
-    if not closer(group[0]):
+    if not closing_bracket(group[0]):
         return [("also here", problem.span) for problem in group[1 : 1 + _SHOWN]]
     parents = [
         ("this bracket is not closed either", problem.span) for problem in group[-2 : -2 - _SHOWN : -1]
@@ -167,7 +162,7 @@ def _help(ctx: Context, group: list[Problem]) -> str | None:
 
 
 def _advice(group: list[Problem]) -> str | None:
-    if bracket := closer(group[-1]):
+    if bracket := closing_bracket(group[-1]):
         return f"close it here with `{bracket}`"
     words = {python_word(problem): json_word(problem) for problem in group if json_word(problem)}
     if words:
@@ -177,7 +172,7 @@ def _advice(group: list[Problem]) -> str | None:
 
 def _fix_group(ctx: Context, group: list[Problem]) -> Fix | None:
     """Return one fix for all places."""
-    fixes = [fix for problem in group if (fix := repair(ctx, problem))]
+    fixes = [fix for problem in group if (fix := repair(ctx.document, problem))]
     if len(fixes) < 2:
         return fixes[0] if fixes else None
     operations = tuple(operation for fix in fixes for operation in fix.operations)
@@ -208,7 +203,7 @@ _ADVICE = {
 }
 
 
-@rule("DSC002", effect="wasteful", source=READ, reads="text")
+@rule("DSC002", effect="wasteful", source=SOURCE, reads="text")
 def only_hjson(ctx: Context) -> Iterator[Finding]:
     """The file is Hjson, which DeepSpeed accepts but strict JSON parsers do not.
 
@@ -233,9 +228,9 @@ def only_hjson(ctx: Context) -> Iterator[Finding]:
     not_json = [
         problem
         for problem in ctx.document.problems
-        if problem.refused_by == {"json"} and problem.kind not in OTHER_RULES | BEYOND
+        if problem.refused_by == {"json"} and problem.kind not in OTHER_RULES | LIMITS
     ]
-    places = list(causes(not_json))
+    places = list(root_causes(not_json))
     if places and ctx.document.readable("hjson"):
         kinds = list(dict.fromkeys(KINDS[problem.kind].split(";")[0] for problem in places))
         more = f" ({len(places)} places)" if len(places) > 1 else ""
@@ -252,7 +247,7 @@ def _strict_json(ctx: Context, places: list[Problem]) -> Fix | None:
     """Remove trailing commas and byte order marks; no fix for comments and unquoted text, which are deliberate."""
     if any(problem.kind not in ("trailing-comma", "bom") for problem in places):
         return None
-    fixes = [repair(ctx, problem) for problem in places]
+    fixes = [repair(ctx.document, problem) for problem in places]
     operations = tuple(operation for fix in fixes if fix for operation in fix.operations)
     return Fix("write strict JSON", operations, safe=True)
 
@@ -276,15 +271,15 @@ def python_word(problem: Problem) -> str:
     return problem.detail.rstrip(", \t")
 
 
-def closer(problem: Problem) -> str | None:
+def closing_bracket(problem: Problem) -> str | None:
     """Return the closing bracket of an unclosed one; None for any other problem."""
     return _BRACKETS.get(problem.detail) if problem.kind == "unclosed" else None
 
 
-def groups(problems: Iterable[Problem]) -> list[list[Problem]]:
+def group_by_cause(problems: Iterable[Problem]) -> list[list[Problem]]:
     """Group problems by cause, without those that only follow from others."""
     by_cause: dict[object, list[Problem]] = {}
-    for number, problem in enumerate(causes(list(problems))):
+    for number, problem in enumerate(root_causes(list(problems))):
         by_cause.setdefault(_cause(problem, number), []).append(problem)
     return list(by_cause.values())
 
@@ -292,24 +287,24 @@ def groups(problems: Iterable[Problem]) -> list[list[Problem]]:
 def _cause(problem: Problem, number: int) -> object:
     if json_word(problem):
         return "a Python literal"
-    if closer(problem):
+    if closing_bracket(problem):
         return "an open bracket"
     return problem.kind if problem.refused_by == {"json"} else number
 
 
-def causes(problems: list[Problem]) -> Iterator[Problem]:
+def root_causes(problems: list[Problem]) -> Iterator[Problem]:
     """Yield the problems that do not merely follow from another one.
 
     Skips a missing comma after a word that is a problem itself, and whatever the parser reports after it has
     lost track.
     """
-    ends = {problem.span.end for problem in problems if problem.kind in _WORDS or closer(problem)}
-    open_text = any(problem.kind == "unclosed" and not closer(problem) for problem in problems)
+    ends = {problem.span.end for problem in problems if problem.kind in _WORDS or closing_bracket(problem)}
+    open_text = any(problem.kind == "unclosed" and not closing_bracket(problem) for problem in problems)
     lost = any(problem.kind == "unclosed" for problem in problems)
     for problem in problems:
         if problem.kind == "missing-comma" and problem.span.start in ends:
             continue
-        if closer(problem) and open_text:
+        if closing_bracket(problem) and open_text:
             continue
         if problem.kind == "unexpected" and problem.detail != ",":
             if lost:
@@ -324,7 +319,7 @@ _AMBIGUOUS = re.compile(r"[,:{}\[\]\"'\\]|\A(?:true|false|none)\Z", re.IGNORECAS
 """Characters and words that make it unclear where an unquoted string ends, or whether it is one."""
 
 
-def repaired(document: Document, problem: Problem) -> Fix | None:
+def repair(document: Document, problem: Problem) -> Fix | None:
     """Return the fix of one problem; None if the intention is unclear."""
     start, end = problem.span
     text = document.text[start:end]

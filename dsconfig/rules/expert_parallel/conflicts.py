@@ -14,8 +14,8 @@ from dsconfig.rules._model_facts import DENSE, has_model, model
 from dsconfig.rules.expert_parallel.section import (
     EP,
     TP,
-    on_here,
-    requires_autoep,
+    related_switch,
+    require_autoep,
     tensor_parallel_size,
     value_of,
 )
@@ -128,7 +128,7 @@ def expert_parallel_options_conflict(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "expert_parallel": {
             "enabled": true, "comm_backend": "deepep", "comm_max_tokens_per_rank": 8192}}
     """
-    requires_autoep(ctx)
+    require_autoep(ctx)
     for row in _CONFLICTS:
         is_set = row.key in ctx.data[EP] and value_of(ctx, row.key) == row.value
         if is_set and ctx.since(row.since) and row.holds(ctx):
@@ -163,7 +163,7 @@ def expert_parallel_with_tensor_parallel(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "expert_parallel": {"enabled": true, "autoep_size": 2},
          "tensor_parallel": {"autotp_size": 2}}
     """
-    requires_autoep(ctx)
+    require_autoep(ctx)
     size = tensor_parallel_size(ctx)
     if size <= 1:
         return
@@ -191,7 +191,7 @@ def expert_parallel_with_tensor_parallel(ctx: Context) -> Iterator[Finding]:
                     f"{feature} does not work with expert parallelism and `autotp_size` {size}",
                     help="remove it, or set `autotp_size` to 1",
                     part="key",
-                    related=[on_here(), tensor_parallel_on],
+                    related=[related_switch(), tensor_parallel_on],
                 )
 
 
@@ -229,7 +229,7 @@ def parallel_presets_differ(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "tensor_parallel": {"preset_model": "mixtral"},
          "expert_parallel": {"enabled": true, "autoep_size": 2, "preset_model": "mixtral"}}
     """
-    requires_autoep(ctx)
+    require_autoep(ctx)
     path = "tensor_parallel.preset_model"
     tensor, expert = ctx.value(path), value_of(ctx, "preset_model")
     if tensor is not None and expert is not None and tensor != expert:
@@ -263,7 +263,7 @@ def zero_3_option_without_expert_parallel_support(ctx: Context) -> Iterator[Find
         {"train_batch_size": 8, "expert_parallel": {"enabled": true, "autoep_size": 2},
          "zero_optimization": {"stage": 2}}
     """
-    requires_autoep(ctx)
+    require_autoep(ctx)
     if stage(ctx) != 3:
         return
     for path, off in (
@@ -279,7 +279,7 @@ def zero_3_option_without_expert_parallel_support(ctx: Context) -> Iterator[Find
                 f"`{name}` is {quoted(value)}, but AutoEP rejects it at ZeRO stage 3 if the model has MoE "
                 "layers",
                 help=f"remove it, or use stage 2 ({quoted(off)} is the default)",
-                related=[on_here(), ("the stage is set here", stage_path(ctx))],
+                related=[related_switch(), ("the stage is set here", stage_path(ctx))],
                 fix=Fix(f"set `{name}` to {quoted(off)}", (Set(ctx.place(path), off),)),
             )
 
@@ -306,7 +306,7 @@ def expert_parallel_without_experts(ctx: Context) -> Iterator[Finding]:
     """
     if not has_model(ctx):
         return
-    requires_autoep(ctx)
+    require_autoep(ctx)
     trained = model(ctx)
     if len(trained.kinds) != 1 or trained.kinds[0] not in DENSE:
         return

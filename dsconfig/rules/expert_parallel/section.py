@@ -19,7 +19,7 @@ EP = "expert_parallel"
 TP = "tensor_parallel.autotp_size"
 
 
-def requires_autoep(ctx: Context) -> None:
+def require_autoep(ctx: Context) -> None:
     """Skip the rule unless AutoEP is on.
 
     Raises:
@@ -29,7 +29,7 @@ def requires_autoep(ctx: Context) -> None:
         raise SkipRule
 
 
-def on_here() -> tuple[str, str]:
+def related_switch() -> tuple[str, str]:
     """Return the location of the switch, as a related one."""
     return "expert parallelism is switched on here", f"{EP}.enabled"
 
@@ -158,7 +158,7 @@ def unsupported_expert_parallel_value(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "expert_parallel": {"enabled": true, "expert_w1": "gate_proj"}}
     """
-    requires_autoep(ctx)
+    require_autoep(ctx)
     for event in ctx.walk.refused:
         key = event.path[-1]
         if event.path[0] == EP and key in _ENUMS:
@@ -178,7 +178,7 @@ def _rejected(ctx: Context, key: str, detail: str, expectation: str) -> Finding:
         f"{EP}.{key}",
         f"{named((EP, key))} is {formatted}{detail}, but the engine expects {expectation}",
         help=f"give {expectation}",
-        related=[on_here()],
+        related=[related_switch()],
     )
 
 
@@ -215,7 +215,7 @@ def expert_parallel_size_misfit(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "expert_parallel": {"enabled": true}}
     """
-    requires_autoep(ctx)
+    require_autoep(ctx)
     size = value_of(ctx, "autoep_size")
     reserved = value_of(ctx, "expert_tensor_parallel_size") if ctx.since("0.19.3") else 1
     if type(reserved) is not int or reserved != 1:
@@ -224,7 +224,7 @@ def expert_parallel_size_misfit(ctx: Context) -> Iterator[Finding]:
             f"`expert_tensor_parallel_size` is {quoted(reserved)}, but the key is reserved: the engine accepts "
             "only `1`",
             help="remove it",
-            related=[on_here()],
+            related=[related_switch()],
             fix=removal((EP, "expert_tensor_parallel_size")),
         )
     elif ctx.world_size and not is_invalid_size(size, 1) and ctx.world_size % size:
@@ -252,7 +252,7 @@ def more_limited_groups_than_groups(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "expert_parallel": {
             "enabled": true, "num_expert_groups": 4, "num_limited_groups": 2}}
     """
-    requires_autoep(ctx)
+    require_autoep(ctx)
     groups, limited = (value_of(ctx, key) for key in _GROUPS)
     numbers = isinstance(groups, int | float) and isinstance(limited, int | float)
     if numbers and groups >= 1 and limited > groups:
@@ -278,7 +278,7 @@ def expert_parallel_of_size_one(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "expert_parallel": {"enabled": true, "autoep_size": 4}}
     """
-    requires_autoep(ctx)
+    require_autoep(ctx)
     if value_of(ctx, "autoep_size") == 1 and tensor_parallel_size(ctx) <= 1:
         yield ctx.at(
             f"{EP}.autoep_size",
@@ -286,7 +286,7 @@ def expert_parallel_of_size_one(ctx: Context) -> Iterator[Finding]:
             + ("" if ctx.has(f"{EP}.autoep_size") else " (the default)")
             + ", so every rank keeps all experts",
             help=_larger_sizes(ctx.world_size),
-            related=[on_here()],
+            related=[related_switch()],
         )
 
 
