@@ -161,7 +161,7 @@ def test_zero_block_and_other_precision_are_refused(consumer: str) -> None:
     args = {"per_device_train_batch_size": 1, "bf16": True, "mixed_precision": "bf16"}
     args.pop("mixed_precision" if consumer == "transformers" else "bf16")
     config = {"train_micro_batch_size_per_gpu": 1, "fp16": {"enabled": True}}
-    with pytest.raises(ResolveError, match="`zero_optimization` is absent"):
+    with pytest.raises(ResolveError, match="`zero_optimization` is missing"):
         resolve(config, world_size=1, target="0.19.8", consumer=consumer, training_args=args)
     with pytest.raises(ResolveError, match=r"precision bf16 is refused, because `fp16.enabled` is true"):
         resolve(

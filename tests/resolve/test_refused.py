@@ -53,7 +53,7 @@ def test_what_only_a_file_can_hold() -> None:
 
 def test_what_the_consumer_refuses() -> None:
     assert (
-        "Lightning refuses" in told({**BATCH, "gradient_accumulation_steps": 2}, consumer="lightning").reason
+        "Lightning rejects" in told({**BATCH, "gradient_accumulation_steps": 2}, consumer="lightning").reason
     )
 
 

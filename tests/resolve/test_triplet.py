@@ -119,7 +119,7 @@ def test_indivisible_names_near_batches_and_sizes() -> None:
     ("config", "code", "said"),
     [
         ({}, "DSC201", "neither `train_batch_size` nor"),
-        ({TRAIN: "auto"}, "DSC206", '`train_batch_size` is a string, `"auto"`, and DeepSpeed calculates'),
+        ({TRAIN: "auto"}, "DSC206", '`train_batch_size` is a string, `"auto"`, but DeepSpeed expects a number'),
         ({TRAIN: 8, STEPS: 0}, "DSC205", "`gradient_accumulation_steps` is `0`, and DeepSpeed divides"),
         ({TRAIN: -8}, "DSC204", "`train_batch_size` is `-8`, but must be greater than 0"),
         ({MICRO: []}, "DSC206", "is a list"),
