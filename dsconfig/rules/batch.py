@@ -283,8 +283,9 @@ def _divisible_help(train: Json, step: Json, value: Json, world_size: float | No
     sizes = working_sizes(train, value, None)
     if not sizes:
         return text
-    shown_sizes = ", ".join(str(size * divisor) for size in sizes[:12])
-    return f"{text}, or run on {shown_sizes}{' …' if len(sizes) > 12 else ''} GPUs"
+    counts = ", ".join(str(size * divisor) for size in sizes[:12])
+    more = " …" if len(sizes) > 12 else ""
+    return f"{text}, or run on {counts}{more} {'GPU' if counts == '1' else 'GPUs'}"
 
 
 # Sequence and tensor parallelism in the batch size.

@@ -149,7 +149,7 @@ def test_unknown_length_and_hidden_size_stay_auto() -> None:
 
 def test_auto_that_nobody_fills_is_refused_in_prepare() -> None:
     config = {**TRAINER, "zero_optimization": {"stage": 3, "stage3_max_live_parameters": "auto"}}
-    with pytest.raises(ResolveError, match='`stage3_max_live_parameters` is `"auto"`, which the Trainer'):
+    with pytest.raises(ResolveError, match='`stage3_max_live_parameters` is `"auto"`, but the Trainer'):
         trainer(config)
     betas = {**BATCH, "optimizer": {"type": "Adam", "params": {"betas": "auto"}}, "zero_optimization": {}}
     with pytest.raises(ResolveError, match="betas"):

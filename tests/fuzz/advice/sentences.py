@@ -206,7 +206,7 @@ _FORMS = [
             lambda parts: [(Ranks(int(parts[0])),)],
         ),
         (
-            rf"(?:(?:change the|use another|another) number of|(?:use|run on) {_COUNTS}) (?:GPUs|ranks)",
+            rf"(?:(?:change the|use another|another) number of|(?:use|run on) {_COUNTS}) (?:GPUs?|ranks)",
             lambda parts: [(Ranks(int(parts[0]) if parts[0] else None),)],
         ),
         (
