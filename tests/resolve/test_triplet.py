@@ -99,8 +99,10 @@ def test_overdetermined_says_which_two_to_keep() -> None:
     assert caught.value.reason == (
         "`train_batch_size` 320 ≠ 4 × 4 × 8 = 128 (micro batch × accumulation steps × world size)"
     )
-    assert caught.value.hints == (
-        f"remove `{TRAIN}` to train with a batch size of 128, or set `{STEPS}` to 10, or set `{MICRO}` to 10, or use 20 GPUs",
+    (hint,) = caught.value.hints
+    assert hint == (
+        f"remove `{TRAIN}` to train with a batch size of 128, or set `{STEPS}` to 10, "
+        f"or set `{MICRO}` to 10, or use 20 GPUs"
     )
 
 

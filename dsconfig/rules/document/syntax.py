@@ -469,7 +469,7 @@ class Duplicate(NamedTuple):
 
     problem: Problem
     """Problem at its second entry."""
-    count: int
+    occurrences: int
     fix: Fix | None
 
 
