@@ -1,4 +1,4 @@
-"""Facts about the model a config trains, where it is known: type, sizes, parameters, experts."""
+"""Facts about the model that a config trains: type, sizes, parameters, experts."""
 
 from __future__ import annotations
 

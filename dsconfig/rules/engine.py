@@ -133,7 +133,7 @@ def steps_per_print_zero(ctx: Context) -> Iterator[Finding]:
             f"`{_PRINT}` is {quoted(ctx.value(_PRINT))}, but the engine divides the step number by it",
             help="write `null`, or remove the key, for no progress output"
             if off
-            else "give a large number for little progress output",
+            else "set it to a large number for little progress output",
             fix=Fix("remove the key: no progress output", (Remove((_PRINT,)),)) if off else None,
         )
 
@@ -164,7 +164,7 @@ def vocabulary_size_not_a_number(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             "vocabulary_size",
             f"`vocabulary_size` is {described(value)} but DeepSpeed divides it by 8",
-            help="give an integer, or remove the key: DeepSpeed uses it only for a warning",
+            help="set it to an integer, or remove it: DeepSpeed uses it only for a warning",
         )
 
 

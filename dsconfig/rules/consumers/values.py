@@ -64,9 +64,9 @@ def unsupported_auto(ctx: Context) -> Iterator[Finding]:
             path,
             f'{named(path)} is `"auto"`, but {consumer_label(ctx)} does not resolve it and raises: '
             f"`{dotted(path)}` is not found in kwargs",
-            help=f"give a value: only Transformers' Trainer resolves it, from {trainer_argument}"
+            help=f"set it to a value: only Transformers' Trainer resolves it, from {trainer_argument}"
             if trainer_argument
-            else "give a value, or remove it",
+            else "set it to a value, or remove it",
         )
 
 
@@ -359,7 +359,7 @@ def text_beside_filled_batch_key(ctx: Context) -> Iterator[Finding]:
             yield ctx.at(
                 (key,),
                 f"`{key}` is the string {quoted(value)}, but {consumer_label(ctx)} computes with it",
-                help=f"write {value}, without quotes" if digits else "give an integer",
+                help=f"write {value}, without quotes" if digits else "set it to an integer",
                 fix=Fix("remove the quotes", (Set((key,), int(value)),), safe=True) if digits else None,
             )
 

@@ -411,7 +411,7 @@ def dynamic_batching_size_not_a_number(ctx: Context) -> Iterator[Finding]:
             yield ctx.at(
                 path,
                 f"`{key}` is {kind(value)}{detail}, which int() cannot convert",
-                help="give an integer" + (", or remove it" if key != "max_tokens" else ""),
+                help="set it to an integer" + (", or remove it" if key != "max_tokens" else ""),
             )
 
 

@@ -114,7 +114,7 @@ def _micro_batches(block: JsonObject) -> Iterator[Fault]:
         "DSC602",
         "micro_batch_sizes",
         message,
-        "give a list of positive integers, for example `[2, 4, 6]`",
+        "set it to a list of positive integers, for example `[2, 4, 6]`",
     )
 
 
@@ -127,12 +127,12 @@ def _numbers(block: JsonObject, semantics: Semantics) -> Iterator[Fault]:
     for key in invalid:
         message = f"`{key}` is {described(block[key])} but DeepSpeed expects a number"
         quotes = ", without quotes" if isinstance(block[key], str) else ""
-        yield Fault("DSC602", key, message, f"give an integer{quotes}")
+        yield Fault("DSC602", key, message, f"set it to an integer{quotes}")
     low, high = block.get("min_gpus", 1), block.get("max_gpus", 10000)
     for key, bound in bounds:
         if key not in invalid and block.get(key, 1) < bound:
             message = f"`{key}` is {quoted(block[key])}, but must be at least {bound}"
-            yield Fault("DSC602", key, message, f"give an integer of at least {bound}")
+            yield Fault("DSC602", key, message, f"set it to an integer of at least {bound}")
             return
     if not {"min_gpus", "max_gpus"} & set(invalid) and high < low:
         message = f"`max_gpus` {quoted(high)} is less than `min_gpus` {quoted(low)}"
@@ -163,7 +163,7 @@ def _version(block: JsonObject, semantics: Semantics) -> Iterator[Fault]:
             "DSC604",
             "num_gpus_per_node",
             message,
-            f"give a multiple of {model}, so that no model spans two nodes",
+            f"set it to a multiple of {model}, so that no model spans two nodes",
         )
 
 
@@ -184,7 +184,7 @@ def _cap(block: JsonObject, semantics: Semantics) -> Iterator[Fault]:
         share = 2**63
     if isinstance(share, int) and share >= 2**63 and number(semantics.until) >= number("0.5.8"):
         message = f"{subject}, which is too large for DeepSpeed's arithmetic"
-        yield Fault("DSC605", "max_train_batch_size", message, "give an integer of at most 1000000000")
+        yield Fault("DSC605", "max_train_batch_size", message, "set it to an integer of at most 1000000000")
     elif not largest <= share:
         per_rank = "" if ranks in (None, 1) else f", {share} for each of {ranks} ranks of a node"
         message = f"{subject}{per_rank}: less than micro batch size {quoted(largest)}"

@@ -177,7 +177,7 @@ def _rejected(ctx: Context, key: str, detail: str, expectation: str) -> Finding:
     return ctx.at(
         f"{EP}.{key}",
         f"{named((EP, key))} is {formatted}{detail}, but the engine expects {expectation}",
-        help=f"give {expectation}",
+        help=f"set it to {expectation}",
         related=[related_switch()],
     )
 
@@ -259,7 +259,7 @@ def more_limited_groups_than_groups(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             f"{EP}.num_limited_groups",
             f"`num_limited_groups` {quoted(limited)} is more than `num_expert_groups` {quoted(groups)}",
-            help=f"give at most {quoted(groups)}",
+            help=f"set it to at most {quoted(groups)}",
             related=[("the number of groups is set here", f"{EP}.num_expert_groups")],
         )
 
@@ -293,7 +293,7 @@ def expert_parallel_of_size_one(ctx: Context) -> Iterator[Finding]:
 def _larger_sizes(ranks: int | None) -> str:
     """Suggest sizes that leave a rank fewer experts; a single rank has none."""
     if ranks is None:
-        return "give a number greater than 1 that divides both the experts and the ranks"
+        return "set it to a number greater than 1 that divides both the experts and the ranks"
     sizes = [size for size in divisors(ranks) if size > 1]
     if not sizes:
         return f"set `{EP}.enabled` to `false`; a single rank cannot share experts"
