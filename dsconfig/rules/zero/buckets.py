@@ -21,7 +21,7 @@ from dsconfig.rules._effective_values import (
     zero,
 )
 from dsconfig.rules._fixes import removal
-from dsconfig.rules.optimizer.muon import refuses_scatter
+from dsconfig.rules.optimizer.muon import requires_reduce_scatter_off
 
 # Buckets and limits that crash, or that cost memory or speed.
 
@@ -352,7 +352,7 @@ def all_reduce_at_stage_2(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
     """
     path = f"{ZERO}.reduce_scatter"
-    if ctx.has(path) and not ctx.on(path) and stage(ctx) == 2 and not refuses_scatter(ctx):
+    if ctx.has(path) and not ctx.on(path) and stage(ctx) == 2 and not requires_reduce_scatter_off(ctx):
         needing = [key for key, none in _SCALING if ctx.value(key) != none]
         yield ctx.at(
             path,
