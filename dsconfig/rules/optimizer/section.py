@@ -435,7 +435,7 @@ def value_that_torch_refuses(ctx: Context) -> Iterator[Finding]:
             index, accepted = violation
             yield ctx.at(
                 ("optimizer", "params", key, *index),
-                f"`{key}` is {quoted(arguments[key])}, but {chosen.built} accepts only {accepted}",
+                f"`{key}` is {quoted(arguments[key])}, but {chosen.built} requires {accepted}",
                 help=f"use {accepted}",
             )
 
