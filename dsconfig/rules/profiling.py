@@ -129,7 +129,7 @@ def diagnosis_left_on(ctx: Context) -> Iterator[Finding]:
             yield ctx.at(
                 row.path,
                 f"`{name}` is on: {row.cost}",
-                help="disable it unless you are profiling or debugging",
+                help="set it to `false`, unless you profile or debug",
                 fix=Fix(f"set `{name}` to `false`", (Set(ctx.place(row.path), row.off),)),
             )
 

@@ -358,7 +358,7 @@ def tensor_parallel_dtype_in_json(ctx: Context) -> Iterator[Finding]:
             path,
             f"`dtype` is {quoted(value)}, but DeepSpeed accepts only a `torch.dtype`, which JSON cannot"
             " contain",
-            help="remove it and set the precision with `bf16` or `fp16`",
+            help="remove it and choose the precision with `bf16` or `fp16`",
             fix=removal(("tensor_parallel", "dtype")),
         )
 

@@ -473,6 +473,8 @@ def _auto_help(entry: KnownKey) -> str:
     consumers = entry.key.info.fills
     if consumers:
         loader = " or ".join(consumers)
-        return f"set a value, or check with `--consumer {consumers[0]}` if {loader} loads the file"
+        return (
+            f"replace it with a value, or check with `--consumer {consumers[0]}` if {loader} loads the file"
+        )
     value = "" if entry.key.type == ("never",) else f"use {expected(entry.key.type)}, or "
     return f"{value}remove the key"

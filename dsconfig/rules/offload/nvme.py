@@ -176,7 +176,7 @@ def nvme_without_checkpoint(ctx: Context) -> Iterator[Finding]:
             device_place(ctx, section),
             f"`{section.rpartition('.')[2]}` offloads to NVMe, but DeepSpeed {ctx.release_name} cannot save"
             " checkpoints with it",
-            help='set the device to `"cpu"`, or upgrade DeepSpeed to 0.13.0 or later',
+            help='set `device` to `"cpu"`, or upgrade DeepSpeed to 0.13.0 or later',
             related=stage_set_here(ctx),
         )
         return

@@ -283,10 +283,10 @@ def _without_affixes(type_name: str) -> str:
 def _help(intended: str | None, names: list[str]) -> str:
     if intended:
         return (
-            f"use {quoted(intended)}; DeepSpeed accepts {one_of(names, 'and')} in upper or lower case, and"
-            " the classes of `torch.optim` with their exact spelling"
+            f"use {quoted(intended)}; DeepSpeed accepts {one_of(names, 'and')} (case-insensitive), and the"
+            " classes of `torch.optim` with their exact spelling"
         )
-    return f"use {one_of(names)} in upper or lower case, or a class of `torch.optim`"
+    return f"use {one_of(names)} (case-insensitive), or a class of `torch.optim`"
 
 
 # Params that the optimizer class does not accept.

@@ -294,7 +294,7 @@ def pipeline_accumulates_in_bf16(ctx: Context) -> Iterator[Finding]:
         return
     dtype = format_of(ctx.value(_ACCUMULATION))
     if dtype in (None, "bf16"):
-        advice = 'set `data_types.grad_accum_dtype` to "fp32" and `zero_optimization.stage` to 1'
+        advice = 'set `data_types.grad_accum_dtype` to "fp32", and set `zero_optimization.stage` to 1'
         fix = Fix(
             "accumulate in fp32 at ZeRO stage 1",
             (Set((_SECTION, "grad_accum_dtype"), "fp32"), Set((ZERO, "stage"), 1)),

@@ -212,7 +212,8 @@ def overlap_left_to_the_stage(ctx: Context) -> Iterator[Finding]:
         effective = stage(ctx) == 3
         yield ctx.at(
             _OVERLAP,
-            f"`overlap_comm` is `null`, which is treated as {quoted(effective)}: true at stage 3, false below",
+            f"`overlap_comm` is `null`, which is treated as {quoted(effective)}: true at stage 3, false"
+            " below",
             help=f"set it to {quoted(effective)}",
             related=stage_set_here(ctx),
             fix=Fix(f"replace with {quoted(effective)}", (Set(ctx.place(_OVERLAP), effective),), safe=True),

@@ -132,7 +132,7 @@ def zero_without_fp16(ctx: Context) -> Iterator[Finding]:
     if level > 0 and not ctx.on("fp16.enabled") and (ctx.before("0.3.16") or level < 2):
         yield ctx.at(
             stage_place(ctx),
-            f"ZeRO stage {compact(level)} requires `fp16`, which is not enabled",
+            f"stage {compact(level)} requires `fp16`, which is not enabled",
             help="enable `fp16`, or upgrade DeepSpeed to 0.4.0 or later",
             related=[("`fp16` is set here", "fp16.enabled")] if ctx.has("fp16") else [],
         )
