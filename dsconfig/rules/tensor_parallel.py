@@ -226,8 +226,8 @@ def unknown_tensor_parallel_preset(ctx: Context) -> Iterator[Finding]:
 def unknown_partition_type(ctx: Context) -> Iterator[Finding]:
     """A layer of `tensor_parallel.partition_config` has an unknown `partition_type`.
 
-    DeepSpeed looks up the type in upper or lower case when it splits the model, and only if `autotp_size` is
-    above 1.
+    DeepSpeed ignores case when it looks up the type. It does so when it splits the model, and only if
+    `autotp_size` is above 1.
 
     Bad:
 

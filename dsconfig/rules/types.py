@@ -21,28 +21,28 @@ from dsconfig.rules._suggest_section import named
 # Rejected values, and their effect.
 
 
-def refusals(ctx: Context, *reasons: Why) -> Iterator[Refusal]:
+def rejected_values(ctx: Context, *reasons: Why) -> Iterator[Refusal]:
     """Yield the rejected values with one of these reasons, except sections (see `misshapen-section`).
 
     At most `ctx.most` values are listed per dialect and effect.
     """
     counts: dict[tuple[str, EffectName], int] = {}
-    for refusal in ctx.walk.refused:
-        if refusal.verdict.why not in reasons or is_section(refusal):
+    for rejection in ctx.walk.refused:
+        if rejection.verdict.why not in reasons or is_section(rejection):
             continue
-        if refusal.value == "auto" and refusal.section.dialect == "hand":  # reported by `unfilled-auto`
+        if rejection.value == "auto" and rejection.section.dialect == "hand":  # reported by `unfilled-auto`
             continue
-        group = refusal.section.dialect, effect_of(ctx, refusal)
+        group = rejection.section.dialect, effect_of(ctx, rejection)
         counts[group] = counts.get(group, 0) + 1
         if counts[group] <= ctx.most:
-            yield refusal
+            yield rejection
         else:
             ctx.cut = True
 
 
-def is_section(refusal: Refusal) -> bool:
+def is_section(rejection: Refusal) -> bool:
     """Whether the key expects a section."""
-    return child_section(refusal.key.type) is not None
+    return child_section(rejection.key.type) is not None
 
 
 def effect_of(ctx: Context, entry: KnownKey | Refusal) -> EffectName:
@@ -52,14 +52,14 @@ def effect_of(ctx: Context, entry: KnownKey | Refusal) -> EffectName:
     return entry.key.info.wrong_type or ("ignored" if is_dormant(ctx, entry.path) else "crashes")
 
 
-def prevents_run(ctx: Context, refusal: Refusal) -> bool:
+def prevents_run(ctx: Context, rejection: Refusal) -> bool:
     """Whether no run can start with the configured value."""
-    return effect_of(ctx, refusal) in ("rejected", "crashes")
+    return effect_of(ctx, rejection) in ("rejected", "crashes")
 
 
-def unchecked_note(ctx: Context, refusal: Refusal) -> str:
+def unchecked_note(ctx: Context, rejection: Refusal) -> str:
     """The end of a message for a value that DeepSpeed does not check on load."""
-    if effect_of(ctx, refusal) == "rejected":
+    if effect_of(ctx, rejection) == "rejected":
         return ""
     return "; DeepSpeed does not check it when it loads the file"
 
@@ -109,14 +109,14 @@ def wrong_type(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"reduce_bucket_size": 3}}
     """
-    for refusal in refusals(ctx, "type"):
-        verdict = refusal.verdict
+    for rejection in rejected_values(ctx, "type"):
+        verdict = rejection.verdict
         yield ctx.at(
-            refusal.place,
-            f"{named(refusal.place)} is {kind(verdict.value)}, {quoted(verdict.value)}, where DeepSpeed "
-            f"expects {expected(verdict.expected)}{unchecked_note(ctx, refusal)}",
+            rejection.place,
+            f"{named(rejection.place)} is {kind(verdict.value)}, {quoted(verdict.value)}, where DeepSpeed "
+            f"expects {expected(verdict.expected)}{unchecked_note(ctx, rejection)}",
             help=f"use {expected(verdict.expected)}",
-            effect=effect_of(ctx, refusal),
+            effect=effect_of(ctx, rejection),
         )
 
 
@@ -136,15 +136,15 @@ def fractional_integer(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 3, "stage3_prefetch_bucket_size": 15099494}}
     """
-    for refusal in refusals(ctx, "fraction"):
-        verdict = refusal.verdict
+    for rejection in rejected_values(ctx, "fraction"):
+        verdict = rejection.verdict
         whole = int(verdict.value) or 1  # for values below 1: many keys reject 0 as well
         yield ctx.at(
-            refusal.place,
-            f"{named(refusal.place)} is {quoted(verdict.value)}, but must be {expected(verdict.expected)}",
+            rejection.place,
+            f"{named(rejection.place)} is {quoted(verdict.value)}, but must be {expected(verdict.expected)}",
             help=f"round it, for example to {quoted(whole)}",
-            effect="altered" if refusal.section.dialect == "hand" else "rejected",
-            fix=Fix(f"truncate to {quoted(whole)}", (Set(refusal.place, whole),)),
+            effect="altered" if rejection.section.dialect == "hand" else "rejected",
+            fix=Fix(f"truncate to {quoted(whole)}", (Set(rejection.place, whole),)),
         )
 
 
@@ -166,19 +166,19 @@ def null_value(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {}}
     """
-    for refusal in refusals(ctx, "null"):
-        verdict = refusal.verdict
-        default = refusal.key.default
+    for rejection in rejected_values(ctx, "null"):
+        verdict = rejection.verdict
+        default = rejection.key.default
         yield ctx.at(
-            refusal.place,
-            f"{named(refusal.place)} is `null` where DeepSpeed expects {expected(verdict.expected)}"
-            f"{unchecked_note(ctx, refusal)}",
+            rejection.place,
+            f"{named(rejection.place)} is `null` where DeepSpeed expects {expected(verdict.expected)}"
+            f"{unchecked_note(ctx, rejection)}",
             help=f"use {expected(verdict.expected)}"
-            if refusal.key.info.required
+            if rejection.key.info.required
             else "remove the key" + (f": the default is {quoted(default)}" if default is not None else ""),
-            effect=effect_of(ctx, refusal),
-            fix=Fix("remove the key", (Remove(refusal.path),), safe=prevents_run(ctx, refusal))
-            if not verdict.at and not refusal.key.info.required
+            effect=effect_of(ctx, rejection),
+            fix=Fix("remove the key", (Remove(rejection.path),), safe=prevents_run(ctx, rejection))
+            if not verdict.at and not rejection.key.info.required
             else None,
         )
 
@@ -198,20 +198,20 @@ def misshapen_section(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "fp16": {"enabled": false}}
     """
-    for refusal in ctx.walk.refused:
-        if is_section(refusal):
+    for rejection in ctx.walk.refused:
+        if is_section(rejection):
             # Transformers and Accelerate reject a config without `zero_optimization`.
-            is_required = refusal.path == ("zero_optimization",) and ctx.plugged
-            is_removable = refusal.value in (None, False) and not is_required
+            is_required = rejection.path == ("zero_optimization",) and ctx.plugged
+            is_removable = rejection.value in (None, False) and not is_required
             yield ctx.at(
-                refusal.path,
-                f"{named(refusal.path)} is {described(refusal.value)} where DeepSpeed expects an object",
+                rejection.path,
+                f"{named(rejection.path)} is {described(rejection.value)} where DeepSpeed expects an object",
                 help="remove the section to use its defaults"
                 if is_removable
                 else 'use `{"stage": 0}`'
                 if is_required
                 else "use an object with its keys",
-                fix=Fix("remove the section", (Remove(refusal.path),), safe=True) if is_removable else None,
+                fix=Fix("remove the section", (Remove(rejection.path),), safe=True) if is_removable else None,
             )
 
 
@@ -230,16 +230,16 @@ def out_of_bounds(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage3_max_live_parameters": 1000000000}}
     """
-    for refusal in refusals(ctx, "bound"):
-        verdict = refusal.verdict
-        if refusal.path == ("gradient_clipping",):  # reported by `negative-gradient-clipping`
+    for rejection in rejected_values(ctx, "bound"):
+        verdict = rejection.verdict
+        if rejection.path == ("gradient_clipping",):  # reported by `negative-gradient-clipping`
             continue
         yield ctx.at(
-            refusal.place,
-            f"{named(refusal.place)} is {quoted(verdict.value)}, but must be {expected(verdict.expected)}"
-            f"{unchecked_note(ctx, refusal)}",
+            rejection.place,
+            f"{named(rejection.place)} is {quoted(verdict.value)}, but must be {expected(verdict.expected)}"
+            f"{unchecked_note(ctx, rejection)}",
             help=f"use {expected(verdict.expected)}",
-            effect=effect_of(ctx, refusal),
+            effect=effect_of(ctx, rejection),
         )
 
 
@@ -255,21 +255,21 @@ def unknown_value(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}}
     """
-    for refusal in refusals(ctx, "member"):
-        verdict = refusal.verdict
+    for rejection in rejected_values(ctx, "member"):
+        verdict = rejection.verdict
         members = verdict.expected[1:]
-        if "fold_case" in refusal.key.info.flags and str(verdict.value).lower() in _folded(members):
+        if "fold_case" in rejection.key.info.flags and str(verdict.value).lower() in _folded(members):
             continue
         intended = _matching_member(verdict.value, members)
         yield ctx.at(
-            refusal.place,
-            f"{named(refusal.place)} is {quoted(verdict.value)}, but DeepSpeed accepts only "
-            f"{one_of(_short(members), 'and')}{unchecked_note(ctx, refusal)}",
+            rejection.place,
+            f"{named(rejection.place)} is {quoted(verdict.value)}, but DeepSpeed accepts only "
+            f"{one_of(_short(members), 'and')}{unchecked_note(ctx, rejection)}",
             help=f"use {quoted(intended)}"
             if intended is not None
             else f"use {one_of(_short(members)[:_MAX_LISTED])}",
-            effect=effect_of(ctx, refusal),
-            fix=_replacement(ctx, refusal, intended) if intended is not None else None,
+            effect=effect_of(ctx, rejection),
+            fix=_replacement(ctx, rejection, intended) if intended is not None else None,
         )
 
 
@@ -293,9 +293,9 @@ def _matching_member(value: Json, members: tuple[Json, ...]) -> Json:
     return next((member for member in members if str(member).lower() == text), None)
 
 
-def _replacement(ctx: Context, refusal: Refusal, value: Json) -> Fix:
-    operations = (Set(refusal.place, value),)
-    return Fix(f"replace with {quoted(value)}", operations, safe=prevents_run(ctx, refusal))
+def _replacement(ctx: Context, rejection: Refusal, value: Json) -> Fix:
+    operations = (Set(rejection.place, value),)
+    return Fix(f"replace with {quoted(value)}", operations, safe=prevents_run(ctx, rejection))
 
 
 # Values that DeepSpeed converts, and quoted values that it does not.
@@ -376,20 +376,20 @@ def text_for_value(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"reduce_bucket_size": 500000000}}
     """
-    for refusal in refusals(ctx, "text"):
-        verdict = refusal.verdict
+    for rejection in rejected_values(ctx, "text"):
+        verdict = rejection.verdict
         intended = _intended_value(verdict.expected, verdict.value)
-        path = refusal.place
+        path = rejection.place
         yield ctx.at(
             path,
             f"{named(path)} is the string {quoted(verdict.value)}, which DeepSpeed does not convert to "
-            f"{expected(verdict.expected)}{unchecked_note(ctx, refusal)}",
+            f"{expected(verdict.expected)}{unchecked_note(ctx, rejection)}",
             help=f"use {quoted(intended)}{_quoting_note(ctx, path)}{_comma_note(verdict.value)}"
             if intended is not None
             else _advice_start(verdict.value) + expected(verdict.expected),
-            effect=effect_of(ctx, refusal),
+            effect=effect_of(ctx, rejection),
             fix=Fix(
-                f"replace with {quoted(intended)}", (Set(path, intended),), safe=prevents_run(ctx, refusal)
+                f"replace with {quoted(intended)}", (Set(path, intended),), safe=prevents_run(ctx, rejection)
             )
             if intended is not None
             else None,

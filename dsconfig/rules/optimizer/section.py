@@ -330,16 +330,16 @@ def _unknown(ctx: Context, chosen: Chosen, key: str) -> Finding:
 
     path = (*_PARAMS_PATH, key)
     reason, related = _reason_unknown(ctx, chosen, key)
-    nearest = nearest_of(key, chosen.accepts - params(ctx, "optimizer").keys())
+    suggestion = nearest_of(key, chosen.accepts - params(ctx, "optimizer").keys())
     is_ignored = chosen.name == "Muon"
     value = params(ctx, "optimizer")[key]
     fix: Fix | None = removal(path, safe=True) if is_ignored else loss(path, value)
-    if nearest:
-        fix = renamed(ctx, path, nearest, value, safe=not is_ignored and alike(key, nearest))
+    if suggestion:
+        fix = renamed(ctx, path, suggestion, value, safe=not is_ignored and alike(key, suggestion))
     return ctx.at(
         path,
         f"`{key}` is not an argument of {chosen.built}{reason}{', which ignores it' if is_ignored else ''}",
-        help=f"did you mean `{nearest}`?" if nearest else f"remove it; {_accepted(chosen)}",
+        help=f"did you mean `{suggestion}`?" if suggestion else f"remove it; {_accepted(chosen)}",
         effect="ignored" if is_ignored else "crashes",
         part="key",
         related=related,

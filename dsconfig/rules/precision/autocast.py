@@ -59,8 +59,8 @@ def autocast_beside_half_precision(ctx: Context) -> Iterator[Finding]:
     """`torch_autocast` is enabled together with `fp16` or `bf16`.
 
     Autocast is for a model in fp32, whose weights it casts operation by operation. With `fp16` or `bf16`, the
-    model is already in 16 bits: operations that autocast would run in fp32 do not, and its casts only cost
-    time.
+    model is already in 16 bits: operations that autocast would run in fp32 run in 16 bits, and its casts only
+    cost time.
 
     Bad:
 

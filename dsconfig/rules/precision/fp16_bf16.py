@@ -48,7 +48,7 @@ def fp16_and_bf16(ctx: Context) -> Iterator[Finding]:
     """`fp16` and `bf16` are both enabled.
 
     A model trains in one of the two. Up to 0.17.0, DeepSpeed tests the raw values for truth, so an unresolved
-    "auto" also counts as true.
+    "auto" is treated as true.
 
     Bad:
 
@@ -161,8 +161,8 @@ def auto_cast_without_fp16(ctx: Context) -> Iterator[Finding]:
     unchanged. Up to 0.17.0, DeepSpeed read `auto_cast` only if `fp16` was enabled.
 
     Transformers' Trainer passes inputs as keyword arguments (`compute_loss`), as do most loops with
-    Accelerate, so `auto_cast` has no effect there. If they resolve an "auto" in `enabled`, it is right for
-    runs with fp16.
+    Accelerate, so `auto_cast` has no effect there. If `enabled` is "auto", they resolve it, and `auto_cast`
+    is right for runs with fp16.
 
     Bad:
 

@@ -318,9 +318,9 @@ def unknown_warm_up_curve(ctx: Context) -> Iterator[Finding]:
 def logarithmic_warm_up(ctx: Context) -> Iterator[Finding]:
     """`warmup_type` is not set, so the warmup is logarithmic and steep, not linear.
 
-    Most frameworks warm up linearly. With DeepSpeed's default, half of the warmup is over after the square
-    root of the steps, so a long warmup runs mostly near the maximum rate. Reported for warmups of 500 steps
-    or more.
+    Most frameworks warm up linearly. With DeepSpeed's default, the learning rate completes half of its
+    increase after the square root of the steps, so a long warmup runs mostly near the maximum rate. Reported
+    for warmups of 500 steps or more.
 
     Bad:
 
@@ -385,7 +385,7 @@ def step_count_that_is_none(ctx: Context) -> Iterator[Finding]:
     if chosen is None:
         return
     for key in arguments.keys() & chosen.accepts:
-        accepted = _accepted_instead(ctx, chosen, key)
+        accepted = _accepted_values(ctx, chosen, key)
         if accepted is not None:
             path = f"{_PARAMS}.{key}"
             value = ctx.value(path)
@@ -407,8 +407,8 @@ def _with_kind(value: Json) -> str:
     )
 
 
-def _accepted_instead(ctx: Context, chosen: Chosen, key: str) -> str | None:
-    """What the release accepts instead of the configured value; None for a valid value."""
+def _accepted_values(ctx: Context, chosen: Chosen, key: str) -> str | None:
+    """The values that the release accepts, as a phrase; None if the configured value is valid."""
     if chosen.kind is None:
         return None
     if key in _POSITIVE_INTEGERS:

@@ -141,20 +141,20 @@ def unknown_scheduler(ctx: Context) -> Iterator[Finding]:
     from dsconfig.rules._did_you_mean import alike, nearest_of
 
     names = known_names(ctx, "Scheduler")
-    nearest = nearest_of(type_name, [*names, *torch_classes.SCHEDULERS])
+    suggestion = nearest_of(type_name, [*names, *torch_classes.SCHEDULERS])
     counterpart = _COMMON_NAMES.get(type_name.lower())
     yield ctx.at(
         _TYPE,
         f"`scheduler.type` is {quoted(type_name)}: {_reason(ctx, type_name)}",
         help=_help(
-            quoted(nearest) if nearest else None, counterpart if counterpart in names else None, names
+            quoted(suggestion) if suggestion else None, counterpart if counterpart in names else None, names
         ),
         fix=Fix(
-            f"replace with {quoted(nearest)}",
-            (Set(("scheduler", "type"), nearest),),
-            safe=alike(type_name, nearest),
+            f"replace with {quoted(suggestion)}",
+            (Set(("scheduler", "type"), suggestion),),
+            safe=alike(type_name, suggestion),
         )
-        if nearest
+        if suggestion
         else None,
     )
 
@@ -170,13 +170,13 @@ def _reason(ctx: Context, type_name: str) -> str:
     )
 
 
-def _help(nearest: str | None, counterpart: str | None, names: Iterable[str]) -> str:
-    own = [f"`{each}`" for each in names]
-    likely = f"use {nearest}" if nearest else f"consider {quoted(counterpart)}" if counterpart else None
+def _help(suggestion: str | None, counterpart: str | None, names: Iterable[str]) -> str:
+    types = [f"`{each}`" for each in names]
+    likely = f"use {suggestion}" if suggestion else f"consider {quoted(counterpart)}" if counterpart else None
     if likely is None:
-        return f"use {one_of(own)}, or a class of `torch.optim.lr_scheduler`"
+        return f"use {one_of(types)}, or a class of `torch.optim.lr_scheduler`"
     return (
-        f"{likely}; DeepSpeed accepts {one_of(own, 'and')}, and the classes of `torch.optim.lr_scheduler`,"
+        f"{likely}; DeepSpeed accepts {one_of(types, 'and')}, and the classes of `torch.optim.lr_scheduler`,"
         " with their exact spelling"
     )
 
@@ -219,22 +219,26 @@ def _unknown(ctx: Context, chosen: Chosen, key: str) -> Finding:
     from dsconfig.rules._did_you_mean import alike, nearest_of
 
     others = _types_accepting(ctx, key)
-    nearest = None if others else nearest_of(key, chosen.accepts - params(ctx, "scheduler").keys())
+    suggestion = None if others else nearest_of(key, chosen.accepts - params(ctx, "scheduler").keys())
     path = (*_PARAMS_PATH, key)
     accepted = one_of((f"`{each}`" for each in sorted(chosen.accepts)), "and")
     value = params(ctx, "scheduler")[key]
-    fix = renamed(ctx, path, nearest, value, safe=alike(key, nearest)) if nearest else loss(path, value)
+    fix = (
+        renamed(ctx, path, suggestion, value, safe=alike(key, suggestion))
+        if suggestion
+        else loss(path, value)
+    )
     return ctx.at(
         path,
         f"`{key}` is not an argument of {chosen.built}{_release_suffix(ctx, chosen, key)}",
-        help=f"did you mean `{nearest}`?"
-        if nearest
+        help=f"did you mean `{suggestion}`?"
+        if suggestion
         else f"remove it, or set `scheduler.type` to {one_of(others)}, which accepts it"
         if others
         else f"remove it; the accepted arguments are {accepted}",
         part="key",
         fix=fix,
-    ).meaning((*_PARAMS_PATH, nearest or key))
+    ).meaning((*_PARAMS_PATH, suggestion or key))
 
 
 def _release_suffix(ctx: Context, chosen: Chosen, key: str) -> str:
@@ -322,7 +326,7 @@ def scheduler_of_torch_around_wrapper(ctx: Context) -> Iterator[Finding]:
 
 
 def _reason_wrapped(ctx: Context) -> tuple[str | None, list[tuple[str, str]]]:
-    """Why the engine wraps the optimizer, and the key that says so; None if it does not wrap it."""
+    """Why the engine wraps the optimizer, and the key that sets it; None if it does not wrap it."""
     if zero_stage(ctx) > 0:
         return stage_words(ctx).replace("the stage", "the ZeRO stage"), stage_place_if_written(ctx)
     dtype = model_format(ctx)

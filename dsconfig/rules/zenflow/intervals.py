@@ -10,7 +10,7 @@ from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._effective_values import OPTIMIZER, device, format_of, format_place, model_format, stage
 from dsconfig.rules._fixes import removal
-from dsconfig.rules.zenflow.requirements import ZENFLOW, zenflow
+from dsconfig.rules.zenflow.requirements import ZENFLOW, uses_zenflow
 
 # `update_interval`, which replaces gradient accumulation, and the dtype of gradients.
 
@@ -37,7 +37,7 @@ def zenflow_update_left_to_auto(ctx: Context) -> Iterator[Finding]:
         {"lr": 0.001}}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}, "zenflow":
         {"update_interval": 4}}}
     """
-    if zenflow(ctx) and stage(ctx) > 0 and ctx.value(_UPDATE) == "auto":
+    if uses_zenflow(ctx) and stage(ctx) > 0 and ctx.value(_UPDATE) == "auto":
         default = "" if ctx.has(_UPDATE) else " by default"
         yield ctx.at(
             _UPDATE if ctx.has(_UPDATE) else ZENFLOW,
@@ -74,7 +74,7 @@ def accumulation_set_by_zenflow(ctx: Context) -> Iterator[Finding]:
         {"update_interval": 2}}}
     """
     path = "gradient_accumulation_steps"
-    if not zenflow(ctx) or not ctx.has(path) or stage(ctx) == 0:
+    if not uses_zenflow(ctx) or not ctx.has(path) or stage(ctx) == 0:
         return
     steps, update = ctx.value(path), ctx.value(_UPDATE)
     if isinstance(steps, int) and isinstance(update, int) and steps != update:
@@ -123,7 +123,7 @@ def zenflow_beside_other_gradients(ctx: Context) -> Iterator[Finding]:
         "offload_optimizer": {"device": "cpu"}, "zenflow": {"update_interval": 4}}}
     """
     path = "data_types.grad_accum_dtype"
-    if not zenflow(ctx) or not ctx.has(path) or stage(ctx) != 1 or device(ctx, OPTIMIZER) != "cpu":
+    if not uses_zenflow(ctx) or not ctx.has(path) or stage(ctx) != 1 or device(ctx, OPTIMIZER) != "cpu":
         return
     dtype = format_of(ctx.value(path))
     if dtype in ("fp32", "bf16", "fp16") and dtype != model_format(ctx):
@@ -168,7 +168,7 @@ def zenflow_interval_beside_auto(ctx: Context) -> Iterator[Finding]:
         {"lr": 0.001}}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}, "zenflow":
         {"select_strategy": "step", "select_interval": 8, "update_interval": 4}}}
     """
-    if zenflow(ctx) and ctx.value(_SELECT) == "auto" and isinstance(ctx.value(_INTERVAL), int):
+    if uses_zenflow(ctx) and ctx.value(_SELECT) == "auto" and isinstance(ctx.value(_INTERVAL), int):
         default = "" if ctx.has(_SELECT) else " by default"
         yield ctx.at(
             _INTERVAL,
@@ -199,7 +199,7 @@ def zenflow_strategy_without_interval(ctx: Context) -> Iterator[Finding]:
         {"lr": 0.001}}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}, "zenflow":
         {"select_strategy": "step", "select_interval": 8, "update_interval": 4}}}
     """
-    if zenflow(ctx) and ctx.value(_SELECT) in ("step", "epoch") and ctx.value(_INTERVAL) == "auto":
+    if uses_zenflow(ctx) and ctx.value(_SELECT) in ("step", "epoch") and ctx.value(_INTERVAL) == "auto":
         default = "" if ctx.has(_INTERVAL) else " by default"
         yield ctx.at(
             _SELECT,
@@ -234,7 +234,7 @@ def zenflow_selection_before_update(ctx: Context) -> Iterator[Finding]:
         {"lr": 0.001}}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}, "zenflow":
         {"select_strategy": "step", "select_interval": 4, "update_interval": 4}}}
     """
-    if not zenflow(ctx) or ctx.value(_SELECT) != "step":
+    if not uses_zenflow(ctx) or ctx.value(_SELECT) != "step":
         return  # the data loader counts epochs, or nothing does
     select, update = ctx.value(_INTERVAL), ctx.value(_UPDATE)
     if isinstance(select, int) and isinstance(update, int) and select != 0 and select < update:
@@ -277,7 +277,7 @@ def zenflow_key_without_effect(ctx: Context) -> Iterator[Finding]:
         {"lr": 0.001}}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}, "zenflow":
         {"update_interval": 4}}}
     """
-    if not zenflow(ctx):
+    if not uses_zenflow(ctx):
         return
     steps, rounds = f"{ZENFLOW}.steps_per_epoch", f"{ZENFLOW}.full_warm_up_rounds"
     if ctx.has(steps) and ctx.value(steps) is not None:

@@ -16,7 +16,7 @@ from dsconfig.rules._fixes import removal
 ZENFLOW = f"{ZERO}.zenflow"
 
 
-def zenflow(ctx: Context) -> bool:
+def uses_zenflow(ctx: Context) -> bool:
     """Whether ZenFlow is enabled: its section is present, even if empty."""
     return ctx.has(ZENFLOW) and isinstance(ctx.value(ZENFLOW), dict)
 
@@ -47,7 +47,7 @@ def zenflow_without_zero(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 0}}
     """
-    if zenflow(ctx) and stage(ctx) == 0:
+    if uses_zenflow(ctx) and stage(ctx) == 0:
         yield ctx.at(
             ZENFLOW,
             "`zenflow` is set, but ZeRO is off: the first step fails because there is no ZenFlow optimizer",
@@ -76,7 +76,7 @@ def zenflow_without_offload(ctx: Context) -> Iterator[Finding]:
         {"lr": 0.001}}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}, "zenflow":
         {"update_interval": 4}}}
     """
-    if zenflow(ctx) and stage(ctx) in (1, 2) and device(ctx, OPTIMIZER) == "none":
+    if uses_zenflow(ctx) and stage(ctx) in (1, 2) and device(ctx, OPTIMIZER) == "none":
         yield ctx.at(
             ZENFLOW,
             "`zenflow` is set, but the optimizer is not offloaded, which ZenFlow requires at stages 1 and 2",
@@ -112,7 +112,7 @@ def zenflow_offload_without_overlap(ctx: Context) -> Iterator[Finding]:
         {"device": "cpu"}, "zenflow": {"offload": true, "update_interval": 4}}}
     """
     path, overlap = f"{ZENFLOW}.offload", f"{ZERO}.overlap_comm"
-    if not zenflow(ctx) or not ctx.on(path) or stage(ctx) == 0:
+    if not uses_zenflow(ctx) or not ctx.on(path) or stage(ctx) == 0:
         return
     overlaps = ctx.value(overlap)
     if not (stage(ctx) == 3 if overlaps is None else overlaps):
@@ -152,7 +152,7 @@ def zenflow_without_reduce_scatter(ctx: Context) -> Iterator[Finding]:
         {"update_interval": 4}}}
     """
     path = f"{ZERO}.reduce_scatter"
-    if zenflow(ctx) and stage(ctx) in (1, 2) and ctx.value(path) is False:
+    if uses_zenflow(ctx) and stage(ctx) in (1, 2) and ctx.value(path) is False:
         yield ctx.at(
             path,
             "`reduce_scatter` is `false`, but ZenFlow requires it to reduce gradients at stages 1 and 2",
@@ -210,7 +210,7 @@ def zenflow_with_foreign_params(ctx: Context) -> Iterator[Finding]:
         "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"},
         "zenflow": {"update_interval": 4}}}
     """
-    if not zenflow(ctx) or stage(ctx) not in (1, 2) or device(ctx, OPTIMIZER) == "none":
+    if not uses_zenflow(ctx) or stage(ctx) not in (1, 2) or device(ctx, OPTIMIZER) == "none":
         return
     accepted = one_of((f"`{key}`" for key in _ADAMW_ARGUMENTS[:_LISTED]), "and")
     params = ctx.written("optimizer.params")
@@ -252,7 +252,7 @@ def zenflow_without_adam(ctx: Context) -> Iterator[Finding]:
         {"lr": 0.001}}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}, "zenflow":
         {"update_interval": 4}}}
     """
-    if not zenflow(ctx) or stage(ctx) == 0:
+    if not uses_zenflow(ctx) or stage(ctx) == 0:
         return
     kind = ctx.value("optimizer.type")
     if isinstance(kind, str) and kind.lower() not in ("adam", "adamw"):
@@ -284,7 +284,7 @@ def zenflow_without_params(ctx: Context) -> Iterator[Finding]:
         "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"},
         "zenflow": {"update_interval": 4}}}
     """
-    if not zenflow(ctx) or stage(ctx) not in (1, 2) or device(ctx, OPTIMIZER) == "none":
+    if not uses_zenflow(ctx) or stage(ctx) not in (1, 2) or device(ctx, OPTIMIZER) == "none":
         return
     if ctx.written("optimizer.params") in (MISSING, None):
         has_optimizer = isinstance(ctx.written("optimizer"), dict)
@@ -329,7 +329,7 @@ def zenflow_scrambles_weights(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "gradient_accumulation_steps": 4, "optimizer": {"type": "AdamW", "params":
         {"lr": 0.001}}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}
     """
-    if zenflow(ctx) and stage(ctx) in (1, 2):
+    if uses_zenflow(ctx) and stage(ctx) in (1, 2):
         yield ctx.at(
             ZENFLOW,
             "`zenflow` at stages 1 and 2 stores matrices transposed, but DeepSpeed reads them as if they were"

@@ -43,7 +43,7 @@ def secondary_partition_not_a_divisor(ctx: Context) -> Iterator[Finding]:
     """
     if not ctx.has(HPZ) or ctx.world_size is None:
         return
-    size, ranks = secondary_partition(ctx), ctx.world_size
+    size, ranks = secondary_partition_size(ctx), ctx.world_size
     if 1 < size < ranks and ranks % size:
         sizes = divisors(ranks)[1:]
         listed = (
@@ -83,7 +83,7 @@ def secondary_partition_beyond_ranks(ctx: Context) -> Iterator[Finding]:
     """
     if not ctx.has(HPZ):
         return
-    size = secondary_partition(ctx)
+    size = secondary_partition_size(ctx)
     if size == 0:
         yield ctx.at(
             HPZ,
@@ -125,7 +125,7 @@ def parameter_shorter_than_secondary_parts(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 128, "zero_optimization": {"stage": 3, "zero_hpz_partition_size": 8},
         "$dsconfig": {"model": "qwen3-8b"}}
     """
-    ranks, group = ranks_of_known_model(ctx), secondary_partition(ctx)
+    ranks, group = partitioning_ranks(ctx), secondary_partition_size(ctx)
     if ranks is None or not 1 < group <= ranks or ranks % group:
         return
     from dsconfig.memory.quantized_gather import behind
@@ -185,13 +185,13 @@ def quantized_gradients_without_reduce_scatter(ctx: Context) -> Iterator[Finding
 HPZ = f"{ZERO}.zero_hpz_partition_size"
 
 
-def secondary_partition(ctx: Context) -> int:
+def secondary_partition_size(ctx: Context) -> int:
     """The configured size of a secondary partition at stage 3, else 1, which is off."""
     size = ctx.value(HPZ) if ctx.has(HPZ) else 1
     return size if isinstance(size, int) and stage(ctx) == 3 else 1
 
 
-def ranks_of_known_model(ctx: Context) -> int | None:
+def partitioning_ranks(ctx: Context) -> int | None:
     """The number of ranks that partition the parameters at stage 3, if the model and the ranks are known."""
     if not is_known(ctx) or stage(ctx) != 3:
         return None
@@ -230,12 +230,12 @@ def parts_that_are_not_quantized(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 512, "zero_optimization": {"stage": 3, "zero_quantized_weights": true},
         "$dsconfig": {"model": "llama-3-8b"}}
     """
-    ranks = ranks_of_known_model(ctx)
+    ranks = partitioning_ranks(ctx)
     if ranks is None or ranks == 1 or not ctx.on(_WEIGHTS):
         return
     from dsconfig.memory.quantized_gather import EIGHT, uneven
 
-    group = min(secondary_partition(ctx), ranks)
+    group = min(secondary_partition_size(ctx), ranks)
     sizes = ((weight.name, weight.elements) for weight in weights(ctx))
     part = uneven(sizes, ranks, group if group > 1 else ranks)
     if part is not None:
@@ -351,7 +351,7 @@ def gradients_that_ranks_do_not_share(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 32, "fp16": {"enabled": true}, "zero_optimization": {"stage": 3,
         "zero_quantized_gradients": true}, "$dsconfig": {"model": "llama-3.2-3b"}}
     """
-    ranks = ranks_of_known_model(ctx)
+    ranks = partitioning_ranks(ctx)
     if ranks is None or not ctx.on(_GRADIENTS) or ctx.known.adapters or _in_one_node(ctx, _MAX_GPUS_PER_NODE):
         return
     from dsconfig.memory.quantized_gather import divided
