@@ -12,7 +12,7 @@ from dsconfig import check
 from dsconfig.core.releases import NUMBERS, RELEASES
 from dsconfig.memory.engines.setup import ways_of
 from dsconfig.rules import RULES
-from dsconfig.rules.offload.host_memory import BORDERS
+from dsconfig.rules.offload.host_memory import ENGINE_CHANGES
 
 from .conftest import Runs, Spawns
 
@@ -220,7 +220,7 @@ def test_python_takes_what_stands_in_it() -> None:
 
 def test_hosts_are_judged_anew_where_engines_changed() -> None:
     known = [NUMBERS[release] for release in RELEASES if NUMBERS[release] >= NUMBERS["0.14.0"]]
-    starts = {NUMBERS[name] for name in BORDERS}
+    starts = {NUMBERS[name] for name in ENGINE_CHANGES}
     for before, after in pairwise(known):
         assert after in starts or ways_of(before) == ways_of(after)
 
