@@ -9,7 +9,7 @@ from dsconfig.core.json_types import JsonObject, NamedTuple
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.model import torch_classes
 from dsconfig.model.keyinfo import KeyView, TypeInfo, type_named, types_of, view
-from dsconfig.rules._effective_values import offloaded
+from dsconfig.rules._effective_values import uses_cpu_optimizer
 from dsconfig.rules._fixes import renamed
 
 _IN_TORCH = {"Optimizer": "torch.optim", "Scheduler": "torch.optim.lr_scheduler"}
@@ -17,7 +17,7 @@ _TORCH = {"Optimizer": torch_classes.OPTIMIZERS, "Scheduler": torch_classes.SCHE
 ADAM = frozenset({"Adam", "AdamW"})
 
 
-class Chosen(NamedTuple):
+class BuiltClass(NamedTuple):
     """Class that the engine builds."""
 
     built: str
@@ -68,12 +68,12 @@ def names_a_class(section: str, name: object) -> bool:
     return isinstance(name, str) and (type_named(section, name) is not None or name in _TORCH[section])
 
 
-def known_names(ctx: Context, section: str) -> list[str]:
+def supported_types(ctx: Context, section: str) -> list[str]:
     """Return the names of the types that the release implements itself."""
     return [kind.name for kind in types_of(section).values() if ctx.release in kind.releases]
 
 
-def optimizer(ctx: Context) -> Chosen | None:
+def optimizer(ctx: Context) -> BuiltClass | None:
     """Return the class that the engine builds for the optimizer section; None if it is unknown.
 
     Raises:
@@ -82,7 +82,7 @@ def optimizer(ctx: Context) -> Chosen | None:
     return ctx.once(_optimizer)
 
 
-def _optimizer(ctx: Context) -> Chosen | None:
+def _optimizer(ctx: Context) -> BuiltClass | None:
     name = written_type(ctx, "optimizer")
     if name is None:
         return None
@@ -98,25 +98,25 @@ def _optimizer(ctx: Context) -> Chosen | None:
         params_of, built = "AdamParams", "FusedAdam"
     if build == "torch":
         built = "torch.optim.AdamW" if has_decoupled_weight_decay(ctx, kind) else "torch.optim.Adam"
-    return Chosen(built, kind, build, *_arguments(params_of, built, build, ctx.release))
+    return BuiltClass(built, kind, build, *_arguments(params_of, built, build, ctx.release))
 
 
-def scheduler(ctx: Context) -> Chosen | None:
+def scheduler(ctx: Context) -> BuiltClass | None:
     """Return the class that the engine builds for the scheduler section; None if it is unknown."""
     return ctx.once(_scheduler)
 
 
-def _scheduler(ctx: Context) -> Chosen | None:
+def _scheduler(ctx: Context) -> BuiltClass | None:
     name = written_type(ctx, "scheduler")
     if name is None:
         return None
     kind = known_type(ctx, "Scheduler", name)
     if kind is None or kind.params is None:
         return _torch_class("Scheduler", name)
-    return Chosen(kind.name, kind, "gpu", *_arguments(kind.params, kind.name, "gpu", ctx.release))
+    return BuiltClass(kind.name, kind, "gpu", *_arguments(kind.params, kind.name, "gpu", ctx.release))
 
 
-def required_params(chosen: Chosen) -> list[str]:
+def required_params(chosen: BuiltClass) -> list[str]:
     """Return the required arguments of the class."""
     if chosen.kind is None:
         section = "Scheduler" if chosen.built.startswith(_IN_TORCH["Scheduler"]) else "Optimizer"
@@ -132,16 +132,16 @@ def has_decoupled_weight_decay(ctx: Context, kind: TypeInfo) -> bool:
 def _build(ctx: Context, kind: TypeInfo) -> str:
     if kind.name in ADAM and params(ctx, "optimizer").get("torch_adam"):
         return "torch"
-    if kind.cpu != kind.gpu and offloaded(ctx):
+    if kind.cpu != kind.gpu and uses_cpu_optimizer(ctx):
         return "cpu"
     return "gpu"
 
 
-def _torch_class(section: str, name: str) -> Chosen | None:
+def _torch_class(section: str, name: str) -> BuiltClass | None:
     signature = _TORCH[section].get(name)
     if signature is None:
         return None
-    return Chosen(f"{_IN_TORCH[section]}.{name}", None, "torch", signature.arguments, {})
+    return BuiltClass(f"{_IN_TORCH[section]}.{name}", None, "torch", signature.arguments, {})
 
 
 @lru_cache(maxsize=256)

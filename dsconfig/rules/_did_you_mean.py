@@ -109,11 +109,11 @@ def _lexicon(words: frozenset[str]) -> Lexicon:
     return lexicon(sorted(words))
 
 
-def nearest_of(word: str, words: Iterable[str]) -> str | None:
+def closest_word(word: str, words: Iterable[str]) -> str | None:
     """Return the word that a typo most likely stands for, if any is close."""
     return nearest(word, _lexicon(frozenset(words)))
 
 
-def alike(word: str, other: str) -> bool:
+def is_same_spelling(word: str, other: str) -> bool:
     """Whether two words differ only in case, underscores and hyphens."""
     return plain(word) == plain(other)

@@ -35,12 +35,12 @@ def stage_path(ctx: Context) -> str:
     return STAGE if isinstance(ctx.written(ZERO), dict) else ZERO
 
 
-def stage_words(ctx: Context) -> str:
+def describe_stage(ctx: Context) -> str:
     """Describe the stage for messages: "the stage is 1" or "ZeRO is off"."""
     return f"the stage is {compact(stage(ctx))}" if stage(ctx) > 0 else "ZeRO is off"
 
 
-def stage_set_here(ctx: Context) -> list[tuple[str, str]]:
+def related_stage(ctx: Context) -> list[tuple[str, str]]:
     """Return the location of the stage as a related one, if the config sets it."""
     return [("the stage is set here", stage_path(ctx))] if ctx.has(stage_path(ctx)) else []
 
@@ -91,24 +91,24 @@ def device(ctx: Context, section: str) -> str:
     return "cpu" if any(ctx.value(switch) is True for switch in _SWITCHES[section]) else "none"
 
 
-def device_place(ctx: Context, section: str) -> str:
+def device_path(ctx: Context, section: str) -> str:
     """Return the path of the key that sets the device."""
     if isinstance(ctx.value(section), dict):
         return f"{section}.device"
     return next((switch for switch in _SWITCHES[section] if ctx.has(switch)), section)
 
 
-def asked_for(ctx: Context, section: str) -> list[str]:
+def offload_keys(ctx: Context, section: str) -> list[str]:
     """Return the keys in the config that request this offload: the section and its legacy switches."""
     return [path for path in (section, *_SWITCHES[section]) if ctx.has(path)]
 
 
-def offload_place(ctx: Context) -> list[tuple[str, str]]:
+def related_offload(ctx: Context) -> list[tuple[str, str]]:
     """Return the location that requests optimizer offload, as a related one."""
-    return [("the optimizer is offloaded here", device_place(ctx, OPTIMIZER))]
+    return [("the optimizer is offloaded here", device_path(ctx, OPTIMIZER))]
 
 
-def offloaded(ctx: Context) -> bool:
+def uses_cpu_optimizer(ctx: Context) -> bool:
     """Whether the engine builds DeepSpeed's CPU optimizers.
 
     Source: runtime/engine.py, `zero_use_cpu_optimizer`. Before 0.7.2 `zero_cpu_offload` treated the device
@@ -135,12 +135,12 @@ _SECTION = "data_types"
 _ACCUMULATION = f"{_SECTION}.grad_accum_dtype"
 
 
-def format_of(name: Json) -> str | None:
+def dtype_of(name: Json) -> str | None:
     """Normalize a dtype name, `"torch.float16"` to `fp16`; None if DeepSpeed does not know it."""
     return _DTYPES.get(name) if isinstance(name, str) else None
 
 
-def bf16_place(ctx: Context, key: str = "enabled") -> str | None:
+def bf16_path(ctx: Context, key: str = "enabled") -> str | None:
     """Return the path of a switch that is on in `bf16`, or in `bfloat16`, the fallback for an absent `bf16`."""
     for section in ("bf16", "bfloat16"):
         if ctx.on(f"{section}.{key}"):
@@ -148,16 +148,16 @@ def bf16_place(ctx: Context, key: str = "enabled") -> str | None:
     return None
 
 
-def model_format(ctx: Context) -> str:
+def training_dtype(ctx: Context) -> str:
     """Return the training dtype of the model: `fp16`, `bf16` or `fp32`."""
     if ctx.on("fp16.enabled"):
         return "fp16"
-    return "bf16" if bf16_place(ctx) else "fp32"
+    return "bf16" if bf16_path(ctx) else "fp32"
 
 
-def format_place(ctx: Context) -> list[tuple[str, str]]:
+def related_dtype(ctx: Context) -> list[tuple[str, str]]:
     """Return the location that sets the training dtype, as a related one."""
-    path = "fp16.enabled" if ctx.on("fp16.enabled") else bf16_place(ctx)
+    path = "fp16.enabled" if ctx.on("fp16.enabled") else bf16_path(ctx)
     return [("the model's dtype is set here", path)] if path else []
 
 
@@ -169,15 +169,15 @@ def bf16_optimizer(ctx: Context) -> bool:
     """
     return (
         ctx.has(_ACCUMULATION)
-        and format_of(ctx.value(_ACCUMULATION)) == "fp32"
-        and bf16_place(ctx) is not None
+        and dtype_of(ctx.value(_ACCUMULATION)) == "fp32"
+        and bf16_path(ctx) is not None
         and stage(ctx) == 1
         and ctx.since("0.8.1")
         and (ctx.before("0.10.1") or device(ctx, OPTIMIZER) != "cpu")
     )
 
 
-def sent_format(ctx: Context) -> tuple[str, str | None]:
+def reduction_dtype(ctx: Context) -> tuple[str, str | None]:
     """Return the dtype of the gradient reduction and the key that sets it; None for the model's dtype.
 
     Source: runtime/engine.py, `DeepSpeedEngine.communication_data_type`. With sequence parallelism
@@ -188,10 +188,10 @@ def sent_format(ctx: Context) -> tuple[str, str | None]:
     if isinstance(ranks, int) and ranks > 1:
         key = "seq_parallel_communication_data_type"
     elif not ctx.has(key):
-        return model_format(ctx), None
+        return training_dtype(ctx), None
     dtype = ctx.value(key)
     dtype = dtype.lower() if isinstance(dtype, str) else dtype
-    return (dtype, key) if dtype in dtypes else (model_format(ctx), None)
+    return (dtype, key) if dtype in dtypes else (training_dtype(ctx), None)
 
 
 # Whether `torch_autocast` is on.
@@ -199,7 +199,7 @@ def sent_format(ctx: Context) -> tuple[str, str | None]:
 _ENABLED = "torch_autocast.enabled"
 
 
-def autocasts(ctx: Context) -> bool:
+def has_autocast(ctx: Context) -> bool:
     """Whether the config has an enabled `torch_autocast` section."""
     return isinstance(ctx.data.get("torch_autocast"), dict) and ctx.on(_ENABLED)
 

@@ -11,7 +11,7 @@ from dsconfig.core.wording import one_of, quoted
 from dsconfig.evaluation.context import MISSING, Context, Finding, SkipRule
 from dsconfig.evaluation.key_walk import Walk
 from dsconfig.model.keyinfo import ROOT, child_section, find, is_secret, view
-from dsconfig.rules._suggest_section import named
+from dsconfig.rules._suggest_section import format_key
 
 # Removals.
 
@@ -188,7 +188,7 @@ def without_effect(
     names = one_of((f"`{place[-1]}`" for place in places), "and")
     # Siblings of the first key are named without their section.
     subject = one_of(
-        (named(p) if p[:-1] != places[0][:-1] or p is places[0] else f"`{p[-1]}`" for p in places), "and"
+        (format_key(p) if p[:-1] != places[0][:-1] or p is places[0] else f"`{p[-1]}`" for p in places), "and"
     )
     return ctx.at(
         first,

@@ -24,7 +24,7 @@ class Weight(NamedTuple):
     """Parameter of a model, named as in Transformers 5."""
 
     name: str
-    elements: int
+    numel: int
     shape: tuple[int, ...]
     linear: bool
     """Whether it belongs to a linear layer or a convolution."""
@@ -54,10 +54,10 @@ class UnreadableModelError(ValueError):
     """Raised when the model cannot be read; the message is one line and names it."""
 
 
-def numel_if_known(ctx: Context) -> int | None:
+def parameter_count_if_known(ctx: Context) -> int | None:
     """Return the number of the model's parameters; None if unknown."""
     try:
-        return elements(ctx) if has_model(ctx) else None
+        return parameter_count(ctx) if has_model(ctx) else None
     except SkipRule:
         return None
 
@@ -118,10 +118,10 @@ def largest_linear(ctx: Context) -> Weight | None:
         SkipRule: the sizes are unknown.
     """
     candidates = [weight for weight in weights(ctx) if weight.linear and ".experts" not in weight.name]
-    return max(candidates, key=lambda weight: weight.elements, default=None)
+    return max(candidates, key=lambda weight: weight.numel, default=None)
 
 
-def elements(ctx: Context) -> int:
+def parameter_count(ctx: Context) -> int:
     """Return the number of the model's parameters.
 
     Raises:
@@ -212,12 +212,12 @@ def _weights(shape: Shape) -> tuple[Weight, ...]:
 
 @lru_cache(maxsize=8)
 def _total(shape: Shape) -> int:
-    return sum(weight.elements for weight in _weights(shape))
+    return sum(weight.numel for weight in _weights(shape))
 
 
 @lru_cache(maxsize=8)
 def _largest(shape: Shape) -> Weight:
-    return max(_weights(shape), key=lambda each: 0 if ".experts" in each.name else each.elements)
+    return max(_weights(shape), key=lambda each: 0 if ".experts" in each.name else each.numel)
 
 
 # MoE blocks of Transformers that call an expert only if it has tokens.
@@ -261,7 +261,7 @@ FUSED = 5
 """First major version of Transformers in which all experts of a layer are one tensor."""
 
 
-def block_of(model: Model) -> str | None:
+def sparse_block_of(model: Model) -> str | None:
     """Return the class of the block that skips idle experts; None if it has none, or it is unknown."""
     return next((BLOCKS[kind] for kind in model.kinds if kind in BLOCKS), None)
 
@@ -278,7 +278,7 @@ def transformers_version(ctx: Context) -> int | None:
     return int(version.partition(".")[0]) if version else None
 
 
-def names(ctx: Context, path: str) -> list[str]:
+def string_list(ctx: Context, path: str) -> list[str]:
     """Return a list of names that may be written as a single string."""
     value = ctx.value(path)
     if isinstance(value, str):

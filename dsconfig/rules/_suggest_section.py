@@ -61,7 +61,7 @@ def _common(one: tuple[Interval, ...], other: tuple[Interval, ...]) -> tuple[Int
     return tuple(common)
 
 
-def named(path: KeyPath) -> str:
+def format_key(path: KeyPath) -> str:
     """Format a key for messages, in backticks.
 
     Uses the key alone, with the index for a list element, or the whole path if several sections have a key of

@@ -12,11 +12,11 @@ from dsconfig.rules._effective_values import (
     ZERO,
     bf16_optimizer,
     device_mesh,
-    format_place,
-    model_format,
+    related_dtype,
+    related_stage,
     stage,
     stage_path,
-    stage_set_here,
+    training_dtype,
 )
 from dsconfig.rules._fixes import removal, renamed, without_effect
 
@@ -48,14 +48,14 @@ def gradients_travel_in_fp16(ctx: Context) -> Iterator[Finding]:
     """
     dtype = ctx.value(_DTYPE) if ctx.has(_DTYPE) else None
     if isinstance(dtype, str) and dtype.lower() == "fp16":
-        model = model_format(ctx)
+        model = training_dtype(ctx)
         if model != "fp16":
             yield ctx.at(
                 _DTYPE,
                 f"gradients are reduced in fp16, but the model trains in {model} without loss scaling: values "
                 "above 65504 become infinite",
                 help=f"use {one_of(_wide_dtypes(ctx))}, or remove it",
-                related=format_place(ctx),
+                related=related_dtype(ctx),
             )
 
 
@@ -142,7 +142,7 @@ def fp32_communication_with_zero(ctx: Context) -> Iterator[Finding]:
         f"`{path}` is {quoted(ctx.written(path))}, but ZeRO in DeepSpeed {ctx.release_name} reduces gradients"
         " only in 16 bits",
         help="remove it, or upgrade DeepSpeed to 0.9.0 or later",
-        related=stage_set_here(ctx),
+        related=related_stage(ctx),
         fix=removal((path,)),
     )
 
@@ -275,7 +275,7 @@ def gradient_scaling_with_reduce_scatter(ctx: Context) -> Iterator[Finding]:
             "`reduce_scatter` is on" + ("" if ctx.has(_SCATTER) else " (the default)"),
             help=f"remove `{key}`" + (", or set `reduce_scatter` to `false`" if not truth else ""),
             related=[
-                *stage_set_here(ctx),
+                *related_stage(ctx),
                 *([("`reduce_scatter` is on here", _SCATTER)] if ctx.has(_SCATTER) else []),
             ],
             fix=removal(ctx.place(key)),

@@ -9,7 +9,7 @@ from dsconfig.core.json_types import Json, JsonObject
 from dsconfig.core.wording import one_of, quoted
 from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._effective_values import OPTIMIZER, PARAM, stage, stage_set_here, stage_words
+from dsconfig.rules._effective_values import OPTIMIZER, PARAM, describe_stage, related_stage, stage
 from dsconfig.rules._fixes import removal
 
 # The `compile` section.
@@ -120,21 +120,24 @@ def deepcompile_falls_back(ctx: Context) -> Iterator[Finding]:
         if stage(ctx) > 1:
             yield _fallback(
                 ctx,
-                f'the pass `"autosp"` needs stage 0 or 1, but {stage_words(ctx)}',
+                f'the pass `"autosp"` needs stage 0 or 1, but {describe_stage(ctx)}',
                 _PASSES,
                 "use stage 0 or 1",
             )
     elif ctx.before("0.17.1") and stage(ctx) not in (1, 3):
         yield ctx.at(
             _DEEP,
-            f"`deepcompile` needs stage 1 or 3 in DeepSpeed {ctx.release_name}, but {stage_words(ctx)}",
+            f"`deepcompile` needs stage 1 or 3 in DeepSpeed {ctx.release_name}, but {describe_stage(ctx)}",
             help="use stage 1 or 3, or set `deepcompile` to `false`",
             effect="crashes",
-            related=stage_set_here(ctx),
+            related=related_stage(ctx),
         )
     elif stage(ctx) not in (1, 2, 3):
         yield _fallback(
-            ctx, f"its passes need ZeRO stage 1, 2 or 3, but {stage_words(ctx)}", _DEEP, "use stage 1, 2 or 3"
+            ctx,
+            f"its passes need ZeRO stage 1, 2 or 3, but {describe_stage(ctx)}",
+            _DEEP,
+            "use stage 1, 2 or 3",
         )
 
 
@@ -165,7 +168,7 @@ def deepcompile_of_stage_3_on_new_torch(ctx: Context) -> Iterator[Finding]:
             _DEEP,
             f"`deepcompile` at stage 3 raises on PyTorch 2.9 or newer in DeepSpeed {ctx.release_name}",
             help="use stage 1 or 2, or use PyTorch 2.8 or older, or upgrade DeepSpeed to 0.19.0 or later",
-            related=stage_set_here(ctx),
+            related=related_stage(ctx),
         )
 
 
@@ -174,7 +177,7 @@ def _fallback(ctx: Context, why: str, path: str, remedy: str) -> Finding:
         path,
         f"`deepcompile` falls back to plain torch.compile: {why}",
         help=f"{remedy}, or set `deepcompile` to `false`",
-        related=[related_switch(), *stage_set_here(ctx)] if path != _DEEP else stage_set_here(ctx),
+        related=[related_switch(), *related_stage(ctx)] if path != _DEEP else related_stage(ctx),
     )
 
 

@@ -8,7 +8,7 @@ from dsconfig.core.json_types import Json
 from dsconfig.core.wording import described, kind, one_of, quoted
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._effective_values import format_place, model_format
+from dsconfig.rules._effective_values import related_dtype, training_dtype
 
 # Groups and shared parameters of the techniques.
 
@@ -153,13 +153,13 @@ def optimizer_quantizes_without_fp16(ctx: Context) -> Iterator[Finding]:
     shared = f"{_ROOT}.weight_quantization.shared_parameters"
     if not ctx.on(f"{shared}.enabled") or ctx.on(f"{shared}.quantize_weight_in_forward"):
         return
-    if model_format(ctx) != "fp16":
+    if training_dtype(ctx) != "fp16":
         yield ctx.at(
             f"{shared}.enabled",
             "weights are quantized in the optimizer step, which supports only fp16, but the model trains"
-            f" in {model_format(ctx)}",
+            f" in {training_dtype(ctx)}",
             help=f"set `{shared}.quantize_weight_in_forward` to `true`, or set `{shared}.enabled` to `false`",
-            related=format_place(ctx),
+            related=related_dtype(ctx),
         )
 
 

@@ -8,7 +8,7 @@ from dsconfig.core.json_types import Json
 from dsconfig.core.wording import described, quoted
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._effective_values import stage, stage_set_here, stage_words
+from dsconfig.rules._effective_values import describe_stage, related_stage, stage
 
 # Mixture of Quantization: when DeepSpeed opens `quantize_training.eigenvalue`, and what it then rejects.
 
@@ -125,8 +125,8 @@ def quantized_initialization_below_stage_3(ctx: Context) -> Iterator[Finding]:
     if ctx.has(path) and ctx.written(path) and stage(ctx) != 3:
         yield ctx.at(
             path,
-            f"`quantized_initialization` works only in `zero.Init` at stage 3, and {stage_words(ctx)}",
+            f"`quantized_initialization` works only in `zero.Init` at stage 3, and {describe_stage(ctx)}",
             help="use stage 3, or remove it",
             part="key",
-            related=stage_set_here(ctx),
+            related=related_stage(ctx),
         )

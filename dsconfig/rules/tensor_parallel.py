@@ -12,17 +12,17 @@ from dsconfig.rules._batch_triplet import divisors
 from dsconfig.rules._effective_values import (
     AUTOTP,
     STAGE,
-    autocasts,
-    format_of,
-    format_place,
-    model_format,
+    dtype_of,
+    has_autocast,
+    related_dtype,
+    related_stage,
     stage,
-    stage_set_here,
     tensor_parallel,
+    training_dtype,
 )
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._numbers import division
-from dsconfig.rules._suggest_section import named
+from dsconfig.rules._suggest_section import format_key
 
 # `autotp_size`: valid values, the world size, and the ZeRO stage.
 
@@ -92,7 +92,7 @@ def tensor_parallel_sizes_differ(ctx: Context) -> Iterator[Finding]:
     if size > 1 and ctx.has(path) and (other := ctx.value(path)) not in (1, size):
         yield ctx.at(
             path,
-            f"{named(ctx.place(path))} is {quoted(other)}, but has to be 1 or equal to `autotp_size`, {size}",
+            f"{format_key(ctx.place(path))} is {quoted(other)}, but has to be 1 or equal to `autotp_size`, {size}",
             help="remove it: `autotp_size` is sufficient",
             related=[("the effective size is set here", AUTOTP)],
             fix=removal(ctx.place(path)),
@@ -179,7 +179,7 @@ def tensor_parallel_at_stage_3(ctx: Context) -> Iterator[Finding]:
             AUTOTP,
             f"`autotp_size` is {size} at ZeRO stage 3, which DeepSpeed {ctx.release_name} does not support",
             help=f"set `{STAGE}` to 2, or upgrade DeepSpeed to 0.19.4 or later",
-            related=stage_set_here(ctx),
+            related=related_stage(ctx),
         )
 
 
@@ -313,16 +313,16 @@ def overlap_of_tensor_parallel_under_autocast(ctx: Context) -> Iterator[Finding]
         "tensor_parallel": {"autotp_size": 2, "tp_overlap_comm": false}}
     """
     path, dtype_key = "tensor_parallel.tp_overlap_comm", "torch_autocast.dtype"
-    if tensor_parallel(ctx) <= 1 or not ctx.on(path) or not autocasts(ctx):
+    if tensor_parallel(ctx) <= 1 or not ctx.on(path) or not has_autocast(ctx):
         return
-    model_dtype, dtype = model_format(ctx), format_of(ctx.value(dtype_key)) if ctx.has(dtype_key) else "fp16"
+    model_dtype, dtype = training_dtype(ctx), dtype_of(ctx.value(dtype_key)) if ctx.has(dtype_key) else "fp16"
     if dtype in ("fp16", "bf16") and dtype != model_dtype and (ctx.has(dtype_key) or model_dtype == "fp32"):
         yield ctx.at(
             path,
             f"`tp_overlap_comm` is enabled with `torch_autocast`: split layers multiply gradients in {dtype}"
             f" by weights in {model_dtype}, and the first backward pass raises",
             help="set it to `false`, or set `torch_autocast.enabled` to `false`",
-            related=[("autocast is enabled here", "torch_autocast.enabled"), *format_place(ctx)],
+            related=[("autocast is enabled here", "torch_autocast.enabled"), *related_dtype(ctx)],
             fix=Fix("replace with `false`", (Set(ctx.place(path), False),)),
         )
 

@@ -15,8 +15,8 @@ from dsconfig.evaluation.rule import rule
 from dsconfig.model.key import HALF, SCRIPT
 from dsconfig.model.keyinfo import along, child_section
 from dsconfig.rules._consumer import consumer_label
-from dsconfig.rules._effective_values import model_format
-from dsconfig.rules._suggest_section import named
+from dsconfig.rules._effective_values import training_dtype
+from dsconfig.rules._suggest_section import format_key
 
 # Rejected values, and their effect.
 
@@ -84,7 +84,7 @@ def is_dormant(ctx: Context, path: KeyPath) -> bool:
 
 def _is_opened(ctx: Context, opener: str) -> bool:
     if opener == HALF:
-        return model_format(ctx) != "fp32"
+        return training_dtype(ctx) != "fp32"
     return opener != SCRIPT and ctx.on(opener)
 
 
@@ -113,7 +113,7 @@ def wrong_type(ctx: Context) -> Iterator[Finding]:
         verdict = rejection.verdict
         yield ctx.at(
             rejection.place,
-            f"{named(rejection.place)} is {kind(verdict.value)}, {quoted(verdict.value)}, where DeepSpeed "
+            f"{format_key(rejection.place)} is {kind(verdict.value)}, {quoted(verdict.value)}, where DeepSpeed "
             f"expects {expected(verdict.expected)}{unchecked_note(ctx, rejection)}",
             help=f"use {expected(verdict.expected)}",
             effect=effect_of(ctx, rejection),
@@ -141,7 +141,7 @@ def fractional_integer(ctx: Context) -> Iterator[Finding]:
         whole = int(verdict.value) or 1  # for values below 1: many keys reject 0 as well
         yield ctx.at(
             rejection.place,
-            f"{named(rejection.place)} is {quoted(verdict.value)}, but must be {expected(verdict.expected)}",
+            f"{format_key(rejection.place)} is {quoted(verdict.value)}, but must be {expected(verdict.expected)}",
             help=f"round it, for example to {quoted(whole)}",
             effect="altered" if rejection.section.dialect == "hand" else "rejected",
             fix=Fix(f"truncate to {quoted(whole)}", (Set(rejection.place, whole),)),
@@ -171,7 +171,7 @@ def null_value(ctx: Context) -> Iterator[Finding]:
         default = rejection.key.default
         yield ctx.at(
             rejection.place,
-            f"{named(rejection.place)} is `null` where DeepSpeed expects {expected(verdict.expected)}"
+            f"{format_key(rejection.place)} is `null` where DeepSpeed expects {expected(verdict.expected)}"
             f"{unchecked_note(ctx, rejection)}",
             help=f"use {expected(verdict.expected)}"
             if rejection.key.info.required
@@ -205,7 +205,7 @@ def section_not_an_object(ctx: Context) -> Iterator[Finding]:
             is_removable = rejection.value in (None, False) and not is_required
             yield ctx.at(
                 rejection.path,
-                f"{named(rejection.path)} is {described(rejection.value)} where DeepSpeed expects an object",
+                f"{format_key(rejection.path)} is {described(rejection.value)} where DeepSpeed expects an object",
                 help="remove the section to use its defaults"
                 if is_removable
                 else 'use `{"stage": 0}`'
@@ -236,7 +236,7 @@ def out_of_bounds(ctx: Context) -> Iterator[Finding]:
             continue
         yield ctx.at(
             rejection.place,
-            f"{named(rejection.place)} is {quoted(verdict.value)}, but must be {expected(verdict.expected)}"
+            f"{format_key(rejection.place)} is {quoted(verdict.value)}, but must be {expected(verdict.expected)}"
             f"{unchecked_note(ctx, rejection)}",
             help=f"use {expected(verdict.expected)}",
             effect=effect_of(ctx, rejection),
@@ -263,7 +263,7 @@ def unknown_value(ctx: Context) -> Iterator[Finding]:
         intended = _matching_member(verdict.value, members)
         yield ctx.at(
             rejection.place,
-            f"{named(rejection.place)} is {quoted(verdict.value)}, but DeepSpeed accepts only "
+            f"{format_key(rejection.place)} is {quoted(verdict.value)}, but DeepSpeed accepts only "
             f"{one_of(_short(members), 'and')}{unchecked_note(ctx, rejection)}",
             help=f"use {quoted(intended)}"
             if intended is not None
@@ -329,7 +329,7 @@ def _coerced(ctx: Context, coercion: Coercion, effective: Json) -> Finding:
     value = intended if is_inverted else effective
     return ctx.at(
         coercion.path,
-        f"{named(coercion.path)} is {kind(coercion.value)}, {quoted(coercion.value)}, and is treated as"
+        f"{format_key(coercion.path)} is {kind(coercion.value)}, {quoted(coercion.value)}, and is treated as"
         f" {quoted(effective)}" + (": DeepSpeed only tests whether it is empty" if is_inverted else ""),
         help=f"use {quoted(value)}",
         fix=Fix(
@@ -382,7 +382,7 @@ def text_for_value(ctx: Context) -> Iterator[Finding]:
         path = rejection.place
         yield ctx.at(
             path,
-            f"{named(path)} is the string {quoted(verdict.value)}, which DeepSpeed does not convert to "
+            f"{format_key(path)} is the string {quoted(verdict.value)}, which DeepSpeed does not convert to "
             f"{expected(verdict.expected)}{unchecked_note(ctx, rejection)}",
             help=f"use {quoted(intended)}{_quoting_note(ctx, path)}{_comma_note(verdict.value)}"
             if intended is not None
@@ -454,7 +454,7 @@ def unresolved_auto(ctx: Context) -> Iterator[Finding]:
         ("plain DeepSpeed", "it") if ctx.consumer == "deepspeed" else (consumer_label(ctx), "DeepSpeed")
     )
     for entry in ctx.walk.autos:
-        unresolved = f'{named(entry.path)} is `"auto"`, but {loader} does not resolve it'
+        unresolved = f'{format_key(entry.path)} is `"auto"`, but {loader} does not resolve it'
         if entry.section.drops_auto:
             default = f", {quoted(entry.key.default)}" if entry.key.default is not None else ""
             yield ctx.at(

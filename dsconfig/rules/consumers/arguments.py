@@ -13,7 +13,7 @@ from dsconfig.launch.find_jobs import job_of
 from dsconfig.launch.launched_job import Job as LaunchedJob
 from dsconfig.launch.program_behavior import Refused, refused
 from dsconfig.rules._consumer import consumer_label
-from dsconfig.rules._suggest_section import named
+from dsconfig.rules._suggest_section import format_key
 
 if TYPE_CHECKING:
     from dsconfig.consumers.autofill import Mismatch
@@ -46,7 +46,7 @@ def value_against_training_argument(ctx: Context) -> Iterator[Finding]:
         path = ctx.place(mismatch.key)
         yield ctx.at(
             path,
-            f"{named(path)} is {quoted(mismatch.written)}, but `{mismatch.argument}` of the job is "
+            f"{format_key(path)} is {quoted(mismatch.written)}, but `{mismatch.argument}` of the job is "
             f"{quoted(mismatch.value)}: {consumer_label(ctx)} rejects values that differ from its arguments",
             help=", or ".join(
                 ['use "auto", which resolves to the argument', *_matching_arguments(ctx.job, mismatch)]

@@ -13,9 +13,9 @@ from dsconfig.core.wording import compact, quoted
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import Absent, Condition, Counts, Needed, rule
 from dsconfig.rules._consumer import FILL, INIT, consumer_label, has_change, overwritten
-from dsconfig.rules._effective_values import stage, stage_set_here
+from dsconfig.rules._effective_values import related_stage, stage
 from dsconfig.rules._fixes import removal
-from dsconfig.rules._suggest_section import named
+from dsconfig.rules._suggest_section import format_key
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import KeyPath
@@ -62,7 +62,7 @@ def unsupported_auto(ctx: Context) -> Iterator[Finding]:
         trainer_argument = ctx.consumer == "accelerate" and BY_NAME["transformers"].origin(dotted(path))
         yield ctx.at(
             path,
-            f'{named(path)} is `"auto"`, but {consumer_label(ctx)} does not resolve it and raises: '
+            f'{format_key(path)} is `"auto"`, but {consumer_label(ctx)} does not resolve it and raises: '
             f"`{dotted(path)}` is not found in kwargs",
             help=f"set it to a value: only Transformers' Trainer resolves it, from {trainer_argument}"
             if trainer_argument
@@ -106,7 +106,7 @@ def auto_without_training_argument(ctx: Context) -> Iterator[Finding]:
         if ctx.written(key) == "auto":
             yield ctx.at(
                 key,
-                f'{named(ctx.place(key))} is `"auto"`, but no training argument resolves it: it becomes '
+                f'{format_key(ctx.place(key))} is `"auto"`, but no training argument resolves it: it becomes '
                 f"{constant} ({meaning}), unless `accelerate launch` sets it",
                 help="write the value that you want",
             )
@@ -291,7 +291,7 @@ def null_section_with_accelerate(ctx: Context) -> Iterator[Finding]:
         if ctx.written(dotted(path)) is None and path not in rejected:
             yield ctx.at(
                 path,
-                f"{named(path)} is `null`: DeepSpeed accepts that, but {consumer_label(ctx)} expects an object",
+                f"{format_key(path)} is `null`: DeepSpeed accepts that, but {consumer_label(ctx)} expects an object",
                 help="remove it",
                 fix=removal(path, safe=True),
             )
@@ -456,7 +456,7 @@ def accumulation_under_no_sync(ctx: Context) -> Iterator[Finding]:
         f"with {count} accumulation steps {caller} enters `no_sync`{condition}, and DeepSpeed"
         f" {ctx.release_name} rejects that at stage {compact(stage(ctx))}",
         help=f"{upgrade}use Accelerate 1.9 or newer, or use stage 1, or use DeepSpeed before 0.16.0",
-        related=stage_set_here(ctx),
+        related=related_stage(ctx),
     )
 
 
@@ -535,7 +535,7 @@ def section_unused_by_consumer(ctx: Context) -> Iterator[Finding]:
         feature = tuple(parts if parts[-1] != "enabled" else parts[:-1])
         yield ctx.at(
             row.path,
-            f"{named(feature)} has no effect with {consumer_label(ctx)}: {row.why}",
+            f"{format_key(feature)} has no effect with {consumer_label(ctx)}: {row.why}",
             help=row.help,
             part="key",
             fix=removal(tuple(parts)) if len(parts) == 1 else None,

@@ -10,7 +10,7 @@ from dsconfig.core.wording import one_of, quoted
 from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
-from dsconfig.rules._suggest_section import named
+from dsconfig.rules._suggest_section import format_key
 
 # Random-LTD: required keys and unimplemented features.
 
@@ -75,7 +75,7 @@ def _missing_keys(ctx: Context, path: str, section: JsonObject, keys: tuple[str,
     if missing:
         yield ctx.at(
             path,
-            f"{named(ctx.place(path))} has no {one_of(missing)}, which random-LTD requires",
+            f"{format_key(ctx.place(path))} has no {one_of(missing)}, which random-LTD requires",
             help=f"add {one_of(missing, 'and')}",
             part="key",
             related=[("random-LTD is switched on here", f"{_LTD}.enabled")],

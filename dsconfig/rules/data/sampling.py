@@ -11,7 +11,7 @@ from dsconfig.core.json_types import Json, JsonObject, NamedTuple
 from dsconfig.core.wording import described, kind, one_of, quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._suggest_section import named
+from dsconfig.rules._suggest_section import format_key
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import KeyPath
@@ -209,7 +209,7 @@ def _missing_in_section(
         added.append(f'`"schedule_config": {json.dumps(_EXAMPLES[schedule_type])}`')
     return ctx.at(
         curriculum.path,
-        f"{named(curriculum.path)} has {', and '.join(reasons)}",
+        f"{format_key(curriculum.path)} has {', and '.join(reasons)}",
         help=f"add {one_of(added, 'and')}",
         part="key",
         effect=curriculum.effect,
@@ -224,12 +224,12 @@ def _missing_in_config(
     requires = f"the schedule {quoted(schedule_type)} requires"
     if isinstance(config, dict):
         names = one_of(f"`{key}`" for key in missing)
-        message = f"{named(path)} has no {names}, which {requires}"
+        message = f"{format_key(path)} has no {names}, which {requires}"
         example = _example(schedule_type, config)
         added = one_of([f"`{json.dumps(key)}: {json.dumps(example[key])}`" for key in missing], "and")
         return ctx.at(path, message, help=f"add {added}", part="key", effect=curriculum.effect)
     names = one_of((f"`{key}`" for key in missing), "and")
-    message = f"{named(path)} is {described(config)} but {requires} an object with {names}"
+    message = f"{format_key(path)} is {described(config)} but {requires} an object with {names}"
     advice = f"write an object, such as `{json.dumps(_EXAMPLES[schedule_type])}`"
     return ctx.at(path, message, help=advice, effect=curriculum.effect)
 
@@ -272,7 +272,7 @@ def unsupported_curriculum_schedule(ctx: Context) -> Iterator[Finding]:
             path = (*curriculum.path, "schedule_type")
             yield ctx.at(
                 path,
-                f"{named(path)} is {quoted(schedule_type)}, but DeepSpeed accepts only {one_of(types, 'and')}",
+                f"{format_key(path)} is {quoted(schedule_type)}, but DeepSpeed accepts only {one_of(types, 'and')}",
                 help=f"use {one_of(types)}; the fixed types require keys in `schedule_config`",
                 effect=curriculum.effect,
             )

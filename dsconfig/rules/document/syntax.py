@@ -17,7 +17,7 @@ from dsconfig.document.text_edit import EditError
 from dsconfig.document.tree import YAML_TEXT
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._suggest_section import named
+from dsconfig.rules._suggest_section import format_key
 
 # Problems of the text.
 
@@ -453,7 +453,7 @@ def duplicate_key(ctx: Context) -> Iterator[Finding]:
     for problem, count, fix in duplicates(ctx.document, repeated, rejected=rejected):
         yield ctx.spot(
             problem,
-            f"{named(problem.path)} occurs {'twice' if count == 2 else f'{count} times'} in one object: "
+            f"{format_key(problem.path)} occurs {'twice' if count == 2 else f'{count} times'} in one object: "
             + ("DeepSpeed rejects the file" if rejected else "the last value wins"),
             help="keep one of them",
             effect="rejected" if rejected else "altered",

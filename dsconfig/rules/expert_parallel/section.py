@@ -11,7 +11,7 @@ from dsconfig.evaluation.rule import rule
 from dsconfig.rules._batch_triplet import divisors
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._numbers import division
-from dsconfig.rules._suggest_section import named
+from dsconfig.rules._suggest_section import format_key
 
 # The `expert_parallel` section.
 
@@ -176,7 +176,7 @@ def _rejected(ctx: Context, key: str, detail: str, expectation: str) -> Finding:
     )
     return ctx.at(
         f"{EP}.{key}",
-        f"{named((EP, key))} is {formatted}{detail}, but the engine expects {expectation}",
+        f"{format_key((EP, key))} is {formatted}{detail}, but the engine expects {expectation}",
         help=f"set it to {expectation}",
         related=[related_switch()],
     )

@@ -16,7 +16,7 @@ from dsconfig.evaluation.rule import rule
 from dsconfig.model.keyinfo import ROOT, KeyInfo, KeyView, SectionView, child_section, section_keys
 from dsconfig.rules._effective_values import ZERO, bf16_optimizer, stage
 from dsconfig.rules._fixes import removal, removal_with_value
-from dsconfig.rules._suggest_section import named
+from dsconfig.rules._suggest_section import format_key
 from dsconfig.rules.keys.unknown import (
     Future,
     Removed,
@@ -63,7 +63,7 @@ def removed_key(ctx: Context) -> Iterator[Finding]:
         off = is_off(key.entry.value)
         yield ctx.at(
             key.path,
-            f"{named(key.path)} was removed from DeepSpeed after {name(last)}: {key.fate}",
+            f"{format_key(key.path)} was removed from DeepSpeed after {name(last)}: {key.fate}",
             help="remove it, even though it is switched off"
             if key.is_rejected and off
             else advice(ctx, info, key.entry),
@@ -100,7 +100,7 @@ def future_key(ctx: Context) -> Iterator[Finding]:
         first = min(first for first, _ in info.spans if first > ctx.release)
         yield ctx.at(
             key.path,
-            f"{named(key.path)} was added in DeepSpeed {name(first)}, and {ctx.release_name} does not have it: "
+            f"{format_key(key.path)} was added in DeepSpeed {name(first)}, and {ctx.release_name} does not have it: "
             f"{key.fate}",
             help=f"upgrade DeepSpeed to {name(first)} or later, or remove it",
             effect=key.effect,
@@ -131,7 +131,7 @@ def deprecated_key(ctx: Context) -> Iterator[Finding]:
             continue
         yield ctx.at(
             entry.path,
-            f"{named(entry.path)} is deprecated since DeepSpeed {name(info.deprecated)}",
+            f"{format_key(entry.path)} is deprecated since DeepSpeed {name(info.deprecated)}",
             help=advice(ctx, info, entry),
             part="key",
             fix=replacement(ctx, entry, safe=_is_equivalent(ctx, entry)),
@@ -174,7 +174,7 @@ def key_under_two_names(ctx: Context) -> Iterator[Finding]:
     for entry in ctx.walk.doubles:
         yield ctx.at(
             entry.path,
-            f"{named(entry.path)} is another name of `{entry.key.info.name}`, and both are set",
+            f"{format_key(entry.path)} is another name of `{entry.key.info.name}`, and both are set",
             help=f"keep `{entry.key.info.name}` alone",
             part="key",
             fix=removal(entry.path, safe=_is_same_value(ctx, entry)),
@@ -207,7 +207,7 @@ def key_without_effect(ctx: Context) -> Iterator[Finding]:
         info = entry.key.info
         yield ctx.at(
             entry.path,
-            f"{named(entry.path)} has no effect: DeepSpeed accepts it but never reads it",
+            f"{format_key(entry.path)} has no effect: DeepSpeed accepts it but never reads it",
             help=advice(ctx, info, entry),
             part="key",
         )
@@ -286,7 +286,7 @@ def _missing_keys(ctx: Context, incomplete: _Incomplete) -> Finding:
     section = path[-1]
     names = one_of(f"`{key.info.name}`" for key in missing)
     added = one_of([f"`{key.info.name}` ({_expected(ctx, key)})" for key in missing], "and")
-    subject = f"`{section}` of `{path[-2]}`" if section == "params" else named(path)
+    subject = f"`{section}` of `{path[-2]}`" if section == "params" else format_key(path)
     groups = _empty_groups(incomplete)
     finding = ctx.at(
         path,

@@ -11,7 +11,7 @@ from dsconfig.consumers import HUGGING_FACE
 from dsconfig.core.json_types import Json
 from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._effective_values import OPTIMIZER, PARAM, asked_for, device, device_place, stage
+from dsconfig.rules._effective_values import OPTIMIZER, PARAM, device, device_path, offload_keys, stage
 from dsconfig.rules._model_facts import has_model, largest, model, shape
 from dsconfig.rules._numbers import rounded_up
 
@@ -80,8 +80,8 @@ def host_memory_exceeded(ctx: Context) -> Iterator[Finding]:
 
 def _largest_user(ctx: Context) -> str:
     """The key that uses most host memory: an offload section, or the stage, which flattens weights there."""
-    sections = [key for key in (OPTIMIZER, PARAM) if asked_for(ctx, key) and device(ctx, key) != "none"]
-    return device_place(ctx, sections[0]) if sections else "zero_optimization.stage"
+    sections = [key for key in (OPTIMIZER, PARAM) if offload_keys(ctx, key) and device(ctx, key) != "none"]
+    return device_path(ctx, sections[0]) if sections else "zero_optimization.stage"
 
 
 def _ranks_per_host(ctx: Context) -> int:
@@ -220,7 +220,7 @@ def nvme_buffer_smaller_than_parameter(ctx: Context) -> Iterator[Finding]:
         return
     size = ctx.value(path)
     weight = largest(ctx)
-    numel = -(-weight.elements // ctx.world_size)
+    numel = -(-weight.numel // ctx.world_size)
     # Before 0.17.0 the swapper also rejected a partition that fills its buffer exactly.
     if isinstance(size, int | float) and (numel > size or (numel == size and ctx.before("0.17.0"))):
         yield ctx.at(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dsconfig.core.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import Condition, Is, Needed, rule
-from dsconfig.rules._effective_values import OPTIMIZER, PARAM, device, device_place, stage, stage_set_here
+from dsconfig.rules._effective_values import OPTIMIZER, PARAM, device, device_path, related_stage, stage
 from dsconfig.rules._fixes import differs_from_default, without_effect
 
 
@@ -173,10 +173,10 @@ def nvme_without_checkpoint(ctx: Context) -> Iterator[Finding]:
         if device(ctx, section) != "nvme" or (section == PARAM and not ctx.value(f"{PARAM}.max_in_cpu")):
             continue
         yield ctx.at(
-            device_place(ctx, section),
+            device_path(ctx, section),
             f"`{section.rpartition('.')[2]}` offloads to NVMe, but DeepSpeed {ctx.release_name} cannot save"
             " checkpoints with it",
             help='set `device` to `"cpu"`, or upgrade DeepSpeed to 0.13.0 or later',
-            related=stage_set_here(ctx),
+            related=related_stage(ctx),
         )
         return

@@ -9,18 +9,18 @@ from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.wording import one_of, quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import Absent, Condition, Counts, Is, Less, Needed, rule
-from dsconfig.rules._built_class import known_names, names_a_class
+from dsconfig.rules._built_class import names_a_class, supported_types
 from dsconfig.rules._effective_values import (
     OPTIMIZER,
     PARAM,
     ZERO,
-    asked_for,
+    describe_stage,
     device,
-    device_place,
+    device_path,
+    offload_keys,
+    related_stage,
     stage,
     stage_path,
-    stage_set_here,
-    stage_words,
 )
 from dsconfig.rules._fixes import differs_from_default, removal
 
@@ -63,7 +63,7 @@ def partial_offload_below_stage_3(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             path,
             f"`ratio` is {quoted(ctx.written(path))}, but partial offload needs ZeRO stage 3, and"
-            f" {stage_words(ctx)}",
+            f" {describe_stage(ctx)}",
             help="use stage 3, or remove `ratio` to offload the whole optimizer",
             related=[("the stage is set here", stage_path(ctx))],
             fix=removal(ctx.place(path)),
@@ -88,7 +88,7 @@ def cpu_offload_outside_stage_2(ctx: Context) -> Iterator[Finding]:
     if ctx.value(path) is True and stage(ctx) > 0 and stage(ctx) != 2:
         yield ctx.at(
             path,
-            f"`cpu_offload` works only at stage 2, but {stage_words(ctx)}",
+            f"`cpu_offload` works only at stage 2, but {describe_stage(ctx)}",
             help="use stage 2, or remove `cpu_offload`",
             related=[("the stage is set here", stage_path(ctx))],
         )
@@ -127,17 +127,17 @@ def parameter_offload_below_stage_3(ctx: Context) -> Iterator[Finding]:
         return
     target = device(ctx, PARAM)
     if target != "none" and stage(ctx) < 3:
-        place = PARAM if ctx.has(PARAM) else device_place(ctx, PARAM)
+        place = PARAM if ctx.has(PARAM) else device_path(ctx, PARAM)
         yield ctx.at(
             place,
             f"`{ctx.place(place)[-1]}` has no effect: only stage 3 offloads parameters, and"
-            f" {stage_words(ctx)}",
+            f" {describe_stage(ctx)}",
             # Before 0.6.6, stage 3 also requires the optimizer to be offloaded (DSC419).
             help="remove it"
-            if ctx.before("0.6.6") and not asked_for(ctx, OPTIMIZER)
+            if ctx.before("0.6.6") and not offload_keys(ctx, OPTIMIZER)
             else "use stage 3, or remove it",
             part="key",
-            related=stage_set_here(ctx),
+            related=related_stage(ctx),
             fix=removal(ctx.place(place)),
         )
 
@@ -177,7 +177,7 @@ def optimizer_offload_without_zero(ctx: Context) -> Iterator[Finding]:
     if not isinstance(ctx.value(ZERO), dict) or not ctx.has(f"{ZERO}.stage") or stage(ctx) > 0:
         return
     if (target := device(ctx, OPTIMIZER)) != "none":
-        place = OPTIMIZER if ctx.has(OPTIMIZER) else device_place(ctx, OPTIMIZER)
+        place = OPTIMIZER if ctx.has(OPTIMIZER) else device_path(ctx, OPTIMIZER)
         key = ctx.place(place)[-1]
         yield ctx.at(
             place,
@@ -185,7 +185,7 @@ def optimizer_offload_without_zero(ctx: Context) -> Iterator[Finding]:
             " its CPU optimizer, which fails on GPU tensors",
             help="use stage 1, 2 or 3, or remove it",
             part="key",
-            related=stage_set_here(ctx),
+            related=related_stage(ctx),
             fix=removal(ctx.place(place)),
         )
 
@@ -217,9 +217,9 @@ def nvme_below_stage_3(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             path,
             f'`{path}` is `"nvme"` but is treated as `"cpu"`: only stage 3 offloads to NVMe, and'
-            f" {stage_words(ctx)}",
+            f" {describe_stage(ctx)}",
             help='use stage 3, or set it to `"cpu"`',
-            related=stage_set_here(ctx),
+            related=related_stage(ctx),
             fix=Fix('replace with `"cpu"`', (Set(ctx.place(path), "cpu"),)),
         )
 
@@ -247,7 +247,7 @@ def parameter_offload_alone(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "fp16": {"enabled": true}, "zero_optimization": {"stage": 3,
         "offload_param": {"device": "cpu"}, "offload_optimizer": {"device": "cpu"}}}
     """
-    if stage(ctx) != 3 or device(ctx, PARAM) == "none" or asked_for(ctx, OPTIMIZER):
+    if stage(ctx) != 3 or device(ctx, PARAM) == "none" or offload_keys(ctx, OPTIMIZER):
         return
     if ctx.before("0.3.15"):
         setting, operation = f"`{ZERO}.cpu_offload` to `true`", Set((ZERO, "cpu_offload"), True)
@@ -255,11 +255,11 @@ def parameter_offload_alone(ctx: Context) -> Iterator[Finding]:
         setting = f'`{OPTIMIZER}.device` to `"cpu"`'
         operation = Set((ZERO, "offload_optimizer"), {"device": "cpu"})
     yield ctx.at(
-        device_place(ctx, PARAM),
+        device_path(ctx, PARAM),
         "parameters are offloaded but the optimizer is not, which stage 3 does not support in DeepSpeed"
         f" {ctx.release_name}",
         help=f"set {setting}, or upgrade DeepSpeed to 0.6.6 or later",
-        related=stage_set_here(ctx),
+        related=related_stage(ctx),
         fix=Fix("offload the optimizer too", (operation,)),
     )
 
@@ -409,7 +409,7 @@ def _other_than_cpu_adam(ctx: Context) -> _OtherOptimizer | None:
 
 def _cpu_optimizers(ctx: Context) -> list[str]:
     """Optimizers with a DeepSpeed implementation for the CPU."""
-    return [name for name in known_names(ctx, "Optimizer") if name in ("AdamW", "Adagrad", "Lion")]
+    return [name for name in supported_types(ctx, "Optimizer") if name in ("AdamW", "Adagrad", "Lion")]
 
 
 _DEEPSPEED_OPTIMIZERS = frozenset(
@@ -470,7 +470,7 @@ def offload_to_torch_optimizer(ctx: Context) -> Iterator[Finding]:
             f"the optimizer is offloaded, and {reason}: it is far slower there than DeepSpeed's CPU"
             " optimizers",
             help="remove `torch_adam`" if torch_adam else f"use {one_of(_cpu_optimizers(ctx))}",
-            related=[("the optimizer is offloaded here", device_place(ctx, OPTIMIZER))],
+            related=[("the optimizer is offloaded here", device_path(ctx, OPTIMIZER))],
             fix=removal(("optimizer", "params", "torch_adam")) if torch_adam else None,
         )
 
@@ -510,9 +510,9 @@ def super_offload_out_of_use(ctx: Context) -> Iterator[Finding]:
     if is_requested and stage(ctx) < 3:
         yield ctx.at(
             _SUPER,
-            f"`super_offload` has no effect: it works only at stage 3, and {stage_words(ctx)}",
+            f"`super_offload` has no effect: it works only at stage 3, and {describe_stage(ctx)}",
             help="use stage 3, or remove it",
-            related=stage_set_here(ctx),
+            related=related_stage(ctx),
             fix=removal(ctx.place(_SUPER)),
         )
     elif not is_requested and differs_from_default(ctx, cores_path):

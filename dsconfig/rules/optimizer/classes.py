@@ -10,7 +10,7 @@ from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._built_class import (
     ADAM,
-    Chosen,
+    BuiltClass,
     has_decoupled_weight_decay,
     known_type,
     optimizer,
@@ -19,15 +19,15 @@ from dsconfig.rules._built_class import (
 )
 from dsconfig.rules._effective_values import (
     OPTIMIZER,
-    asked_for,
-    bf16_place,
-    model_format,
-    offload_place,
-    offloaded,
+    bf16_path,
+    describe_stage,
+    offload_keys,
+    related_offload,
+    related_stage,
     related_stage_key,
     stage,
-    stage_set_here,
-    stage_words,
+    training_dtype,
+    uses_cpu_optimizer,
     zero_stage,
 )
 from dsconfig.rules._fixes import removal
@@ -60,7 +60,7 @@ def adagrad_that_is_adam(ctx: Context) -> Iterator[Finding]:
         "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}
     """
     type_name = written_type(ctx, "optimizer")
-    if type_name is not None and type_name.lower() == "adagrad" and not offloaded(ctx):
+    if type_name is not None and type_name.lower() == "adagrad" and not uses_cpu_optimizer(ctx):
         yield ctx.at(
             _TYPE,
             f"`optimizer.type` is {quoted(type_name)}, but DeepSpeed {ctx.release_name} builds FusedAdam for"
@@ -106,8 +106,8 @@ def legacy_fusion_unread(ctx: Context) -> Iterator[Finding]:
 
 def _reason_not_fused(ctx: Context) -> str | None:
     if zero_stage(ctx) > 0:
-        return stage_words(ctx)
-    if model_format(ctx) == "fp32":
+        return describe_stage(ctx)
+    if training_dtype(ctx) == "fp32":
         return "the model trains in fp32"
     chosen = optimizer(ctx)
     if chosen is not None and chosen.built != "FusedAdam":
@@ -277,13 +277,13 @@ def amsgrad_of_a_kernel(ctx: Context) -> Iterator[Finding]:
     )
 
 
-def _ignores_amsgrad(ctx: Context, chosen: Chosen) -> bool:
+def _ignores_amsgrad(ctx: Context, chosen: BuiltClass) -> bool:
     if chosen.built == "DeepSpeedCPUAdam":
         return ctx.before("0.19.8")
     return chosen.built == "DeepSpeedCPUAdagrad"
 
 
-def _amsgrad_fix(chosen: Chosen, is_ignored: bool) -> Fix:
+def _amsgrad_fix(chosen: BuiltClass, is_ignored: bool) -> Fix:
     if chosen.built == "FusedAdam":
         return Fix("use PyTorch's Adam", (Set(("optimizer", "params", "torch_adam"), True),))
     return removal(("optimizer", "params", "amsgrad"), safe=is_ignored)
@@ -328,7 +328,7 @@ def lamb_with_fixed_loss_scale(ctx: Context) -> Iterator[Finding]:
                 related=related,
                 fix=Fix("replace with 0", (Set(("fp16", "loss_scale"), 0),)),
             )
-    elif (place := bf16_place(ctx)) and ctx.since("0.5.5"):
+    elif (place := bf16_path(ctx)) and ctx.since("0.5.5"):
         yield ctx.at(
             place,
             f"bf16 is enabled, which DeepSpeed treats as a fixed loss scale of 1, but {quoted(type_name)}"
@@ -358,16 +358,16 @@ def lamb_offloaded(ctx: Context) -> Iterator[Finding]:
     if (
         "zero_optimization" in ctx.data
         and _canonical_type(ctx) == "Lamb"
-        and offloaded(ctx)
+        and uses_cpu_optimizer(ctx)
         and zero_stage(ctx) > 0
     ):
-        keys = one_of((f"`{path}`" for path in asked_for(ctx, OPTIMIZER)), "and")
+        keys = one_of((f"`{path}`" for path in offload_keys(ctx, OPTIMIZER)), "and")
         yield ctx.at(
             _TYPE,
             f"`optimizer.type` is {quoted(ctx.written(_TYPE))}, which runs only on the GPU, but the optimizer"
             " is offloaded",
             help=f'use `"AdamW"`, or remove {keys}',
-            related=offload_place(ctx),
+            related=related_offload(ctx),
         )
 
 
@@ -437,7 +437,7 @@ def one_bit_optimizer_with_zero(ctx: Context) -> Iterator[Finding]:
             _TYPE,
             f"{quoted(ctx.written(_TYPE))} does not work with ZeRO, but the stage is {compact(stage(ctx))}",
             help='use stage 0 or `"AdamW"`; DeepSpeed 0.19.7 removed the 1-bit optimizers',
-            related=stage_set_here(ctx),
+            related=related_stage(ctx),
         )
 
 
@@ -455,17 +455,17 @@ def one_bit_optimizer_without_fp16(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "optimizer": {"type": "OneBitAdam"}, "fp16": {"enabled": true}}
     """
-    if _one_bit_type(ctx) and model_format(ctx) != "fp16":
+    if _one_bit_type(ctx) and training_dtype(ctx) != "fp16":
         yield ctx.at(
             _TYPE,
             f"{quoted(ctx.written(_TYPE))} is known to converge only in fp16, but the model trains in "
-            f"{model_format(ctx)}",
+            f"{training_dtype(ctx)}",
             help=f"set `fp16.enabled` to `true`{_without_bf16(ctx)}, or use another optimizer",
         )
 
 
 def _without_bf16(ctx: Context) -> str:
-    enabled_key = bf16_place(ctx)
+    enabled_key = bf16_path(ctx)
     return f", and set `{enabled_key}` to `false`" if enabled_key else ""
 
 
@@ -537,7 +537,7 @@ def untested_optimizer_with_zero(ctx: Context) -> Iterator[Finding]:
 
 def _untested_class(ctx: Context) -> str | None:
     """The optimizer class that is built, if ZeRO is not tested with it."""
-    chosen: Chosen | None = optimizer(ctx)
+    chosen: BuiltClass | None = optimizer(ctx)
     if chosen is None:
         kind = known_type(ctx, "Optimizer", written_type(ctx, "optimizer"))
         return kind.gpu if kind else None

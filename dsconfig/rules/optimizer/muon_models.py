@@ -8,7 +8,14 @@ from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._effective_values import bf16_optimizer
-from dsconfig.rules._model_facts import FUSED, TENSORS, block_of, has_model, model, transformers_version
+from dsconfig.rules._model_facts import (
+    FUSED,
+    TENSORS,
+    has_model,
+    model,
+    sparse_block_of,
+    transformers_version,
+)
 from dsconfig.rules.optimizer.muon import is_muon
 
 _FUSED_QKV = frozenset(("bloom", "falcon", "gpt2", "gpt_bigcode", "gpt_neox", "phi3"))
@@ -68,7 +75,7 @@ def bf16_muon_with_experts(ctx: Context) -> Iterator[Finding]:
     if not has_model(ctx) or not ctx.has(path) or not is_muon(ctx) or not bf16_optimizer(ctx):
         return
     known_model = model(ctx)
-    if block_of(known_model) is not None:
+    if sparse_block_of(known_model) is not None:
         has_3d_experts = (transformers_version(ctx) or 0) >= FUSED
     else:
         has_3d_experts = not TENSORS.isdisjoint(known_model.kinds)

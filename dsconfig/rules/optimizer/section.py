@@ -14,15 +14,15 @@ from dsconfig.evaluation.rule import rule
 from dsconfig.model import torch_classes
 from dsconfig.model.keyinfo import TypeInfo, section_keys, type_named
 from dsconfig.rules._built_class import (
-    Chosen,
-    known_names,
+    BuiltClass,
     known_type,
     missing_type,
     optimizer,
     params,
+    supported_types,
     written_type,
 )
-from dsconfig.rules._effective_values import offload_place
+from dsconfig.rules._effective_values import related_offload
 from dsconfig.rules._fixes import removal, removal_with_value, renamed
 from dsconfig.rules._numbers import is_number
 
@@ -231,7 +231,7 @@ def unknown_optimizer(ctx: Context) -> Iterator[Finding]:
     yield ctx.at(
         _TYPE,
         f"`optimizer.type` is {quoted(type_name)}: {_reason(ctx, kind, type_name)}",
-        help=_help(intended, [f"`{each}`" for each in known_names(ctx, "Optimizer")]),
+        help=_help(intended, [f"`{each}`" for each in supported_types(ctx, "Optimizer")]),
         fix=Fix(
             f"replace with {quoted(intended)}",
             (Set(("optimizer", "type"), intended),),
@@ -254,14 +254,14 @@ def _reason(ctx: Context, kind: TypeInfo | None, type_name: str) -> str:
 
 def _closest_type(type_name: str, ctx: Context) -> str | None:
     """The type most likely meant by an unknown name, out of those that the release has."""
-    from dsconfig.rules._did_you_mean import alike, nearest_of
+    from dsconfig.rules._did_you_mean import closest_word, is_same_spelling
 
-    candidates = [*torch_classes.OPTIMIZERS, *known_names(ctx, "Optimizer")]
+    candidates = [*torch_classes.OPTIMIZERS, *supported_types(ctx, "Optimizer")]
     for spelling in (type_name, _without_affixes(type_name)):
-        matches = [each for each in candidates if alike(each, spelling)]
+        matches = [each for each in candidates if is_same_spelling(each, spelling)]
         if matches:
             return matches[-1]
-    return nearest_of(type_name, candidates)
+    return closest_word(type_name, candidates)
 
 
 _AFFIXES = (
@@ -325,17 +325,17 @@ def unknown_optimizer_param(ctx: Context) -> Iterator[Finding]:
             yield _unknown(ctx, chosen, key)
 
 
-def _unknown(ctx: Context, chosen: Chosen, key: str) -> Finding:
-    from dsconfig.rules._did_you_mean import alike, nearest_of
+def _unknown(ctx: Context, chosen: BuiltClass, key: str) -> Finding:
+    from dsconfig.rules._did_you_mean import closest_word, is_same_spelling
 
     path = (*_PARAMS_PATH, key)
     reason, related = _reason_unknown(ctx, chosen, key)
-    suggestion = nearest_of(key, chosen.accepts - params(ctx, "optimizer").keys())
+    suggestion = closest_word(key, chosen.accepts - params(ctx, "optimizer").keys())
     is_ignored = chosen.name == "Muon"
     value = params(ctx, "optimizer")[key]
     fix: Fix | None = removal(path, safe=True) if is_ignored else removal_with_value(path, value)
     if suggestion:
-        fix = renamed(ctx, path, suggestion, value, safe=not is_ignored and alike(key, suggestion))
+        fix = renamed(ctx, path, suggestion, value, safe=not is_ignored and is_same_spelling(key, suggestion))
     return ctx.at(
         path,
         f"`{key}` is not an argument of {chosen.built}{reason}{', which ignores it' if is_ignored else ''}",
@@ -347,12 +347,12 @@ def _unknown(ctx: Context, chosen: Chosen, key: str) -> Finding:
     )
 
 
-def _accepted(chosen: Chosen) -> str:
+def _accepted(chosen: BuiltClass) -> str:
     names = (f"`{key}`" for key in sorted(chosen.accepts - {"max_grad_norm"}))
     return f"the accepted arguments are {one_of(names, 'and')}"
 
 
-def _reason_unknown(ctx: Context, chosen: Chosen, key: str) -> tuple[str, list[tuple[str, str]]]:
+def _reason_unknown(ctx: Context, chosen: BuiltClass, key: str) -> tuple[str, list[tuple[str, str]]]:
     """Why this class is built or does not accept the argument, and the key that selects the class."""
     if chosen.kind is None or chosen.kind.params is None:
         return "", []
@@ -362,7 +362,7 @@ def _reason_unknown(ctx: Context, chosen: Chosen, key: str) -> tuple[str, list[t
     if info is not None and not info.read_in(ctx.release):
         return f" before {name(info.spans[0][0])}", []
     if chosen.build == "cpu":
-        return f", which offloading uses for `{chosen.name}`", offload_place(ctx)
+        return f", which offloading uses for `{chosen.name}`", related_offload(ctx)
     if chosen.build == "torch":
         return ", which `torch_adam` selects", [
             ("PyTorch's class is set here", "optimizer.params.torch_adam")

@@ -11,11 +11,11 @@ from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._effective_values import (
     ZERO,
-    autocasts,
-    bf16_place,
-    format_of,
-    format_place,
-    model_format,
+    bf16_path,
+    dtype_of,
+    has_autocast,
+    related_dtype,
+    training_dtype,
 )
 from dsconfig.rules._fixes import removal
 
@@ -44,7 +44,7 @@ def autocast_with_quantized_weights(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "bf16": {"enabled": true},
         "zero_optimization": {"stage": 3, "zero_quantized_weights": true}}
     """
-    if autocasts(ctx) and ctx.on(_WEIGHTS):
+    if has_autocast(ctx) and ctx.on(_WEIGHTS):
         yield ctx.at(
             _WEIGHTS,
             "`zero_quantized_weights` does not work with `torch_autocast`, but both are enabled",
@@ -71,15 +71,15 @@ def autocast_beside_half_precision(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "torch_autocast": {"enabled": true, "dtype": "bfloat16"}}
     """
-    dtype = model_format(ctx) if autocasts(ctx) else "fp32"
+    dtype = training_dtype(ctx) if has_autocast(ctx) else "fp32"
     if dtype != "fp32":
-        section = "fp16" if dtype == "fp16" else (bf16_place(ctx) or "bf16").partition(".")[0]
+        section = "fp16" if dtype == "fp16" else (bf16_path(ctx) or "bf16").partition(".")[0]
         yield ctx.at(
             _ENABLED,
             f"`torch_autocast` and `{section}` are both enabled: DeepSpeed casts the whole model to {dtype},"
             " and nothing is left for autocast",
             help=f"keep one: `{section}` needs less memory, `torch_autocast` keeps the weights in fp32",
-            related=format_place(ctx),
+            related=related_dtype(ctx),
         )
 
 
@@ -97,7 +97,7 @@ def autocast_format_without_effect(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "torch_autocast": {"enabled": true, "dtype": "bfloat16"}}
     """
-    if autocasts(ctx) and ctx.has(_DTYPE) and format_of(ctx.value(_DTYPE)) in ("fp32", "int8"):
+    if has_autocast(ctx) and ctx.has(_DTYPE) and dtype_of(ctx.value(_DTYPE)) in ("fp32", "int8"):
         yield ctx.at(
             _DTYPE,
             f"`dtype` is {quoted(ctx.value(_DTYPE))}, but PyTorch does not autocast to it: autocast stays"
@@ -121,7 +121,7 @@ def autocast_format_not_named(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "torch_autocast": {"enabled": true, "dtype": "bfloat16"}}
     """
-    if autocasts(ctx) and not ctx.has(_DTYPE):
+    if has_autocast(ctx) and not ctx.has(_DTYPE):
         yield ctx.at(
             "torch_autocast",
             "`torch_autocast` has no `dtype`: PyTorch uses float16 on CUDA, but DeepSpeed does not scale the"
@@ -182,7 +182,7 @@ def autocast_modules_not_importable(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "torch_autocast": {"enabled": true, "dtype": "bfloat16",
         "lower_precision_safe_modules": ["torch.nn.Linear"]}}
     """
-    modules = ctx.value(_MODULES) if autocasts(ctx) and ctx.has(_MODULES) else None
+    modules = ctx.value(_MODULES) if has_autocast(ctx) and ctx.has(_MODULES) else None
     if isinstance(modules, str) and modules:
         yield ctx.at(
             _MODULES,

@@ -14,15 +14,15 @@ from dsconfig.rules._effective_values import (
     OPTIMIZER,
     ZERO,
     bf16_optimizer,
-    bf16_place,
+    bf16_path,
     device,
-    format_of,
-    format_place,
-    model_format,
+    dtype_of,
+    related_dtype,
+    related_stage,
     stage,
     stage_path,
-    stage_set_here,
     tensor_parallel,
+    training_dtype,
 )
 from dsconfig.rules._fixes import differs_from_default, removal, without_effect
 
@@ -54,16 +54,16 @@ def parameter_format_contradicts_precision(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "bf16": {"enabled": true}, "data_types": {"param_dtype": "bf16"}}
     """
-    dtype = format_of(ctx.value(_PARAM)) if ctx.has(_PARAM) else None
-    if dtype is None or dtype == model_format(ctx):
+    dtype = dtype_of(ctx.value(_PARAM)) if ctx.has(_PARAM) else None
+    if dtype is None or dtype == training_dtype(ctx):
         return
-    model_dtype = model_format(ctx)
+    model_dtype = training_dtype(ctx)
     yield ctx.at(
         _PARAM,
         f"`param_dtype` is {quoted(ctx.value(_PARAM))}, but the model trains in {model_dtype}"
         + ("" if model_dtype != "fp32" else ": neither `fp16` nor `bf16` is enabled"),
         help=", or ".join(filter(None, ("remove the key", _agreement(dtype, model_dtype)))),
-        related=format_place(ctx),
+        related=related_dtype(ctx),
         fix=removal(ctx.place(_PARAM)),
     )
 
@@ -94,7 +94,7 @@ def buffer_format_without_mixed_precision(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "bf16": {"enabled": true}, "data_types": {"buffer_dtype": "bf16"}}
     """
-    if ctx.has(_BUFFER) and format_of(ctx.value(_BUFFER)) and model_format(ctx) == "fp32":
+    if ctx.has(_BUFFER) and dtype_of(ctx.value(_BUFFER)) and training_dtype(ctx) == "fp32":
         yield without_effect(
             ctx,
             [_BUFFER],
@@ -185,8 +185,8 @@ def gradient_accumulation_format_unsupported(ctx: Context) -> Iterator[Finding]:
         if ctx.before("0.7.7"):
             yield from _fp32_by_default(ctx)
         return
-    dtype = format_of(ctx.value(_ACCUMULATION))
-    model_dtype = model_format(ctx) if dtype else None
+    dtype = dtype_of(ctx.value(_ACCUMULATION))
+    model_dtype = training_dtype(ctx) if dtype else None
     if dtype is not None and dtype == model_dtype:
         if dtype == "bf16" and ctx.before("0.17.6") and stage(ctx) == 0:
             yield _bf16_wrapper(ctx)
@@ -207,14 +207,14 @@ def gradient_accumulation_format_unsupported(ctx: Context) -> Iterator[Finding]:
         f"`grad_accum_dtype` is {quoted(ctx.value(_ACCUMULATION))}, but the model trains in {model_dtype},"
         f" and {condition} DeepSpeed {ctx.release_name} accumulates in the model's dtype",
         help=f'set it to "{model_dtype}", {alternative}',
-        related=[*format_place(ctx), *stage_set_here(ctx)],
+        related=[*related_dtype(ctx), *related_stage(ctx)],
         fix=removal(ctx.place(_ACCUMULATION)),
     )
 
 
 def _fp32_by_default(ctx: Context) -> Iterator[Finding]:
     """Report the fp32 default of 0.7.6 for a bf16 model with ZeRO (`DeepSpeedEngine.get_data_types`)."""
-    enabled_key = bf16_place(ctx)
+    enabled_key = bf16_path(ctx)
     if enabled_key is None or ctx.on("fp16.enabled") or stage(ctx) == 0:
         return
     yield ctx.at(
@@ -222,7 +222,7 @@ def _fp32_by_default(ctx: Context) -> Iterator[Finding]:
         "the model trains in bf16, and DeepSpeed 0.7.6 accumulates its gradients in fp32 by default, which it"
         " rejects with ZeRO",
         help=f'set `{_ACCUMULATION}` to "bf16", or upgrade DeepSpeed to 0.7.7 or later',
-        related=stage_set_here(ctx),
+        related=related_stage(ctx),
         fix=Fix("accumulate in bf16", (Set((_SECTION, "grad_accum_dtype"), "bf16"),), safe=True),
     )
 
@@ -234,7 +234,7 @@ def _bf16_wrapper(ctx: Context) -> Finding:
         f"`grad_accum_dtype` is {quoted(ctx.value(_ACCUMULATION))}, but without ZeRO DeepSpeed"
         f" {ctx.release_name} accumulates the gradients of a bf16 model only in fp32",
         help="remove the key, or use ZeRO stage 1",
-        related=[*format_place(ctx), *stage_set_here(ctx)],
+        related=[*related_dtype(ctx), *related_stage(ctx)],
         fix=removal(ctx.place(_ACCUMULATION)),
     )
 
@@ -261,7 +261,7 @@ def gradients_accumulated_in_int8(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 2}, "data_types": {"grad_accum_dtype": "fp32"}}
     """
-    if ctx.has(_ACCUMULATION) and format_of(ctx.value(_ACCUMULATION)) == "int8":
+    if ctx.has(_ACCUMULATION) and dtype_of(ctx.value(_ACCUMULATION)) == "int8":
         yield ctx.at(
             _ACCUMULATION,
             f"`grad_accum_dtype` is {quoted(ctx.value(_ACCUMULATION))}: gradients accumulate in 8-bit"
@@ -289,10 +289,10 @@ def pipeline_accumulates_in_bf16(ctx: Context) -> Iterator[Finding]:
         "pipeline": {"activation_checkpoint_interval": 1}, "data_types": {"grad_accum_dtype": "fp32"},
         "zero_optimization": {"stage": 1}}
     """
-    enabled_key = bf16_place(ctx)
+    enabled_key = bf16_path(ctx)
     if enabled_key is None or not ctx.data.get("pipeline") or stage(ctx) > 0:
         return
-    dtype = format_of(ctx.value(_ACCUMULATION))
+    dtype = dtype_of(ctx.value(_ACCUMULATION))
     if dtype in (None, "bf16"):
         advice = 'set `data_types.grad_accum_dtype` to "fp32", and set `zero_optimization.stage` to 1'
         fix = Fix(
@@ -339,9 +339,9 @@ def fp32_accumulation_ignored(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "bf16": {"enabled": true}, "zero_optimization": {"stage": 1}}
     """
-    if not ctx.has(_ACCUMULATION) or format_of(ctx.value(_ACCUMULATION)) != "fp32":
+    if not ctx.has(_ACCUMULATION) or dtype_of(ctx.value(_ACCUMULATION)) != "fp32":
         return
-    if bf16_place(ctx) is None or not (stage(ctx) == 0 or bf16_optimizer(ctx)):
+    if bf16_path(ctx) is None or not (stage(ctx) == 0 or bf16_optimizer(ctx)):
         return
     consequence = ", and every rank holds the full optimizer state" if stage(ctx) else ""
     upgrade = "upgrade DeepSpeed to 0.18.5 or later"
@@ -349,7 +349,7 @@ def fp32_accumulation_ignored(ctx: Context) -> Iterator[Finding]:
         _ACCUMULATION,
         f"gradients accumulate in bf16 whatever `grad_accum_dtype` is{consequence}",
         help=f"remove the key, or {upgrade}{'' if stage(ctx) else ' and use ZeRO stage 1'}",
-        related=[*format_place(ctx), *stage_set_here(ctx)],
+        related=[*related_dtype(ctx), *related_stage(ctx)],
         fix=removal(ctx.place(_ACCUMULATION)),
     )
 
@@ -390,10 +390,10 @@ def gradients_of_ranks_not_averaged(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             _ACCUMULATION,
             f"`grad_accum_dtype` is {quoted(ctx.value(_ACCUMULATION))}, but the model trains in"
-            f" {model_format(ctx)}: at stage 1 each rank updates its partition with its local gradients,"
+            f" {training_dtype(ctx)}: at stage 1 each rank updates its partition with its local gradients,"
             " which are never averaged",
             help="remove it, or upgrade DeepSpeed to 0.19.8 or later",
-            related=[*format_place(ctx), *stage_set_here(ctx)],
+            related=[*related_dtype(ctx), *related_stage(ctx)],
             fix=removal(ctx.place(_ACCUMULATION)),
         )
 
@@ -422,15 +422,15 @@ def overlap_before_gradients_are_there(ctx: Context) -> Iterator[Finding]:
             f"`overlap_comm` sends gradients before they exist in {ctx.value(_ACCUMULATION)}, and the"
             " backward pass raises",
             help="remove it, or upgrade DeepSpeed to 0.16.5 or later",
-            related=[("the accumulation dtype is set here", _ACCUMULATION), *stage_set_here(ctx)],
+            related=[("the accumulation dtype is set here", _ACCUMULATION), *related_stage(ctx)],
             fix=removal(ctx.place(_OVERLAP)),
         )
 
 
 def _has_separate_gradients(ctx: Context) -> bool:
     """Whether stage 1 keeps gradients in another dtype than the model's (`use_grad_accum_attribute`)."""
-    dtype = format_of(ctx.value(_ACCUMULATION)) if ctx.has(_ACCUMULATION) else None
-    return dtype not in (None, model_format(ctx)) and stage(ctx) == 1 and not bf16_optimizer(ctx)
+    dtype = dtype_of(ctx.value(_ACCUMULATION)) if ctx.has(_ACCUMULATION) else None
+    return dtype not in (None, training_dtype(ctx)) and stage(ctx) == 1 and not bf16_optimizer(ctx)
 
 
 def _has_one_replica(ctx: Context) -> bool:

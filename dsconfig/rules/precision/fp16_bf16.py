@@ -13,16 +13,16 @@ from dsconfig.evaluation.rule import Absent, Condition, Is, rule
 from dsconfig.rules._consumer import consumer_label
 from dsconfig.rules._effective_values import (
     OPTIMIZER,
-    bf16_place,
+    bf16_path,
+    describe_stage,
     device,
-    device_place,
-    format_of,
-    format_place,
-    model_format,
+    device_path,
+    dtype_of,
+    related_dtype,
+    related_stage,
     stage,
     stage_path,
-    stage_set_here,
-    stage_words,
+    training_dtype,
 )
 from dsconfig.rules._fixes import removal
 
@@ -58,7 +58,7 @@ def fp16_and_bf16(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "fp16": {"enabled": false}, "bf16": {"enabled": true}}
     """
-    bf16_key = bf16_place(ctx, "enabled")
+    bf16_key = bf16_path(ctx, "enabled")
     if bf16_key and ctx.on("fp16.enabled"):
         section = bf16_key.split(".")[0]
         yield ctx.at(
@@ -93,7 +93,7 @@ def bf16_at_unsupported_stage(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "bf16": {"enabled": true}, "zero_optimization": {"stage": 2}}
     """
-    bf16_key = bf16_place(ctx, "enabled")
+    bf16_key = bf16_path(ctx, "enabled")
     stages = (2,) if ctx.before("0.6.0") else (1, 2, 3)
     engine_checks = ctx.since("0.6.3")
     if engine_checks and (ctx.data.get("pipeline") or ctx.on("fp16.enabled")):
@@ -105,7 +105,7 @@ def bf16_at_unsupported_stage(ctx: Context) -> Iterator[Finding]:
         exception = ", unless the model is a `PipelineModule`" if engine_checks and not ctx.plugged else ""
         yield ctx.at(
             bf16_key,
-            f"`{section}` needs ZeRO {needed} in DeepSpeed {ctx.release_name}, but {stage_words(ctx)}"
+            f"`{section}` needs ZeRO {needed} in DeepSpeed {ctx.release_name}, but {describe_stage(ctx)}"
             f"{exception}",
             help=f"use ZeRO {needed}, or upgrade DeepSpeed to {first_release} or later",
             effect=("altered" if exception else "crashes") if engine_checks else "rejected",
@@ -189,7 +189,7 @@ def auto_cast_without_fp16(ctx: Context) -> Iterator[Finding]:
         f" {consumer_label(ctx)} uses them, stay unchanged"
         if uses_keywords
         else "`auto_cast` casts positional inputs to fp16 although `fp16` is not enabled: the layers of the"
-        f" {model_format(ctx)} model do not accept them",
+        f" {training_dtype(ctx)} model do not accept them",
         help="remove `auto_cast`" + ("" if in_bf16 else f", or set `{enabled}` to `true`"),
         effect="ignored" if uses_keywords else None,
         fix=removal(ctx.place(path)),
@@ -268,11 +268,11 @@ def amp_with_partner(ctx: Context) -> Iterator[Finding]:
     """
     if not isinstance(ctx.data.get("amp"), dict) or not ctx.on("amp.enabled"):
         return
-    dtype = model_format(ctx)
+    dtype = training_dtype(ctx)
     partner = "ZeRO" if stage(ctx) > 0 else f"`{dtype}`" if dtype != "fp32" else None
-    related = stage_set_here(ctx) if stage(ctx) > 0 else format_place(ctx)
+    related = related_stage(ctx) if stage(ctx) > 0 else related_dtype(ctx)
     if partner is None and ctx.has(_ACCUMULATION):
-        accumulation = format_of(ctx.value(_ACCUMULATION))
+        accumulation = dtype_of(ctx.value(_ACCUMULATION))
         if accumulation not in (None, "fp32") and ctx.since("0.7.6"):
             partner = f'`grad_accum_dtype` "{accumulation}"'
             related = [("the accumulation dtype is set here", _ACCUMULATION)]
@@ -332,12 +332,12 @@ def half_precision_master_weights_without_zero(ctx: Context) -> Iterator[Finding
             continue
         path = f"fp16.{row.key}" if row.section == "fp16" and ctx.on(f"fp16.{row.key}") else None
         if row.section == "bf16":
-            path = bf16_place(ctx, row.key)
+            path = bf16_path(ctx, row.key)
         if path and (ctx.since("0.17.1") or ctx.on("fp16.enabled")):
             needed = "stage 2" if len(stages) == 1 else "stage 1, 2 or 3"
             yield ctx.at(
                 path,
-                f"`{path}` needs ZeRO {needed}, but {stage_words(ctx)}",
+                f"`{path}` needs ZeRO {needed}, but {describe_stage(ctx)}",
                 help=f"use ZeRO {needed}, or remove `{row.key}`",
                 related=[("the stage is set here", stage_path(ctx))] if ctx.has("zero_optimization") else [],
                 fix=removal(ctx.place(path)),
@@ -358,8 +358,8 @@ def bf16_optimizer_states_without_master_weights(ctx: Context) -> Iterator[Findi
         {"train_batch_size": 8, "zero_optimization": {"stage": 2}, "bf16": {"enabled": true,
         "bf16_optimizer_states": true, "bf16_master_weights_and_grads": true}}
     """
-    path = bf16_place(ctx, "bf16_optimizer_states")
-    if path and not bf16_place(ctx, "bf16_master_weights_and_grads"):
+    path = bf16_path(ctx, "bf16_optimizer_states")
+    if path and not bf16_path(ctx, "bf16_master_weights_and_grads"):
         yield ctx.at(
             path,
             f"`{path}` is `true`, but `bf16_master_weights_and_grads` is not",
@@ -391,7 +391,7 @@ def master_weights_in_two_formats(ctx: Context) -> Iterator[Finding]:
         "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}},
         "bf16": {"enabled": true, "bf16_master_weights_and_grads": true}}
     """
-    bf16_key = bf16_place(ctx, _BF16)
+    bf16_key = bf16_path(ctx, _BF16)
     if bf16_key and ctx.has("fp16") and ctx.on(_FP16) and stage(ctx) in (1, 2, 3):
         unused = bf16_key if ctx.on("fp16.enabled") else _FP16
         yield ctx.at(
@@ -421,8 +421,8 @@ def _master_weights_key(ctx: Context) -> str | None:
     """The key that enables 16-bit master weights, if these require DeepSpeedCPUAdam."""
     if ctx.has("fp16") and ctx.on(_FP16) and (ctx.since("0.17.1") or ctx.on("fp16.enabled")):
         return _FP16
-    bf16_key = bf16_place(ctx, _BF16) if ctx.since("0.18.3") else None
-    if bf16_key is None or not bf16_place(ctx, _STATES):
+    bf16_key = bf16_path(ctx, _BF16) if ctx.since("0.18.3") else None
+    if bf16_key is None or not bf16_path(ctx, _STATES):
         return bf16_key
     # With bf16 states, everything may stay on the GPU. Since 0.19.1 the engine checks them if offloaded.
     return None if _may_stay_on_gpu(ctx) else bf16_key
@@ -437,7 +437,7 @@ def _obstacles(ctx: Context) -> Iterator[_Obstacle]:
     if device(ctx, OPTIMIZER) == "none":
         yield _Obstacle(
             "the optimizer is not offloaded",
-            device_place(ctx, OPTIMIZER),
+            device_path(ctx, OPTIMIZER),
             f'set `{OPTIMIZER}.device` to `"cpu"`',
         )
     name = ctx.written("optimizer.type")
@@ -478,7 +478,7 @@ def half_precision_master_weights_without_cpu_adam(ctx: Context) -> Iterator[Fin
     if obstacles:
         first = obstacles[0]
         is_bf16 = path.rpartition(".")[2] == _BF16
-        states_help = is_bf16 and not bf16_place(ctx, _STATES) and _may_stay_on_gpu(ctx)
+        states_help = is_bf16 and not bf16_path(ctx, _STATES) and _may_stay_on_gpu(ctx)
         yield ctx.at(
             path,
             f"`{path}` needs DeepSpeed's CPU Adam, but {first.description}",
@@ -513,7 +513,7 @@ def fp32_optimizer_states_overridden(ctx: Context) -> Iterator[Finding]:
         "bf16_master_weights_and_grads": true, "bf16_optimizer_states": true}}
     """
     path = "optimizer.params.fp32_optimizer_states"
-    states = bf16_place(ctx, _STATES)
+    states = bf16_path(ctx, _STATES)
     if states and ctx.written(path) is True and device(ctx, OPTIMIZER) != "none":
         yield ctx.at(
             path,

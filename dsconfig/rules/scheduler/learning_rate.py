@@ -10,7 +10,7 @@ from dsconfig.core.json_types import Json
 from dsconfig.core.wording import kind, one_of, quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._built_class import Chosen, optimizer, params, scheduler, written_type
+from dsconfig.rules._built_class import BuiltClass, optimizer, params, scheduler, written_type
 from dsconfig.rules._numbers import as_number, is_number, parse_integer
 
 # Which learning rate is used: the optimizer's or the schedule's.
@@ -141,7 +141,7 @@ def warm_up_that_falls(ctx: Context) -> Iterator[Finding]:
         )
 
 
-def _accepts(chosen: Chosen | None, key: str) -> bool:
+def _accepts(chosen: BuiltClass | None, key: str) -> bool:
     return chosen is not None and chosen.kind is not None and key in chosen.accepts
 
 
@@ -407,7 +407,7 @@ def _with_kind(value: Json) -> str:
     )
 
 
-def _accepted_values(ctx: Context, chosen: Chosen, key: str) -> str | None:
+def _accepted_values(ctx: Context, chosen: BuiltClass, key: str) -> str | None:
     """The values that the release accepts, as a phrase; None if the configured value is valid."""
     if chosen.kind is None:
         return None

@@ -12,20 +12,20 @@ from dsconfig.evaluation.rule import rule
 from dsconfig.model import torch_classes
 from dsconfig.model.keyinfo import section_keys, type_named, types_of
 from dsconfig.rules._built_class import (
-    Chosen,
-    known_names,
+    BuiltClass,
     known_type,
     missing_type,
     params,
     required_params,
     scheduler,
+    supported_types,
     written_type,
 )
 from dsconfig.rules._effective_values import (
-    format_place,
-    model_format,
+    describe_stage,
+    related_dtype,
     related_stage_key,
-    stage_words,
+    training_dtype,
     zero_stage,
 )
 from dsconfig.rules._fixes import removal_with_value, renamed
@@ -138,10 +138,10 @@ def unknown_scheduler(ctx: Context) -> Iterator[Finding]:
         return
     if type_name == "get_torch_optimizer":  # a function of the module that returns the optimizer: no error
         return
-    from dsconfig.rules._did_you_mean import alike, nearest_of
+    from dsconfig.rules._did_you_mean import closest_word, is_same_spelling
 
-    names = known_names(ctx, "Scheduler")
-    suggestion = nearest_of(type_name, [*names, *torch_classes.SCHEDULERS])
+    names = supported_types(ctx, "Scheduler")
+    suggestion = closest_word(type_name, [*names, *torch_classes.SCHEDULERS])
     counterpart = _COMMON_NAMES.get(type_name.lower())
     yield ctx.at(
         _TYPE,
@@ -152,7 +152,7 @@ def unknown_scheduler(ctx: Context) -> Iterator[Finding]:
         fix=Fix(
             f"replace with {quoted(suggestion)}",
             (Set(("scheduler", "type"), suggestion),),
-            safe=alike(type_name, suggestion),
+            safe=is_same_spelling(type_name, suggestion),
         )
         if suggestion
         else None,
@@ -215,16 +215,16 @@ def unknown_scheduler_param(ctx: Context) -> Iterator[Finding]:
             yield _unknown(ctx, chosen, key)
 
 
-def _unknown(ctx: Context, chosen: Chosen, key: str) -> Finding:
-    from dsconfig.rules._did_you_mean import alike, nearest_of
+def _unknown(ctx: Context, chosen: BuiltClass, key: str) -> Finding:
+    from dsconfig.rules._did_you_mean import closest_word, is_same_spelling
 
     others = _types_accepting(ctx, key)
-    suggestion = None if others else nearest_of(key, chosen.accepts - params(ctx, "scheduler").keys())
+    suggestion = None if others else closest_word(key, chosen.accepts - params(ctx, "scheduler").keys())
     path = (*_PARAMS_PATH, key)
     accepted = one_of((f"`{each}`" for each in sorted(chosen.accepts)), "and")
     value = params(ctx, "scheduler")[key]
     fix = (
-        renamed(ctx, path, suggestion, value, safe=alike(key, suggestion))
+        renamed(ctx, path, suggestion, value, safe=is_same_spelling(key, suggestion))
         if suggestion
         else removal_with_value(path, value)
     )
@@ -241,7 +241,7 @@ def _unknown(ctx: Context, chosen: Chosen, key: str) -> Finding:
     ).meaning((*_PARAMS_PATH, suggestion or key))
 
 
-def _release_suffix(ctx: Context, chosen: Chosen, key: str) -> str:
+def _release_suffix(ctx: Context, chosen: BuiltClass, key: str) -> str:
     info = section_keys(chosen.kind.params).get(key) if chosen.kind and chosen.kind.params else None
     return f" before {name(info.spans[0][0])}" if info is not None and not info.read_in(ctx.release) else ""
 
@@ -321,7 +321,7 @@ def scheduler_of_torch_around_wrapper(ctx: Context) -> Iterator[Finding]:
             _TYPE,
             f"`{type_name}` is PyTorch's and accepts only PyTorch's optimizers, but {reason}: the engine has"
             " wrapped the optimizer",
-            help=f"use {one_of(f'`{each}`' for each in known_names(ctx, 'Scheduler'))}, or pass a function"
+            help=f"use {one_of(f'`{each}`' for each in supported_types(ctx, 'Scheduler'))}, or pass a function"
             " that creates the scheduler to `deepspeed.initialize`",
             related=related,
         )
@@ -330,9 +330,9 @@ def scheduler_of_torch_around_wrapper(ctx: Context) -> Iterator[Finding]:
 def _reason_wrapped(ctx: Context) -> tuple[str | None, list[tuple[str, str]]]:
     """Why the engine wraps the optimizer, and the key that sets it; None if it does not wrap it."""
     if zero_stage(ctx) > 0:
-        return stage_words(ctx).replace("the stage", "the ZeRO stage"), related_stage_key(ctx)
-    dtype = model_format(ctx)
-    return (None, []) if dtype == "fp32" else (f"the model trains in {dtype}", format_place(ctx))
+        return describe_stage(ctx).replace("the stage", "the ZeRO stage"), related_stage_key(ctx)
+    dtype = training_dtype(ctx)
+    return (None, []) if dtype == "fp32" else (f"the model trains in {dtype}", related_dtype(ctx))
 
 
 @rule("DSC552", effect="altered", source="runtime/engine.py:DeepSpeedEngine._take_model_step")

@@ -8,7 +8,7 @@ from dsconfig.core.diagnostic import Fix, Set
 from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._effective_values import OPTIMIZER, device, format_of, format_place, model_format, stage
+from dsconfig.rules._effective_values import OPTIMIZER, device, dtype_of, related_dtype, stage, training_dtype
 from dsconfig.rules._fixes import removal
 from dsconfig.rules.zenflow.requirements import ZENFLOW, uses_zenflow
 
@@ -125,14 +125,14 @@ def zenflow_beside_other_gradients(ctx: Context) -> Iterator[Finding]:
     path = "data_types.grad_accum_dtype"
     if not uses_zenflow(ctx) or not ctx.has(path) or stage(ctx) != 1 or device(ctx, OPTIMIZER) != "cpu":
         return
-    dtype = format_of(ctx.value(path))
-    if dtype in ("fp32", "bf16", "fp16") and dtype != model_format(ctx):
+    dtype = dtype_of(ctx.value(path))
+    if dtype in ("fp32", "bf16", "fp16") and dtype != training_dtype(ctx):
         yield ctx.at(
             path,
-            f"`grad_accum_dtype` is {quoted(ctx.value(path))}, but the model trains in {model_format(ctx)}:"
+            f"`grad_accum_dtype` is {quoted(ctx.value(path))}, but the model trains in {training_dtype(ctx)}:"
             " ZenFlow finds no gradients at stage 1",
             help="remove it, or use stage 2",
-            related=[*format_place(ctx), ("ZenFlow is enabled here", ZENFLOW)],
+            related=[*related_dtype(ctx), ("ZenFlow is enabled here", ZENFLOW)],
             fix=removal(ctx.place(path)),
         )
 

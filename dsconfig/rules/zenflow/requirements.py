@@ -8,7 +8,7 @@ from dsconfig.core.diagnostic import Fix, Set
 from dsconfig.core.wording import one_of, quoted
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._effective_values import OPTIMIZER, ZERO, device, stage, stage_set_here
+from dsconfig.rules._effective_values import OPTIMIZER, ZERO, device, related_stage, stage
 from dsconfig.rules._fixes import removal
 
 # Whether ZenFlow is enabled.
@@ -53,7 +53,7 @@ def zenflow_without_zero(ctx: Context) -> Iterator[Finding]:
             "`zenflow` is set, but ZeRO is off: the first step fails because there is no ZenFlow optimizer",
             help="use stage 1, 2 or 3 with `offload_optimizer`, or remove `zenflow`",
             part="key",
-            related=stage_set_here(ctx),
+            related=related_stage(ctx),
             fix=removal(ctx.place(ZENFLOW)),
         )
 
@@ -336,5 +336,5 @@ def zenflow_scrambles_weights(ctx: Context) -> Iterator[Finding]:
             " not: it trains other weights than the loaded ones",
             help="remove it, use stage 3, or use DeepSpeed 0.19.6",
             part="key",
-            related=stage_set_here(ctx),
+            related=related_stage(ctx),
         )

@@ -13,11 +13,11 @@ from dsconfig.rules._effective_values import (
     PARAM,
     ZERO,
     bf16_optimizer,
+    describe_stage,
     device,
-    device_place,
+    device_path,
+    related_stage,
     stage,
-    stage_set_here,
-    stage_words,
     zero_section,
 )
 from dsconfig.rules._fixes import removal
@@ -56,7 +56,7 @@ def odd_allgather_bucket(ctx: Context) -> Iterator[Finding]:
             path,
             f"`allgather_bucket_size` is {size}, an odd number, but stages 1 and 2 accept only even ones",
             help=f"set it to {quoted(even)}",
-            related=stage_set_here(ctx),
+            related=related_stage(ctx),
             fix=Fix(f"replace with {quoted(even)}", (Set(ctx.place(path), even),)),
         )
 
@@ -215,7 +215,7 @@ def overlap_left_to_the_stage(ctx: Context) -> Iterator[Finding]:
             f"`overlap_comm` is `null`, which is treated as {quoted(effective)}: true at stage 3, false"
             " below",
             help=f"set it to {quoted(effective)}",
-            related=stage_set_here(ctx),
+            related=related_stage(ctx),
             fix=Fix(f"replace with {quoted(effective)}", (Set(ctx.place(_OVERLAP), effective),), safe=True),
         )
 
@@ -248,7 +248,7 @@ def unmanaged_accumulation_with_overlap(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             path,
             "`managed_gradient_accumulation` is `false`, which supports `overlap_comm` only at stage 2 and"
-            f" above, but {stage_words(ctx)}",
+            f" above, but {describe_stage(ctx)}",
             help="remove `overlap_comm`, or use stage 2",
             related=[("the script manages accumulation because of this", "managed_gradient_accumulation")],
             fix=removal(ctx.place(path)),
@@ -360,7 +360,7 @@ def all_reduce_at_stage_2(ctx: Context) -> Iterator[Finding]:
             "`reduce_scatter` is `false`: at stage 2 gradients are all-reduced to every rank, which doubles"
             " the traffic",
             help="remove it" + "".join(f", and remove `{key}`, which requires it" for key in dependents),
-            related=stage_set_here(ctx),
+            related=related_stage(ctx),
             fix=None if dependents else removal(ctx.place(path)),
         )
 
@@ -392,7 +392,7 @@ def contiguous_gradients_off_beside_offload(ctx: Context) -> Iterator[Finding]:
             "`contiguous_gradients` is `false` but is treated as `true`: the optimizer is offloaded to"
             f" {target}",
             help="remove it",
-            related=[("the optimizer is offloaded here", device_place(ctx, OPTIMIZER))],
+            related=[("the optimizer is offloaded here", device_path(ctx, OPTIMIZER))],
             fix=removal(ctx.place(path)),
         )
 
@@ -502,7 +502,7 @@ def gradient_norm_skipped_at_wrong_stage(ctx: Context) -> Iterator[Finding]:
     if ctx.has(path) and not ctx.on(path) and stage(ctx) not in (1, 2):
         yield ctx.at(
             path,
-            f"`compute_grad_norm` may be `false` only at ZeRO stage 1 or 2, but {stage_words(ctx)}",
+            f"`compute_grad_norm` may be `false` only at ZeRO stage 1 or 2, but {describe_stage(ctx)}",
             help="remove the key, or use stage 1 or 2",
             fix=removal(ctx.place(path)),
         )
@@ -545,7 +545,7 @@ def gradient_norm_skipped_though_needed(ctx: Context) -> Iterator[Finding]:
 
 def _norm_users(ctx: Context) -> Iterator[tuple[str, str]]:
     if device(ctx, OPTIMIZER) != "none":
-        yield "optimizer offloading needs the gradient norm", device_place(ctx, OPTIMIZER)
+        yield "optimizer offloading needs the gradient norm", device_path(ctx, OPTIMIZER)
     if ctx.value(f"{ZERO}.zenflow") is not None:
         yield "ZenFlow needs the gradient norm", f"{ZERO}.zenflow"
     if bf16_optimizer(ctx):

@@ -11,25 +11,25 @@ from dsconfig.launch import repository
 from dsconfig.rules._effective_values import (
     STAGE,
     ZERO,
-    autocasts,
     bf16_optimizer,
-    format_of,
-    model_format,
-    sent_format,
+    dtype_of,
+    has_autocast,
+    reduction_dtype,
+    related_stage,
     stage,
-    stage_set_here,
+    training_dtype,
 )
 from dsconfig.rules._model_facts import (
     BLOCKS,
     FUSED,
     Weight,
-    block_of,
-    elements,
     has_model,
     largest,
     largest_linear,
     model,
-    names,
+    parameter_count,
+    sparse_block_of,
+    string_list,
     transformers_version,
 )
 from dsconfig.rules._numbers import rounded, rounded_up
@@ -69,9 +69,9 @@ def bucket_larger_than_model(ctx: Context) -> Iterator[Finding]:
     size = ctx.value(_REDUCE)
     if not isinstance(size, int | float) or size >= _MAX_NUMEL or not ctx.on(f"{ZERO}.contiguous_gradients"):
         return
-    if bf16_optimizer(ctx) or size <= (numel := elements(ctx)):
+    if bf16_optimizer(ctx) or size <= (numel := parameter_count(ctx)):
         return
-    itemsize = 4 if model_format(ctx) == "fp32" else 2
+    itemsize = 4 if training_dtype(ctx) == "fp32" else 2
     unused = itemsize * (size - numel) / 1e9
     duration = "for the whole run" if stage(ctx) == 3 else "in each backward pass"
     yield ctx.at(
@@ -80,7 +80,7 @@ def bucket_larger_than_model(ctx: Context) -> Iterator[Finding]:
         f" {model(ctx).shown} has {numel:,} parameters: {unused:,.2f} GB of the bucket are allocated"
         f" {duration} and never used",
         help=f"set `{_REDUCE}` to {rounded(numel)}",
-        related=stage_set_here(ctx),
+        related=related_stage(ctx),
     )
 
 
@@ -114,7 +114,7 @@ def live_parameters_without_effect(ctx: Context) -> Iterator[Finding]:
     live, reuse = ctx.value(_LIVE), ctx.value(_REUSE)
     if not isinstance(live, int | float) or not isinstance(reuse, int | float):
         return
-    if reuse < 2 * (numel := elements(ctx)):
+    if reuse < 2 * (numel := parameter_count(ctx)):
         return
     suggested = rounded(numel // 10)
     yield ctx.at(
@@ -158,21 +158,21 @@ def bucket_too_small_for_another_format(ctx: Context) -> Iterator[Finding]:
     size = ctx.value(_REDUCE)
     if not isinstance(size, int | float):
         return
-    problem = _autocast_problem(ctx, size) if autocasts(ctx) else _communication_problem(ctx, size)
+    problem = _autocast_problem(ctx, size) if has_autocast(ctx) else _communication_problem(ctx, size)
     if problem is not None:
         reason, help_ = problem
         yield ctx.at(
             _REDUCE,
             f"`reduce_bucket_size` is {size:,.0f}{'' if ctx.has(_REDUCE) else ' by default'}, but {reason}",
             help=help_,
-            related=stage_set_here(ctx),
+            related=related_stage(ctx),
         )
 
 
 def _autocast_problem(ctx: Context, size: float) -> tuple[str, str] | None:
     """The reason and the help if linear layers are sent in their autocast dtype."""
     path = "torch_autocast.dtype"
-    dtype = format_of(ctx.value(path)) if ctx.has(path) else "fp16"
+    dtype = dtype_of(ctx.value(path)) if ctx.has(path) else "fp16"
     if dtype not in ("fp16", "bf16") or ctx.has("torch_autocast.lower_precision_safe_modules"):
         return None
     return _too_large(ctx, largest_linear(ctx), size, dtype)
@@ -180,30 +180,30 @@ def _autocast_problem(ctx: Context, size: float) -> tuple[str, str] | None:
 
 def _communication_problem(ctx: Context, size: float) -> tuple[str, str] | None:
     """The reason and the help if `communication_data_type` is not the model's dtype."""
-    dtype, key = sent_format(ctx)
-    if key is None or dtype == model_format(ctx):
+    dtype, key = reduction_dtype(ctx)
+    if key is None or dtype == training_dtype(ctx):
         return None
     if ctx.since("0.18.1"):
         return _too_large(ctx, largest(ctx), size, dtype)
-    if (numel := elements(ctx)) <= size:
+    if (numel := parameter_count(ctx)) <= size:
         return None
     reason = (
         f"the {numel:,} gradients of {model(ctx).shown} fill it more than once: they are sent as {dtype}, and"
         " up to 0.18.0 DeepSpeed looks up a full bucket by another dtype"
     )
-    return reason, f'set `{key}` to "{model_format(ctx)}", or upgrade DeepSpeed to 0.18.2 or later'
+    return reason, f'set `{key}` to "{training_dtype(ctx)}", or upgrade DeepSpeed to 0.18.2 or later'
 
 
 def _too_large(ctx: Context, weight: Weight | None, size: float, dtype: str) -> tuple[str, str] | None:
-    if weight is None or weight.elements <= size or not ctx.on(f"{ZERO}.contiguous_gradients"):
+    if weight is None or weight.numel <= size or not ctx.on(f"{ZERO}.contiguous_gradients"):
         return None
     reason = (
-        f"`{weight.name}` in {model(ctx).shown} has {weight.elements:,} elements: its gradient is sent as"
+        f"`{weight.name}` in {model(ctx).shown} has {weight.numel:,} elements: its gradient is sent as"
         f" {dtype}, and up to 0.18.1 a gradient that is sent in another dtype has to fit"
     )
     return (
         reason,
-        f"set `{_REDUCE}` to {rounded_up(weight.elements)}, or upgrade DeepSpeed to 0.18.2 or later",
+        f"set `{_REDUCE}` to {rounded_up(weight.numel)}, or upgrade DeepSpeed to 0.18.2 or later",
     )
 
 
@@ -242,7 +242,7 @@ def experts_without_leaf(ctx: Context) -> Iterator[Finding]:
     if not has_model(ctx) or not ctx.has(ZERO) or stage(ctx) != 3 or ctx.world_size == 1:
         return
     known_model = model(ctx)
-    block = block_of(known_model)
+    block = sparse_block_of(known_model)
     if block is None or _may_be_leaf(ctx, block) or ctx.known.program in repository.PROGRAMS:
         return
     version = transformers_version(ctx)
@@ -255,7 +255,7 @@ def experts_without_leaf(ctx: Context) -> Iterator[Finding]:
     effect: EffectName = "crashes" if version is not None else "wasteful"
     message += "" if version is not None else " with Transformers before 5"
     if ctx.since("0.18.0"):
-        classes = [*(names(ctx, _CLASSES) if ctx.has(_CLASSES) else []), block]
+        classes = [*(string_list(ctx, _CLASSES) if ctx.has(_CLASSES) else []), block]
         fix = Fix(f"make `{block}` a leaf module", (Set(ctx.place(_CLASSES), classes),))
         advice = f"add `{block}` to `{_CLASSES}`, unless the script makes it a leaf module"
         yield ctx.at(_CLASSES if ctx.has(_CLASSES) else STAGE, message, help=advice, effect=effect, fix=fix)
@@ -268,10 +268,10 @@ def _may_be_leaf(ctx: Context, block: str) -> bool:
     """Whether the config makes the block a leaf module, or may do so by a name or an unknown class."""
     if ctx.before("0.18.0"):
         return False
-    if names(ctx, f"{_LEAF}.names") or names(ctx, f"{_LEAF}.name_suffixes"):
+    if string_list(ctx, f"{_LEAF}.names") or string_list(ctx, f"{_LEAF}.name_suffixes"):
         return True
     other_blocks = {each for each in BLOCKS.values() if each != block}
-    return any(name.rpartition(".")[2] not in other_blocks for name in names(ctx, _CLASSES))
+    return any(name.rpartition(".")[2] not in other_blocks for name in string_list(ctx, _CLASSES))
 
 
 @rule(
@@ -294,10 +294,10 @@ def leaf_module_not_in_model(ctx: Context) -> Iterator[Finding]:
     """
     if not has_model(ctx) or not ctx.has(_CLASSES) or stage(ctx) != 3:
         return
-    if names(ctx, f"{_LEAF}.names") or names(ctx, f"{_LEAF}.name_suffixes"):
+    if string_list(ctx, f"{_LEAF}.names") or string_list(ctx, f"{_LEAF}.name_suffixes"):
         raise SkipRule
-    known_model, classes = model(ctx), names(ctx, _CLASSES)
-    if not classes or classes == ctx.default(_CLASSES) or block_of(known_model) is not None:
+    known_model, classes = model(ctx), string_list(ctx, _CLASSES)
+    if not classes or classes == ctx.default(_CLASSES) or sparse_block_of(known_model) is not None:
         return
     model_types = {block: model_type for model_type, block in BLOCKS.items()}
     owners = [model_types.get(name.rpartition(".")[2]) for name in classes]

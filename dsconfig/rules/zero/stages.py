@@ -15,11 +15,11 @@ from dsconfig.rules._effective_values import (
     OPTIMIZER,
     STAGE,
     ZERO,
+    describe_stage,
     device,
+    related_stage,
     stage,
     stage_path,
-    stage_set_here,
-    stage_words,
     zero_section,
 )
 from dsconfig.rules._fixes import differs_from_default, removal, renamed, without_effect
@@ -106,9 +106,9 @@ def pipelined_checkpoint_loading_below_stage_3(ctx: Context) -> Iterator[Finding
         consequence = ", and `load_checkpoint` fails with an AssertionError" if stage(ctx) > 0 else ""
         yield ctx.at(
             path,
-            f"`pipeline_loading_checkpoint` works only at stage 3, but {stage_words(ctx)}{consequence}",
+            f"`pipeline_loading_checkpoint` works only at stage 3, but {describe_stage(ctx)}{consequence}",
             help="remove it, or use stage 3",
-            related=stage_set_here(ctx),
+            related=related_stage(ctx),
             fix=removal(ctx.place(path)),
         )
 
@@ -180,13 +180,13 @@ def key_of_another_stage(ctx: Context) -> Iterator[Finding]:
         readers = [set(ZERO_STAGES[path.rpartition(".")[2]]) for path in unread]
         stages_reading, shared = set().union(*readers), sorted({1, 2, 3}.intersection(*readers))
         stages = _stages(sorted(stages_reading))
-        off = f"{stage_words(ctx)}, and nothing reads {them}"
+        off = f"{describe_stage(ctx)}, and nothing reads {them}"
         yield without_effect(
             ctx,
             unread,
-            f"{stage_words(ctx)}, and only {stages} {_verb(stages_reading)} {them}" if level else off,
+            f"{describe_stage(ctx)}, and only {stages} {_verb(stages_reading)} {them}" if level else off,
             help=(f"use {_stages(shared, 'or')}, or " if shared else "") + f"remove {them}",
-            related=stage_set_here(ctx),
+            related=related_stage(ctx),
         )
 
 
@@ -394,9 +394,9 @@ def _gathered_whole(ctx: Context, reuse: float) -> bool:
     """Whether a known model is so small that DSC406 reports it instead."""
     if ctx.known.model is None or ctx.world_size == 1:
         return False
-    from dsconfig.rules._model_facts import numel_if_known
+    from dsconfig.rules._model_facts import parameter_count_if_known
 
-    return reuse >= 2 * (numel_if_known(ctx) or reuse)
+    return reuse >= 2 * (parameter_count_if_known(ctx) or reuse)
 
 
 @rule(
@@ -428,7 +428,7 @@ def bucket_kept_by_stage_3(ctx: Context) -> Iterator[Finding]:
             f"`reduce_bucket_size` is {size:,.0f}: stage 3 allocates {2 * size / 1e9:,.1f} GB for it for the"
             " whole run, with 16-bit gradients",
             help="set it to at most 500000000, the default",
-            related=stage_set_here(ctx),
+            related=related_stage(ctx),
         )
 
 
@@ -483,11 +483,11 @@ def _shard_numel(ctx: Context) -> int | None:
     """Number of parameters that a rank holds, each partitioned separately; None if unknown."""
     if ctx.known.model is None or ctx.world_size is None:
         return None
-    from dsconfig.rules._model_facts import numel_if_known, weights
+    from dsconfig.rules._model_facts import parameter_count_if_known, weights
 
-    if numel_if_known(ctx) is None:
+    if parameter_count_if_known(ctx) is None:
         return None
-    return sum(-(-weight.elements // ctx.world_size) for weight in weights(ctx))
+    return sum(-(-weight.numel // ctx.world_size) for weight in weights(ctx))
 
 
 @rule(
@@ -522,5 +522,5 @@ def weights_in_fp32_twice(ctx: Context) -> Iterator[Finding]:
             "torch autocast keeps the weights in fp32, and ZeRO clones its partition of them as master"
             " weights: 4 more bytes for each weight",
             help="remove `torch_autocast` and set `bf16.enabled` to `true`; no operation runs in fp32 then",
-            related=stage_set_here(ctx),
+            related=related_stage(ctx),
         )

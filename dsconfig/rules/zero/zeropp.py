@@ -10,12 +10,12 @@ from dsconfig.evaluation.rule import rule
 from dsconfig.rules._batch_triplet import divisors
 from dsconfig.rules._effective_values import (
     ZERO,
-    format_place,
-    model_format,
-    sent_format,
+    reduction_dtype,
+    related_dtype,
+    related_stage,
     stage,
-    stage_set_here,
     tensor_parallel,
+    training_dtype,
 )
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._model_facts import has_model, model, weights
@@ -130,7 +130,7 @@ def parameter_shorter_than_secondary_parts(ctx: Context) -> Iterator[Finding]:
         return
     from dsconfig.memory.quantized_gather import behind
 
-    parameter = behind(((weight.name, weight.elements) for weight in weights(ctx)), ranks, group)
+    parameter = behind(((weight.name, weight.numel) for weight in weights(ctx)), ranks, group)
     if parameter is not None:
         yield ctx.at(
             HPZ,
@@ -236,7 +236,7 @@ def shard_not_quantizable(ctx: Context) -> Iterator[Finding]:
     from dsconfig.memory.quantized_gather import EIGHT, uneven
 
     group = min(secondary_partition_size(ctx), ranks)
-    sizes = ((weight.name, weight.elements) for weight in weights(ctx))
+    sizes = ((weight.name, weight.numel) for weight in weights(ctx))
     part = uneven(sizes, ranks, group if group > 1 else ranks)
     if part is not None:
         yield ctx.at(
@@ -244,7 +244,7 @@ def shard_not_quantizable(ctx: Context) -> Iterator[Finding]:
             f"one of {ranks:,} ranks has {part.elements:,} elements of `{part.module}` in"
             f" {model(ctx).shown}, but quantization needs a multiple of {EIGHT}",
             help="remove it, or change the number of GPUs",
-            related=stage_set_here(ctx),
+            related=related_stage(ctx),
             fix=removal(ctx.place(_WEIGHTS)),
         )
 
@@ -272,14 +272,14 @@ def weights_quantized_as_fp16(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "fp16": {"enabled": true}, "zero_optimization": {"stage": 3,
         "zero_quantized_weights": true}}
     """
-    if not ctx.on(_WEIGHTS) or stage(ctx) != 3 or ctx.world_size == 1 or model_format(ctx) == "fp16":
+    if not ctx.on(_WEIGHTS) or stage(ctx) != 3 or ctx.world_size == 1 or training_dtype(ctx) == "fp16":
         return
     yield ctx.at(
         _WEIGHTS,
-        f"`zero_quantized_weights` reads weights as fp16, but they are {model_format(ctx)}: the model is"
+        f"`zero_quantized_weights` reads weights as fp16, but they are {training_dtype(ctx)}: the model is"
         " trained with wrong weights",
         help="remove it, or upgrade DeepSpeed to 0.19.6 or later",
-        related=format_place(ctx),
+        related=related_dtype(ctx),
         fix=removal(ctx.place(_WEIGHTS)),
     )
 
@@ -314,7 +314,7 @@ def gradients_quantized_as_fp16(ctx: Context) -> Iterator[Finding]:
     """
     if not ctx.on(_GRADIENTS) or stage(ctx) != 3 or _in_one_node(ctx, _GPUS_PER_NODE):
         return
-    dtype, key = sent_format(ctx)
+    dtype, key = reduction_dtype(ctx)
     if dtype == "fp16":
         return
     yield ctx.at(
@@ -322,7 +322,7 @@ def gradients_quantized_as_fp16(ctx: Context) -> Iterator[Finding]:
         f"`zero_quantized_gradients` reads gradients as fp16, but they are {dtype}: on several nodes, the"
         " model is trained with wrong gradients",
         help="set `communication_data_type` to `fp16`, or remove `zero_quantized_gradients`",
-        related=[("the communication dtype is set here", key)] if key else format_place(ctx),
+        related=[("the communication dtype is set here", key)] if key else related_dtype(ctx),
         fix=removal(ctx.place(_GRADIENTS)),
     )
 
@@ -363,7 +363,7 @@ def quantization_groups_not_divisible(ctx: Context) -> Iterator[Finding]:
             f"the gradient of `{gradient.name}` in {model(ctx).shown} is quantized in {gradient.groups:,}"
             f" groups, which {ranks:,} ranks cannot share evenly",
             help="remove it, or change the number of GPUs",
-            related=stage_set_here(ctx),
+            related=related_stage(ctx),
             fix=removal(ctx.place(_GRADIENTS)),
         )
 
