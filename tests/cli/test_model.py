@@ -59,7 +59,7 @@ def launches(here: Path, *models: str, tuning: str = "full") -> None:
 def test_the_command_names_a_file_or_a_folder(spawn: Spawns, named: str) -> None:
     found = spawn("check", "a.json", "--target", "0.19.8", "--model", named, "--output-format", "concise")
     assert (
-        "DSC405 bucket-larger-than-model wasteful info: `reduce_bucket_size` is 500,000,000 by default, and"
+        "DSC405 bucket-larger-than-model wasteful info: `reduce_bucket_size` is 500,000,000 by default, but"
         in found.out
     )
     assert f"{named} has 210,240 parameters" in found.out
