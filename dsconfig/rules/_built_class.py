@@ -7,15 +7,15 @@ from functools import lru_cache
 
 from dsconfig.core.json_types import JsonObject, NamedTuple
 from dsconfig.evaluation.context import Context, Finding
-from dsconfig.model import torch_classes
 from dsconfig.model.keyinfo import KeyView, TypeInfo, type_named, types_of, view
+from dsconfig.model.torch_classes import OPTIMIZERS, SCHEDULERS
 from dsconfig.rules._effective_values import offloaded
 from dsconfig.rules._fixes import renamed
 
 # Which class is built for the `type` of an optimizer or a scheduler, and what it takes.
 
 _IN_TORCH = {"Optimizer": "torch.optim", "Scheduler": "torch.optim.lr_scheduler"}
-_TORCH = {"Optimizer": torch_classes.OPTIMIZERS, "Scheduler": torch_classes.SCHEDULERS}
+_TORCH = {"Optimizer": OPTIMIZERS, "Scheduler": SCHEDULERS}
 ADAM = frozenset({"Adam", "AdamW"})
 
 
@@ -156,7 +156,7 @@ def _arguments(
     }
     theirs = frozenset[str]()
     if built.startswith("torch.optim."):
-        theirs = torch_classes.OPTIMIZERS[built.removeprefix("torch.optim.")].arguments
+        theirs = OPTIMIZERS[built.removeprefix("torch.optim.")].arguments
     return theirs | own.keys(), own
 
 
