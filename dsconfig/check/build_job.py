@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from dsconfig.consumers import ELASTIC, accelerate_launch_file
 from dsconfig.consumers.consumer_versions import EXPECTED, is_known
@@ -20,10 +20,10 @@ from dsconfig.job.run_facts import NOTHING as NOTHING_KNOWN
 from dsconfig.job.run_facts import of_file as known_of_block
 from dsconfig.launch import config_references, detect_config
 from dsconfig.launch.find_jobs import with_arguments, with_version
-from dsconfig.launch.launched_job import Job as LaunchJob
 from dsconfig.launch.located_config import LocatedConfig, locate
-from dsconfig.launch.requirements import requirements_of
-from dsconfig.launch.training_arguments import of_launch_file
+
+if TYPE_CHECKING:
+    from dsconfig.launch.launched_job import Job as LaunchJob
 
 ModelSource: TypeAlias = "Mapping[str, Json] | str | os.PathLike[str]"
 """A model: what stands in its `config.json`, or its path or name."""
@@ -180,6 +180,8 @@ def _of_launch_file(located: LocatedConfig, on: LocatedConfig) -> Job:
     told = NOTHING if job is None else of_job(job)
     if on.job is None and on.how != "file":
         ranks = accelerate_launch_file.processes(host.value())
+        from dsconfig.launch.training_arguments import of_launch_file
+
         degrees = Known(parallelism=of_launch_file(host.value(), host.name))
         of_accelerate = layer(degrees, "launch file", host.name)._replace(
             world_size=None if ranks is None else Fact(ranks, "launch file", host.name)
@@ -213,6 +215,8 @@ def host_reader(located: LocatedConfig, job: Job) -> Reader:
 
 def _pinned(config: Document) -> Fact[Target] | None:
     """The releases that the nearest requirements of the repository allow; None where they name none that is known."""
+    from dsconfig.launch.requirements import requirements_of
+
     found = requirements_of("deepspeed", config.name)
     pin = found and found.agreed
     if not pin:

@@ -116,6 +116,14 @@ class Report:
         errors = any(diagnostic.severity == "error" for diagnostic in self.diagnostics)
         return not errors and all(child.ok for child in self.children)
 
+    @property
+    def has_fixes(self) -> bool:
+        """Whether a diagnostic of the report, or of a file that it names, has a fix."""
+        for diagnostic in self.diagnostics:
+            if diagnostic.fix:
+                return True
+        return any(child.has_fixes for child in self.children)
+
     def edits(self, found: Diagnostic) -> Sequence[tuple[int, int, str]]:
         """The finding's fix as edits of the text: start, end and replacement; empty where there is none."""
         from dsconfig.document.edit import edits

@@ -347,7 +347,7 @@ class CommandParser(argparse.ArgumentParser):
     def _stranger(self, args: Sequence[str]) -> str | None:
         """The first option that there is not; what stands after a verb or a script is not ours to judge."""
         known = self._option_string_actions
-        ends = any(action.nargs in (argparse.PARSER, argparse.REMAINDER) for action in self._actions)
+        ends = not {each.nargs for each in self._actions}.isdisjoint((argparse.PARSER, argparse.REMAINDER))
         words = iter(args)
         for word in words:
             if word == "--":

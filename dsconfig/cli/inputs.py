@@ -29,7 +29,6 @@ from dsconfig.document import Document
 from dsconfig.job.job import Job
 from dsconfig.job.settings_file import Settings, SettingsFileError, named
 from dsconfig.launch.located_config import LocatedConfig, locate
-from dsconfig.render.fingerprint import as_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -297,5 +296,7 @@ def _ends(target: Target) -> tuple[str, ...]:
 
 def _toml(value: object) -> str:
     # Strings and lists of strings are written alike in JSON and TOML.
+    from dsconfig.render.fingerprint import as_json
+
     text = as_json(value, ascii=False)
     return text if text.isprintable() else as_json(value)

@@ -19,7 +19,6 @@ from dsconfig.core.diagnostic import SEVERITIES
 from dsconfig.core.file_access import ask_for
 from dsconfig.core.releases import Target
 from dsconfig.document import Document
-from dsconfig.fix.verify import with_proven_fixes
 from dsconfig.job.detect_consumer import Reader, given
 from dsconfig.launch.config_references import read_config as read_file
 from dsconfig.render.terminal import Style
@@ -135,7 +134,7 @@ class Checker:
             document = self._read(name)
             if self.fixer is None:
                 located, job = prepared(document, self.options)
-                report = with_proven_fixes(finished(check(located, job), self.options))
+                report = _with_proven_fixes(finished(check(located, job), self.options))
             else:
                 report = self.fixer.fix(name, document)
         except OSError as error:
@@ -165,6 +164,15 @@ class Checker:
         shown = self.options.stdin_name if name == "-" else name
         reader = self.options.reader or given("deepspeed")
         self.unread.append(Report(shown, self.options.target, reader, None, (), unread=why))
+
+
+def _with_proven_fixes(report: Report) -> Report:
+    """Try the fixes of a report; what does that is not imported for the many files that need none."""
+    if not report.has_fixes:
+        return report
+    from dsconfig.fix.verify import with_proven_fixes
+
+    return with_proven_fixes(report)
 
 
 # What the reports of many files add up to.

@@ -176,7 +176,7 @@ def same(one: Json, other: Json) -> bool:
     """Whether two values are the same to every reader: true is not 1, but 4.0 is 4."""
     match one, other:
         case dict(), dict():
-            return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+            return one.keys() == other.keys() and all(map(same, one.values(), [other[key] for key in one]))
         case ((list() | tuple()), (list() | tuple())):
             return len(one) == len(other) and all(map(same, one, other))
     return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)

@@ -347,7 +347,7 @@ def _key(sign: str) -> str:
     return sign.replace("=", ".").replace("~", ".").partition(".")[0]
 
 
-_KEYS = frozenset(_key(signs[0]) for each in FORMATS for signs in each.signs)
+_KEYS = frozenset([_key(signs[0]) for each in FORMATS for signs in each.signs])
 """Without one of these at its root, as most configs are, no file is of any format."""
 
 

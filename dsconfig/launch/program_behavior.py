@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from dsconfig.consumers import HUGGING_FACE
 from dsconfig.consumers.consumer import BY_NAME
@@ -16,9 +17,10 @@ from dsconfig.document import Document
 from dsconfig.job.detect_consumer import Overwrite
 from dsconfig.launch.config_references import may_be
 from dsconfig.launch.format_table import SCRIPT
-from dsconfig.launch.launched_job import Job
 from dsconfig.launch.repository import edition, texts, tick
-from dsconfig.launch.training_arguments import plain
+
+if TYPE_CHECKING:
+    from dsconfig.launch.launched_job import Job
 
 # What a program of the repository writes into a config before DeepSpeed sees it.
 #
@@ -258,6 +260,8 @@ def _holds(sign: str, launch: Mapping[str, Json], config: Json) -> bool:
     if equals:
         return str(at(launch, key)) in values.split("|")
     key, tilde, word = sign.partition("~")
+    from dsconfig.launch.training_arguments import plain
+
     value = plain(at(launch, key))
     if isinstance(value, str) and _OPEN.search(value):
         return False

@@ -7,13 +7,13 @@ from functools import lru_cache
 
 from dsconfig.core.json_types import JsonObject, NamedTuple
 from dsconfig.evaluation.context import Context, Finding
-from dsconfig.model import torch_classes
 from dsconfig.model.keyinfo import KeyView, TypeInfo, type_named, types_of, view
+from dsconfig.model.torch_classes import OPTIMIZERS, SCHEDULERS
 from dsconfig.rules._effective_values import uses_cpu_optimizer
 from dsconfig.rules._fixes import renamed
 
 _IN_TORCH = {"Optimizer": "torch.optim", "Scheduler": "torch.optim.lr_scheduler"}
-_TORCH = {"Optimizer": torch_classes.OPTIMIZERS, "Scheduler": torch_classes.SCHEDULERS}
+_TORCH = {"Optimizer": OPTIMIZERS, "Scheduler": SCHEDULERS}
 ADAM = frozenset({"Adam", "AdamW"})
 
 
@@ -156,7 +156,7 @@ def _arguments(
     }
     torch_arguments = frozenset[str]()
     if built.startswith("torch.optim."):
-        torch_arguments = torch_classes.OPTIMIZERS[built.removeprefix("torch.optim.")].arguments
+        torch_arguments = OPTIMIZERS[built.removeprefix("torch.optim.")].arguments
     return torch_arguments | deepspeed_keys.keys(), deepspeed_keys
 
 

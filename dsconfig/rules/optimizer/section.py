@@ -11,8 +11,8 @@ from dsconfig.core.releases import name
 from dsconfig.core.wording import described, one_of, quoted
 from dsconfig.evaluation.context import MISSING, Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
-from dsconfig.model import torch_classes
 from dsconfig.model.keyinfo import TypeInfo, section_keys, type_named
+from dsconfig.model.torch_classes import OPTIMIZERS
 from dsconfig.rules._built_class import (
     BuiltClass,
     known_type,
@@ -224,7 +224,7 @@ def unknown_optimizer(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "optimizer": {"type": "SGD", "params": {"lr": 0.1}}}
     """
     type_name = written_type(ctx, "optimizer")
-    if type_name is None or type_name in torch_classes.OPTIMIZERS or known_type(ctx, "Optimizer", type_name):
+    if type_name is None or type_name in OPTIMIZERS or known_type(ctx, "Optimizer", type_name):
         return
     kind = type_named("Optimizer", type_name)
     intended = _closest_type(type_name, ctx)
@@ -256,7 +256,7 @@ def _closest_type(type_name: str, ctx: Context) -> str | None:
     """The type most likely meant by an unknown name, out of those that the release has."""
     from dsconfig.rules._did_you_mean import closest_word, is_same_spelling
 
-    candidates = [*torch_classes.OPTIMIZERS, *supported_types(ctx, "Optimizer")]
+    candidates = [*OPTIMIZERS, *supported_types(ctx, "Optimizer")]
     for spelling in (type_name, _without_affixes(type_name)):
         matches = [each for each in candidates if is_same_spelling(each, spelling)]
         if matches:
@@ -356,7 +356,7 @@ def _reason_unknown(ctx: Context, chosen: BuiltClass, key: str) -> tuple[str, li
     """Why this class is built or does not accept the argument, and the key that selects the class."""
     if chosen.kind is None or chosen.kind.params is None:
         return "", []
-    if chosen.name == "Muon" and key in torch_classes.OPTIMIZERS["Muon"].arguments:
+    if chosen.name == "Muon" and key in OPTIMIZERS["Muon"].arguments:
         return " (but of `torch.optim.Muon`, which this type does not build)", []
     info = section_keys(chosen.kind.params).get(key)
     if info is not None and not info.read_in(ctx.release):

@@ -9,8 +9,8 @@ from dsconfig.core.releases import name
 from dsconfig.core.wording import one_of, quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.model import torch_classes
 from dsconfig.model.keyinfo import section_keys, type_named, types_of
+from dsconfig.model.torch_classes import OF_OBJECTS, SCHEDULERS
 from dsconfig.rules._built_class import (
     BuiltClass,
     known_type,
@@ -134,14 +134,14 @@ def unknown_scheduler(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "scheduler": {"type": "WarmupLR", "params": {}}}
     """
     type_name = written_type(ctx, "scheduler")
-    if type_name is None or type_name in torch_classes.SCHEDULERS or known_type(ctx, "Scheduler", type_name):
+    if type_name is None or type_name in SCHEDULERS or known_type(ctx, "Scheduler", type_name):
         return
     if type_name == "get_torch_optimizer":  # a function of the module that returns the optimizer: no error
         return
     from dsconfig.rules._did_you_mean import closest_word, is_same_spelling
 
     names = supported_types(ctx, "Scheduler")
-    suggestion = closest_word(type_name, [*names, *torch_classes.SCHEDULERS])
+    suggestion = closest_word(type_name, [*names, *SCHEDULERS])
     counterpart = _COMMON_NAMES.get(type_name.lower())
     yield ctx.at(
         _TYPE,
@@ -313,7 +313,7 @@ def scheduler_of_torch_around_wrapper(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "scheduler": {"type": "StepLR", "params": {"step_size": 10}}}
     """
     type_name = written_type(ctx, "scheduler")
-    if type_name not in torch_classes.SCHEDULERS or known_type(ctx, "Scheduler", type_name):
+    if type_name not in SCHEDULERS or known_type(ctx, "Scheduler", type_name):
         return
     reason, related = _reason_wrapped(ctx)
     if reason:
@@ -376,7 +376,7 @@ def scheduler_of_objects(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "scheduler": {"type": "ExponentialLR", "params": {"gamma": 0.9}}}
     """
     type_name = written_type(ctx, "scheduler")
-    needs = torch_classes.OF_OBJECTS.get(type_name) if type_name else None
+    needs = OF_OBJECTS.get(type_name) if type_name else None
     if needs:
         yield ctx.at(
             _TYPE,
