@@ -102,7 +102,7 @@ ARGUMENTS = {
         [0.9, 0.95],
         "pass `--adam_beta1 0.9 --adam_beta2 0.95`",
     ),
-    "fp16.enabled": ("--bf16", True, "pass `--fp16` in place of `--bf16`"),
+    "fp16.enabled": ("--bf16", True, "pass `--fp16` instead of `--bf16`"),
     "bf16.enabled": ("--bf16", False, "leave out `--bf16`"),
 }
 
@@ -122,7 +122,7 @@ def test_the_flag_of_a_mismatch_is_named_beside_auto(tmp_path: Path, key: str) -
     script.write_text(f"deepspeed --num_gpus 8 run_clm.py --deepspeed ds.json {flag}\n")
     (child,) = check(script).children
     (found,) = [each for each in child if each.code == "DSC809"]
-    assert found.help == f'use "auto", which stands for the argument, or {way}'
+    assert found.help == f'use "auto", which resolves to the argument, or {way}'
 
 
 def test_the_key_of_a_mismatch_has_the_name_of_its_launch_file(tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def test_a_commit_is_mended_then_taken(repository: tuple[Path, Path]) -> None:
     run("git", "add", "-A", cwd=folder, home=home)
     code, out = run("git", "commit", "-m", "one", cwd=folder, home=home)
     assert code == 1, out
-    assert "ds_config.json: prescale_gradients: replace by `true` (DSC113 coerced-value)" in out
+    assert "ds_config.json: prescale_gradients: replace with `true` (DSC113 coerced-value)" in out
     assert "files were modified by this hook" in out
     assert file.read_text() == CONFIG.replace(": 1", ": true")
     run("git", "add", "-A", cwd=folder, home=home)

@@ -102,7 +102,7 @@ def test_mismatch_with_the_trainer(project: Path) -> None:
     (diagnostic,) = child
     assert (diagnostic.code, diagnostic.dotted) == ("DSC809", "gradient_accumulation_steps")
     assert "`gradient_accumulation_steps` of the job is `4`" in diagnostic.message
-    with pytest.raises(ResolveError, match="refuses what differs"):
+    with pytest.raises(ResolveError, match="rejects values that differ"):
         resolve(path, world_size=8, target="0.19.8")
     (stretch,) = compat(read_file(path), target=target("0.19.8"), consumer="transformers")
     assert (stretch.word, stretch.reason and stretch.reason.code) == ("rejected", "DSC809")

@@ -77,7 +77,7 @@ def test_the_hooks_are_built_as_pre_commit_builds_them(tmp_path: Path, clone: Pa
     run("git", "add", "ds_config.json", ".pre-commit-config.yaml")
     done = run("pre-commit", "run", "--all-files")
     assert done.returncode == 1, done.stdout
-    assert "ds_config.json: prescale_gradients: replace by `true` (DSC113 coerced-value)" in done.stdout
+    assert "ds_config.json: prescale_gradients: replace with `true` (DSC113 coerced-value)" in done.stdout
     assert run("pre-commit", "run", "--all-files").stdout.count("Passed") == 2
     (packages,) = home.glob("repo*/py_env-*/lib/*/site-packages")
     installed = [path for path in packages.iterdir() if not path.name.startswith(SEEDS)]

@@ -287,6 +287,6 @@ def require_model(model: str | Mapping[str, Json]) -> Model:
     Raises:
         ValueError: the model cannot be found or read; the message is one line and names it.
     """
-    from dsconfig.rules._model_facts import asked_for
+    from dsconfig.rules._model_facts import requested_model
 
-    return asked_for(model)
+    return requested_model(model)

@@ -26,7 +26,7 @@ from dsconfig.launch.located_config import LocatedConfig, locate
 from dsconfig.launch.program_checks import failed_checks
 from dsconfig.launch.program_overwrites import overwrite_of, overwrites
 from dsconfig.rules import Rule
-from dsconfig.rules._batch_triplet import sizes
+from dsconfig.rules._batch_triplet import supported_world_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
@@ -279,7 +279,7 @@ def _select_rules(report: Report, options: Options) -> Report:
 
 def world_sizes(context: Context) -> tuple[int, ...] | None:
     """Return the world sizes at which the batch works; None for any, or where the world size is known."""
-    return sizes(context) if context.is_config and context.world_size is None else None
+    return supported_world_sizes(context) if context.is_config and context.world_size is None else None
 
 
 def notes(document: Document, newest: Outcome, reader: Reader, *, is_truncated: bool) -> tuple[str, ...]:

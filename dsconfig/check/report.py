@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, overload
 from dsconfig.core.diagnostic import Diagnostic, Effect
 from dsconfig.core.releases import Target
 from dsconfig.rules import RULES, Rule
-from dsconfig.rules._batch_triplet import in_words
+from dsconfig.rules._batch_triplet import format_world_sizes
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import KeyPath
@@ -100,7 +100,7 @@ class Report:
     @property
     def world_sizes(self) -> str | None:
         """The world sizes at which the batch triplet works, in words; None for any, or where it is known."""
-        return in_words(self.sizes)
+        return format_world_sizes(self.sizes)
 
     @property
     def consumer(self) -> str:

@@ -41,7 +41,10 @@ def match(selector: str, rules: Mapping[str, str]) -> frozenset[str]:
     # A shorter prefix such as `D` would select every rule, which is what `ALL` is for.
     if code[:3] == "DSC":
         return frozenset(each for each in rules if each.startswith(code))
-    return frozenset(each for each, name in rules.items() if name == selector)
+    from dsconfig.rules._former_names import FORMER_NAMES
+
+    current = FORMER_NAMES.get(selector, selector)
+    return frozenset(each for each, name in rules.items() if name == current)
 
 
 def expand(selectors: Iterable[str], rules: Mapping[str, str], where: str) -> frozenset[str]:

@@ -90,9 +90,13 @@ def _rules(word: str, style: Style) -> str | None:
 
 
 def _page(rule: Rule, style: Style) -> str:
+    from dsconfig.rules._former_names import former_names
+
     facts = [f"Effect: {rule.effect.value} ({rule.effect.severity}) as a rule"]
     if rule.since or rule.until:
         facts.append(f"Releases: {rule.since or 'the first'} to {rule.until or 'the latest'}")
+    if former := former_names(rule.name):
+        facts.append(f"Former name: {', '.join(former)}")
     if rule.source:
         facts.append(f"Source: {rule.source}")
     facts.append(f"Page: {style.link(rule_url(rule.code), rule_url(rule.code))}")

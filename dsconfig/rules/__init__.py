@@ -1,8 +1,8 @@
-"""The checks, a folder or file per domain with the model's names; `RULES` holds them all by code.
+"""Rules, one module or folder per config section; `RULES` maps each code to its rule.
 
-A new file needs no mention anywhere: `make generate` finds every module below this package, and lists its
-rules in `_index`. Modules whose name begins with an underscore hold no rule, but what several rules ask of a
-config; they load where they are needed.
+A new module needs no registration: `make generate` finds every module of this package and lists its rules in
+`_index`. Modules with a leading underscore hold no rules but functions that several rules share. They are
+imported on demand.
 """
 
 from __future__ import annotations

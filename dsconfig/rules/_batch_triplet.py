@@ -1,4 +1,4 @@
-"""Batch triplet of a config: its keys, the data-parallel size, and the world sizes at which it works."""
+"""Batch triplet of a config: its values, the data-parallel size, and the world sizes that it supports."""
 
 from __future__ import annotations
 
@@ -17,51 +17,51 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
 
-# The three batch keys as a config gives them, and the ranks that the batch is shared out to.
+# The three batch keys of a config, and the data-parallel size.
 
 
-def written(ctx: Context) -> tuple[Json, Json, Json]:
-    """The three values as written, None where a key is absent or null.
+def batch_values(ctx: Context) -> tuple[Json, Json, Json]:
+    """Return the three values as written; None for a key that is absent or null.
 
     Raises:
-        SkipRule: the elastic solver takes the three over, the consumer fills one of them, or a program of the
-            repository writes it.
+        SkipRule: the elastic solver overrides all three, the consumer resolves one of them, or a program of
+            the repository sets it.
     """
-    return ctx.cached(_written)
+    return ctx.cached(_batch_values)
 
 
-def _written(ctx: Context) -> tuple[Json, Json, Json]:
+def _batch_values(ctx: Context) -> tuple[Json, Json, Json]:
     if ctx.is_elastic:
         raise SkipRule
     if ctx.key("elasticity") is not None and ctx.is_on("elasticity.enabled"):
         raise SkipRule
-    if ctx.consumer == "lightning" and not _known_to_lightning(ctx):
-        raise SkipRule  # it writes the accumulation steps, and the micro batch where there is none
+    if ctx.consumer == "lightning" and not _lightning_sets_only_steps(ctx):
+        raise SkipRule  # Lightning sets the accumulation steps, and the micro batch if the config has none
     values = []
     for key in batch_triplet.KEYS:
         if ctx.raw(key) is not MISSING:
-            ctx.value(key)  # raises where the consumer fills it
+            ctx.value(key)  # raises if the consumer resolves it
         value = ctx.raw(key)
         values.append(None if value is MISSING else value)
     if ctx.raw(STEPS) is MISSING and ctx.uses_plugin:
-        values[2] = 1  # put there by accelerate's DeepSpeedPlugin.__post_init__, for the Trainer too
+        values[2] = 1  # set by Accelerate's DeepSpeedPlugin.__post_init__, also for the Trainer
     if any(ctx.overwrite(key) is not None for key in batch_triplet.KEYS):
         raise SkipRule
     return values[0], values[1], values[2]
 
 
-def _known_to_lightning(ctx: Context) -> bool:
-    """Whether the job says the accumulation steps, and the config enough of the rest."""
-    steps = ctx.filled is not None and STEPS in ctx.filled.added_keys
-    return steps and any(ctx.raw(key) is not MISSING for key in batch_triplet.KEYS if key != STEPS)
+def _lightning_sets_only_steps(ctx: Context) -> bool:
+    """Whether the job gives the accumulation steps, and the config another batch key."""
+    has_steps = ctx.filled is not None and STEPS in ctx.filled.added_keys
+    return has_steps and any(ctx.raw(key) is not MISSING for key in batch_triplet.KEYS if key != STEPS)
 
 
 def data_parallel_size(ctx: Context) -> float | None:
-    """The size that the triplet must match; None where the ranks, or what divides them, are not known.
+    """Return the size that the triplet must match; None if the ranks or their divisor are unknown.
 
     Raises:
-        SkipRule: `sequence_parallel_size`, or a degree of the job, does not divide the ranks, which is a
-            finding of its own.
+        SkipRule: `sequence_parallel_size`, or a parallelism degree of the job, does not divide the ranks.
+            Another rule reports that.
     """
     parallelism = ctx.facts.parallelism
     if ctx.world_size is None or parallelism.unknown is not None:
@@ -70,96 +70,91 @@ def data_parallel_size(ctx: Context) -> float | None:
     ctx.depends_on("0.17.0", "0.19.3")
     size = batch_triplet.ABSENT if size is MISSING else size
     try:
-        found = triplet_size(ctx.world_size, parallelism, size, ctx.release, from_file=ctx.from_file)
+        data_parallel = triplet_size(ctx.world_size, parallelism, size, ctx.release, from_file=ctx.from_file)
     except (TypeError, ZeroDivisionError, UnevenError):
         raise SkipRule from None
-    if not found > 0:
+    if not data_parallel > 0:
         raise SkipRule
-    return found
+    return data_parallel
 
 
-def sizes(context: Context) -> tuple[int, ...] | None:
-    """The world sizes at which the triplet works; None where all do, or that cannot be said."""
+def supported_world_sizes(context: Context) -> tuple[int, ...] | None:
+    """Return the world sizes that the triplet supports; None if it supports all, or that is unknown."""
     if context.is_elastic:
-        from dsconfig.rules.elasticity.elastic_run import sizes as planned
+        from dsconfig.rules.elasticity.elastic_run import planned_gpu_counts
 
-        return planned(context)
+        return planned_gpu_counts(context)
     parallelism = context.facts.parallelism
     if parallelism.unknown is not None:
         return None
     try:
-        found = working_sizes(*written(context)) or None
+        sizes = working_sizes(*batch_values(context)) or None
     except SkipRule:
         return None
-    return found and tuple(size * parallelism.divisor() for size in found)
+    return sizes and tuple(size * parallelism.divisor() for size in sizes)
 
 
-def in_words(found: tuple[int, ...] | None) -> str | None:
-    """The world sizes as a note says them."""
-    return described(found)
+# Why DeepSpeed cannot derive a batch triplet.
 
 
-# Why there is no batch triplet, and how its numbers are written.
+class DerivationFailure(NamedTuple):
+    """Batch values from which DeepSpeed cannot derive a triplet."""
 
-
-class Failed(NamedTuple):
-    """Written values of which no triplet can be derived."""
-
-    why: Impossible
+    cause: Impossible
     values: tuple[Json, Json, Json]
-    world: float | None
-    """The size at which there is none; None: there is none at any."""
+    world_size: float | None
+    """The data-parallel size that fails; None if every size fails."""
 
     @property
-    def too_small(self) -> bool:
-        """Whether the total is smaller than one step: of positive values, one that is not is derived."""
+    def is_total_too_small(self) -> bool:
+        """Whether the total is less than one step: all given values are positive, a derived one is not."""
         return all(value is None or value > 0 for value in self.values)
 
 
-def failed(ctx: Context, *failures: Failure) -> Failed | None:
-    """Why there is no triplet, where it is for one of these reasons.
+def derivation_failure(ctx: Context, *failures: Failure) -> DerivationFailure | None:
+    """Return why the derivation fails, if it fails for one of these reasons.
 
-    Where a value of the batch contradicts the job's arguments, the consumer stops before anything is derived.
+    If a batch value contradicts the job's arguments, the consumer raises before DeepSpeed derives anything.
     """
-    found = ctx.cached(_failed)
-    return found if found is not None and found.why.failure in failures else None
+    failure = ctx.cached(_derivation_failure)
+    return failure if failure is not None and failure.cause.failure in failures else None
 
 
-def _failed(ctx: Context) -> Failed | None:
-    if ctx.filled is not None and any(each.key in batch_triplet.KEYS for each in ctx.filled.mismatches):
+def _derivation_failure(ctx: Context) -> DerivationFailure | None:
+    if ctx.filled is not None and any(mismatch.key in batch_triplet.KEYS for mismatch in ctx.filled.mismatches):
         return None
-    values = written(ctx)
-    world = data_parallel_size(ctx)
-    if world is None and working_sizes(*values) != ():
+    values = batch_values(ctx)
+    world_size = data_parallel_size(ctx)
+    if world_size is None and working_sizes(*values) != ():
         return None
-    outcome = batch_triplet.derive(*values, 1 if world is None else world)
-    return Failed(outcome, values, world) if isinstance(outcome, Impossible) else None
+    outcome = batch_triplet.derive(*values, 1 if world_size is None else world_size)
+    return DerivationFailure(outcome, values, world_size) if isinstance(outcome, Impossible) else None
 
 
-def plain(number: float) -> str:
-    """8.0 as 8."""
+def format_number(number: float) -> str:
+    """Format a number without a trailing `.0`: 8.0 as 8."""
     return str(int(number)) if isinstance(number, float) and number.is_integer() else str(number)
 
 
-# At which world sizes a batch triplet works, and which values are near.
+# World sizes that a batch triplet supports.
 
-_TRIED = 1024
-"""World sizes tried one by one where floats are so large, or infinite, that rounding decides."""
+_MAX_TRIED = 1024
+"""World sizes to try one by one if a float is so large, or infinite, that rounding decides."""
 _EXACT = 2.0**53
-"""From here on not every integer is a float."""
+"""Above it, floats skip integers."""
 _NUMBERS = frozenset((int, float, bool, type(None)))
-_MOST_DIGITS = 24
-"""A world size of more is cut where it is shown."""
+_MAX_DIGITS = 24
+"""Longer world sizes are abbreviated in messages."""
 
 
 def working_sizes(train: Json, micro: Json, steps: Json) -> tuple[int, ...] | None:
-    """The world sizes, ascending, at which DeepSpeed derives a triplet; None: at every one, empty: at none.
+    """Return the world sizes, ascending, at which DeepSpeed derives a triplet; None if at all, () if at none.
 
-    The values are as written, None where a key is absent. A batch works only where the world size divides a
-    quotient that does not depend on it, so the divisors of that quotient are the only sizes to try.
+    The values are as written, None for an absent key. A batch works only if the world size divides a quotient
+    that does not depend on it, so only the divisors of that quotient need a try.
     """
     if not _NUMBERS.issuperset(map(type, (train, micro, steps))):
-        return ()  # whatever the world size, the arithmetic ends in a TypeError
+        return ()  # the arithmetic raises a TypeError at every world size
     return _working_sizes(train, micro, steps)
 
 
@@ -172,17 +167,17 @@ def _working_sizes(train: float | None, micro: float | None, steps: float | None
 
 
 def _candidates(train: float, micro: float | None, steps: float | None) -> Iterable[int]:
-    """World sizes among which all are at which the batch can work; `derive` has the last word on each."""
+    """Return a superset of the world sizes at which the batch works; `derive` decides on each."""
     if any(value is not None and not value > 0 for value in (train, micro, steps)):
         return ()
-    given = [value for value in (train, micro, steps) if value is not None]
-    if any(isinstance(value, float) for value in given) and not max(given) < _EXACT:
-        return range(1, _TRIED + 1)
+    numbers = [value for value in (train, micro, steps) if value is not None]
+    if any(isinstance(value, float) for value in numbers) and not max(numbers) < _EXACT:
+        return range(1, _MAX_TRIED + 1)
     if micro is not None and steps is not None:
         near = _exact(train) // (_exact(micro) * _exact(steps))
         return range(max(1, near - 1), near + 3)  # the product of floats may be off by a rounding
     if micro is not None and isinstance(train // micro, float):
-        # With floats, DeepSpeed's floor division decides, which knows nothing of what was rounded away.
+        # With floats DeepSpeed's floor division decides, which already includes the rounding error.
         quotient = train // micro
         return divisors(int(quotient)) if math.isfinite(quotient) else ()
     divisor = steps if isinstance(steps, int) else 1
@@ -191,10 +186,10 @@ def _candidates(train: float, micro: float | None, steps: float | None) -> Itera
 
 
 def _exact(value: float) -> int | Fraction:
-    """The value as a number that arithmetic does not round."""
+    """Convert to a number whose arithmetic does not round."""
     if isinstance(value, int):
         return value
-    from fractions import Fraction  # which costs 4 ms to import, and almost every batch is of integers
+    from fractions import Fraction  # 4 ms to import, and nearly every batch uses integers
 
     return Fraction(value)
 
@@ -205,9 +200,9 @@ def _works(train: Json, micro: Json, steps: Json, size: int) -> bool:
 
 @lru_cache(maxsize=64)
 def divisors(number: int) -> tuple[int, ...]:
-    """The divisors of a number, ascending, none where it is not positive.
+    """Return the divisors of a number, ascending; none if it is not positive.
 
-    Beyond 10^12 only those up to 10^6 (from 10^18 on, up to 10^4), and their partners.
+    For numbers above 10^12 only the divisors up to 10^6 (from 10^18 on, up to 10^4) and their cofactors.
     """
     from elastic.divisors import divisors_up_to
 
@@ -218,15 +213,15 @@ def divisors(number: int) -> tuple[int, ...]:
     return (*small, *large)
 
 
-def described(sizes: tuple[int, ...] | None) -> str | None:
-    """The sizes in words, for a note under a report; None where every size works."""
+def format_world_sizes(sizes: tuple[int, ...] | None) -> str | None:
+    """Format the sizes for the note under a report; None if every size works."""
     if sizes is None:
         return None
     if len(sizes) > 16:
-        return f"{', '.join(map(_spelled, sizes[:8]))}, … {_spelled(sizes[-1])} ({len(sizes)} sizes)"
-    return ", ".join(map(_spelled, sizes))
+        return f"{', '.join(map(_format_size, sizes[:8]))}, … {_format_size(sizes[-1])} ({len(sizes)} sizes)"
+    return ", ".join(map(_format_size, sizes))
 
 
-def _spelled(size: int) -> str:
+def _format_size(size: int) -> str:
     text = str(size)
-    return text if len(text) <= _MOST_DIGITS else f"{text[:8]}… ({len(text)} digits)"
+    return text if len(text) <= _MAX_DIGITS else f"{text[:8]}… ({len(text)} digits)"

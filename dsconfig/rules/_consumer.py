@@ -14,17 +14,18 @@ FILL = "accelerate utils/dataclasses.py:DeepSpeedPlugin.deepspeed_config_process
 INIT = "accelerate utils/dataclasses.py:DeepSpeedPlugin.__post_init__"
 
 
-def reader(ctx: Context) -> str:
-    """The program that reads the config, for messages."""
+def consumer_label(ctx: Context) -> str:
+    """Name the consumer in messages."""
     return "the Trainer" if ctx.consumer == "transformers" else ctx.consumer.capitalize()
 
 
-def does(ctx: Context, word: str) -> bool:
-    """Whether the version that reads the config does what a change of `consumers.versions` brought."""
-    return consumer_versions.does(word, ctx.consumer, ctx.version)
+def has_change(ctx: Context, change: str) -> bool:
+    """Whether the consumer's version includes this change of `consumers.consumer_versions`."""
+    return consumer_versions.does(change, ctx.consumer, ctx.version)
 
 
 def overwritten(ctx: Context, path: KeyPath) -> bool:
-    """Whether Accelerate writes its own value there before it looks for what is not filled."""
-    own_optimizer = path == ("zero_allow_untested_optimizer",) and "optimizer" not in ctx.data
-    return path == ("steps_per_print",) or own_optimizer
+    """Whether Accelerate overwrites the key before it searches for an unresolved "auto"."""
+    if path == ("zero_allow_untested_optimizer",):
+        return "optimizer" not in ctx.data
+    return path == ("steps_per_print",)

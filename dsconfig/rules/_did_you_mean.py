@@ -1,4 +1,4 @@
-"""The known word that is meant by an unknown one, and the key that is: its value has a say too."""
+"""Suggestions for a mistyped word, and for a mistyped key, whose value narrows the candidates."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ from dsconfig.model.keyinfo import KeyView, SectionView, section_keys
 
 
 class Guess(NamedTuple):
-    """The keys of a section that may be meant by one that it does not know."""
+    """Keys of a section that an unknown key may be a typo of."""
 
     meant: tuple[str, ...] = ()
-    """The nearest that the value fits; several where they are as near."""
+    """The closest keys that accept the value's type; several if they are equally close."""
     sure: bool = False
-    """Whether one key alone is as near as a slip of the finger."""
+    """Whether there is exactly one, a few keystrokes away."""
     unfit: tuple[str, ...] = ()
-    """Those that the value does not fit: an object is not meant for a number."""
+    """Close keys that do not accept the value's type, such as a number for an object."""
 
 
 def guess(word: str, value: Json, section: SectionView) -> Guess:
-    """Which keys of the section may be meant by the word."""
-    found: list[Near] = []
+    """Guess which keys of the section the word may be a typo of."""
+    candidates: list[Near] = []
     for way in range(len(MATCHERS)):
-        found = [each for each in _near(word[:MAX_LETTERS], section.name, way) if each.word in section.keys]
-        if found:
+        candidates = [each for each in _near(word[:MAX_LETTERS], section.name, way) if each.word in section.keys]
+        if candidates:
             break
     else:
         return Guess()
-    fit = _by_key([each for each in found if fits(section.keys[each.word], value)], section)
-    if not fit:
-        return Guess(unfit=tuple(each.word for each in _by_key(found, section))[:_MOST])
-    costs = [each.cost + _strange(section.keys[each.word], value, section) for each in fit]
-    meant = tuple(each.word for each, cost in zip(fit, costs, strict=True) if cost == min(costs))
-    return Guess(meant[:_MOST], len(fit) == 1 and _slip(word, fit[0]))
+    fitting = _by_key([each for each in candidates if fits(section.keys[each.word], value)], section)
+    if not fitting:
+        return Guess(unfit=tuple(each.word for each in _by_key(candidates, section))[:_MAX_SUGGESTIONS])
+    costs = [each.cost + _conversion_cost(section.keys[each.word], value, section) for each in fitting]
+    meant = tuple(each.word for each, cost in zip(fitting, costs, strict=True) if cost == min(costs))
+    return Guess(meant[:_MAX_SUGGESTIONS], len(fitting) == 1 and _is_slip(word, fitting[0]))
 
 
-_MOST = 3
+_MAX_SUGGESTIONS = 3
 """Keys that a help names."""
 
 
 @lru_cache(maxsize=4096)
 def _near(word: str, section: str, way: int) -> tuple[Near, ...]:
-    """The keys of any release that are near the word in one of the ways: found once for all releases."""
+    """Return the keys of any release that are close to the word; cached for all releases."""
     return MATCHERS[way](word, _keys_of(section))
 
 
@@ -61,27 +61,28 @@ def _keys_of(section: str) -> Lexicon:
     return lexicon(words)
 
 
-def _by_key(found: Iterable[Near], section: SectionView) -> list[Near]:
-    """Each key once, under the name that is nearest."""
+def _by_key(candidates: Iterable[Near], section: SectionView) -> list[Near]:
+    """Keep each key once, under its closest name."""
     first: dict[str, Near] = {}
-    for each in found:
+    for each in candidates:
         first.setdefault(section.keys[each.word].info.name, each)
     return list(first.values())
 
 
-def _slip(word: str, meant: Near) -> bool:
-    letters = letters_of(meant.word)
-    most = 3 if len(letters) >= 12 else 2
+def _is_slip(word: str, candidate: Near) -> bool:
+    """Whether the word is a few keystrokes away from a key with the same digits."""
+    letters = letters_of(candidate.word)
+    max_cost = 3 if len(letters) >= 12 else 2
     digits = [letter for letter in letters if letter.isdigit()]
     return (
-        meant.cost <= most
+        candidate.cost <= max_cost
         and len(letters) > 4
         and digits == [each for each in letters_of(word) if each.isdigit()]
     )
 
 
 def fits(key: KeyView, value: Json) -> bool:
-    """Whether the value is at least of the right shape: an object, a list, or neither of them."""
+    """Whether the key accepts this kind of value: an object, a list, or a scalar."""
     if value is None:
         return True
     kinds = set(_kinds(key.type))
@@ -98,8 +99,8 @@ def _kinds(spec: Spec) -> list[str]:
     return [kind for arm in spec[1:] for kind in _kinds(arm)] if spec[0] == "union" else [spec[0]]
 
 
-def _strange(key: KeyView, value: Json, section: SectionView) -> int:
-    """1 where the key does not take the value as it is."""
+def _conversion_cost(key: KeyView, value: Json, section: SectionView) -> int:
+    """Return 1 if the key does not accept the value unchanged, else 0."""
     return int(value != "auto" and read(key.type, value, section.dialect) is not None)
 
 
@@ -108,11 +109,11 @@ def _lexicon(words: frozenset[str]) -> Lexicon:
     return lexicon(sorted(words))
 
 
-def nearest_of(word: str, words: Iterable[str]) -> str | None:
-    """The one word that is meant, if any is near."""
+def closest_word(word: str, words: Iterable[str]) -> str | None:
+    """Return the word that a typo most likely stands for, if any is close."""
     return best_match(word, _lexicon(frozenset(words)))
 
 
-def alike(word: str, other: str) -> bool:
-    """Whether two words differ in case, underscores and hyphens alone."""
+def is_same_spelling(word: str, other: str) -> bool:
+    """Whether two words differ only in case, underscores and hyphens."""
     return letters_of(word) == letters_of(other)

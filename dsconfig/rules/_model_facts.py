@@ -1,4 +1,4 @@
-"""Facts about the model a config trains, where it is known: type, sizes, parameters, experts."""
+"""Facts about the model that a config trains: type, sizes, parameters, experts."""
 
 from __future__ import annotations
 
@@ -17,117 +17,115 @@ if TYPE_CHECKING:
     from dsconfig.memory.models.architecture import Architecture
 
 
-# The model that a config trains, where it is known: its kind, its sizes, its parameters.
-#
-# It is read where a rule asks for it, and no earlier: most configs have none, and most rules need none.
+# Model of a config. It is read lazily: most configs name no model, and most rules need none.
 
 
 class Weight(NamedTuple):
-    """A parameter: its name in the model, as Transformers 5 builds it, and its elements."""
+    """Parameter of a model, named as in Transformers 5."""
 
     name: str
-    elements: int
+    numel: int
     shape: tuple[int, ...]
     linear: bool
-    """Whether it is of a linear layer, or of a convolution."""
+    """Whether it belongs to a linear layer or a convolution."""
 
 
 class Model(NamedTuple):
-    """What is known of a model."""
+    """Model that the config trains."""
 
     shown: str
-    """How it was named, for messages."""
+    """Name or path of the model, for messages."""
     config: Mapping[str, Json]
-    """What stands in its `config.json`; of one known by its name alone, the `model_type`."""
+    """Content of its `config.json`; only the `model_type` for a preset."""
     shape: Architecture | None
-    """None where its sizes are not known."""
+    """None if its sizes are unknown."""
     doubt: str = ""
-    """Why they are not."""
+    """Why the sizes are unknown."""
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Its type, and that of the language model in it."""
+        """Model type, followed by the type of the nested language model."""
         inner = self.config.get("text_config")
         kinds = (self.config.get("model_type"), inner.get("model_type") if isinstance(inner, dict) else None)
         return tuple(kind for kind in kinds if isinstance(kind, str))
 
 
 class UnreadableModelError(ValueError):
-    """The model cannot be read; the message is one line and names it."""
+    """Raised when the model cannot be read; the message is one line and names it."""
 
 
-def elements_if_known(ctx: Context) -> int | None:
-    """The number of its parameters; None where it is not known."""
+def parameter_count_if_known(ctx: Context) -> int | None:
+    """Return the number of the model's parameters; None if unknown."""
     try:
-        return elements(ctx) if is_known(ctx) else None
+        return parameter_count(ctx) if has_model(ctx) else None
     except SkipRule:
         return None
 
 
-def is_known(ctx: Context) -> bool:
-    """Whether somebody named a model; what it is, is not looked at yet."""
+def has_model(ctx: Context) -> bool:
+    """Whether the run names a model. It is not read yet."""
     return ctx.facts.model is not None
 
 
 def model(ctx: Context) -> Model:
-    """The model.
+    """Return the model.
 
     Raises:
-        SkipRule: there is none, or it cannot be read, which is noted.
+        SkipRule: no model is named, or it cannot be read, which adds a remark.
     """
-    found = ctx.cached(_model)
-    if found is None:
+    opened = ctx.cached(_model)
+    if opened is None:
         raise SkipRule
-    return found
+    return opened
 
 
 def shape(ctx: Context) -> Architecture:
-    """Its sizes.
+    """Return the sizes of the model.
 
     Raises:
-        SkipRule: they are not known, which is noted.
+        SkipRule: the sizes are unknown, which adds a remark.
     """
-    found = model(ctx)
-    if found.shape is None:
+    opened = model(ctx)
+    if opened.shape is None:
         if ctx.facts.model is not None and ctx.facts.model.is_asked:
-            ctx.notes[f"the sizes of {ctx.facts.model.shown} are not known: {found.doubt}"] = None
+            ctx.notes[f"the sizes of {ctx.facts.model.shown} are unknown: {opened.doubt}"] = None
         raise SkipRule
-    return found.shape
+    return opened.shape
 
 
 def weights(ctx: Context) -> tuple[Weight, ...]:
-    """Its parameters, tied ones once.
+    """Return the parameters of the model, tied ones once.
 
     Raises:
-        SkipRule: its sizes are not known.
+        SkipRule: the sizes are unknown.
     """
     return _weights(shape(ctx))
 
 
 def largest(ctx: Context) -> Weight:
-    """The largest of its parameters, but for experts: they are one tensor in Transformers 5, and many before.
+    """Return the largest parameter, without experts: one tensor in Transformers 5, many before.
 
     Raises:
-        SkipRule: its sizes are not known.
+        SkipRule: the sizes are unknown.
     """
     return _largest(shape(ctx))
 
 
 def largest_linear(ctx: Context) -> Weight | None:
-    """The largest of its linear layers and convolutions, but for experts.
+    """Return the largest weight of a linear layer or convolution, without experts.
 
     Raises:
-        SkipRule: its sizes are not known.
+        SkipRule: the sizes are unknown.
     """
-    found = [weight for weight in weights(ctx) if weight.linear and ".experts" not in weight.name]
-    return max(found, key=lambda weight: weight.elements, default=None)
+    candidates = [weight for weight in weights(ctx) if weight.linear and ".experts" not in weight.name]
+    return max(candidates, key=lambda weight: weight.numel, default=None)
 
 
-def elements(ctx: Context) -> int:
-    """The number of its parameters.
+def parameter_count(ctx: Context) -> int:
+    """Return the number of the model's parameters.
 
     Raises:
-        SkipRule: its sizes are not known.
+        SkipRule: the sizes are unknown.
     """
     return _total(shape(ctx))
 
@@ -140,15 +138,15 @@ def _model(ctx: Context) -> Model | None:
         return open_model(named)
     except UnreadableModelError as error:
         if named.is_asked:
-            ctx.notes[f"nothing is said of the model: {error}"] = None
+            ctx.notes[f"the model was not checked: {error}"] = None
         return None
 
 
-def asked_for(model: str | Mapping[str, Json]) -> Named:
-    """The model that somebody asks for, which has to be there.
+def requested_model(model: str | Mapping[str, Json]) -> Named:
+    """Return the model that an argument names.
 
     Raises:
-        UnreadableModelError: it cannot be read, or there is none.
+        UnreadableModelError: the model does not exist, or cannot be read.
     """
     named = Named(model, "as asked for", "argument")
     open_model(named)
@@ -156,18 +154,18 @@ def asked_for(model: str | Mapping[str, Json]) -> Named:
 
 
 def open_model(named: Named) -> Model:
-    """The model of this name.
+    """Read the model of this name.
 
     Raises:
-        UnreadableModelError: it cannot be read, or there is none.
+        UnreadableModelError: the model does not exist, or cannot be read.
     """
     if named.is_outside:
-        raise UnreadableModelError(f"{named.shown} {OUTSIDE}, and is not read: name it with --model")
+        raise UnreadableModelError(f"{named.shown} {OUTSIDE} and was not read; pass it as --model")
     if not isinstance(named.named, str):
         return _described("the model", named.named)
     path = find_config_json(named.named)
     if path is None:
-        return _of_name(named.named)
+        return _preset(named.named)
     try:
         state = os.stat(path)
         return _read(path, named.shown, state.st_mtime_ns, state.st_size)
@@ -179,7 +177,7 @@ def open_model(named: Named) -> Model:
 
 @lru_cache(maxsize=8)
 def _read(path: str, shown: str, *_: int) -> Model:
-    """The model of a file, for as long as that does not change."""
+    """Read the model of a file; cached until the file changes."""
     return _described(shown, read_config_json(path))
 
 
@@ -188,41 +186,41 @@ def _described(shown: str, config: Mapping[str, Json]) -> Model:
 
     try:
         return Model(shown, config, architecture_of(config))
-    except (ValueError, TypeError) as error:  # `NotModelledError` names what is in the way
+    except (ValueError, TypeError) as error:  # `NotModelledError` says what is not supported
         return Model(shown, config, None, str(error))
 
 
-def _of_name(name: str) -> Model:
-    """A model of published sizes."""
+def _preset(name: str) -> Model:
+    """Return a built-in preset."""
     from dsconfig.memory.models.model_zoo import preset_of
 
-    found = preset_of(name)
-    if found is None:
+    preset = preset_of(name)
+    if preset is None:
         raise UnreadableModelError(
-            f"{name[:200]}: no such file, no folder with a {CONFIG_NAME}, no known name"
+            f"{name[:200]}: not a file, not a folder with a {CONFIG_NAME}, and not a known model name"
         )
-    return Model(name, {"model_type": found.name}, found)
+    return Model(name, {"model_type": preset.name}, preset)
 
 
 @lru_cache(maxsize=8)
-def _weights(found: Architecture) -> tuple[Weight, ...]:
+def _weights(shape: Architecture) -> tuple[Weight, ...]:
     from dsconfig.memory.models.registry import weights_of
 
-    made = weights_of(found, 2, False).weights
-    return tuple(Weight(weight.name, weight.numel, weight.shape, weight.is_linear) for weight in made)
+    weights = weights_of(shape, 2, False).weights
+    return tuple(Weight(weight.name, weight.numel, weight.shape, weight.is_linear) for weight in weights)
 
 
 @lru_cache(maxsize=8)
-def _total(found: Architecture) -> int:
-    return sum(weight.elements for weight in _weights(found))
+def _total(shape: Architecture) -> int:
+    return sum(weight.numel for weight in _weights(shape))
 
 
 @lru_cache(maxsize=8)
-def _largest(found: Architecture) -> Weight:
-    return max(_weights(found), key=lambda each: 0 if ".experts" in each.name else each.elements)
+def _largest(shape: Architecture) -> Weight:
+    return max(_weights(shape), key=lambda each: 0 if ".experts" in each.name else each.numel)
 
 
-# Models with experts, as Transformers builds them: which blocks call an expert only where it has tokens.
+# MoE blocks of Transformers that call an expert only if it has tokens.
 
 BLOCKS = {
     "deepseek_v2": "DeepseekV2MoE",
@@ -242,9 +240,9 @@ BLOCKS = {
     "qwen3_next": "Qwen3NextSparseMoeBlock",
     "switch_transformers": "SwitchTransformersSparseMLP",
 }
-"""By `model_type`, the class of the block that skips experts (transformers 4.57.1, models/*/modeling_*.py).
+"""Class of the block that skips idle experts, by `model_type` (transformers 4.57.1, models/*/modeling_*.py).
 
-Not here, since each of their experts is called on every rank, or all are one tensor: OLMoE, FlexOlmo,
+Not listed, because every rank calls each of their experts, or all experts are one tensor: OLMoE, FlexOlmo,
 GraniteMoE, JetMoE, DBRX, gpt-oss, Llama 4, Qwen3-VL-MoE, NLLB-MoE. From Transformers 5 on none skips any.
 """
 DENSE = frozenset(
@@ -254,34 +252,34 @@ DENSE = frozenset(
         *("gemma", "gemma2", "gemma3_text", "llama", "mistral", "phi", "phi3", "qwen2", "qwen3"),
     )
 )
-"""Types of models that have no experts."""
+"""Model types without experts."""
 
 
 TENSORS = frozenset(("dbrx", "gpt_oss", "llama4", "llama4_text", "qwen3_vl_moe", "qwen3_vl_moe_text"))
-"""Those whose experts are one tensor of three dimensions in Transformers 4, too."""
+"""Model types whose experts are one 3-D tensor already in Transformers 4."""
 FUSED = 5
-"""The version of Transformers from which on all experts of a layer are one tensor."""
+"""First major version of Transformers in which all experts of a layer are one tensor."""
 
 
-def block_of(found: Model) -> str | None:
-    """The class of the block whose experts may be skipped; None where there is none, or it is unknown."""
-    return next((BLOCKS[kind] for kind in found.kinds if kind in BLOCKS), None)
+def sparse_block_of(model: Model) -> str | None:
+    """Return the class of the block that skips idle experts; None if it has none, or it is unknown."""
+    return next((BLOCKS[kind] for kind in model.kinds if kind in BLOCKS), None)
 
 
 def transformers_version(ctx: Context) -> int | None:
-    """The first number of the version of Transformers; None where nothing says it."""
+    """Return the major version of Transformers; None if unknown."""
     if ctx.consumer == "transformers" and ctx.version is not None:
-        found: str | None = ctx.version
+        version: str | None = ctx.version
     else:
         from dsconfig.launch.requirements import version_of
 
         pinned = version_of("transformers", ctx.document.name)
-        found = pinned and pinned[0]
-    return int(found.partition(".")[0]) if found else None
+        version = pinned and pinned[0]
+    return int(version.partition(".")[0]) if version else None
 
 
-def names(ctx: Context, path: str) -> list[str]:
-    """A list of names that may be written as one."""
+def string_list(ctx: Context, path: str) -> list[str]:
+    """Return a list of names that may be written as a single string."""
     value = ctx.value(path)
     if isinstance(value, str):
         return [value]

@@ -1,4 +1,4 @@
-"""Where a key that a section does not know was meant to stand."""
+"""Section that a misplaced key belongs to, and names of keys in messages."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from dsconfig.evaluation.context import Context
 from dsconfig.model.keyinfo import ROOT, KeyInfo, child_section, keys, section_keys, types_of
 
 
-class _Home(NamedTuple):
-    """A place at which a key of this name stands in some releases."""
+class _Location(NamedTuple):
+    """Path at which some releases read a key of this name."""
 
     path: str
     info: KeyInfo
     spans: tuple[Interval, ...]
-    """The releases that read it, and the way to it."""
+    """Releases that read the key and all its parents."""
 
 
 @cache
-def _homes() -> dict[str, list[_Home]]:
-    """Every key name of any release, with its places; free-form objects are left out."""
-    homes: dict[str, list[_Home]] = {}
+def _locations() -> dict[str, list[_Location]]:
+    """Return every key name of any release with its paths, without those in free-form objects."""
+    locations: dict[str, list[_Location]] = {}
 
     def visit(section: str, path: tuple[str, ...], above: tuple[Interval, ...]) -> None:
         for word, info in section_keys(section).items():
@@ -31,18 +31,18 @@ def _homes() -> dict[str, list[_Home]]:
             here = info.spans if always else _common(above, info.spans)
             if not here or info.flags & NOT_TO_WRITE:
                 continue
-            homes.setdefault(word, []).append(_Home(".".join((*path, word)), info, here))
+            locations.setdefault(word, []).append(_Location(".".join((*path, word)), info, here))
             inner = child_section(info.type) if info.type[0] in _MAY_HOLD_SECTIONS else None
             if inner:
                 visit(inner, (*path, word), here)
 
     visit(ROOT, (), (EVERY_RELEASE,))
-    return homes
+    return locations
 
 
 @cache
-def _below_names() -> frozenset[str]:
-    """Keys of objects that people name themselves: no place among the others is theirs alone."""
+def _below_user_names() -> frozenset[str]:
+    """Return the keys of objects that users name themselves, which therefore have no single path."""
     return frozenset(path[-1] for path, _ in keys() if "*" in path)
 
 
@@ -53,68 +53,73 @@ NOT_TO_WRITE = frozenset({"unread", "internal", "not_json"})
 
 @cache
 def _common(one: tuple[Interval, ...], other: tuple[Interval, ...]) -> tuple[Interval, ...]:
-    found = []
+    common = []
     for first, last in one:
         for since, until in other:
             if max(first, since) <= min(last, until):
-                found.append(Interval(max(first, since), min(last, until)))
-    return tuple(found)
+                common.append(Interval(max(first, since), min(last, until)))
+    return tuple(common)
 
 
-def named(path: KeyPath) -> str:
-    """A key in backticks as messages name it.
+def format_key(path: KeyPath) -> str:
+    """Format a key for messages, in backticks.
 
-    By its last word, with the index where the path leads to an element, or by the whole path where keys of
-    that name stand in several sections.
+    Uses the key alone, with the index for a list element, or the whole path if several sections have a key of
+    this name.
     """
-    word = next(part for part in reversed(path) if isinstance(part, str))
-    if len(_homes().get(word, ())) > 1:
+    key = next(part for part in reversed(path) if isinstance(part, str))
+    if len(_locations().get(key, ())) > 1:
         return f"`{dotted(path)}`"
-    return f"`{word}`" if word == path[-1] else f"`{word}[{path[-1]}]`"
+    return f"`{key}`" if key == path[-1] else f"`{key}[{path[-1]}]`"
 
 
-def places_of(ctx: Context, word: str) -> list[str]:
-    """The dotted paths at which the release reads a key of this name."""
-    found = []
-    for home in _homes().get(word, ()):
-        for span in home.spans:
+def paths_of(ctx: Context, word: str) -> list[str]:
+    """Return the dotted paths at which the release reads a key of this name."""
+    paths = []
+    for location in _locations().get(word, ()):
+        for span in location.spans:
             ctx.equivalent = ctx.equivalent.meet(span.side(ctx.release))
-        if any(ctx.release in span for span in home.spans):
-            found.append(home.path)
-    return found
+        if any(ctx.release in span for span in location.spans):
+            paths.append(location.path)
+    return paths
 
 
-def reads(ctx: Context, path: KeyPath) -> bool:
-    """Whether the release reads the key, be it as a param of some type."""
+def is_read(ctx: Context, path: KeyPath) -> bool:
+    """Whether the release reads the key, also as a param of some optimizer or scheduler type."""
     if ctx.key(dotted(path)) is not None:
         return True
     return path[1:2] == ("params",) and _param_of_type(str(path[-1]), path[:1], ctx.release) is not None
 
 
-def home_of(ctx: Context, word: str, parent: KeyPath) -> str | None:
-    """The one place where the release reads a key of this name; of several, that inside or above `parent`."""
-    inside = _param_of_type(word, parent, ctx.release)
-    if inside is not None:
-        return inside
-    found = places_of(ctx, word)
+def only_path_of(ctx: Context, word: str, parent: KeyPath) -> str | None:
+    """Return the only path at which the release reads the key; of several, the one in or above `parent`."""
+    param = _param_of_type(word, parent, ctx.release)
+    if param is not None:
+        return param
+    paths = paths_of(ctx, word)
     above = dotted(parent)
-    if len(found) > 1:
-        near = [
+    if len(paths) > 1:
+        close = [
             path
-            for path in found
+            for path in paths
             if path.startswith(f"{above}.") or above.startswith(path.rpartition(".")[0])
         ]
-        found = near if len(near) == 1 and len(word) > _SHORT else []
+        paths = close if len(close) == 1 and len(word) > _SHORT else []
     if not parent and word in OF_OTHERS:
         return None
-    if len(found) != 1 or word in COMMON or word in _below_names() or f"{above}.".startswith(f"{found[0]}."):
+    if (
+        len(paths) != 1
+        or word in COMMON
+        or word in _below_user_names()
+        or f"{above}.".startswith(f"{paths[0]}.")
+    ):
         return None
-    return found[0]
+    return paths[0]
 
 
 _SHORT = 4
 COMMON = frozenset({"enabled", "type", "params", "name", "names", "config", "version", "size", "mode"})
-"""Keys of so many sections that they say nothing of the one that is meant."""
+"""Keys of so many sections that they do not point to one."""
 OF_OTHERS = frozenset(
     [
         "api_key",
@@ -172,13 +177,13 @@ OF_OTHERS = frozenset(
         "writer",
     ]
 )
-"""Keys of sections that programs also have for things of their own (a model's `block_size`, the loader's
-`num_workers`): at the top level they say nothing of the section."""
+"""Keys that programs also use for their own purposes (a model's `block_size`, a data loader's
+`num_workers`). At the top level they do not point to a section."""
 _WITH_TYPES: dict[KeyPath, str] = {("optimizer",): "Optimizer", ("scheduler",): "Scheduler"}
 
 
 def _param_of_type(word: str, parent: KeyPath, release: int) -> str | None:
-    """The place of a key beside `type` that belongs among the params of an optimizer or a scheduler."""
+    """Return the path in `params` for a key beside `type` of an optimizer or a scheduler."""
     section = _WITH_TYPES.get(parent)
     for kind in types_of(section).values() if section else ():
         key = section_keys(kind.params).get(word) if kind.params else None

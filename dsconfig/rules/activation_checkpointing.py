@@ -1,4 +1,4 @@
-"""`activation_checkpointing`: settings that the script has to hand to `deepspeed.checkpointing.configure`."""
+"""`activation_checkpointing`: settings that `deepspeed.checkpointing.configure` applies."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ _SECTION = "activation_checkpointing"
 
 @rule("DSC925", effect="ignored", source=_CONFIGURE)
 def contiguous_checkpoints_without_partitions(ctx: Context) -> Iterator[Finding]:
-    """`contiguous_memory_optimization` is on, and `partition_activations` is off.
+    """`contiguous_memory_optimization` is on, but `partition_activations` is off.
 
-    It copies partitioned activations into one buffer, whose size follows from `number_checkpoints`. Where one
-    of the two is missing, `deepspeed.checkpointing.configure` raises, unless the script hands it over as an
-    argument, as is usual for the number; and without that call the whole section has no effect.
+    DeepSpeed copies the partitioned activations into one buffer, whose size it computes from
+    `number_checkpoints`. If either key is missing, `deepspeed.checkpointing.configure` raises, unless the
+    script passes it as an argument, as is common for the number. Without that call the whole section has no
+    effect.
 
     Bad:
 
@@ -35,13 +36,14 @@ def contiguous_checkpoints_without_partitions(ctx: Context) -> Iterator[Finding]
         return
     parts, number = f"{_SECTION}.partition_activations", f"{_SECTION}.number_checkpoints"
     if not ctx.is_on(parts):
-        also = " and `number_checkpoints` is not given" if ctx.value(number) is None else ""
+        also = " and `number_checkpoints` is not set" if ctx.value(number) is None else ""
         yield ctx.at(
             path,
             f"`contiguous_memory_optimization` is on, but `partition_activations` is off{also}: "
-            "`deepspeed.checkpointing.configure` refuses that",
-            help="set `partition_activations` to `true` and give `number_checkpoints`, or set it to `false`",
-            related=[("activations are left whole here", parts)] if ctx.has(parts) else [],
+            "`deepspeed.checkpointing.configure` raises",
+            help="set `partition_activations` to `true` and set `number_checkpoints`, or set "
+            "`contiguous_memory_optimization` to `false`",
+            related=[("partitioning is switched off here", parts)] if ctx.has(parts) else [],
             fix=Fix(
                 "set `contiguous_memory_optimization` to `false`",
                 (Set((_SECTION, "contiguous_memory_optimization"), False),),

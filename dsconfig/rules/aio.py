@@ -1,4 +1,4 @@
-"""Asynchronous I/O: whether anything uses it, and with which numbers."""
+"""`aio`: a section that nothing uses, invalid sizes, and GPUDirect Storage."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from dsconfig.rules._numbers import is_number
 
 
 def _in_use(ctx: Context) -> bool:
-    """Whether anything swaps to NVMe, or writes checkpoints by the same means."""
+    """Whether ZeRO swaps to NVMe, or the fast checkpoint writer uses asynchronous I/O."""
     swaps = "nvme" in (device(ctx, OPTIMIZER), device(ctx, PARAM)) and stage(ctx) == 3
     return swaps or ctx.has("checkpoint.writer")
 
 
 @rule("DSC475", effect="ignored", since="0.3.15", source="runtime/swap_tensor/aio_config.py:get_aio_config")
 def aio_without_nvme(ctx: Context) -> Iterator[Finding]:
-    """The `aio` section sets up I/O that nothing does.
+    """The `aio` section has no effect, because nothing uses asynchronous I/O.
 
-    Its settings are those of swapping to NVMe, which stage 3 does with the device "nvme", and of the fast
+    Only two features read the section: offload to NVMe (ZeRO stage 3 with the device "nvme") and the fast
     checkpoint writer (`checkpoint.writer`).
 
     Bad:
@@ -44,8 +44,8 @@ def aio_without_nvme(ctx: Context) -> Iterator[Finding]:
     if not _in_use(ctx):
         yield ctx.at(
             "aio",
-            "`aio` has no effect: nothing is swapped to NVMe, which stage 3 does where an offload section has"
-            ' the device `"nvme"`',
+            '`aio` has no effect: no offload section at stage 3 uses the device `"nvme"`, and'
+            " `checkpoint.writer` is not set",
             help='remove it, or offload to `"nvme"` at stage 3',
             part="key",
             fix=removal(("aio",)),
@@ -59,10 +59,10 @@ _COUNTS = ("block_size", "queue_depth", "intra_op_parallelism", "thread_count")
     "DSC476", effect="crashes", since="0.3.15", source="csrc/aio/common/deepspeed_aio_types.cpp:aio_context"
 )
 def aio_number_not_positive(ctx: Context) -> Iterator[Finding]:
-    """A size or a count of `aio` is 0 or negative while tensors are swapped to NVMe.
+    """A size or count in `aio` is 0 or negative, and tensors are swapped to NVMe.
 
-    Nothing checks these numbers on loading. The native I/O handle divides by the one, makes queues of the
-    other, and Python rounds sizes to multiples of the number of threads.
+    DeepSpeed does not validate these numbers when it loads the config. The native I/O handle divides by some
+    of them and allocates queues of others, and Python rounds sizes to multiples of the number of threads.
 
     Bad:
 
@@ -89,20 +89,20 @@ def aio_number_not_positive(ctx: Context) -> Iterator[Finding]:
         default = ctx.default(f"aio.{name}")
         yield ctx.at(
             f"aio.{name}",
-            f"`{name}` is {quoted(number)}, but must be at least 1; DeepSpeed does not check it when it loads"
-            " the file",
-            help=f"remove it: the default is {default}",
+            f"`{name}` is {quoted(number)}, but must be at least 1; DeepSpeed does not validate it when it"
+            " loads the config",
+            help=f"set it to a positive integer, or remove it: the default is {default}",
             fix=removal(("aio", name)),
         )
 
 
 @rule("DSC477", effect="wasteful", since="0.15.0", source="runtime/swap_tensor/aio_config.py:get_aio_config")
 def gds_needs_cuda(ctx: Context) -> Iterator[Finding]:
-    """`aio.use_gds` ties the file to machines with CUDA.
+    """`aio.use_gds` makes the config fail on machines without CUDA.
 
-    DeepSpeed asks for the accelerator as it loads the file, and refuses `use_gds` where that is not "cuda":
-    on a machine without a GPU and on every other accelerator, whether anything is swapped to NVMe or not. A
-    config is checked as for a machine with CUDA, so this is a note and no error.
+    DeepSpeed queries the accelerator when it loads the config, and rejects `use_gds` unless that is "cuda": on
+    machines without a GPU and on every other accelerator, even if nothing is swapped to NVMe. dsconfig assumes
+    a machine with CUDA, so this diagnostic is informational.
 
     Bad:
 
@@ -118,8 +118,8 @@ def gds_needs_cuda(ctx: Context) -> Iterator[Finding]:
     if ctx.has(path) and ctx.is_on(path):
         yield ctx.at(
             path,
-            '`use_gds` needs CUDA: without it DeepSpeed refuses the file ("GDS currently only supported for'
-            ' CUDA accelerator")',
-            help="keep it for machines with CUDA, GPUDirect Storage and an NVMe drive that supports it;"
-            " set it to `false` for all others",
+            '`use_gds` needs CUDA: on other machines DeepSpeed rejects the config ("GDS currently only supported'
+            ' for CUDA accelerator")',
+            help="keep it for machines with CUDA, GPUDirect Storage and a supported NVMe drive, or set it to"
+            " `false`",
         )

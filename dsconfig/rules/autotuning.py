@@ -1,4 +1,4 @@
-"""The autotuner's section: directories, and a switch that ends a training."""
+"""`autotuning`: empty directories, a switch that ends training, and the measured steps."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from dsconfig.evaluation.rule import rule
 def empty_autotuning_directory(ctx: Context) -> Iterator[Finding]:
     """`autotuning.results_dir` or `autotuning.exps_dir` is empty.
 
-    DeepSpeed insists on the two directories whenever it loads a config, also while autotuning is off. Null,
-    false and an empty string all count as empty; a key that is left out has its default.
+    DeepSpeed asserts that both directories are set whenever it loads a config, even with autotuning off.
+    Null, false and an empty string all count as empty. An absent key has a default.
 
     Bad:
 
@@ -36,8 +36,8 @@ def empty_autotuning_directory(ctx: Context) -> Iterator[Finding]:
             default = ctx.default(f"autotuning.{key}")
             yield ctx.at(
                 f"autotuning.{key}",
-                f"`{key}` is {quoted(value)}, and DeepSpeed insists on a directory, even with autotuning off",
-                help=f"give a directory, or remove the key: the default is {quoted(default)}",
+                f"`{key}` is {quoted(value)}, but DeepSpeed requires a directory, even with autotuning off",
+                help=f"set it to a directory, or remove it: the default is {quoted(default)}",
             )
 
 
@@ -46,7 +46,7 @@ _START, _END = "autotuning.start_profile_step", "autotuning.end_profile_step"
 
 
 def _steps(ctx: Context) -> tuple[int, int] | None:
-    """First and last step measured, where autotuning is on."""
+    """Return the first and the last measured step; None if autotuning is off."""
     section = ctx.data.get("autotuning")
     if not isinstance(section, dict) or not section.get("enabled") or not ctx.is_on("autotuning.enabled"):
         return None
@@ -56,10 +56,10 @@ def _steps(ctx: Context) -> tuple[int, int] | None:
 
 @rule("DSC915", effect="wasteful", since="0.5.7", source=_ENGINE)
 def autotuning_left_on(ctx: Context) -> Iterator[Finding]:
-    """`autotuning.enabled` is true, which ends every run after a few steps.
+    """`autotuning.enabled` is true, so every run exits after a few steps.
 
-    It belongs in the config that `deepspeed --autotuning` reads. In a run that the autotuner did not start,
-    the engine profiles one step all the same, writes `autotuning_metric.json`, and exits.
+    The switch is meant for the config of `deepspeed --autotuning`. In a normal run the engine also profiles
+    one step, writes `autotuning_metric.json`, and exits.
 
     Bad:
 
@@ -82,8 +82,8 @@ def autotuning_left_on(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             "autotuning.enabled",
             f"`autotuning.enabled` is on: the engine exits after step {steps[1] + 1}, "
-            "also without `--autotuning`",
-            help="leave it on only for the autotuner, and set it to `false` for training",
+            "even without `--autotuning`",
+            help="set it to `false` for training, and keep it `true` only for the autotuner",
             fix=Fix("set `enabled` to `false`", (Set(("autotuning", "enabled"), False),)),
         )
 
@@ -92,8 +92,8 @@ def autotuning_left_on(ctx: Context) -> Iterator[Finding]:
 def autotuning_ends_before_start(ctx: Context) -> Iterator[Finding]:
     """`autotuning.end_profile_step` comes before `start_profile_step`.
 
-    The engine exits after the last step, and writes down the operations that were counted in the first one.
-    Where that is yet to come, there is no such figure, and it fails instead.
+    The engine counts FLOPs in the start step, and writes the count when it exits after the end step. If the
+    end step comes first there is no count to write, and the engine crashes.
 
     Bad:
 
@@ -110,8 +110,8 @@ def autotuning_ends_before_start(ctx: Context) -> Iterator[Finding]:
         wrong = _END if ctx.has(_END) else _START
         yield ctx.at(
             wrong,
-            f"`end_profile_step` {steps[1]} comes before `start_profile_step` {steps[0]}: nothing is there "
-            f"to write down when the engine ends after step {steps[1] + 1}",
+            f"`end_profile_step` {steps[1]} comes before `start_profile_step` {steps[0]}: the engine exits "
+            f"after step {steps[1] + 1}, before it has measured anything",
             help=f"set `end_profile_step` to {steps[0]} or more",
-            related=[("measuring starts here", _START)] if wrong is _END and ctx.has(_START) else [],
+            related=[("profiling starts here", _START)] if wrong is _END and ctx.has(_START) else [],
         )

@@ -1,4 +1,4 @@
-"""Batch sizes: missing, wrong or contradictory keys, and ranks that share a sequence or a layer."""
+"""Batch sizes: missing, invalid or inconsistent keys, and sequence and tensor parallelism."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from dsconfig.core.json_types import Json
 from dsconfig.core.wording import described, quoted
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._batch_triplet import divisors, failed, plain, working_sizes
+from dsconfig.rules._batch_triplet import derivation_failure, divisors, format_number, working_sizes
 from dsconfig.rules._effective_values import device_mesh, size_of
 from dsconfig.rules._fixes import removal
-from dsconfig.rules._numbers import division, spelled
+from dsconfig.rules._numbers import division, parse_integer
 
-# Batch keys that are missing, or hold what DeepSpeed cannot calculate with.
+# Missing and invalid batch keys.
 
 _DERIVE = "runtime/config.py:DeepSpeedConfig._set_batch_related_parameters"
 _ASSERT = "runtime/config.py:DeepSpeedConfig._batch_assertion"
@@ -24,10 +24,10 @@ _ASSERT = "runtime/config.py:DeepSpeedConfig._batch_assertion"
 
 @rule("DSC201", effect="rejected", source=_DERIVE)
 def batch_size_not_given(ctx: Context) -> Iterator[Finding]:
-    """Neither `train_batch_size` nor `train_micro_batch_size_per_gpu` is given.
+    """Neither `train_batch_size` nor `train_micro_batch_size_per_gpu` is set.
 
-    One of the two is needed; `gradient_accumulation_steps` alone says nothing about the batch. A misspelt key
-    counts as not given, because unknown keys at the top level are dropped.
+    DeepSpeed requires one of the two; `gradient_accumulation_steps` alone does not determine the batch. A key
+    with a typo counts as absent, because DeepSpeed ignores unknown keys at the top level.
 
     Bad:
 
@@ -37,11 +37,11 @@ def batch_size_not_given(ctx: Context) -> Iterator[Finding]:
 
         {"train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 4}
     """
-    if failed(ctx, "none-given"):
+    if derivation_failure(ctx, "none-given"):
         yield ctx.at(
             "",
-            f"neither `{TRAIN}` nor `{MICRO}` is given, so DeepSpeed cannot derive the batch",
-            help=f"set `{MICRO}` (and `{STEPS}` if you accumulate); the total follows from the world size",
+            f"neither `{TRAIN}` nor `{MICRO}` is set, so DeepSpeed cannot derive the batch size",
+            help=f"set `{MICRO}` (and `{STEPS}` if you accumulate gradients); DeepSpeed computes `{TRAIN}`",
             part="key",
         )
 
@@ -58,19 +58,19 @@ def batch_size_not_positive(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8}
     """
-    found = failed(ctx, "not-positive")
-    if found is None or found.too_small:
+    failure = derivation_failure(ctx, "not-positive")
+    if failure is None or failure.is_total_too_small:
         return
-    for key, value in zip(batch_triplet.KEYS, found.values, strict=True):
+    for key, value in zip(batch_triplet.KEYS, failure.values, strict=True):
         if value is not None and not value > 0:
             message = f"`{key}` is {quoted(value)}, but must be greater than 0"
-            yield ctx.at(key, message, help="give a positive integer")
+            yield ctx.at(key, message, help="set it to a positive integer")
             return
 
 
 @rule("DSC205", effect="rejected", source=_DERIVE)
 def batch_size_divided_by_zero(ctx: Context) -> Iterator[Finding]:
-    """A batch key is zero, and DeepSpeed divides by it before it checks.
+    """A batch key is zero, and DeepSpeed divides by it before it validates the batch.
 
     Bad:
 
@@ -80,14 +80,14 @@ def batch_size_divided_by_zero(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "gradient_accumulation_steps": 1}
     """
-    found = failed(ctx, "zero-divisor")
-    if found:
-        key = found.why.key or STEPS
-        value = dict(zip(batch_triplet.KEYS, found.values, strict=True))[key]
+    failure = derivation_failure(ctx, "zero-divisor")
+    if failure:
+        key = failure.cause.key or STEPS
+        value = dict(zip(batch_triplet.KEYS, failure.values, strict=True))[key]
         yield ctx.at(
             key,
             f"`{key}` is {quoted(value)}, and DeepSpeed divides `{TRAIN}` by it",
-            help="give an integer of at least 1, or remove the key so that it is derived",
+            help="set it to an integer of at least 1, or remove it so that DeepSpeed derives it",
             fix=removal((key,)),
         )
 
@@ -96,8 +96,8 @@ def batch_size_divided_by_zero(ctx: Context) -> Iterator[Finding]:
 def batch_size_not_a_number(ctx: Context) -> Iterator[Finding]:
     """A batch key is not a number.
 
-    DeepSpeed calculates with the three keys as they are written: a number in quotes, a list, or an "auto"
-    that nobody fills ends in a TypeError.
+    DeepSpeed computes with the three values as written: a quoted number, a list, or an unresolved "auto"
+    raises a TypeError.
 
     Bad:
 
@@ -111,17 +111,17 @@ def batch_size_not_a_number(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8}
     """
-    found = failed(ctx, "arithmetic")
-    if found is None:
+    failure = derivation_failure(ctx, "arithmetic")
+    if failure is None:
         return
-    for key, value in zip(batch_triplet.KEYS, found.values, strict=True):
-        if value is None or (isinstance(value, int | float) and found.why.key is not None):
+    for key, value in zip(batch_triplet.KEYS, failure.values, strict=True):
+        if value is None or (isinstance(value, int | float) and failure.cause.key is not None):
             continue
-        number = spelled(value)
-        fix = Fix(f"replace by {number}", (Set((key,), number),), safe=True)
+        number = parse_integer(value)
+        fix = Fix(f"replace with {number}", (Set((key,), number),), safe=True)
         yield ctx.at(
             key,
-            f"`{key}` is {described(value)} and DeepSpeed calculates with it",
+            f"`{key}` is {described(value)} but DeepSpeed expects a number",
             help=_number_help(value, number),
             fix=fix if number is not None else None,
         )
@@ -132,20 +132,21 @@ def _number_help(value: Json, number: int | None) -> str:
         return f"write {number}, without quotes"
     if value == "auto":
         return (
-            "give an integer; only Transformers and Accelerate fill `auto` here (`--consumer transformers`)"
+            "set it to an integer, or pass `--consumer transformers` or `--consumer accelerate` if one of them loads"
+            ' the config: only they resolve "auto"'
         )
-    return "give an integer"
+    return "set it to an integer"
 
 
-# Batch keys whose product is not the total, or whose total cannot be shared out.
+# Inconsistent batch keys, and totals that are not divisible.
 
 
 @rule("DSC202", effect="rejected", source=_ASSERT)
 def batch_size_mismatch(ctx: Context) -> Iterator[Finding]:
-    """All three batch keys are given, and their product is not the total.
+    """All three batch keys are set, but the total does not equal their product.
 
     DeepSpeed asserts `train_batch_size` = `train_micro_batch_size_per_gpu` × `gradient_accumulation_steps` ×
-    data-parallel world size, on every rank, after the job has started. Keep two of the three and DeepSpeed
+    data-parallel world size on every rank, after the job has started. Set two of the three, and DeepSpeed
     derives the third.
 
     Bad, world size 8:
@@ -156,67 +157,68 @@ def batch_size_mismatch(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 128, "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 4}
     """
-    found = failed(ctx, "mismatch")
-    if found is None or None in found.values:
+    failure = derivation_failure(ctx, "mismatch")
+    if failure is None or None in failure.values:
         return
-    (train, micro, steps), world = found.values, found.world
-    if world is None:
+    (train, micro, steps), world_size = failure.values, failure.world_size
+    if world_size is None:
         yield ctx.at(
             TRAIN,
             f"`{TRAIN}` {train} is not a multiple of {micro} × {steps} = {micro * steps} (micro batch × "
-            "accumulation steps), so no world size fits",
+            "accumulation steps), so it fails at every world size",
             help=_integers_help(train, micro, steps) or _multiples_help(train, micro * steps),
             related=_FACTORS,
         )
         return
-    product = plain(micro * steps * world)
-    shares = ctx.facts.parallelism
-    ranks = f"data-parallel ranks, {ctx.world_size} / ({shares})" if shares.dividing else "world size"
+    product = format_number(micro * steps * world_size)
+    parallelism = ctx.facts.parallelism
+    ranks = (
+        f"data-parallel ranks, {ctx.world_size} / ({parallelism})" if parallelism.dividing else "world size"
+    )
     yield ctx.at(
         TRAIN,
-        f"`{TRAIN}` {train} ≠ {micro} × {steps} × {plain(world)} = {product} (micro batch × accumulation "
+        f"`{TRAIN}` {train} ≠ {micro} × {steps} × {format_number(world_size)} = {product} (micro batch × accumulation "
         f"steps × {ranks})",
-        help=_mismatch_help(found.why.triplet, world, shares.divisor()),
+        help=_mismatch_help(failure.cause.triplet, world_size, parallelism.divisor()),
         related=_FACTORS,
-        fix=Fix(f"remove `{TRAIN}`, so that it is derived: {product}", (Remove((TRAIN,)),)),
+        fix=Fix(f"remove `{TRAIN}`; DeepSpeed derives {product}", (Remove((TRAIN,)),)),
     )
 
 
 _FACTORS = tuple((f"`{key}` is set here", key) for key in (MICRO, STEPS))
 
 
-def _mismatch_help(found: Triplet, world: float, divisor: int) -> str:
-    train, micro, steps = found.values()
-    options = [f"remove `{TRAIN}` to train with {plain(micro * steps * world)}"]
-    if _whole(train, micro * world):
-        options.append(f"set `{STEPS}` to {plain(train // (micro * world))}")
-    if _whole(train, steps * world):
-        options.append(f"set `{MICRO}` to {plain(train // (steps * world))}")
-    if _whole(train, micro * steps):
-        options.append(f"use {plain(train // (micro * steps) * divisor)} GPUs")
+def _mismatch_help(triplet: Triplet, world_size: float, divisor: int) -> str:
+    train, micro, steps = triplet.values()
+    options = [f"remove `{TRAIN}` to train with a batch size of {format_number(micro * steps * world_size)}"]
+    if _is_multiple(train, micro * world_size):
+        options.append(f"set `{STEPS}` to {format_number(train // (micro * world_size))}")
+    if _is_multiple(train, steps * world_size):
+        options.append(f"set `{MICRO}` to {format_number(train // (steps * world_size))}")
+    if _is_multiple(train, micro * steps):
+        options.append(f"use {format_number(train // (micro * steps) * divisor)} GPUs")
     return ", or ".join(options)
 
 
-def _whole(number: Json, divisor: Json) -> bool:
+def _is_multiple(number: Json, divisor: Json) -> bool:
     try:
         return bool(divisor) and number % divisor == 0 and number >= divisor
-    except OverflowError:  # an integer beyond all floats, beside a float
+    except OverflowError:  # an integer above the largest float, combined with a float
         return False
 
 
 def _multiples_help(train: Json, step: Json) -> str:
-    near = nearest_multiples(train, step)
-    return f"set `{TRAIN}` to a multiple of {plain(step)}" + (
-        f", for example {' or '.join(plain(number) for number in near)}" if near else ""
-    )
+    multiples = nearest_multiples(train, step)
+    example = f", for example {' or '.join(map(format_number, multiples))}" if multiples else ""
+    return f"set `{TRAIN}` to a multiple of {format_number(step)}{example}"
 
 
 @rule("DSC203", effect="rejected", source=_DERIVE)
 def batch_size_not_divisible(ctx: Context) -> Iterator[Finding]:
-    """`train_batch_size` cannot be shared out evenly.
+    """`train_batch_size` is not divisible by the world size or the other batch keys.
 
-    DeepSpeed derives what is missing by floor division and then checks the product, so any remainder is
-    fatal: a batch of 256 on 7 GPUs, or 30 samples in micro batches of 4.
+    DeepSpeed derives the missing keys by floor division and then asserts the product, so any remainder is an
+    error: a batch of 256 on 7 GPUs, or a batch of 30 in micro batches of 4.
 
     Bad, world size 8:
 
@@ -226,61 +228,67 @@ def batch_size_not_divisible(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 96, "train_micro_batch_size_per_gpu": 4}
     """
-    found = failed(ctx, "mismatch", "not-positive")
-    if found is None or (found.why.failure == "not-positive" and not found.too_small):
+    failure = derivation_failure(ctx, "mismatch", "not-positive")
+    if failure is None or (failure.cause.failure == "not-positive" and not failure.is_total_too_small):
         return
-    (train, micro, steps), world = found.values, found.world
+    (train, micro, steps), world_size = failure.values, failure.world_size
     if train is None or (micro is not None and steps is not None):
         return
-    given, key = (steps, STEPS) if micro is None else (micro, MICRO)
-    step = (1 if given is None else given) * (1 if world is None else world)
-    whole = f": {plain(train // step)} × {plain(step)} = {plain(train // step * step)}"
-    shares = ctx.facts.parallelism
-    by = _product(key, given, world, "data-parallel ranks" if shares.dividing else "world size")
+    value, key = (steps, STEPS) if micro is None else (micro, MICRO)
+    step = (1 if value is None else value) * (1 if world_size is None else world_size)
+    product = (
+        f": {format_number(train // step)} × {format_number(step)} = {format_number(train // step * step)}"
+    )
+    parallelism = ctx.facts.parallelism
+    ranks = "data-parallel ranks" if parallelism.dividing else "world size"
+    divisor = _divisor(key, value, world_size, ranks)
     yield ctx.at(
         TRAIN,
-        f"`{TRAIN}` {train} is not divisible by {by}{whole if train > step else ''}",
+        f"`{TRAIN}` {train} is not divisible by {divisor}{product if train > step else ''}",
         help=_integers_help(train, micro, steps)
-        or _divisible_help(train, step, given, world, shares.divisor()),
-        related=[(f"`{key}` is set here", key)] if given is not None else [],
+        or _divisible_help(train, step, value, world_size, parallelism.divisor()),
+        related=[(f"`{key}` is set here", key)] if value is not None else [],
     )
 
 
-def _product(key: str, given: Json, world: float | None, ranks: str) -> str:
-    """What the total is to be a multiple of, factor by factor."""
-    parts = [] if given is None else [f"{plain(given)} ({key.replace('train_', '').replace('_', ' ')})"]
-    if world is not None:
-        parts.append(f"{plain(world)} ({ranks})")
-    both = given is not None and world is not None
-    return " × ".join(parts) + (f" = {plain(given * world)}" if both else "")
+def _divisor(key: str, value: Json, world_size: float | None, ranks: str) -> str:
+    """Format the required divisor of the total, factor by factor."""
+    factors = []
+    if value is not None:
+        factors.append(f"{format_number(value)} ({key.replace('train_', '').replace('_', ' ')})")
+    if world_size is not None:
+        factors.append(f"{format_number(world_size)} ({ranks})")
+    both = value is not None and world_size is not None
+    return " × ".join(factors) + (f" = {format_number(value * world_size)}" if both else "")
 
 
 _EXACT = 2**53
-"""Beyond it floats leave integers out, and a product of floats is another number than that of integers."""
+"""Above it floats skip integers, so a product of floats differs from the product of integers."""
 
 
 def _integers_help(train: Json, micro: Json, steps: Json) -> str:
-    """What to do first where a batch is shared out in fractions: DeepSpeed rounds them, and no total fits."""
-    broken = [
+    """Suggest integers if a batch key is a fraction: DeepSpeed rounds the quotient, and no total matches."""
+    fractional = [
         key
         for key, value in ((MICRO, micro), (STEPS, steps))
         if isinstance(value, float) and (train > _EXACT or not value.is_integer())
     ]
-    return " and ".join(f"set `{key}` to an integer of at least 1" for key in broken)
+    return " and ".join(f"set `{key}` to an integer of at least 1" for key in fractional)
 
 
-def _divisible_help(train: Json, step: Json, given: Json, world: float | None, divisor: int) -> str:
+def _divisible_help(train: Json, step: Json, value: Json, world_size: float | None, divisor: int) -> str:
     text = _multiples_help(train, step)
-    if world is None:
+    if world_size is None:
         return text
-    sizes = working_sizes(train, given, None)
+    sizes = working_sizes(train, value, None)
     if not sizes:
         return text
-    shown = ", ".join(str(size * divisor) for size in sizes[:12])
-    return f"{text}; with {train} it works on {shown}{' …' if len(sizes) > 12 else ''} GPUs"
+    counts = ", ".join(str(size * divisor) for size in sizes[:12])
+    more = " …" if len(sizes) > 12 else ""
+    return f"{text}, or run on {counts}{more} {'GPU' if counts == '1' else 'GPUs'}"
 
 
-# Ranks that share a sequence or a layer: how DeepSpeed counts them in the batch.
+# Sequence and tensor parallelism in the batch size.
 
 _WORLD = "runtime/config.py:DeepSpeedConfig.__init__"
 _SEQUENCE, _DATA = "sequence_parallel_size", "data_parallel_size"
@@ -289,7 +297,7 @@ _AUTOTP = "tensor_parallel.autotp_size"
 
 @rule("DSC207", effect="rejected", since="0.17.0", source="runtime/config.py:DeepSpeedConfig.__init__")
 def sequence_parallel_size_not_a_divisor(ctx: Context) -> Iterator[Finding]:
-    """`sequence_parallel_size` is nothing that the world size can be divided by, or makes the batch negative.
+    """`sequence_parallel_size` is not a positive number, but DeepSpeed divides the world size by it.
 
     Bad, as a dict, world size 8:
 
@@ -310,13 +318,13 @@ def sequence_parallel_size_not_a_divisor(ctx: Context) -> Iterator[Finding]:
     if fails:
         yield ctx.at(
             "sequence_parallel_size",
-            f"`sequence_parallel_size` is {quoted(size)}, and DeepSpeed divides the world size by it",
-            help="give a positive integer that divides the number of GPUs",
+            f"`sequence_parallel_size` is {quoted(size)}, but DeepSpeed divides the world size by it",
+            help="set it to a positive integer that divides the number of GPUs",
         )
 
 
 def _divides_ranks(ctx: Context) -> int | None:
-    """`sequence_parallel_size` where DeepSpeed divides the ranks by it: from 0.17.0 on, in a dict, alone."""
+    """Return `sequence_parallel_size` if DeepSpeed divides the world size by it: in dicts, from 0.17.0 on."""
     if not ctx.has(_SEQUENCE) or ctx.has(_DATA) or ctx.from_file or ctx.before("0.17.0"):
         return None
     return size_of(ctx, _SEQUENCE)
@@ -326,8 +334,8 @@ def _divides_ranks(ctx: Context) -> int | None:
 def sequence_parallel_size_leaves_fraction(ctx: Context) -> Iterator[Finding]:
     """`sequence_parallel_size` does not divide the number of ranks.
 
-    DeepSpeed divides all the same, and goes on with a fraction of a data-parallel rank: on one GPU, a size of
-    2 gives half a rank, and a micro batch of twice the total.
+    DeepSpeed divides anyway and continues with a fractional data-parallel size: on one GPU, a size of 2 gives
+    half a rank, and a micro batch of twice the total.
 
     Bad, as a dict, world size 1:
 
@@ -340,21 +348,21 @@ def sequence_parallel_size_leaves_fraction(ctx: Context) -> Iterator[Finding]:
     size = _divides_ranks(ctx)
     ranks = ctx.world_size
     if size is not None and ranks is not None and ranks % size:
-        fits = [str(number) for number in divisors(ranks)][:8]
+        divisors_of_ranks = [str(number) for number in divisors(ranks)][:8]
         yield ctx.at(
             _SEQUENCE,
-            f"`{_SEQUENCE}` {size} does not divide {ranks} ranks: DeepSpeed goes on with "
+            f"`{_SEQUENCE}` {size} does not divide the world size {ranks}: DeepSpeed continues with "
             f"{ranks} / {size} = {ranks / size:g} data-parallel ranks",
-            help=f"use a divisor of {ranks} ({', '.join(fits)}), or a multiple of {size} ranks",
+            help=f"use a divisor of {ranks} ({', '.join(divisors_of_ranks)}), or run on a multiple of {size} ranks",
         )
 
 
 @rule("DSC209", effect="altered", since="0.17.0", source=_WORLD)
 def micro_batch_derived_as_float(ctx: Context) -> Iterator[Finding]:
-    """The micro batch is derived beside `sequence_parallel_size`, and then is not an integer.
+    """With `sequence_parallel_size`, DeepSpeed derives the micro batch size as a float.
 
-    The ranks are divided by a true division, so that a micro batch derived from `train_batch_size` is 4.0,
-    not 4. PyTorch's data loader refuses it as a batch size, and `range` does too.
+    DeepSpeed divides the world size with a true division, so the micro batch size that it derives from
+    `train_batch_size` is 4.0, not 4. PyTorch's data loader and Python's `range` reject a float.
 
     Bad, as a dict:
 
@@ -370,24 +378,26 @@ def micro_batch_derived_as_float(ctx: Context) -> Iterator[Finding]:
     train, ranks = size_of(ctx, TRAIN), ctx.world_size
     if train is None:
         return
-    shown = (
-        f"{train} // ({ranks} / {size}) = {train // (ranks / size)}" if ranks else "4.0, say, instead of 4"
+    example = (
+        f"{train} // ({ranks} / {size}) = {train // (ranks / size)}"
+        if ranks
+        else "for example 4.0 instead of 4"
     )
     yield ctx.at(
         TRAIN,
-        f"`{MICRO}` is derived by a true division beside `{_SEQUENCE}`, and is not an integer: {shown}",
-        help=f"set `{MICRO}`, and remove `{TRAIN}`, which is then derived",
-        related=[("this divides the ranks", _SEQUENCE)],
+        f"with `{_SEQUENCE}`, DeepSpeed derives `{MICRO}` as a float: {example}",
+        help=f"set `{MICRO}` and remove `{TRAIN}`, which DeepSpeed then derives",
+        related=[("this divides the world size", _SEQUENCE)],
     )
 
 
 @rule("DSC212", effect="altered", since="0.16.4", source=_WORLD)
 def batch_counts_tensor_parallel_ranks(ctx: Context) -> Iterator[Finding]:
-    """`train_batch_size` is checked against all ranks, though AutoTP makes groups of them share samples.
+    """`train_batch_size` counts every rank, although the ranks of a tensor-parallel group share samples.
 
-    The config is read before the groups exist. With `autotp_size` 4 a step takes a quarter of
-    `train_batch_size` samples, and counters and throughput are four times too high. The micro batch is what
-    it says.
+    DeepSpeed reads the config before it creates the groups. With `autotp_size` 4, a step processes a quarter
+    of `train_batch_size` samples, and sample counters and throughput are four times too high. The micro batch
+    size is not affected.
 
     Bad:
 
@@ -404,10 +414,10 @@ def batch_counts_tensor_parallel_ranks(ctx: Context) -> Iterator[Finding]:
         return
     yield ctx.at(
         TRAIN,
-        f"`{TRAIN}` {train} counts each sample {size} times, once for each rank of a tensor-parallel group: "
-        f"a step takes {train} / {size} = {train / size:g} different samples",
-        help=f"remove it, and add `{MICRO}` and `{STEPS}`: the batch is their product × ranks / {size}",
-        related=[("the groups are made here", _AUTOTP)],
+        f"`{TRAIN}` {train} counts each sample {size} times, once per rank of a tensor-parallel group: "
+        f"a step processes {train} / {size} = {train / size:g} different samples",
+        help=f"remove it and set `{MICRO}` and `{STEPS}`; the batch size is their product × ranks / {size}",
+        related=[("the tensor-parallel size is set here", _AUTOTP)],
     )
 
 
@@ -419,8 +429,8 @@ def batch_counts_tensor_parallel_ranks(ctx: Context) -> Iterator[Finding]:
 def ranks_not_divided_by_parallelism(ctx: Context) -> Iterator[Finding]:
     """The launch file's tensor, pipeline or sequence parallelism does not divide the number of ranks.
 
-    Each sample is worked on by a group of ranks: tensor × pipeline × sequence. Megatron, GPT-NeoX and
-    DeepSpeed's `PipelineModule` stop where the ranks leave a group incomplete.
+    A group of tensor × pipeline × sequence ranks processes each sample. Megatron, GPT-NeoX and DeepSpeed's
+    `PipelineModule` raise if the number of ranks leaves a group incomplete.
 
     Bad:
 
@@ -435,29 +445,30 @@ def ranks_not_divided_by_parallelism(ctx: Context) -> Iterator[Finding]:
         return
     divisor = parallelism.divisor(ranks)
     if ranks % divisor:
-        near = " or ".join(map(str, nearest_multiples(ranks, divisor)))
+        multiples = " or ".join(map(str, nearest_multiples(ranks, divisor)))
         yield ctx.at(
             "",
             f"world size {ranks} is not divisible by {divisor} ({parallelism} parallel): "
             f"{division(ranks, divisor)} ({parallelism.sources})",
-            help=f"run on {near} ranks, or choose sizes whose product divides {ranks}",
+            help=f"run on {multiples} ranks, or choose sizes whose product divides {ranks}",
             part="key",
         )
 
 
-# `data_parallel_size` × `sequence_parallel_size`, of which DeepSpeed builds a device mesh.
+# The device mesh of `data_parallel_size` × `sequence_parallel_size`.
 
 _MESH = "__init__.py:initialize"
 
 
 @rule("DSC210", effect="ignored", since="0.15.0", source=_MESH)
 def parallel_size_not_read(ctx: Context) -> Iterator[Finding]:
-    """`data_parallel_size` or `sequence_parallel_size` stands where nobody reads it.
+    """`data_parallel_size` or `sequence_parallel_size` has no effect.
 
-    The two together make DeepSpeed build a device mesh. `data_parallel_size` alone does nothing;
-    `sequence_parallel_size` alone does nothing before 0.17.0, and later divides the ranks, but only in a
-    dict. Of a file DeepSpeed looked for both keys in the path instead of the content up to 0.18.5, and does
-    so to this day where a script hands the path to `DeepSpeedConfig` or `zero.Init`.
+    Together the two keys make DeepSpeed build a device mesh. `data_parallel_size` alone has no effect.
+    `sequence_parallel_size` alone has no effect before 0.17.0; later it divides the world size, but only if
+    the config is passed as a dict. For a config file, DeepSpeed up to 0.18.5 searches for both keys in the
+    path instead of the content, and later releases still do if a script passes the path to `DeepSpeedConfig`
+    or `zero.Init`.
 
     Bad:
 
@@ -484,9 +495,11 @@ def parallel_size_not_read(ctx: Context) -> Iterator[Finding]:
             + (
                 f"without `{other}`"
                 if alone
-                else "in a file: DeepSpeed looks for it in the path, not the content"
+                else "in a file: DeepSpeed searches for it in the path, not in the content"
             ),
-            help=f"add `{other}`, or remove `{key}`" if alone else "load the file and hand over the dict",
+            help=f"add `{other}`, or remove `{key}`"
+            if alone
+            else "load the file and pass the dict to DeepSpeed",
             part="key",
             fix=removal((key,), safe=alone),
         )
@@ -494,10 +507,10 @@ def parallel_size_not_read(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC211", effect="crashes", since="0.15.0", source=_MESH)
 def device_mesh_larger_than_world(ctx: Context) -> Iterator[Finding]:
-    """`data_parallel_size` × `sequence_parallel_size` is more than there are ranks.
+    """`data_parallel_size` × `sequence_parallel_size` is larger than the world size.
 
-    DeepSpeed builds a device mesh of the two; PyTorch says "Mesh should not be bigger than default world
-    size" and stops.
+    DeepSpeed builds a device mesh of the two sizes, and PyTorch raises "Mesh should not be bigger than default
+    world size".
 
     Bad, as a dict, world size 2:
 
@@ -515,6 +528,6 @@ def device_mesh_larger_than_world(ctx: Context) -> Iterator[Finding]:
             _DATA,
             f"`{_DATA}` × `{_SEQUENCE}` = {data} × {sequence} = {data * sequence}, but there "
             f"{'is 1 rank' if ctx.world_size == 1 else f'are {ctx.world_size} ranks'}",
-            help=f"run on {data * sequence} ranks, or choose two sizes whose product is {ctx.world_size}",
+            help=f"run on {data * sequence} ranks, or choose sizes whose product is {ctx.world_size}",
             related=[("the other size is set here", _SEQUENCE)],
         )

@@ -1,4 +1,4 @@
-"""Checkpoint section: values of enums, and engines that are on by default."""
+"""`checkpoint` and `datastates_ckpt`: enum values, and checkpoint engines that are on unintentionally."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
 
-# Keys that take one of a few words.
+# Enum values.
 
 
-class _Word(NamedTuple):
-    """A key that takes one of a few words, in any case of letters."""
+class _Enum(NamedTuple):
+    """Key with a case-insensitive enum value."""
 
     path: str
-    words: tuple[str, ...]
-    takes_null: bool = False
+    members: tuple[str, ...]
+    accepts_null: bool = False
 
 
-_WORDS = (
-    _Word("checkpoint.tag_validation", ("WARN", "IGNORE", "FAIL")),
-    _Word("checkpoint.writer.type", ("MOCK", "PYTHON", "FAST"), takes_null=True),
-    _Word("checkpoint.writer.data_parallel", ("REPLICA", "SOCKET", "MACHINE"), takes_null=True),
+_ENUMS = (
+    _Enum("checkpoint.tag_validation", ("WARN", "IGNORE", "FAIL")),
+    _Enum("checkpoint.writer.type", ("MOCK", "PYTHON", "FAST"), accepts_null=True),
+    _Enum("checkpoint.writer.data_parallel", ("REPLICA", "SOCKET", "MACHINE"), accepts_null=True),
 )
 
 
 @rule("DSC910", effect="rejected", source="runtime/config.py:get_checkpoint_tag_validation_mode")
 def unknown_checkpoint_word(ctx: Context) -> Iterator[Finding]:
-    """A key of the `checkpoint` section takes one of a few words, and this is none of them.
+    """An enum key of the `checkpoint` section has an unknown value.
 
-    `tag_validation`, `writer.type` and `writer.data_parallel` are compared in upper case when the config is
-    loaded, so that the case of letters does not matter. The two of the writer also take null.
+    DeepSpeed converts `tag_validation`, `writer.type` and `writer.data_parallel` to upper case when it loads
+    the config, so case does not matter. The two keys of `writer` also accept null.
 
     Bad:
 
@@ -43,21 +43,21 @@ def unknown_checkpoint_word(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "checkpoint": {"tag_validation": "fail"}}
     """
-    for row in _WORDS:
+    for row in _ENUMS:
         if ctx.key(row.path) is None or not ctx.has(row.path):
             continue
         value = ctx.value(row.path)
-        if (value is None and row.takes_null) or (isinstance(value, str) and value.upper() in row.words):
+        if (value is None and row.accepts_null) or (isinstance(value, str) and value.upper() in row.members):
             continue
         key = row.path.rsplit(".", 1)[1]
         yield ctx.at(
             row.path,
-            f"`{key}` is {_shown(value)}, but DeepSpeed knows only {one_of(row.words, 'and')}",
-            help=f"use {one_of(row.words)}",
+            f"`{key}` is {_format_value(value)}, but DeepSpeed accepts only {one_of(row.members, 'and')}",
+            help=f"use {one_of(row.members)}",
         )
 
 
-def _shown(value: Json) -> str:
+def _format_value(value: Json) -> str:
     return quoted(value) if isinstance(value, str) or value is None else f"{kind(value)}, {quoted(value)}"
 
 
@@ -68,10 +68,10 @@ def _shown(value: Json) -> str:
     source="runtime/config.py:get_checkpoint_parallel_write_pipeline",
 )
 def pipeline_stage_not_a_boolean(ctx: Context) -> Iterator[Finding]:
-    """`checkpoint.parallel_write.pipeline_stage` is neither true nor false.
+    """`checkpoint.parallel_write.pipeline_stage` is not a boolean.
 
-    It is one of the few booleans that DeepSpeed checks by hand. The numbers 1 and 0 pass, as they equal true
-    and false.
+    DeepSpeed asserts that this value is true or false. The numbers 1 and 0 pass, because they equal true and
+    false in Python.
 
     Bad:
 
@@ -86,12 +86,12 @@ def pipeline_stage_not_a_boolean(ctx: Context) -> Iterator[Finding]:
     if value not in (True, False):
         yield ctx.at(
             path,
-            f"`pipeline_stage` is {_shown(value)}, where DeepSpeed expects `true` or `false`",
+            f"`pipeline_stage` is {_format_value(value)}, but DeepSpeed expects `true` or `false`",
             help="write `true` or `false`",
         )
 
 
-# The fast writer and DataStates, which are on without being asked for.
+# The fast writer and DataStates, which an empty or disabled section switches on.
 
 _WRITER = "runtime/model_checkpointing/config.py:get_checkpoint_writer_config"
 _DATASTATES = "datastates_ckpt"
@@ -102,7 +102,8 @@ _SWITCH = "checkpoint.writer"
 def empty_checkpoint_writer(ctx: Context) -> Iterator[Finding]:
     """`checkpoint.writer` is an empty object, which switches the fast writer on.
 
-    The section has no `enabled`: being there, it is on, with asynchronous I/O and defaults for everything.
+    The section has no `enabled` key. Its presence switches the writer on, with asynchronous I/O and default
+    settings.
 
     Bad:
 
@@ -123,18 +124,18 @@ def empty_checkpoint_writer(ctx: Context) -> Iterator[Finding]:
     if ctx.raw(_SWITCH) == {} and ctx.key(_SWITCH) is not None:
         yield ctx.at(
             _SWITCH,
-            "`writer` is `{}`, and being there switches the fast writer on",
-            help='remove it for the ordinary writer, or say `"type": "fast"`',
+            "`writer` is `{}`, but its presence alone switches the fast writer on",
+            help='remove it for the default writer, or add `"type": "fast"`',
             fix=removal(("checkpoint", "writer")),
         )
 
 
 @rule("DSC918", effect="altered", since="0.18.1", source="datastates/config.py:DeepSpeedDataStatesConfig")
 def datastates_not_switched_off(ctx: Context) -> Iterator[Finding]:
-    """`datastates_ckpt` is written as if it were off, and that switches it on.
+    """`datastates_ckpt` looks disabled, but every value except `false` switches it on.
 
-    Every value but `false` counts as on, even `{"enabled": false}` and null. Where the DataStates package is
-    not installed, the engine does not start then.
+    Even `{"enabled": false}` and null count as on. The engine then fails to start if the DataStates package is
+    not installed.
 
     Bad:
 
@@ -155,7 +156,7 @@ def datastates_not_switched_off(ctx: Context) -> Iterator[Finding]:
     if value is None or off or (value == 0 and value is not False):
         yield ctx.at(
             _DATASTATES,
-            f"`{_DATASTATES}` is {quoted(value)}, and every value but `false` switches it on",
+            f"`{_DATASTATES}` is {quoted(value)}, but every value except `false` switches it on",
             help="remove it",
             part="key",
             fix=removal((_DATASTATES,)),
@@ -169,7 +170,7 @@ def datastates_not_switched_off(ctx: Context) -> Iterator[Finding]:
     source="runtime/checkpoint_engine/utils.py:create_checkpoint_engine",
 )
 def datastates_beside_writer(ctx: Context) -> Iterator[Finding]:
-    """`datastates_ckpt` is on, and `checkpoint.writer` takes its place.
+    """`datastates_ckpt` has no effect, because `checkpoint.writer` is set.
 
     Bad:
 
@@ -184,8 +185,8 @@ def datastates_beside_writer(ctx: Context) -> Iterator[Finding]:
     if _DATASTATES in ctx.data and ctx.data[_DATASTATES] is not False and isinstance(writer, dict):
         yield ctx.at(
             _DATASTATES,
-            f"`{_DATASTATES}` has no effect: `checkpoint.writer` is there, and wins",
+            f"`{_DATASTATES}` has no effect: `checkpoint.writer` is set and takes precedence",
             help="keep one of the two",
             part="key",
-            related=[("the writer is chosen here", _SWITCH)],
+            related=[("the writer is set here", _SWITCH)],
         )

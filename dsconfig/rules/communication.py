@@ -12,17 +12,17 @@ from dsconfig.rules._effective_values import (
     ZERO,
     bf16_optimizer,
     device_mesh,
-    format_place,
-    model_format,
+    related_dtype,
+    related_stage,
     stage,
-    stage_place,
-    stage_set_here,
+    stage_path,
+    training_dtype,
 )
 from dsconfig.rules._fixes import removal, renamed, without_effect
 
-# The format in which gradients travel.
+# The dtype of the gradient reduction.
 
-_FORMAT = "communication_data_type"
+_DTYPE = "communication_data_type"
 _SEQUENCE = "sequence_parallel_size"
 
 
@@ -33,10 +33,10 @@ _SEQUENCE = "sequence_parallel_size"
     source="runtime/engine.py:DeepSpeedEngine.communication_data_type",
 )
 def gradients_travel_in_fp16(ctx: Context) -> Iterator[Finding]:
-    """`communication_data_type` is "fp16", and the model does not train in fp16.
+    """`communication_data_type` is "fp16", but the model does not train in fp16.
 
-    Gradients of a bfloat16 or fp32 model reach farther than fp16 does: above 65504 they become infinite on
-    the way, and without `fp16` no loss scale keeps them below.
+    Gradients of a bf16 or fp32 model can exceed the fp16 range. Values above 65504 overflow to infinity in the
+    reduction, and without `fp16` there is no loss scaling to prevent it.
 
     Bad:
 
@@ -46,24 +46,24 @@ def gradients_travel_in_fp16(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "bf16": {"enabled": true}, "communication_data_type": "bf16"}
     """
-    word = ctx.value(_FORMAT) if ctx.has(_FORMAT) else None
-    if isinstance(word, str) and word.lower() == "fp16":
-        model = model_format(ctx)
+    dtype = ctx.value(_DTYPE) if ctx.has(_DTYPE) else None
+    if isinstance(dtype, str) and dtype.lower() == "fp16":
+        model = training_dtype(ctx)
         if model != "fp16":
             yield ctx.at(
-                _FORMAT,
-                f"gradients of a model in {model} travel as fp16, where all above 65504 is infinite, and no "
-                "loss scale keeps them below",
-                help=f"use {one_of(_wide(ctx))}, or remove the key",
-                related=format_place(ctx),
+                _DTYPE,
+                f"gradients are reduced in fp16, but the model trains in {model} without loss scaling: values "
+                "above 65504 become infinite",
+                help=f"use {one_of(_wide_dtypes(ctx))}, or remove it",
+                related=related_dtype(ctx),
             )
 
 
-def _wide(ctx: Context) -> list[str]:
-    """The release's words for formats with the range of fp32; bf16 was "bfp16" once."""
-    key = ctx.key(_FORMAT)
-    known = {word for arm in key.type[1:] if arm[0] == "enum" for word in arm[1:]} if key else set()
-    return [word for word in ("bf16", "bfp16", "fp32") if word in known]
+def _wide_dtypes(ctx: Context) -> list[str]:
+    """Return the release's names of dtypes with the range of fp32; early releases spell bf16 "bfp16"."""
+    key = ctx.key(_DTYPE)
+    names = {name for arm in key.type[1:] if arm[0] == "enum" for name in arm[1:]} if key else set()
+    return [name for name in ("bf16", "bfp16", "fp32") if name in names]
 
 
 @rule(
@@ -73,10 +73,10 @@ def _wide(ctx: Context) -> list[str]:
     source="runtime/engine.py:DeepSpeedEngine._configure_distributed_model",
 )
 def communication_format_of_sequence_parallel(ctx: Context) -> Iterator[Finding]:
-    """`communication_data_type` is given, but sequence parallelism has a key of its own.
+    """`communication_data_type` has no effect, because sequence parallelism has its own key.
 
-    With more than one rank for a sequence the engine takes `seq_parallel_communication_data_type`
-    (`seq_parallel_comm_data_type` up to 0.16.4), fp32 where it is absent, for all gradients.
+    With a `sequence_parallel_size` above 1, the engine uses `seq_parallel_communication_data_type`
+    (`seq_parallel_comm_data_type` up to 0.16.4) for all gradients; its default is fp32.
 
     Bad, as a dict:
 
@@ -88,18 +88,18 @@ def communication_format_of_sequence_parallel(ctx: Context) -> Iterator[Finding]
         {"train_batch_size": 8, "seq_parallel_communication_data_type": "bf16", "sequence_parallel_size": 2,
         "data_parallel_size": 4}
     """
-    if not ctx.has(_FORMAT) or not device_mesh(ctx):
+    if not ctx.has(_DTYPE) or not device_mesh(ctx):
         return
     key = "seq_parallel_communication_data_type" if ctx.since("0.16.5") else "seq_parallel_comm_data_type"
-    size, wanted, used = ctx.value(_SEQUENCE), ctx.value(_FORMAT), ctx.value(key)
+    size, wanted, used = ctx.value(_SEQUENCE), ctx.value(_DTYPE), ctx.value(key)
     if isinstance(size, int) and size > 1 and isinstance(wanted, str) and wanted != used:
         yield ctx.at(
-            _FORMAT,
-            f"`{_FORMAT}` is {quoted(wanted)}, but `{key}` takes its place while {size} ranks share a "
-            f"sequence: gradients travel as {quoted(used)}" + ("" if ctx.has(key) else ", its default"),
+            _DTYPE,
+            f"`{_DTYPE}` is {quoted(wanted)}, but with a sequence-parallel size of {size} DeepSpeed uses "
+            f"`{key}`: gradients are reduced in {quoted(used)}" + ("" if ctx.has(key) else ", its default"),
             help=f"rename it to `{key}`",
-            related=[("sequences are shared here", _SEQUENCE)],
-            fix=renamed(ctx, (_FORMAT,), key, wanted),
+            related=[("sequence parallelism is set here", _SEQUENCE)],
+            fix=renamed(ctx, (_DTYPE,), key, wanted),
         )
 
 
@@ -112,10 +112,10 @@ def communication_format_of_sequence_parallel(ctx: Context) -> Iterator[Finding]
     " runtime/zero/stage_1_and_2.py:DeepSpeedZeroOptimizer.__init__",
 )
 def fp32_communication_with_zero(ctx: Context) -> Iterator[Finding]:
-    """Gradients are to travel in fp32, which ZeRO does not do before 0.9.0.
+    """ZeRO does not support gradient reduction in fp32 before 0.9.0.
 
-    The config is accepted, and the engine stops: up to 0.5.7 on `fp32_allreduce`, from 0.5.8 to 0.8.1 on
-    `communication_data_type` "fp32", in 0.8.2 and 0.8.3 still at stages 1 and 2 with `reduce_scatter`.
+    DeepSpeed accepts the config, but the engine raises: up to 0.5.7 for `fp32_allreduce`, from 0.5.8 to 0.8.1
+    for `communication_data_type` "fp32", and in 0.8.2 and 0.8.3 at stages 1 and 2 with `reduce_scatter`.
 
     Bad:
 
@@ -128,12 +128,12 @@ def fp32_communication_with_zero(ctx: Context) -> Iterator[Finding]:
     """
     if ctx.before("0.5.8"):
         path = "fp32_allreduce"
-        asked = ctx.has(path) and ctx.is_on(path)
+        is_fp32 = ctx.has(path) and ctx.is_on(path)
     else:
-        path = _FORMAT
-        word = ctx.value(path) if ctx.has(path) else None
-        asked = isinstance(word, str) and word.lower() == "fp32"
-    if not asked or stage(ctx) < 1:
+        path = _DTYPE
+        dtype = ctx.value(path) if ctx.has(path) else None
+        is_fp32 = isinstance(dtype, str) and dtype.lower() == "fp32"
+    if not is_fp32 or stage(ctx) < 1:
         return
     if ctx.since("0.8.2") and (
         stage(ctx) > 2 or not ctx.is_on(f"{ZERO}.reduce_scatter") or bf16_optimizer(ctx)
@@ -141,15 +141,15 @@ def fp32_communication_with_zero(ctx: Context) -> Iterator[Finding]:
         return
     yield ctx.at(
         path,
-        f"`{path}` is {quoted(ctx.raw(path))}, and ZeRO in DeepSpeed {ctx.release_name} communicates"
-        " in 16 bits alone",
+        f"`{path}` is {quoted(ctx.raw(path))}, but ZeRO in DeepSpeed {ctx.release_name} reduces gradients"
+        " only in 16 bits",
         help="remove it, or upgrade DeepSpeed to 0.9.0 or later",
-        related=stage_set_here(ctx),
+        related=related_stage(ctx),
         fix=removal((path,)),
     )
 
 
-# `gradient_allreduce_op`: what can only average.
+# `gradient_allreduce_op`.
 
 _OP = "gradient_allreduce_op"
 _ZENFLOW = "zero_optimization.zenflow"
@@ -158,9 +158,9 @@ _DEEPCOMPILE = "compile.deepcompile"
 
 @rule("DSC901", effect="rejected", since="0.19.6", source="runtime/config.py:DeepSpeedConfig._do_error_check")
 def summed_gradients_with_partner(ctx: Context) -> Iterator[Finding]:
-    """`gradient_allreduce_op` is "sum" together with something that can only average.
+    """`gradient_allreduce_op` is "sum" with a feature that only supports averaging.
 
-    ZeRO stage 3, ZenFlow and DeepCompile reduce gradients themselves and always divide.
+    ZeRO stage 3, ZenFlow and DeepCompile implement their own gradient reduction, which always averages.
 
     Bad:
 
@@ -173,23 +173,23 @@ def summed_gradients_with_partner(ctx: Context) -> Iterator[Finding]:
     op = ctx.value(_OP)
     if not isinstance(op, str) or op.lower() != "sum":
         return
-    partners = {
-        "ZeRO stage 3": stage_place(ctx) if stage(ctx) == 3 else None,
+    features = {
+        "ZeRO stage 3": stage_path(ctx) if stage(ctx) == 3 else None,
         "ZenFlow": _ZENFLOW if ctx.value(_ZENFLOW) is not None else None,
         "DeepCompile": _DEEPCOMPILE if ctx.is_on(_DEEPCOMPILE) else None,
     }
-    there = {name: path for name, path in partners.items() if path}
-    if there:
-        names = " and ".join(there)
+    enabled = {name: path for name, path in features.items() if path}
+    if enabled:
+        names = " and ".join(enabled)
         yield ctx.at(
             _OP,
             f"`{_OP}` is {quoted(op)}, which does not work with {names}",
-            help=f'use "mean", or do without {names}',
-            related=[(f"{name} is switched on here", path) for name, path in there.items()],
+            help=f'use "mean", or disable {names}',
+            related=[(f"{name} is switched on here", path) for name, path in enabled.items()],
         )
 
 
-# `prescale_gradients` and `gradient_predivide_factor`: where they cannot be, where nobody looks.
+# `prescale_gradients` and `gradient_predivide_factor`.
 
 _BUCKET = "runtime/engine.py:DeepSpeedEngine.allreduce_bucket"
 _PRESCALE = "prescale_gradients"
@@ -198,48 +198,49 @@ _SCATTER = f"{ZERO}.reduce_scatter"
 
 
 class _Scaling(NamedTuple):
-    """How gradients are scaled around their reduction."""
+    """Scaling of gradients before and after their reduction."""
 
     prescale: bool
     factor: float
     summed: bool
     scattered: bool
-    """Reduced by an optimizer of ZeRO that hands every rank its own part."""
-    level: float
+    """Whether a ZeRO optimizer reduces them with reduce-scatter."""
+    stage: float
+    """ZeRO stage of the reduction; 0 if the engine reduces."""
 
     @property
     def keys(self) -> list[str]:
-        """The keys that ask for something else than an average taken after the sum."""
+        """Keys that change the default, an average after the sum."""
         return [key for key, on in ((_PRESCALE, self.prescale), (_FACTOR, self.factor != 1)) if on]
 
 
 def _scaling(ctx: Context) -> _Scaling:
-    """What the config says about it.
+    """Return the scaling that the config requests.
 
     Raises:
-        SkipRule: it says nothing, or something that is not a number.
+        SkipRule: the config has neither key, or a factor that is not a number.
     """
     if not ctx.has(_PRESCALE) and not ctx.has(_FACTOR):
         raise SkipRule
-    factor, op, level = ctx.value(_FACTOR), ctx.value(_OP), stage(ctx)
+    factor, op, zero_stage = ctx.value(_FACTOR), ctx.value(_OP), stage(ctx)
     if not isinstance(factor, int | float):
         raise SkipRule
-    own = level >= 1 and not bf16_optimizer(ctx)
+    reduced_by_zero = zero_stage >= 1 and not bf16_optimizer(ctx)
     return _Scaling(
         prescale=ctx.is_on(_PRESCALE),
         factor=factor,
         summed=isinstance(op, str) and op.lower() == "sum",
-        scattered=own and ctx.is_on(_SCATTER),
-        level=level if own else 0,
+        scattered=reduced_by_zero and ctx.is_on(_SCATTER),
+        stage=zero_stage if reduced_by_zero else 0,
     )
 
 
-def _forbidden(ctx: Context, found: _Scaling) -> bool:
-    """Whether the optimizer asserts that gradients are neither prescaled nor divided before."""
-    if not found.scattered or (found.summed and found.level < 3):
+def _is_unsupported(ctx: Context, scaling: _Scaling) -> bool:
+    """Whether the ZeRO optimizer asserts that gradients are neither prescaled nor predivided."""
+    if not scaling.scattered or (scaling.summed and scaling.stage < 3):
         return False
-    # The optimizer of stage 2 took stage 1 over in 0.5.9, and stopped to ask it in 0.13.0.
-    return found.level >= 2 or ctx.between("0.5.9", "0.12.6")
+    # The stage 2 optimizer also implements stage 1 from 0.5.9 on, and has not asserted this for it since 0.13.0.
+    return scaling.stage >= 2 or ctx.between("0.5.9", "0.12.6")
 
 
 @rule(
@@ -250,10 +251,10 @@ def _forbidden(ctx: Context, found: _Scaling) -> bool:
     "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3.__init__",
 )
 def gradient_scaling_with_reduce_scatter(ctx: Context) -> Iterator[Finding]:
-    """`prescale_gradients` or `gradient_predivide_factor` meets ZeRO's reduce-scatter.
+    """ZeRO's reduce-scatter does not support `prescale_gradients` or `gradient_predivide_factor`.
 
-    At stages 2 and 3 `reduce_scatter`, which is on unless it is switched off, reduces and averages in one go.
-    The engine says "is not yet supported with ZeRO-2 with reduce scatter enabled" (or ZeRO-3) and stops.
+    At stages 2 and 3, `reduce_scatter` (on by default) reduces and averages in one operation. The engine
+    raises "is not yet supported with ZeRO-2 with reduce scatter enabled" (or ZeRO-3).
 
     Bad:
 
@@ -264,28 +265,32 @@ def gradient_scaling_with_reduce_scatter(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "gradient_predivide_factor": 2.0,
         "zero_optimization": {"stage": 2, "reduce_scatter": false}}
     """
-    found = _scaling(ctx)
-    if not _forbidden(ctx, found):
+    scaling = _scaling(ctx)
+    if not _is_unsupported(ctx, scaling):
         return
-    for key in found.keys:
+    for key in scaling.keys:
         value = ctx.value(key)
         truth = ", a string that counts as true" if isinstance(value, str) else ""
         yield ctx.at(
             key,
-            f"`{key}` is {quoted(value)}{truth}, which stage {compact(found.level)} does not support while "
-            "`reduce_scatter` is on" + ("" if ctx.has(_SCATTER) else ", as it is by default"),
+            f"`{key}` is {quoted(value)}{truth}, but stage {compact(scaling.stage)} does not support it while "
+            "`reduce_scatter` is on" + ("" if ctx.has(_SCATTER) else " (the default)"),
             help=f"remove `{key}`" + (", or set `reduce_scatter` to `false`" if not truth else ""),
-            related=[*stage_set_here(ctx), *([("it is on here", _SCATTER)] if ctx.has(_SCATTER) else [])],
+            related=[
+                *related_stage(ctx),
+                *([("`reduce_scatter` is on here", _SCATTER)] if ctx.has(_SCATTER) else []),
+            ],
             fix=removal(ctx.written_path(key)),
         )
 
 
 @rule("DSC984", effect="ignored", source=_BUCKET)
 def gradient_scaling_without_effect(ctx: Context) -> Iterator[Finding]:
-    """`prescale_gradients` or `gradient_predivide_factor` is not looked at.
+    """`prescale_gradients` or `gradient_predivide_factor` has no effect.
 
-    A reduction that sums skips both. With `prescale_gradients` all of the division comes first, so that there
-    is nothing left for the factor. ZeRO stage 1 with `reduce_scatter`, the default, averages in its own way.
+    A reduction with "sum" ignores both keys. With `prescale_gradients` the whole division happens before the
+    reduction, so the factor is not used. ZeRO stage 1 with `reduce_scatter` (the default) implements its own
+    averaging.
 
     Bad:
 
@@ -303,28 +308,28 @@ def gradient_scaling_without_effect(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "prescale_gradients": true}
     """
-    found = _scaling(ctx)
-    if _forbidden(ctx, found):
+    scaling = _scaling(ctx)
+    if _is_unsupported(ctx, scaling):
         return
-    if found.summed:
-        idle, why, there = found.keys, 'gradients are summed (`gradient_allreduce_op` is "sum")', _OP
-    elif found.scattered and (found.level > 1 or ctx.since("0.13.0")):
-        idle, there = found.keys, _SCATTER
-        why = f"stage {compact(found.level)} averages in its own way while `reduce_scatter` is on"
-    elif found.prescale and found.factor != 1:
-        idle, why, there = [_FACTOR], "`prescale_gradients` divides by the whole world size", _PRESCALE
+    if scaling.summed:
+        unused, why, cause = scaling.keys, 'gradients are summed (`gradient_allreduce_op` is "sum")', _OP
+    elif scaling.scattered and (scaling.stage > 1 or ctx.since("0.13.0")):
+        unused, cause = scaling.keys, _SCATTER
+        why = f"stage {compact(scaling.stage)} implements its own averaging while `reduce_scatter` is on"
+    elif scaling.prescale and scaling.factor != 1:
+        unused, why, cause = [_FACTOR], "`prescale_gradients` already divides by the world size", _PRESCALE
     else:
         return
-    if idle:
-        related = [("this is said here", there)] if ctx.has(there) else []
-        yield without_effect(ctx, idle, why, help="remove what has no effect", related=related)
+    if unused:
+        related = [("the cause is set here", cause)] if ctx.has(cause) else []
+        yield without_effect(ctx, unused, why, help="remove what has no effect", related=related)
 
 
 @rule("DSC985", effect="crashes", source=_BUCKET)
 def predivide_factor_zero(ctx: Context) -> Iterator[Finding]:
-    """`gradient_predivide_factor` is 0, and gradients are divided by it.
+    """`gradient_predivide_factor` is 0, but DeepSpeed divides gradients by it.
 
-    The first reduction ends in "division by zero". 1 leaves the division to the end.
+    The first reduction raises "division by zero". With 1, the whole division happens after the reduction.
 
     Bad:
 
@@ -334,13 +339,13 @@ def predivide_factor_zero(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "gradient_predivide_factor": 1.0}
     """
-    found = _scaling(ctx)
-    if found.factor == 0 and not found.summed and not found.prescale and not found.scattered:
+    scaling = _scaling(ctx)
+    if scaling.factor == 0 and not scaling.summed and not scaling.prescale and not scaling.scattered:
         yield ctx.at(
             _FACTOR,
-            f"`{_FACTOR}` is {quoted(ctx.value(_FACTOR))}, and every gradient is divided by it"
-            + (": all of them become infinite" if found.level == 3 else ""),
-            help="give a positive number, or remove the key: the default is `1.0`",
-            effect="altered" if found.level == 3 else "crashes",  # tensors divide by 0 without complaint
+            f"`{_FACTOR}` is {quoted(ctx.value(_FACTOR))}, but DeepSpeed divides every gradient by it"
+            + (": all gradients become infinite" if scaling.stage == 3 else ""),
+            help="set it to a positive number, or remove it: the default is `1.0`",
+            effect="altered" if scaling.stage == 3 else "crashes",  # dividing a tensor by 0 does not raise
             fix=removal((_FACTOR,)),
         )

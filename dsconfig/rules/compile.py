@@ -9,20 +9,20 @@ from dsconfig.core.json_types import Json, JsonObject
 from dsconfig.core.wording import one_of, quoted
 from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._effective_values import OPTIMIZER, PARAM, stage, stage_set_here, stage_words
+from dsconfig.rules._effective_values import OPTIMIZER, PARAM, describe_stage, related_stage, stage
 from dsconfig.rules._fixes import removal
 
-# The `compile` section, where DeepCompile is on.
+# The `compile` section.
 
 _DEEP = "compile.deepcompile"
 _PASSES = "compile.passes"
 
 
 def section_of(ctx: Context) -> JsonObject:
-    """The section as written.
+    """Return the `compile` section as written.
 
     Raises:
-        SkipRule: it is absent, or not an object.
+        SkipRule: the section is absent, or not an object.
     """
     section = ctx.data.get("compile")
     if not isinstance(section, dict):
@@ -30,33 +30,33 @@ def section_of(ctx: Context) -> JsonObject:
     return section
 
 
-def requires_deepcompile(ctx: Context) -> None:
-    """Go on only where DeepCompile is on.
+def require_deepcompile(ctx: Context) -> None:
+    """Skip the rule unless DeepCompile is on.
 
     Raises:
-        SkipRule: it is not.
+        SkipRule: DeepCompile is off.
     """
     if not section_of(ctx).get("deepcompile") or not ctx.is_on(_DEEP):
         raise SkipRule
 
 
-def on_here() -> tuple[str, str]:
-    """The switch, as a related place."""
+def related_switch() -> tuple[str, str]:
+    """Return the location of the switch, as a related one."""
     return "DeepCompile is switched on here", _DEEP
 
 
 def passes_of(ctx: Context) -> list[str]:
-    """The passes that are listed; empty where there is no list."""
+    """Return the listed passes; empty without a list."""
     passes = ctx.value(_PASSES) if "passes" in section_of(ctx) else None
     return passes if isinstance(passes, list) else []
 
 
 def device_of(ctx: Context, path: str) -> Json:
-    """The device of one of ZeRO's offload sections; "none" where it is not an object."""
+    """Return the device of one of ZeRO's offload sections; "none" if it is not an object."""
     return ctx.value(f"{path}.device") if isinstance(ctx.raw(path), dict) else "none"
 
 
-# Passes of DeepCompile, and what they work on.
+# Passes of DeepCompile and their requirements.
 
 _ENGINE = "runtime/engine.py:DeepSpeedEngine"
 _TP = "tensor_parallel.autotp_size"
@@ -64,9 +64,9 @@ _TP = "tensor_parallel.autotp_size"
 
 @rule("DSC750", effect="crashes", since="0.19.6", source=f"{_ENGINE}.get_deepspeed_compile_backend")
 def autotp_pass_with_others(ctx: Context) -> Iterator[Finding]:
-    """`compile.passes` lists "autotp" together with another pass.
+    """`compile.passes` combines "autotp" with another pass.
 
-    The pass for tensor parallelism cannot be combined with the others yet: `engine.compile()` raises.
+    DeepSpeed does not support combining the tensor-parallel pass with others yet: `engine.compile()` raises.
 
     Bad:
 
@@ -78,24 +78,24 @@ def autotp_pass_with_others(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "tensor_parallel": {"autotp_size": 2},
          "compile": {"deepcompile": true, "passes": ["autotp"]}}
     """
-    requires_deepcompile(ctx)
+    require_deepcompile(ctx)
     passes = passes_of(ctx)
     others = sorted(set(passes) - {"autotp"})
     if "autotp" in passes and others:
         yield ctx.at(
             _PASSES,
-            f'`passes` lists `"autotp"` with {one_of(others, "and")}, and `engine.compile()` raises',
+            f'`passes` combines `"autotp"` with {one_of(others, "and")}, but `engine.compile()` rejects that',
             help=f'write `["autotp"]`, or {quoted(others)} without it',
         )
 
 
 @rule("DSC751", effect="altered", since="0.16.6", source=f"{_ENGINE}.get_deepcompile_backend")
 def deepcompile_falls_back(ctx: Context) -> Iterator[Finding]:
-    """DeepCompile is on, and what it works on is not there.
+    """DeepCompile is on, but its passes do not apply to this config.
 
-    Its passes for ZeRO need stage 1, 2 or 3, the pass "autosp" needs stage 0 or 1, and "autotp" an
-    `autotp_size` above 1. Otherwise `engine.compile()` says a word in the log and calls plain torch.compile.
-    Up to 0.17.0 it raises at every stage but 1 and 3.
+    The ZeRO passes need stage 1, 2 or 3, the pass "autosp" needs stage 0 or 1, and "autotp" needs an
+    `autotp_size` above 1. Otherwise `engine.compile()` logs a message and falls back to plain torch.compile.
+    Up to 0.17.0 it raises at every stage except 1 and 3.
 
     Bad:
 
@@ -105,14 +105,14 @@ def deepcompile_falls_back(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 3}, "compile": {"deepcompile": true}}
     """
-    requires_deepcompile(ctx)
+    require_deepcompile(ctx)
     passes = passes_of(ctx)
     size = ctx.value(_TP)
     if "autotp" in passes and ctx.since("0.19.6"):
         if isinstance(size, int) and size <= 1 and passes == ["autotp"]:
             yield _fallback(
                 ctx,
-                f'the pass `"autotp"` needs an `autotp_size` above 1, and it is {size}',
+                f'the pass `"autotp"` needs an `autotp_size` above 1, but it is {size}',
                 _PASSES,
                 f"set `{_TP}` to 2 or more",
             )
@@ -120,21 +120,24 @@ def deepcompile_falls_back(ctx: Context) -> Iterator[Finding]:
         if stage(ctx) > 1:
             yield _fallback(
                 ctx,
-                f'the pass `"autosp"` needs stage 0 or 1, and {stage_words(ctx)}',
+                f'the pass `"autosp"` needs stage 0 or 1, but {describe_stage(ctx)}',
                 _PASSES,
                 "use stage 0 or 1",
             )
     elif ctx.before("0.17.1") and stage(ctx) not in (1, 3):
         yield ctx.at(
             _DEEP,
-            f"`deepcompile` works at stage 1 and 3 only in {ctx.release_name}, and {stage_words(ctx)}",
+            f"`deepcompile` needs stage 1 or 3 in DeepSpeed {ctx.release_name}, but {describe_stage(ctx)}",
             help="use stage 1 or 3, or set `deepcompile` to `false`",
             effect="crashes",
-            related=stage_set_here(ctx),
+            related=related_stage(ctx),
         )
     elif stage(ctx) not in (1, 2, 3):
         yield _fallback(
-            ctx, f"its passes need ZeRO stage 1, 2 or 3, and {stage_words(ctx)}", _DEEP, "use stage 1, 2 or 3"
+            ctx,
+            f"its passes need ZeRO stage 1, 2 or 3, but {describe_stage(ctx)}",
+            _DEEP,
+            "use stage 1, 2 or 3",
         )
 
 
@@ -146,10 +149,10 @@ def deepcompile_falls_back(ctx: Context) -> Iterator[Finding]:
     source="runtime/engine.py:DeepSpeedEngine.compile",
 )
 def deepcompile_of_stage_3_on_new_torch(ctx: Context) -> Iterator[Finding]:
-    """DeepCompile is on at stage 3, which these releases refuse on PyTorch 2.9 or newer.
+    """DeepCompile at stage 3 does not support PyTorch 2.9 or newer in these releases.
 
-    `engine.compile()` raises "DeepCompile with ZeRO stage 3 is not currently supported on PyTorch >= 2.9". A
-    warning, because the config does not tell the version of PyTorch.
+    `engine.compile()` raises "DeepCompile with ZeRO stage 3 is not currently supported on PyTorch >= 2.9". This
+    is a warning, because the config does not tell the PyTorch version.
 
     Bad:
 
@@ -159,37 +162,37 @@ def deepcompile_of_stage_3_on_new_torch(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 2}, "compile": {"deepcompile": true}}
     """
-    requires_deepcompile(ctx)
+    require_deepcompile(ctx)
     if "autosp" not in passes_of(ctx) and stage(ctx) == 3:
         yield ctx.at(
             _DEEP,
-            f"`deepcompile` at stage 3 stops on PyTorch 2.9 or newer in DeepSpeed {ctx.release_name}",
+            f"`deepcompile` at stage 3 raises on PyTorch 2.9 or newer in DeepSpeed {ctx.release_name}",
             help="use stage 1 or 2, or use PyTorch 2.8 or older, or upgrade DeepSpeed to 0.19.0 or later",
-            related=stage_set_here(ctx),
+            related=related_stage(ctx),
         )
 
 
-def _fallback(ctx: Context, why: str, path: str, way: str) -> Finding:
+def _fallback(ctx: Context, why: str, path: str, remedy: str) -> Finding:
     return ctx.at(
         path,
         f"`deepcompile` falls back to plain torch.compile: {why}",
-        help=f"{way}, or set `deepcompile` to `false`",
-        related=[on_here(), *stage_set_here(ctx)] if path != _DEEP else stage_set_here(ctx),
+        help=f"{remedy}, or set `deepcompile` to `false`",
+        related=[related_switch(), *related_stage(ctx)] if path != _DEEP else related_stage(ctx),
     )
 
 
-# Offloading by DeepCompile beside that of ZeRO.
+# Offload by DeepCompile combined with offload by ZeRO.
 
 _OFFLOADS = ("offload_activation", "offload_parameters", "offload_opt_states")
 
 
 @rule("DSC752", effect="crashes", since="0.19.4", source="compile/init_z3.py:init_z3")
 def two_offloads_in_deepcompile(ctx: Context) -> Iterator[Finding]:
-    """DeepCompile at stage 3 is to offload two kinds of state, or one that ZeRO offloads already.
+    """DeepCompile at stage 3 offloads two kinds of state, or one that ZeRO offloads already.
 
-    `offload_activation`, `offload_parameters` and `offload_opt_states` exclude each other, and the last one
-    also excludes `zero_optimization.offload_optimizer`. Parameters count as offloaded too where ZeRO offloads
-    both optimizer and parameters to the CPU.
+    `offload_activation`, `offload_parameters` and `offload_opt_states` are mutually exclusive, and the last one
+    also conflicts with `zero_optimization.offload_optimizer`. Parameters also count as offloaded if ZeRO
+    offloads both the optimizer and the parameters to the CPU.
 
     Bad:
 
@@ -211,7 +214,7 @@ def two_offloads_in_deepcompile(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}},
          "compile": {"deepcompile": true}}
     """
-    requires_deepcompile(ctx)
+    require_deepcompile(ctx)
     if stage(ctx) != 3 or "autosp" in passes_of(ctx) or "autotp" in passes_of(ctx):
         return
     on = {key: f"compile.{key}" for key in _OFFLOADS if ctx.is_on(f"compile.{key}")}
@@ -229,7 +232,7 @@ def two_offloads_in_deepcompile(ctx: Context) -> Iterator[Finding]:
 def _optimizer_twice(ctx: Context) -> Finding:
     return ctx.at(
         "compile.offload_opt_states",
-        "`offload_opt_states` is on, and ZeRO's `offload_optimizer` keeps the same state off the device",
+        "`offload_opt_states` is on, but ZeRO's `offload_optimizer` already offloads the same state",
         help="keep one of the two",
         related=[("ZeRO offloads the optimizer here", OPTIMIZER)],
         fix=removal(("compile", "offload_opt_states")),
@@ -237,12 +240,12 @@ def _optimizer_twice(ctx: Context) -> Finding:
 
 
 def _kinds_of_offload(ctx: Context, on: dict[str, str]) -> Finding:
-    """More than one kind of offload is on; `on` says where."""
+    """Report several kinds of offload; `on` maps each to its path."""
     first, *others = on
     by_zero = on.get("offload_parameters") == PARAM
     return ctx.at(
         on[first],
-        f"`{first}` and {one_of([f'`{other}`' for other in others], 'and')} exclude each other"
+        f"`{first}` and {one_of([f'`{other}`' for other in others], 'and')} are mutually exclusive"
         + (", and ZeRO offloads the parameters to the CPU" if by_zero else ""),
         help=f"remove it, or remove {one_of((f'`{on[other]}`' for other in others), 'and')}",
         related=[(f"`{other}` is on here", on[other]) for other in others],
@@ -251,10 +254,10 @@ def _kinds_of_offload(ctx: Context, on: dict[str, str]) -> Finding:
 
 @rule("DSC753", effect="crashes", since="0.16.6", source=f"{_ENGINE}.get_deepcompile_backend")
 def null_offload_with_deepcompile(ctx: Context) -> Iterator[Finding]:
-    """DeepCompile is on, both offload sections are written, and one of them is null.
+    """DeepCompile is on, both offload sections are set, and one of them is null.
 
-    Null means "no offload" to ZeRO. But `engine.compile()` asks only whether both keys are there, and then
-    for the device of each.
+    For ZeRO, null means "no offload". But `engine.compile()` only checks that both keys exist, and then reads
+    the device of each, which raises for null.
 
     Bad:
 
@@ -269,36 +272,37 @@ def null_offload_with_deepcompile(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "compile": {"deepcompile": true}, "zero_optimization": {"stage": 3}}
     """
-    requires_deepcompile(ctx)
+    require_deepcompile(ctx)
     paths = (PARAM, OPTIMIZER)
     nulls = [path for path in paths if ctx.has(path) and ctx.value(path) is None]
-    # The device of `offload_optimizer` is asked for only where that of `offload_param` is "cpu".
-    if all(ctx.has(path) for path in paths) and stage(ctx) in (1, 2, 3) and _stumbles(ctx, nulls):
+    # The engine reads the device of `offload_optimizer` only if that of `offload_param` is "cpu".
+    if all(ctx.has(path) for path in paths) and stage(ctx) in (1, 2, 3) and _reads_null(ctx, nulls):
         names = one_of([f"`{path.rsplit('.', 1)[-1]}`" for path in nulls], "and")
+        verb = "is" if len(nulls) == 1 else "are"
         yield ctx.at(
             nulls[0],
-            f"`engine.compile()` asks for the device of both offload sections, and {names} is `null`",
-            help="remove the key: without it nothing is offloaded either",
-            related=[on_here()],
+            f"`engine.compile()` reads the device of both offload sections, but {names} {verb} `null`",
+            help="remove the key: nothing is offloaded without it either",
+            related=[related_switch()],
             fix=Fix(
                 "remove the null sections", tuple(Remove(ctx.written_path(path)) for path in nulls), safe=True
             ),
         )
 
 
-def _stumbles(ctx: Context, nulls: list[str]) -> bool:
+def _reads_null(ctx: Context, nulls: list[str]) -> bool:
     return PARAM in nulls or (OPTIMIZER in nulls and device_of(ctx, PARAM) == "cpu")
 
 
-# `compile.autoep_non_moe`, and what it does not go with.
+# `compile.autoep_non_moe` and its conflicts.
 
 
 @rule("DSC754", effect="crashes", since="0.19.8", source=f"{_ENGINE}.compile")
 def autoep_compile_conflict(ctx: Context) -> Iterator[Finding]:
-    """`compile.autoep_non_moe` is on, with something that `engine.compile()` refuses beside it.
+    """`compile.autoep_non_moe` is on with a feature that `engine.compile()` does not combine with it.
 
-    It compiles what surrounds AutoEP layers with plain torch.compile. That needs `expert_parallel`, and works
-    neither with DeepCompile, ZeRO stage 3, offload, tensor or sequence parallelism, nor with DeepEP.
+    The option compiles the layers around AutoEP layers with plain torch.compile. It needs `expert_parallel`,
+    and does not support DeepCompile, ZeRO stage 3, offload, tensor or sequence parallelism, or DeepEP.
 
     Bad:
 
@@ -322,18 +326,18 @@ def autoep_compile_conflict(ctx: Context) -> Iterator[Finding]:
     path = "compile.autoep_non_moe"
     if "autoep_non_moe" not in section_of(ctx) or not ctx.is_on(path):
         return
-    against = dict(_against_autoep(ctx))
-    if against:
+    conflicts = dict(_conflicts_with_autoep(ctx))
+    if conflicts:
         yield ctx.at(
             path,
-            f"`autoep_non_moe` is on, and `engine.compile()` refuses it {', '.join(against)}",
+            f"`autoep_non_moe` is on, but `engine.compile()` rejects it {', '.join(conflicts)}",
             help="set `autoep_non_moe` to `false`, or change the rest",
-            related=[(f"{what} here", where) for what, where in against.items() if ctx.has(where)],
+            related=[(f"{what} here", path) for what, path in conflicts.items() if ctx.has(path)],
         )
 
 
-def _against_autoep(ctx: Context) -> Iterator[tuple[str, str]]:
-    """What `autoep_non_moe` does not go with, and where it stands."""
+def _conflicts_with_autoep(ctx: Context) -> Iterator[tuple[str, str]]:
+    """Yield what `autoep_non_moe` conflicts with, and its path."""
     if not ctx.is_on("expert_parallel.enabled"):
         yield "without `expert_parallel`", "expert_parallel"
     if ctx.is_on(_DEEP):
@@ -352,15 +356,15 @@ def _against_autoep(ctx: Context) -> Iterator[tuple[str, str]]:
         yield f"with `comm_backend` {quoted(backend)}", "expert_parallel.comm_backend"
 
 
-# Options of DeepCompile while it is off.
+# Options without effect.
 
 
 @rule("DSC755", effect="ignored", since="0.16.6", source=f"{_ENGINE}.compile")
 def compile_option_without_deepcompile(ctx: Context) -> Iterator[Finding]:
-    """An option of `compile` is set, and `deepcompile` is off.
+    """An option of `compile` has no effect, because `deepcompile` is off.
 
-    Every key of the section but `autoep_non_moe` is for DeepCompile's passes; without them `engine.compile()`
-    is plain torch.compile.
+    Every key of the section except `autoep_non_moe` configures DeepCompile's passes. Without them
+    `engine.compile()` calls plain torch.compile.
 
     Bad:
 
@@ -376,12 +380,16 @@ def compile_option_without_deepcompile(ctx: Context) -> Iterator[Finding]:
         return
     for key in section:
         path = f"compile.{key}"
-        known = ctx.key(path)
-        if known is None or key in ("deepcompile", "autoep_non_moe") or ctx.value(path) == known.default:
+        key_info = ctx.key(path)
+        if (
+            key_info is None
+            or key in ("deepcompile", "autoep_non_moe")
+            or ctx.value(path) == key_info.default
+        ):
             continue
         yield ctx.at(
             path,
-            f"`{key}` is {quoted(section[key])}, and has no effect while `deepcompile` is off",
+            f"`{key}` is {quoted(section[key])}, but has no effect while `deepcompile` is off",
             help="set `deepcompile` to `true`, or remove it",
             part="key",
         )

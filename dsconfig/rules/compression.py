@@ -1,4 +1,4 @@
-"""`compression_training`: groups, shared parameters, and assertions of its pruning techniques."""
+"""`compression_training`: groups, shared parameters, and settings of the pruning techniques."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dsconfig.core.json_types import Json
 from dsconfig.core.wording import described, kind, one_of, quoted
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._effective_values import format_place, model_format
+from dsconfig.rules._effective_values import related_dtype, training_dtype
 
 # Groups and shared parameters of the techniques.
 
@@ -36,8 +36,8 @@ _OUTSIDE = f"{_ROOT}.shared_parameters"
 def compression_group_not_an_object(ctx: Context) -> Iterator[Finding]:
     """A group of a compression technique is not an object.
 
-    `different_groups` maps a name of one's own to an object with `params` and `modules`; DeepSpeed opens each
-    of them, whether the technique is on or off.
+    `different_groups` maps a user-defined name to an object with `params` and `modules`. DeepSpeed reads every
+    group, even if the technique is off.
 
     Bad:
 
@@ -55,18 +55,18 @@ def compression_group_not_an_object(ctx: Context) -> Iterator[Finding]:
             if not isinstance(group, dict):
                 yield ctx.at(
                     (_ROOT, technique, "different_groups", name),
-                    f"group `{name}` is {described(group)} where DeepSpeed expects an object",
+                    f"group `{name}` is {described(group)} but DeepSpeed expects an object",
                     help="write an object with `params` and `modules`, or remove the group",
                 )
 
 
 @rule("DSC935", effect="rejected", since="0.7.0", until=_LAST, source=f"{_FILE}:get_quantize_enabled")
 def shared_parameters_outside_technique(ctx: Context) -> Iterator[Finding]:
-    """`shared_parameters` stands directly in `compression_training`, and DeepSpeed trips over it.
+    """`shared_parameters` is set directly in `compression_training`, and DeepSpeed fails on it.
 
-    It belongs in one of the techniques, and has no effect outside. But DeepSpeed looks there by mistake, to
-    learn whether weights are quantised: it takes the object for that of `weight_quantization`, asserts its
-    words, and up to 0.19.2 fails on a name that no longer exists where `enabled` is true.
+    The key belongs in one of the techniques, and has no effect outside them. But DeepSpeed reads it there by
+    mistake when it checks whether weights are quantized: it validates the object as that of
+    `weight_quantization`, and up to 0.19.2 uses a name that no longer exists if `enabled` is true.
 
     Bad, release 0.18.9:
 
@@ -89,32 +89,33 @@ def shared_parameters_outside_technique(ctx: Context) -> Iterator[Finding]:
     shared = ctx.raw(_OUTSIDE)
     if shared is MISSING:
         return
-    for key, wrong in _mistaken(shared):
+    for key, problem in _misread(shared):
         yield ctx.at(
             f"{_OUTSIDE}{key}",
-            f"{wrong}: outside of a technique, DeepSpeed reads it as that of `weight_quantization`",
-            help="remove it, and write it in the technique meant",
+            f"{problem}: outside a technique, DeepSpeed reads it as that of `weight_quantization`",
+            help="remove it, and write it in the technique that it belongs to",
         )
     if isinstance(shared, dict) and shared.get("enabled") and ctx.before("0.19.3"):
         yield ctx.at(
             f"{_OUTSIDE}.enabled",
-            f"`{_OUTSIDE}.enabled` is {quoted(shared['enabled'])} outside of a technique, which DeepSpeed"
-            " takes for the switch of MoQ, whose code is gone",
-            help="remove `compression_training.shared_parameters`, and write them in the technique meant",
+            f"`{_OUTSIDE}.enabled` is {quoted(shared['enabled'])} outside a technique, and DeepSpeed reads"
+            " it as the switch of MoQ, whose code was removed",
+            help="remove `compression_training.shared_parameters`, and write them in the technique that they"
+            " belong to",
         )
 
 
-_WORDS = {"quantization_type": ("symmetric", "asymmetric"), "rounding": ("nearest", "stochastic")}
+_MEMBERS = {"quantization_type": ("symmetric", "asymmetric"), "rounding": ("nearest", "stochastic")}
 
 
-def _mistaken(shared: Json) -> Iterator[tuple[str, str]]:
-    """Where in the misplaced object DeepSpeed stumbles, and over what."""
+def _misread(shared: Json) -> Iterator[tuple[str, str]]:
+    """Yield the keys of the misplaced object that DeepSpeed rejects, and why."""
     if not isinstance(shared, dict):
         yield "", f"`{_OUTSIDE}` is {kind(shared)} instead of an object"
         return
-    for word, members in _WORDS.items():
-        if word in shared and shared[word] not in members:
-            yield f".{word}", f"`{_OUTSIDE}.{word}` is {quoted(shared[word])} instead of {one_of(members)}"
+    for key, members in _MEMBERS.items():
+        if key in shared and shared[key] not in members:
+            yield f".{key}", f"`{_OUTSIDE}.{key}` is {quoted(shared[key])} instead of {one_of(members)}"
     mixed = shared.get("fp16_mixed_quantize", {})
     if not isinstance(mixed, dict):
         yield (
@@ -131,10 +132,10 @@ def _mistaken(shared: Json) -> Iterator[tuple[str, str]]:
     source="runtime/engine.py:DeepSpeedEngine._configure_quantization",
 )
 def optimizer_quantizes_without_fp16(ctx: Context) -> Iterator[Finding]:
-    """Weights are quantized in the optimizer's step, and the model does not train in fp16.
+    """Weights are quantized in the optimizer step, but the model does not train in fp16.
 
-    Without `quantize_weight_in_forward` the optimizer quantizes, and the engine stops: "MoQ (quantize in
-    optimization step) weight quantization is only supported for FP16".
+    Without `quantize_weight_in_forward` the optimizer quantizes the weights, and the engine raises "MoQ
+    (quantize in optimization step) weight quantization is only supported for FP16".
 
     Bad:
 
@@ -152,13 +153,13 @@ def optimizer_quantizes_without_fp16(ctx: Context) -> Iterator[Finding]:
     shared = f"{_ROOT}.weight_quantization.shared_parameters"
     if not ctx.is_on(f"{shared}.enabled") or ctx.is_on(f"{shared}.quantize_weight_in_forward"):
         return
-    if model_format(ctx) != "fp16":
+    if training_dtype(ctx) != "fp16":
         yield ctx.at(
             f"{shared}.enabled",
-            "weights are quantized in the optimizer's step, which works in fp16 alone, and the model trains"
-            f" in {model_format(ctx)}",
+            "weights are quantized in the optimizer step, which supports only fp16, but the model trains"
+            f" in {training_dtype(ctx)}",
             help=f"set `{shared}.quantize_weight_in_forward` to `true`, or set `{shared}.enabled` to `false`",
-            related=format_place(ctx),
+            related=related_dtype(ctx),
         )
 
 
@@ -176,9 +177,9 @@ _HEADS = f"{_ROOT}.head_pruning.shared_parameters"
     source=f"{_FILE}:get_head_pruning_shared_parameters",
 )
 def head_pruning_without_num_heads(ctx: Context) -> Iterator[Finding]:
-    """Head pruning is on, and `num_heads` is not given.
+    """Head pruning is on, but `num_heads` is not set.
 
-    DeepSpeed cannot see in a weight matrix where one head ends, so the number of heads must be said.
+    DeepSpeed cannot infer from a weight matrix where each head ends, so it requires the number of heads.
 
     Bad:
 
@@ -194,8 +195,8 @@ def head_pruning_without_num_heads(ctx: Context) -> Iterator[Finding]:
     if ctx.is_on(f"{_HEADS}.enabled") and not ctx.has(f"{_HEADS}.num_heads"):
         yield ctx.at(
             _HEADS,
-            "head pruning is on, but `num_heads` is not given",
-            help="add `num_heads`, the number of attention heads of a layer",
+            "head pruning is on, but `num_heads` is not set",
+            help="add `num_heads`, the number of attention heads per layer",
             part="key",
             related=[("head pruning is switched on here", f"{_HEADS}.enabled")],
         )
@@ -209,10 +210,10 @@ def head_pruning_without_num_heads(ctx: Context) -> Iterator[Finding]:
     source=f"{_FILE}:get_sparse_pruning_shared_parameters",
 )
 def snip_momentum_dense_ratio_out_of_bounds(ctx: Context) -> Iterator[Finding]:
-    """`dense_ratio` is not between 0 and 1, and `method` is snip_momentum.
+    """`dense_ratio` is not between 0 and 1, as snip_momentum requires.
 
-    The share of weights that stay must be greater than 0 and less than 1. DeepSpeed compares what is written:
-    true, which is 1, and numbers in quotes are refused too. It does so whether pruning is on or off.
+    The fraction of weights to keep must be greater than 0 and less than 1. DeepSpeed compares the value as
+    written, so it also rejects true, which equals 1, and quoted numbers. It does so even if pruning is off.
 
     Bad:
 
@@ -232,8 +233,8 @@ def snip_momentum_dense_ratio_out_of_bounds(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             path,
             f"`dense_ratio` is {quoted(ratio)}, but snip_momentum needs a number above 0 and below 1",
-            help="give the share of weights that stay, for example `0.1`",
-            related=[("the method is chosen here", f"{_SPARSE}.method")],
+            help="set it to the fraction of weights to keep, for example `0.1`",
+            related=[("the method is set here", f"{_SPARSE}.method")],
         )
 
 
@@ -245,9 +246,9 @@ def snip_momentum_dense_ratio_out_of_bounds(ctx: Context) -> Iterator[Finding]:
     source=f"{_FILE}:get_sparse_pruning_shared_parameters",
 )
 def snip_momentum_ends_before_it_begins(ctx: Context) -> Iterator[Finding]:
-    """`schedule_offset_end` lies before `schedule_offset`, and `method` is snip_momentum.
+    """`schedule_offset_end` is before `schedule_offset`, which snip_momentum does not allow.
 
-    Left out, `schedule_offset` is 1000 and the end is the same step, so an end alone must be at least 1000.
+    `schedule_offset` defaults to 1000 and the end to the same step, so an end alone must be at least 1000.
 
     Bad:
 
@@ -269,19 +270,19 @@ def snip_momentum_ends_before_it_begins(ctx: Context) -> Iterator[Finding]:
     end = ctx.value(last) if ctx.has(last) else begin
     if _holds(lambda: begin <= end):
         return
-    relation = "comes before" if _holds(lambda: end < begin) else "cannot be compared with"
+    relation = "is before" if _holds(lambda: end < begin) else "cannot be compared with"
     wrong = last if ctx.has(last) else first
     yield ctx.at(
         wrong,
         f"`schedule_offset_end`, {quoted(end)}, {relation} `{first}`, {quoted(begin)}"
         + ("" if ctx.has(first) else ", its default"),
         help=_order(begin, end, first, last),
-        related=[("pruning begins here", first)] if wrong is last else (),
+        related=[("pruning starts here", first)] if wrong is last else (),
     )
 
 
 def _order(begin: Json, end: Json, first: str, last: str) -> str:
-    """What brings the two in order: an integer beside one that is there, else two."""
+    """Suggest an integer that puts the two in order, or two if neither is an integer."""
     if isinstance(begin, int):
         return f"set `{last}` to an integer of at least {begin}"
     if isinstance(end, int):
@@ -290,7 +291,7 @@ def _order(begin: Json, end: Json, first: str, last: str) -> str:
 
 
 def _holds(condition: Json) -> bool:
-    """Whether what DeepSpeed asserts is true; a comparison that Python refuses is not."""
+    """Evaluate a condition that DeepSpeed asserts; False if the comparison raises a TypeError."""
     try:
         return bool(condition())
     except TypeError:

@@ -1,4 +1,4 @@
-"""Top-level keys of the engine: gradient clipping, progress lines and the vocabulary size."""
+"""Top-level keys of the engine: gradient clipping, progress output and vocabulary size."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _NORM = "optimizer.params.max_grad_norm"
 
 @rule("DSC981", effect="ignored", source=_STEP)
 def negative_gradient_clipping(ctx: Context) -> Iterator[Finding]:
-    """`gradient_clipping` is negative, which clips nothing.
+    """`gradient_clipping` is negative, so gradients are not clipped.
 
-    The engine clips where the value is greater than 0.
+    The engine clips only if the value is greater than 0.
 
     Bad:
 
@@ -41,8 +41,8 @@ def negative_gradient_clipping(ctx: Context) -> Iterator[Finding]:
     if isinstance(value, int | float) and value < 0:
         yield ctx.at(
             _CLIPPING,
-            f"`{_CLIPPING}` is {quoted(value)}, and only a norm above 0 is clipped to: nothing is clipped",
-            help="write 0 to clip nothing, or a number greater than 0, the norm to clip to",
+            f"`{_CLIPPING}` is {quoted(value)}, but DeepSpeed clips only if it is greater than 0",
+            help="write 0 to clip nothing, or a number greater than 0, the maximum norm",
             fix=Fix("write 0", (Set((_CLIPPING,), 0),)),
         )
 
@@ -54,10 +54,10 @@ def negative_gradient_clipping(ctx: Context) -> Iterator[Finding]:
     source="runtime/engine.py:DeepSpeedEngine._configure_basic_optimizer",
 )
 def max_grad_norm_beside_optimizer(ctx: Context) -> Iterator[Finding]:
-    """`max_grad_norm` stands in `optimizer.params`.
+    """`max_grad_norm` is in `optimizer.params`, which DeepSpeed rejects.
 
-    The engine refuses it beside every type of optimizer, whatever its value, and says "is not supported as an
-    optimizer parameter"; clipping is `gradient_clipping`, at the top level.
+    The engine raises "is not supported as an optimizer parameter" for every optimizer type and value. To clip
+    gradients, set `gradient_clipping` at the top level.
 
     Bad:
 
@@ -76,43 +76,43 @@ def max_grad_norm_beside_optimizer(ctx: Context) -> Iterator[Finding]:
     if not isinstance(ctx.raw("optimizer.params"), dict) or not ctx.has(_NORM):
         return
     norm = ctx.raw(_NORM)
-    if not isinstance(norm, int | float):  # the config is refused for it: DSC503
+    if not isinstance(norm, int | float):  # DSC503 reports that
         return
-    taken = ctx.has(_CLIPPING)
+    is_set = ctx.has(_CLIPPING)
     usable = is_number(norm) and norm >= 0
     operations: tuple[Operation, ...] = (Remove(ctx.written_path(_NORM)),)
-    if not taken and usable:
+    if not is_set and usable:
         operations = (*operations, Set((_CLIPPING,), norm))
     yield ctx.at(
         _NORM,
-        f"`max_grad_norm` is not a parameter of an optimizer: the engine refuses it, {quoted(norm)} or "
-        "anything else",
+        f"`max_grad_norm` is {quoted(norm)}, but DeepSpeed rejects it as an optimizer parameter, whatever its "
+        "value",
         help=f"remove it: `{_CLIPPING}` is set already"
-        if taken
+        if is_set
         else f"move it to `{_CLIPPING}`, at the top level",
         part="key",
-        related=[(f"`{_CLIPPING}` is set here", _CLIPPING)] if taken else [],
+        related=[(f"`{_CLIPPING}` is set here", _CLIPPING)] if is_set else [],
         fix=Fix(
-            "remove it" if taken else f"move it to `{_CLIPPING}`",
+            "remove it" if is_set else f"move it to `{_CLIPPING}`",
             operations,
-            safe=ctx.raw(_CLIPPING) == norm if taken else usable,
+            safe=ctx.raw(_CLIPPING) == norm if is_set else usable,
         )
-        if taken or usable
+        if is_set or usable
         else None,
     )
 
 
-# Progress lines.
+# Progress output.
 
 _PRINT = "steps_per_print"
 
 
 @rule("DSC980", effect="crashes", source=_STEP)
 def steps_per_print_zero(ctx: Context) -> Iterator[Finding]:
-    """`steps_per_print` is 0.
+    """`steps_per_print` is 0, but the engine divides the step number by it.
 
-    The engine divides the number of the step by it, and the first step ends in a ZeroDivisionError. To have
-    no progress lines, write null (0.15.2 and later, where it is the default) or a large number.
+    The first step raises a ZeroDivisionError. To switch progress
+    output off, set null (the default from 0.15.2 on) or a large number.
 
     Bad:
 
@@ -130,15 +130,15 @@ def steps_per_print_zero(ctx: Context) -> Iterator[Finding]:
         off = ctx.since("0.15.2")
         yield ctx.at(
             _PRINT,
-            f"`{_PRINT}` is {quoted(ctx.value(_PRINT))}, and the engine divides each step's number by it",
-            help="write `null`, or remove the key, for no progress lines"
+            f"`{_PRINT}` is {quoted(ctx.value(_PRINT))}, but the engine divides the step number by it",
+            help="write `null`, or remove the key, for no progress output"
             if off
-            else "give a large number for hardly any progress lines",
-            fix=Fix("remove the key: no progress lines", (Remove((_PRINT,)),)) if off else None,
+            else "set it to a large number for little progress output",
+            fix=Fix("remove the key: no progress output", (Remove((_PRINT,)),)) if off else None,
         )
 
 
-# `vocabulary_size`, which serves a warning alone.
+# `vocabulary_size`, which DeepSpeed uses only for a warning.
 
 _VOCABULARY = "vocabulary_size"
 _ALIGNMENT = 8
@@ -146,10 +146,10 @@ _ALIGNMENT = 8
 
 @rule("DSC902", effect="rejected", source="runtime/config.py:DeepSpeedConfig._do_warning_check")
 def vocabulary_size_not_a_number(ctx: Context) -> Iterator[Finding]:
-    """`vocabulary_size` is nothing that has a remainder.
+    """`vocabulary_size` is not a number.
 
-    DeepSpeed only wants to warn where the size is not a multiple of 8, but calculates with the value as it is
-    written.
+    DeepSpeed only warns if the size is not a multiple of 8, but computes the remainder with the value as
+    written, which raises for other types.
 
     Bad:
 
@@ -163,13 +163,13 @@ def vocabulary_size_not_a_number(ctx: Context) -> Iterator[Finding]:
     if value is not MISSING and value and not _has_remainder(value):
         yield ctx.at(
             "vocabulary_size",
-            f"`vocabulary_size` is {described(value)} and DeepSpeed divides it by 8",
-            help="give an integer, or remove the key: it only serves a warning",
+            f"`vocabulary_size` is {described(value)} but DeepSpeed divides it by 8",
+            help="set it to an integer, or remove it: DeepSpeed uses it only for a warning",
         )
 
 
 def _has_remainder(value: Json) -> bool:
-    """Whether `value % 8` works: for numbers, and for strings into which a single number can be formatted."""
+    """Whether `value % 8` works: for numbers, and for format strings with one number."""
     if isinstance(value, int | float):
         return True
     if not isinstance(value, str) or "%" not in value or re.search(r"\d{6}", value):
@@ -185,7 +185,7 @@ def _has_remainder(value: Json) -> bool:
 def vocabulary_not_aligned(ctx: Context) -> Iterator[Finding]:
     """`vocabulary_size` is not a multiple of 8.
 
-    Tensor cores want it to be one. DeepSpeed uses the key for this warning alone.
+    Tensor cores are less efficient with other sizes. DeepSpeed uses the key only for this warning.
 
     Bad:
 
@@ -200,7 +200,7 @@ def vocabulary_not_aligned(ctx: Context) -> Iterator[Finding]:
         up = -(-size // _ALIGNMENT) * _ALIGNMENT
         yield ctx.at(
             _VOCABULARY,
-            f"`{_VOCABULARY}` {size} is not a multiple of {_ALIGNMENT}, which tensor cores would like: "
+            f"`{_VOCABULARY}` {size} is not a multiple of {_ALIGNMENT}, which is less efficient on tensor cores: "
             f"{division(size, _ALIGNMENT)}",
             help=f"pad the vocabulary to {up}",
         )

@@ -1,4 +1,4 @@
-"""The hybrid engine: how its inference groups share out the ranks."""
+"""Hybrid engine: inference groups and models without an inference policy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dsconfig.core.wording import one_of
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._batch_triplet import divisors
-from dsconfig.rules._model_facts import is_known, model
+from dsconfig.rules._model_facts import has_model, model
 from dsconfig.rules._numbers import division
 
 
@@ -21,8 +21,8 @@ from dsconfig.rules._numbers import division
 def world_size_not_divided_by_inference_groups(ctx: Context) -> Iterator[Finding]:
     """The world size is not a multiple of `hybrid_engine.inference_tp_size`.
 
-    Groups are counted by a division without remainder. The ranks left over get no group, and fail when they
-    generate; where the model is not one of those that the hybrid engine knows, nothing is split at all.
+    DeepSpeed rounds the number of inference groups down. The remaining ranks are in no group, and fail when
+    they generate. If the hybrid engine does not support the model, it splits nothing at all.
 
     Bad, world size 6:
 
@@ -39,7 +39,7 @@ def world_size_not_divided_by_inference_groups(ctx: Context) -> Iterator[Finding
         yield ctx.at(
             "hybrid_engine.inference_tp_size",
             f"`inference_tp_size` {size} does not divide the world size {world}: "
-            f"{division(world, size)}, and {world % size} ranks get no group",
+            f"{division(world, size)}, so {world % size} ranks are in no group",
             help=f"use one of {one_of(divisors(world)[:12])}, or another number of ranks",
         )
 
@@ -47,7 +47,7 @@ def world_size_not_divided_by_inference_groups(ctx: Context) -> Iterator[Finding
 _POLICIES = frozenset(
     "bert bloom clip clip_text_model distilbert gpt2 gpt_neo gpt_neox gptj internlm llama opt".split()  # noqa: SIM905
 )
-"""Types of models that have a policy (module_inject/replace_policy.py, `replace_policies`)."""
+"""Model types with an inference policy (module_inject/replace_policy.py, `replace_policies`)."""
 
 
 @rule(
@@ -57,10 +57,10 @@ _POLICIES = frozenset(
     source="runtime/hybrid_engine.py:DeepSpeedHybridEngine.populate_all_inference_policies",
 )
 def hybrid_engine_without_policy(ctx: Context) -> Iterator[Finding]:
-    """`hybrid_engine` is on, and DeepSpeed has no inference policy for the model.
+    """`hybrid_engine` is on, but DeepSpeed has no inference policy for the model.
 
-    The engine says that acceleration is not available, and generates as the model does by itself. Reported
-    where the model is known.
+    The engine logs that acceleration is not available, and generates without it. dsconfig reports this only if
+    it knows the model.
 
     Bad:
 
@@ -70,14 +70,14 @@ def hybrid_engine_without_policy(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "hybrid_engine": {"enabled": true}, "$dsconfig": {"model": "llama-2-7b"}}
     """
-    if not is_known(ctx) or not ctx.has("hybrid_engine") or not ctx.is_on("hybrid_engine.enabled"):
+    if not has_model(ctx) or not ctx.has("hybrid_engine") or not ctx.is_on("hybrid_engine.enabled"):
         return
-    found = model(ctx)
-    own_code = "auto_map" in found.config
-    if found.kinds and not own_code and not _POLICIES.intersection(found.kinds):
+    trained = model(ctx)
+    has_custom_code = "auto_map" in trained.config
+    if trained.kinds and not has_custom_code and not _POLICIES.intersection(trained.kinds):
         yield ctx.at(
             "hybrid_engine.enabled",
-            f"the hybrid engine is on, and has no policy for models of the type {found.kinds[0]}, as"
-            f" {found.shown} is",
-            help="set `hybrid_engine.enabled` to false",
+            f"the hybrid engine is on, but has no inference policy for {trained.shown} (model type"
+            f" {trained.kinds[0]})",
+            help="set `hybrid_engine.enabled` to `false`",
         )

@@ -1,4 +1,4 @@
-"""Monitors of training."""
+"""Training monitors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dsconfig.evaluation.rule import rule
 
 @rule("DSC924", effect="wasteful", since="0.14.3", source="monitor/comet.py:EventsLogScheduler.needs_logging")
 def comet_interval_below_one(ctx: Context) -> Iterator[Finding]:
-    """`comet.samples_log_interval` is 0 or negative, and every single event is sent.
+    """`comet.samples_log_interval` is 0 or negative, so every event is sent.
 
     Bad:
 
@@ -28,6 +28,6 @@ def comet_interval_below_one(ctx: Context) -> Iterator[Finding]:
     if isinstance(interval, int) and interval <= 0:
         yield ctx.at(
             path,
-            f"`samples_log_interval` is {quoted(interval)}: every event is sent to Comet",
-            help=f"give the samples between two events; the default is {quoted(ctx.default(path))}",
+            f"`samples_log_interval` is {quoted(interval)}, so every event is sent to Comet",
+            help=f"set it to the samples between two events; the default is {quoted(ctx.default(path))}",
         )

@@ -1,7 +1,7 @@
-"""The pipeline engine: what it makes of `pipeline`, and what it refuses beside it.
+"""Pipeline engine: how it uses `pipeline`, and settings that it rejects.
 
-Only a `PipelineModule` gets this engine, and no config says what the model is. But the section is there for
-nothing else, so that what the engine refuses is without effect at best.
+Only a `PipelineModule` uses this engine, and the config does not say what the model is. But no other engine
+reads the section, so a setting that the pipeline engine rejects has no effect at best.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from dsconfig.core.diagnostic import Fix, Remove, Set
 from dsconfig.core.wording import compact, described, quoted
 from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._effective_values import stage, stage_place
+from dsconfig.rules._effective_values import stage, stage_path
 
 _ENGINE = "runtime/pipe/engine.py:PipelineEngine.__init__"
 
 
 def _requires_section(ctx: Context) -> None:
-    """Go on only where the section is written, with something in it.
+    """Skip the rule unless the config has a `pipeline` section with content.
 
     Raises:
-        SkipRule: it is not.
+        SkipRule: the section is absent or empty.
     """
     if not isinstance(ctx.data.get("pipeline"), dict) or not ctx.data["pipeline"]:
         raise SkipRule
@@ -29,10 +29,11 @@ def _requires_section(ctx: Context) -> None:
 
 @rule("DSC720", effect="ignored", source=_ENGINE)
 def pipeline_switch_not_a_boolean(ctx: Context) -> Iterator[Finding]:
-    """A switch of `pipeline` is not a boolean, and the pipeline engine takes no other truth.
+    """A switch of `pipeline` is not a boolean.
 
-    It asserts that `pipe_partitioned` and `grad_partitioned` are booleans, and does not start otherwise;
-    `use_reentrant` counts as true unless it is `false` itself. Other engines look at none of them.
+    The pipeline engine asserts that `pipe_partitioned` and `grad_partitioned` are booleans, and does not
+    start otherwise. It treats `use_reentrant` as true unless it is exactly `false`. Other engines ignore all
+    three.
 
     Bad:
 
@@ -60,10 +61,10 @@ def pipeline_switch_not_a_boolean(ctx: Context) -> Iterator[Finding]:
             continue
         yield ctx.at(
             path,
-            f"`{key}` is {described(value)} and counts as `true`: the engine compares it with `false` itself"
+            f"`{key}` is {described(value)} and is treated as `true`: only `false` itself turns it off"
             if key == "use_reentrant"
-            else f"`{key}` is {described(value)} and the pipeline engine starts only with `true` or `false`",
-            help="write `true` or `false`",
+            else f"`{key}` is {described(value)} but the pipeline engine accepts only `true` or `false`",
+            help="use `true` or `false`",
         )
 
 
@@ -71,7 +72,7 @@ def pipeline_switch_not_a_boolean(ctx: Context) -> Iterator[Finding]:
 def checkpoint_interval_not_a_number(ctx: Context) -> Iterator[Finding]:
     """`pipeline.activation_checkpoint_interval` is not a number.
 
-    The pipeline engine compares it with 0, and fails on text and null; other engines do not look at it.
+    The pipeline engine compares it with 0, which raises for strings and null. Other engines ignore it.
 
     Bad:
 
@@ -87,18 +88,19 @@ def checkpoint_interval_not_a_number(ctx: Context) -> Iterator[Finding]:
     if ctx.has(path) and not isinstance(value, int | float):
         yield ctx.at(
             path,
-            f"`activation_checkpoint_interval` is {quoted(value)}, which the pipeline engine compares with 0",
-            help="give a number of layers, or remove the key: the default is `0`",
+            f"`activation_checkpoint_interval` is {quoted(value)}, but the pipeline engine compares it with"
+            " 0",
+            help="use a number of layers, or remove the key: the default is `0`",
             fix=Fix("remove the key", (Remove(("pipeline", "activation_checkpoint_interval")),)),
         )
 
 
 @rule("DSC722", effect="ignored", since="0.3.16", source=_ENGINE)
 def pipeline_above_zero_stage_1(ctx: Context) -> Iterator[Finding]:
-    """`pipeline` is given beside ZeRO stage 2 or 3.
+    """`pipeline` is combined with ZeRO stage 2 or 3.
 
-    The pipeline engine refuses these stages, and no other engine reads the section: either it does not start,
-    or what the section says does not happen.
+    The pipeline engine rejects these stages, and no other engine reads the section. Either engine
+    initialization fails, or the section has no effect.
 
     Bad:
 
@@ -112,11 +114,11 @@ def pipeline_above_zero_stage_1(ctx: Context) -> Iterator[Finding]:
     if stage(ctx) > 1:
         yield ctx.at(
             "pipeline",
-            f"`pipeline` stands beside ZeRO stage {compact(stage(ctx))}, and the pipeline engine takes only "
-            "0 and 1",
+            f"`pipeline` is combined with ZeRO stage {compact(stage(ctx))}, but the pipeline engine supports"
+            " only stages 0 and 1",
             help="use stage 1 for a `PipelineModule`, or remove `pipeline` for any other model",
             part="key",
-            related=[("the stage is set here", stage_place(ctx))],
+            related=[("the stage is set here", stage_path(ctx))],
         )
 
 
@@ -127,9 +129,9 @@ def pipeline_above_zero_stage_1(ctx: Context) -> Iterator[Finding]:
     source="runtime/engine.py:DeepSpeedEngine._configure_zero_optimizer",
 )
 def overlap_with_pipeline(ctx: Context) -> Iterator[Finding]:
-    """`zero_optimization.overlap_comm` is on beside `pipeline`.
+    """`zero_optimization.overlap_comm` is enabled together with `pipeline`.
 
-    For a `PipelineModule` DeepSpeed switches the overlap off, with a warning.
+    DeepSpeed disables the overlap for a `PipelineModule`, with a warning.
 
     Bad:
 
@@ -146,8 +148,8 @@ def overlap_with_pipeline(ctx: Context) -> Iterator[Finding]:
     if stage(ctx) == 1 and ctx.has(path) and ctx.is_on(path):
         yield ctx.at(
             path,
-            "`overlap_comm` is on beside `pipeline`, and DeepSpeed switches it off for a pipeline",
+            "`overlap_comm` is `true`, but DeepSpeed disables it for pipeline parallelism",
             help="set it to `false`",
-            related=[("the pipeline is described here", "pipeline")],
+            related=[("the pipeline is configured here", "pipeline")],
             fix=Fix("set `overlap_comm` to `false`", (Set(ctx.written_path(path), False),)),
         )

@@ -1,4 +1,4 @@
-"""Profilers, timers and the communication logger: their switches, and what they cost."""
+"""Profilers, timers and the communication logger: their switches and their cost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dsconfig.core.wording import described, quoted
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
 
-# Timers and other switches for diagnosis.
+# Timers and other diagnostic switches.
 
 _SWITCHES = ("wall_clock_breakdown", "flops_profiler.enabled")
 
@@ -24,8 +24,8 @@ _SWITCHES = ("wall_clock_breakdown", "flops_profiler.enabled")
 def timer_switch_not_a_boolean(ctx: Context) -> Iterator[Finding]:
     """`wall_clock_breakdown` or `flops_profiler.enabled` is neither a boolean nor an integer.
 
-    The profiler needs the timers, so DeepSpeed combines the two with a bitwise or, which takes no text, no
-    null and no fractions. An "auto" is text.
+    The profiler needs the timers, so DeepSpeed combines the two keys with a bitwise or, which raises for
+    strings, null and fractions. An unresolved "auto" is a string.
 
     Bad:
 
@@ -36,19 +36,19 @@ def timer_switch_not_a_boolean(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "wall_clock_breakdown": false}
     """
     values = [ctx.value(path) for path in _SWITCHES]
-    if _combine(*values):
+    if _supports_or(*values):
         return
     for path, value in zip(_SWITCHES, values, strict=True):
-        if not _combine(value, False):
+        if not _supports_or(value, False):
             yield ctx.at(
                 path,
-                f"`{path}` is {described(value)} and DeepSpeed combines "
+                f"`{path}` is {described(value)} but DeepSpeed combines "
                 f"`{_SWITCHES[0]}` and `{_SWITCHES[1]}` with a bitwise or",
-                help="write `true` or `false`",
+                help="use `true` or `false`",
             )
 
 
-def _combine(left: Json, right: Json) -> bool:
+def _supports_or(left: Json, right: Json) -> bool:
     try:
         left | right
     except TypeError:
@@ -58,10 +58,10 @@ def _combine(left: Json, right: Json) -> bool:
 
 @rule("DSC913", effect="rejected", since="0.14.3", source="utils/config.py:get_timers_config")
 def throughput_outside_an_object(ctx: Context) -> Iterator[Finding]:
-    """`timers` is a list or a text that contains the word "throughput".
+    """`timers` is a list or a string that contains "throughput".
 
-    DeepSpeed asks whether "throughput" is in `timers`, which a list and a text can answer too, and then looks
-    it up as a key, which they cannot.
+    DeepSpeed tests `"throughput" in timers`, which is true for such a list or string, and then looks it up as
+    a key, which raises.
 
     Bad:
 
@@ -76,12 +76,12 @@ def throughput_outside_an_object(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             "timers",
             f"`timers` is {described(timers)} where DeepSpeed expects an object",
-            help='write `{"throughput": {"enabled": true}}`',
+            help='use `{"throughput": {"enabled": true}}`',
         )
 
 
 class _Cost(NamedTuple):
-    """A switch for diagnosis, and what it costs as long as it is on."""
+    """A diagnostic switch and its cost while it is on."""
 
     path: str
     cost: str
@@ -89,11 +89,11 @@ class _Cost(NamedTuple):
 
 
 _COSTS = (
-    _Cost("wall_clock_breakdown", "the device is waited for around every forward, backward and step"),
-    _Cost("memory_breakdown", "device memory is queried and logged several times in every step"),
+    _Cost("wall_clock_breakdown", "the device is synchronized around every forward, backward and step"),
+    _Cost("memory_breakdown", "device memory is queried and logged several times per step"),
     _Cost("flops_profiler.enabled", "the timers of `wall_clock_breakdown` run in every step too"),
-    _Cost("comms_logger.enabled", "the device is waited for after every collective, logged or not"),
-    _Cost("zero_optimization.enable_sanity_checks", "the device is waited for to check every gradient"),
+    _Cost("comms_logger.enabled", "the device is synchronized after every collective, logged or not"),
+    _Cost("zero_optimization.enable_sanity_checks", "the device is synchronized to check every gradient"),
 )
 
 
@@ -103,11 +103,11 @@ _COSTS = (
     source="runtime/engine.py:DeepSpeedEngine, comm/comm.py:timed_op",
 )
 def diagnosis_left_on(ctx: Context) -> Iterator[Finding]:
-    """A switch for diagnosis is on, and slows every step of the training down.
+    """A diagnostic switch is on and slows down every training step.
 
-    `wall_clock_breakdown`, `memory_breakdown`, the flops profiler, the log of collectives and ZeRO's sanity
-    checks wait for the device, so that computing and communicating no longer overlap. The flops profiler also
-    turns `wall_clock_breakdown` on. They are for a few steps, not for a whole run.
+    `wall_clock_breakdown`, `memory_breakdown`, the flops profiler, the communication logger and ZeRO's sanity
+    checks synchronize the device, so computation and communication no longer overlap. The flops profiler also
+    enables `wall_clock_breakdown`. Use them for a few steps, not for a whole run.
 
     Bad:
 
@@ -129,19 +129,20 @@ def diagnosis_left_on(ctx: Context) -> Iterator[Finding]:
             yield ctx.at(
                 row.path,
                 f"`{name}` is on: {row.cost}",
-                help="switch it off for training that is not being examined",
+                help="set it to `false`, unless you profile or debug",
                 fix=Fix(f"set `{name}` to `false`", (Set(ctx.written_path(row.path), row.off),)),
             )
 
 
-# The flops profiler: which step it profiles.
+# The flops profiler: the step that it profiles.
 
 
 @rule("DSC922", effect="ignored", since="0.3.12", source="runtime/engine.py:DeepSpeedEngine.forward")
 def flops_profile_of_no_step(ctx: Context) -> Iterator[Finding]:
-    """`flops_profiler.profile_step` is a step that never comes.
+    """`flops_profiler.profile_step` is not the number of a step, so nothing is profiled.
 
-    One step is profiled: the one whose number, counted from 0, is this. No step has a negative number.
+    The profiler runs in one step, whose number, counted from 0, is this value. No step has a negative or
+    fractional number.
 
     Bad:
 
@@ -158,18 +159,18 @@ def flops_profile_of_no_step(ctx: Context) -> Iterator[Finding]:
     if isinstance(step, int | float) and not (step >= 0 and step % 1 == 0):
         yield ctx.at(
             path,
-            f"`profile_step` is {quoted(step)}, and no step has this number: nothing is profiled",
-            help="give the number of a step, 1 or more to leave the warm-up out",
-            related=[("the profiler is switched on here", "flops_profiler.enabled")],
+            f"`profile_step` is {quoted(step)}, but no step has this number, so nothing is profiled",
+            help="use the number of a step, at least 1 to exclude the warmup",
+            related=[("the profiler is enabled here", "flops_profiler.enabled")],
         )
 
 
 @rule("DSC923", effect="wasteful", since="0.3.12", source="runtime/engine.py:DeepSpeedEngine.forward")
 def flops_profile_of_first_step(ctx: Context) -> Iterator[Finding]:
-    """`flops_profiler.profile_step` is 0, the step in which everything is slow.
+    """`flops_profiler.profile_step` is 0, the step that includes all warmup.
 
-    The first step allocates memory, builds communicators and compiles kernels, and its latencies say nothing
-    of the others.
+    The first step allocates memory, creates communicators and compiles kernels. Its latencies do not
+    represent the other steps.
 
     Bad:
 
@@ -185,19 +186,19 @@ def flops_profile_of_first_step(ctx: Context) -> Iterator[Finding]:
     if ctx.has(path) and ctx.value(path) == 0:
         yield ctx.at(
             path,
-            "`profile_step` is `0`, the first step, whose latencies hold the warm-up",
-            help="give the number of a later step",
+            "`profile_step` is `0`, the first step, whose latencies include the warmup",
+            help="use the number of a later step",
         )
 
 
-# The log of collectives.
+# The communication logger.
 
 
 @rule("DSC920", effect="ignored", since="0.7.0", source="comm/comm.py:timed_op")
 def listed_operations_without_effect(ctx: Context) -> Iterator[Finding]:
-    """`comms_logger.prof_ops` lists operations, and `prof_all` logs all of them anyway.
+    """`comms_logger.prof_ops` lists operations, but `prof_all` logs all of them.
 
-    `prof_all` is true unless it is switched off.
+    `prof_all` is true unless it is set to false.
 
     Bad:
 
@@ -218,12 +219,12 @@ def listed_operations_without_effect(ctx: Context) -> Iterator[Finding]:
         return
     listed = ctx.value(path)
     if listed and ctx.is_on("comms_logger.enabled") and ctx.is_on("comms_logger.prof_all"):
-        said = ctx.has("comms_logger.prof_all")
+        is_set = ctx.has("comms_logger.prof_all")
         yield ctx.at(
             path,
-            f"`prof_ops` is {quoted(listed)}, but `prof_all` is `true`{'' if said else ' by default'}, "
+            f"`prof_ops` is {quoted(listed)}, but `prof_all` is `true`{'' if is_set else ' by default'}, "
             "which logs every operation",
             help="set `prof_all` to `false`, or remove `prof_ops`",
-            related=[("every operation is asked for here", "comms_logger.prof_all")] if said else [],
+            related=[("logging of every operation is set here", "comms_logger.prof_all")] if is_set else [],
             fix=Fix("set `prof_all` to `false`", (Set(("comms_logger", "prof_all"), False),)),
         )

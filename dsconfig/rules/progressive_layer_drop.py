@@ -17,9 +17,10 @@ from dsconfig.evaluation.rule import rule
     source="runtime/engine.py:DeepSpeedEngine._configure_progressive_layer_drop",
 )
 def layer_drop_without_numbers(ctx: Context) -> Iterator[Finding]:
-    """Progressive layer dropping is on, and `theta` or `gamma` is not given.
+    """Progressive layer dropping is enabled without `theta` or `gamma`.
 
-    DeepSpeed has defaults for the two and does not use them: the engine looks both up when it starts.
+    DeepSpeed defines defaults for both but does not apply them: the engine looks up both keys during
+    initialization.
 
     Bad:
 
@@ -36,13 +37,14 @@ def layer_drop_without_numbers(ctx: Context) -> Iterator[Finding]:
     section = ctx.data.get("progressive_layer_drop")
     if not isinstance(section, dict) or not section.get("enabled"):
         return
-    missing = {key: value for key, value in _LAYER_DROP.items() if key not in section}
+    missing = {key: value for key, value in _DEFAULTS.items() if key not in section}
     if missing:
         names = one_of([f"`{key}`" for key in missing], "and")
         yield ctx.at(
             "progressive_layer_drop",
-            f"`progressive_layer_drop` is on, and has no {names}, which the engine looks up",
-            help=f"add {names}: {one_of(missing.values(), 'and')} {_MEANT[len(missing) > 1]}",
+            f"`progressive_layer_drop` is enabled without {names}, which the engine looks up",
+            help=f"add {names}: DeepSpeed intends {one_of(missing.values(), 'and')} as"
+            f" {'defaults' if len(missing) > 1 else 'the default'}",
             part="key",
             fix=Fix(
                 f"add {names}", tuple(Set(("progressive_layer_drop", key), missing[key]) for key in missing)
@@ -50,5 +52,5 @@ def layer_drop_without_numbers(ctx: Context) -> Iterator[Finding]:
         )
 
 
-_LAYER_DROP = {"theta": 0.5, "gamma": 0.001}
-_MEANT = ("is the value that DeepSpeed means as default", "are the values that DeepSpeed means as defaults")
+_DEFAULTS = {"theta": 0.5, "gamma": 0.001}
+"""Defaults that DeepSpeed intends but does not apply."""

@@ -1,4 +1,4 @@
-"""Mixture of Quantization, and weights that are quantized while `zero.Init` builds the model."""
+"""Mixture of Quantization, and weights quantized while `zero.Init` builds the model."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dsconfig.core.json_types import Json
 from dsconfig.core.wording import described, quoted
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._effective_values import stage, stage_set_here, stage_words
+from dsconfig.rules._effective_values import describe_stage, related_stage, stage
 
-# Mixture of Quantization: when `quantize_training.eigenvalue` is opened, and what is refused then.
+# Mixture of Quantization: when DeepSpeed opens `quantize_training.eigenvalue`, and what it then rejects.
 
 _MOQ = "quantize_training"
 _EIGENVALUE = f"{_MOQ}.eigenvalue"
@@ -19,9 +19,9 @@ _SOURCE = "runtime/config.py:get_eigenvalue_config"
 
 
 def _switch(ctx: Context) -> str | None:
-    """The key that makes the release open the section, where it is true; from 0.7.0 on a misplaced one."""
+    """The key that makes the release open the section, if it is true; since 0.7.0 a misplaced key."""
     if ctx.between("0.7.0", "0.19.2"):
-        return None  # refused before it comes to that: see `shared-parameters-outside-technique`
+        return None  # DeepSpeed rejects the config earlier: see `shared-parameters-outside-technique`
     if ctx.before("0.7.0"):
         return f"{_MOQ}.enabled" if ctx.is_on(f"{_MOQ}.enabled") else None
     switch = ctx.raw(_SWITCH)
@@ -30,11 +30,11 @@ def _switch(ctx: Context) -> str | None:
 
 @rule("DSC955", effect="rejected", since="0.4.0", until="0.19.6", source=_SOURCE)
 def eigenvalue_not_an_object(ctx: Context) -> Iterator[Finding]:
-    """`eigenvalue` is not an object, and DeepSpeed opens it.
+    """`quantize_training.eigenvalue` is not an object, and DeepSpeed opens it.
 
-    Up to 0.6.7 it does so where `quantize_training` is enabled. From 0.19.3 to 0.19.6 it does so where a
-    misplaced `compression_training.shared_parameters` is enabled; `quantize_training` itself must then be an
-    object or null.
+    Up to 0.6.7, DeepSpeed opens it if `quantize_training` is enabled. From 0.19.3 to 0.19.6, it does so if a
+    misplaced `compression_training.shared_parameters` is enabled. `quantize_training` itself then has to be
+    an object or null.
 
     Bad, release 0.6.7:
 
@@ -51,26 +51,26 @@ def eigenvalue_not_an_object(ctx: Context) -> Iterator[Finding]:
     if switch is None or section is MISSING:
         return
     if ctx.since("0.7.0") and section is not None and not isinstance(section, dict):
-        yield _no_object(ctx, _MOQ, section, switch)
+        yield _not_an_object(ctx, _MOQ, section, switch)
     if isinstance(section, dict) and not isinstance(section.get("eigenvalue", {}), dict):
-        yield _no_object(ctx, _EIGENVALUE, section["eigenvalue"], switch)
+        yield _not_an_object(ctx, _EIGENVALUE, section["eigenvalue"], switch)
 
 
-def _no_object(ctx: Context, path: str, value: Json, switch: str) -> Finding:
+def _not_an_object(ctx: Context, path: str, value: Json, switch: str) -> Finding:
     return ctx.at(
         path,
         f"`{path.rsplit('.', 1)[-1]}` is {described(value)} where DeepSpeed expects an object",
-        help="remove the section to leave it at its defaults",
+        help="remove the section to use its defaults",
         related=[("DeepSpeed opens it because this is true", switch)],
     )
 
 
 @rule("DSC956", effect="rejected", since="0.19.3", until="0.19.6", source=_SOURCE)
 def eigenvalue_switched_on(ctx: Context) -> Iterator[Finding]:
-    """`eigenvalue` is enabled, which DeepSpeed asserts against.
+    """`quantize_training.eigenvalue` is enabled, which DeepSpeed rejects.
 
-    Quantisation by eigenvalues is gone since 0.7.0. It is looked at once more where a misplaced
-    `compression_training.shared_parameters` is enabled.
+    DeepSpeed 0.7.0 removed quantization by eigenvalues. From 0.19.3 to 0.19.6 it still reads this key if a
+    misplaced `compression_training.shared_parameters` is enabled.
 
     Bad:
 
@@ -87,13 +87,13 @@ def eigenvalue_switched_on(ctx: Context) -> Iterator[Finding]:
     if switch is not None and enabled is not MISSING and enabled:
         yield ctx.at(
             f"{_EIGENVALUE}.enabled",
-            f"`eigenvalue.enabled` is {quoted(enabled)}, but DeepSpeed no longer quantises by eigenvalues",
-            help="remove `quantize_training`, and write `shared_parameters` in the technique meant",
-            related=[("DeepSpeed looks at it because this is true", switch)],
+            f"`eigenvalue.enabled` is {quoted(enabled)}, but DeepSpeed no longer quantizes by eigenvalues",
+            help="remove `quantize_training`, and move `shared_parameters` into a compression technique",
+            related=[("DeepSpeed reads it because this is true", switch)],
         )
 
 
-# Weights that are quantised while `zero.Init` builds the model.
+# Weights quantized while `zero.Init` builds the model.
 
 
 @rule(
@@ -103,9 +103,9 @@ def eigenvalue_switched_on(ctx: Context) -> Iterator[Finding]:
     source="runtime/zero/partition_parameters.py:InsertPostInitMethodToModuleSubClasses.__init__",
 )
 def quantized_initialization_below_stage_3(ctx: Context) -> Iterator[Finding]:
-    """`weight_quantization.quantized_initialization` is given, and ZeRO is not at stage 3.
+    """`weight_quantization.quantized_initialization` is set, but the ZeRO stage is not 3.
 
-    Weights are quantised while `zero.Init` builds the model, and that is part of stage 3.
+    Weights are quantized while `zero.Init` builds the model, which is part of stage 3.
 
     Bad:
 
@@ -125,8 +125,8 @@ def quantized_initialization_below_stage_3(ctx: Context) -> Iterator[Finding]:
     if ctx.has(path) and ctx.raw(path) and stage(ctx) != 3:
         yield ctx.at(
             path,
-            f"`quantized_initialization` works inside `zero.Init` of stage 3, and {stage_words(ctx)}",
+            f"`quantized_initialization` works only in `zero.Init` at stage 3, and {describe_stage(ctx)}",
             help="use stage 3, or remove it",
             part="key",
-            related=stage_set_here(ctx),
+            related=related_stage(ctx),
         )

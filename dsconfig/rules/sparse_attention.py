@@ -41,12 +41,12 @@ _MODES: dict[str, tuple[str, ...]] = {
         "global_block_end_indices",
     ),
 }
-"""Keys of `sparse_attention` that each mode reads, beside those of every mode."""
+"""Keys of `sparse_attention` that each mode reads, in addition to the common ones."""
 
 
 @rule("DSC937", effect="ignored", until="0.19.6", source="runtime/config.py:get_sparse_attention")
 def sparse_attention_key_of_other_mode(ctx: Context) -> Iterator[Finding]:
-    """A key of `sparse_attention` belongs to another mode than the one that is chosen.
+    """A key of `sparse_attention` belongs to another mode than the selected one.
 
     Bad:
 
@@ -65,12 +65,12 @@ def sparse_attention_key_of_other_mode(ctx: Context) -> Iterator[Finding]:
         return
     mode = section.get("mode", "fixed")
     for key in section if isinstance(mode, str) and mode in _MODES else ():
-        home = [other for other, keys in _MODES.items() if key in keys]
-        if home and mode not in home:
+        modes = [other for other, keys in _MODES.items() if key in keys]
+        if modes and mode not in modes:
             yield ctx.at(
                 f"sparse_attention.{key}",
-                f"`{key}` has no effect in mode {quoted(mode)}: it belongs to {one_of(home, 'and')}",
-                help=f"remove it, or set `mode` to {one_of(home)}",
+                f"`{key}` has no effect in mode {quoted(mode)}: it belongs to {one_of(modes, 'and')}",
+                help=f"remove it, or set `mode` to {one_of(modes)}",
                 part="key",
                 fix=removal(("sparse_attention", key)),
             )

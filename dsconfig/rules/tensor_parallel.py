@@ -1,4 +1,4 @@
-"""Tensor parallelism (AutoTP): its sizes, how layers are split, and keys meant for inference."""
+"""Tensor parallelism (AutoTP): its size, how layers are split, and keys for inference."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from dsconfig.rules._batch_triplet import divisors
 from dsconfig.rules._effective_values import (
     AUTOTP,
     STAGE,
-    autocasts,
-    format_of,
-    format_place,
-    model_format,
+    dtype_of,
+    has_autocast,
+    related_dtype,
+    related_stage,
     stage,
-    stage_set_here,
     tensor_parallel,
+    training_dtype,
 )
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._numbers import division
-from dsconfig.rules._suggest_section import named
+from dsconfig.rules._suggest_section import format_key
 
-# `autotp_size`: what it may be, the ranks that it divides, and the stage beside it.
+# `autotp_size`: valid values, the world size, and the ZeRO stage.
 
 _APPLY = "runtime/engine.py:DeepSpeedEngine._apply_autotp_partitioning"
 
 
 @rule("DSC703", effect="crashes", since="0.18.6", source="__init__.py:initialize")
 def text_for_tensor_parallel_size(ctx: Context) -> Iterator[Finding]:
-    """`tensor_parallel.autotp_size` is "auto" or another text.
+    """`tensor_parallel.autotp_size` is "auto" or another string.
 
-    The section itself would drop an "auto" and read digits in quotes. But `deepspeed.initialize` compares the
-    value with 0 before that, as it is written, and fails.
+    The section itself would drop "auto" and convert digits in quotes. But before that, `deepspeed.initialize`
+    compares the raw value with 0, which raises.
 
     Bad:
 
@@ -61,21 +61,24 @@ def text_for_tensor_parallel_size(ctx: Context) -> Iterator[Finding]:
         number = ctx.value(AUTOTP) if value != "auto" else None
         yield ctx.at(
             AUTOTP,
-            f"`autotp_size` is the string {quoted(value)}, and `deepspeed.initialize` compares it with 0",
-            help="write the number of ranks that share each layer, or remove the key",
+            f"`autotp_size` is the string {quoted(value)}, but `deepspeed.initialize` compares it with 0",
+            help="set it to the number of ranks that share each layer, or remove the key",
             fix=None
             if number is None
             else Fix(
-                f"write {quoted(number)}", (Set(("tensor_parallel", "autotp_size"), number),), safe=True
+                f"replace with {quoted(number)}",
+                (Set(("tensor_parallel", "autotp_size"), number),),
+                safe=True,
             ),
         )
 
 
 @rule("DSC704", effect="crashes", since="0.18.6", source=_APPLY)
 def tensor_parallel_sizes_differ(ctx: Context) -> Iterator[Finding]:
-    """`tensor_parallel.autotp_size` and `tensor_parallel.tp.tp_size` say different numbers.
+    """`tensor_parallel.autotp_size` and `tensor_parallel.tp.tp_size` differ.
 
-    The first counts; the second stems from the parser shared with inference, and must be 1 or the same.
+    DeepSpeed uses the first. The second comes from the parser that the section shares with inference, and has
+    to be 1 or the same.
 
     Bad:
 
@@ -89,9 +92,9 @@ def tensor_parallel_sizes_differ(ctx: Context) -> Iterator[Finding]:
     if size > 1 and ctx.has(path) and (other := ctx.value(path)) not in (1, size):
         yield ctx.at(
             path,
-            f"{named(ctx.written_path(path))} {quoted(other)} is neither 1 nor `autotp_size` {size}",
-            help="remove it: `autotp_size` is enough",
-            related=[("the size that counts", AUTOTP)],
+            f"{format_key(ctx.written_path(path))} is {quoted(other)}, but has to be 1 or equal to `autotp_size`, {size}",
+            help="remove it: `autotp_size` is sufficient",
+            related=[("the effective size is set here", AUTOTP)],
             fix=removal(ctx.written_path(path)),
         )
 
@@ -100,8 +103,8 @@ def tensor_parallel_sizes_differ(ctx: Context) -> Iterator[Finding]:
 def world_size_not_divided_by_tensor_parallel(ctx: Context) -> Iterator[Finding]:
     """The world size is not a multiple of `tensor_parallel.autotp_size`.
 
-    The ranks are laid out as a rectangle of data-parallel groups × `autotp_size`. Those left over belong to
-    no group, and fail with an assertion or an index error that names neither number.
+    DeepSpeed arranges the ranks in a mesh of data-parallel groups × `autotp_size`. Ranks that are left over
+    belong to no group, and fail with an assertion or an index error that contains neither number.
 
     Bad, world size 6:
 
@@ -122,10 +125,10 @@ def world_size_not_divided_by_tensor_parallel(ctx: Context) -> Iterator[Finding]
 
 @rule("DSC706", effect="ignored", since="0.16.4", source="runtime/engine.py:DeepSpeedEngine.__init__")
 def tensor_parallel_size_without_effect(ctx: Context) -> Iterator[Finding]:
-    """`tensor_parallel.autotp_size` is negative, or it is 1, and other keys of the section are given.
+    """`tensor_parallel.autotp_size` does not enable tensor parallelism.
 
-    Only a size above 1 turns tensor parallelism on; nothing else checks the number, and the rest of the
-    section has no effect then.
+    Only a size above 1 enables it. DeepSpeed accepts negative numbers, and with 1 or less the other keys of
+    the section have no effect.
 
     Bad:
 
@@ -142,9 +145,9 @@ def tensor_parallel_size_without_effect(ctx: Context) -> Iterator[Finding]:
     if size < 0 or (size == 1 and len(section) > 1):
         yield ctx.at(
             AUTOTP,
-            f"`autotp_size` is {quoted(size)}, which leaves tensor parallelism off"
-            + ("" if len(section) == 1 else ", and the other keys of the section without effect"),
-            help="give the number of ranks that share each layer, or remove the section",
+            f"`autotp_size` is {quoted(size)}, which does not enable tensor parallelism"
+            + ("" if len(section) == 1 else ", so the other keys of the section have no effect"),
+            help="set it to the number of ranks that share each layer, or remove the section",
             fix=removal(("tensor_parallel",)),
         )
 
@@ -157,9 +160,9 @@ def tensor_parallel_size_without_effect(ctx: Context) -> Iterator[Finding]:
     source="runtime/engine.py:DeepSpeedEngine._configure_tensor_parallel_states",
 )
 def tensor_parallel_at_stage_3(ctx: Context) -> Iterator[Finding]:
-    """Tensor parallelism is on at ZeRO stage 3, which works from DeepSpeed 0.19.4 on.
+    """Tensor parallelism is enabled at ZeRO stage 3, which DeepSpeed supports since 0.19.4.
 
-    Up to 0.19.3 the engine stops as it starts: "Currently, the compatibility between 'autotp' and
+    Up to 0.19.3, engine initialization fails with "Currently, the compatibility between 'autotp' and
     'zero_stage = 3' has not been validated".
 
     Bad:
@@ -174,9 +177,9 @@ def tensor_parallel_at_stage_3(ctx: Context) -> Iterator[Finding]:
     if size > 1 and stage(ctx) == 3:
         yield ctx.at(
             AUTOTP,
-            f"`autotp_size` is {size} at ZeRO stage 3, and DeepSpeed combines both from 0.19.4 on",
+            f"`autotp_size` is {size} at ZeRO stage 3, which DeepSpeed {ctx.release_name} does not support",
             help=f"set `{STAGE}` to 2, or upgrade DeepSpeed to 0.19.4 or later",
-            related=stage_set_here(ctx),
+            related=related_stage(ctx),
         )
 
 
@@ -192,9 +195,9 @@ _PRESETS = ("llama", "bloom", "chatglm", "mixtral", "deepseek_v2", "qwen2", "phi
     source="module_inject/autotp_config.py:AutoTPPresets.get_preset",
 )
 def unknown_tensor_parallel_preset(ctx: Context) -> Iterator[Finding]:
-    """`tensor_parallel.preset_model` names no preset.
+    """`tensor_parallel.preset_model` is not the name of a preset.
 
-    DeepSpeed says nothing, and splits the model by its own guesses as if no preset were asked for.
+    DeepSpeed does not raise. It splits the model by its own heuristics, as if no preset were set.
 
     Bad:
 
@@ -209,8 +212,8 @@ def unknown_tensor_parallel_preset(ctx: Context) -> Iterator[Finding]:
     if isinstance(value, str) and value and value.lower() not in _PRESETS:
         yield ctx.at(
             path,
-            f"`{path}` is {quoted(value)}: DeepSpeed has no such preset",
-            help=f"use {one_of(_PRESETS)}, or remove it, and describe the layers in `partition_config`",
+            f"`{path}` is {quoted(value)}, but DeepSpeed has no such preset",
+            help=f"use {one_of(_PRESETS)}, or remove it and describe the layers in `partition_config`",
         )
 
 
@@ -221,9 +224,9 @@ def unknown_tensor_parallel_preset(ctx: Context) -> Iterator[Finding]:
     source="module_inject/autotp_config.py:AutoTPConfig.from_dict",
 )
 def unknown_partition_type(ctx: Context) -> Iterator[Finding]:
-    """A layer of `tensor_parallel.partition_config` has a `partition_type` that DeepSpeed does not know.
+    """A layer of `tensor_parallel.partition_config` has an unknown `partition_type`.
 
-    The words are looked up when the engine splits the model, in any case of letters, and only where
+    DeepSpeed ignores case when it looks up the type. It does so when it splits the model, and only if
     `autotp_size` is above 1.
 
     Bad:
@@ -240,11 +243,12 @@ def unknown_partition_type(ctx: Context) -> Iterator[Finding]:
     if not isinstance(layers, list) or tensor_parallel(ctx) <= 1:
         return
     for index, layer in enumerate(layers):
-        word = layer.get("partition_type", "column") if isinstance(layer, dict) else None
-        if isinstance(word, str) and word.lower() not in _PARTITIONS:
+        partition_type = layer.get("partition_type", "column") if isinstance(layer, dict) else None
+        if isinstance(partition_type, str) and partition_type.lower() not in _PARTITIONS:
             yield ctx.at(
                 ("tensor_parallel", "partition_config", "layer_specs", index, "partition_type"),
-                f"`partition_type` is {quoted(word)}, but DeepSpeed knows only {one_of(_PARTITIONS, 'and')}",
+                f"`partition_type` is {quoted(partition_type)}, but DeepSpeed supports only"
+                f" {one_of(_PARTITIONS, 'and')}",
                 help=f"use {one_of(_PARTITIONS)}",
             )
 
@@ -254,10 +258,10 @@ _PARTITIONS = ("row", "column", "skip")
 
 @rule("DSC709", effect="crashes", since="0.19.8", source=_APPLY)
 def liger_without_split_head(ctx: Context) -> Iterator[Finding]:
-    """`vocab_parallel_ce_backend` is "liger", and `vocab_parallel_lm_head` is false.
+    """`vocab_parallel_ce_backend` is "liger", but `vocab_parallel_lm_head` is false.
 
-    The backend computes the loss of an LM head that is split over the vocabulary, so that the engine refuses
-    it where the head is not split.
+    The backend computes the loss of an LM head that is split over the vocabulary, so the engine rejects it if
+    the head is not split.
 
     Bad:
 
@@ -273,10 +277,10 @@ def liger_without_split_head(ctx: Context) -> Iterator[Finding]:
     if tensor_parallel(ctx) > 1 and ctx.value(backend) == "liger" and ctx.value(head) is False:
         yield ctx.at(
             backend,
-            '`vocab_parallel_ce_backend` is `"liger"`, which needs a split LM head, and '
+            '`vocab_parallel_ce_backend` is `"liger"`, which needs a split LM head, but '
             "`vocab_parallel_lm_head` is `false`",
             help='set `vocab_parallel_lm_head` to `true`, or set `vocab_parallel_ce_backend` to `"torch"`',
-            related=[("the head is kept whole here", head)],
+            related=[("splitting of the head is disabled here", head)],
         )
 
 
@@ -287,11 +291,11 @@ def liger_without_split_head(ctx: Context) -> Iterator[Finding]:
     source="module_inject/layers.py:AsyncColumnParallel.backward",
 )
 def overlap_of_tensor_parallel_under_autocast(ctx: Context) -> Iterator[Finding]:
-    """`tp_overlap_comm` is on together with `torch_autocast`, and the model is in another format.
+    """`tp_overlap_comm` is enabled with `torch_autocast`, but the model has another dtype.
 
-    Layers that are split by columns then have a backward pass of their own, which autocast does not reach: it
-    multiplies gradients in autocast's format by weights in the model's, and ends in "expected m1 and m2 to
-    have the same dtype".
+    Column-parallel layers then use a custom backward pass outside of autocast. It multiplies gradients in
+    autocast's dtype by weights in the model's dtype, and fails with "expected m1 and m2 to have the same
+    dtype".
 
     Bad:
 
@@ -308,32 +312,32 @@ def overlap_of_tensor_parallel_under_autocast(ctx: Context) -> Iterator[Finding]
         {"train_batch_size": 8, "torch_autocast": {"enabled": true, "dtype": "bfloat16"},
         "tensor_parallel": {"autotp_size": 2, "tp_overlap_comm": false}}
     """
-    path, word = "tensor_parallel.tp_overlap_comm", "torch_autocast.dtype"
-    if tensor_parallel(ctx) <= 1 or not ctx.is_on(path) or not autocasts(ctx):
+    path, dtype_key = "tensor_parallel.tp_overlap_comm", "torch_autocast.dtype"
+    if tensor_parallel(ctx) <= 1 or not ctx.is_on(path) or not has_autocast(ctx):
         return
-    model, chosen = model_format(ctx), format_of(ctx.value(word)) if ctx.has(word) else "fp16"
-    if chosen in ("fp16", "bf16") and chosen != model and (ctx.has(word) or model == "fp32"):
+    model_dtype, dtype = training_dtype(ctx), dtype_of(ctx.value(dtype_key)) if ctx.has(dtype_key) else "fp16"
+    if dtype in ("fp16", "bf16") and dtype != model_dtype and (ctx.has(dtype_key) or model_dtype == "fp32"):
         yield ctx.at(
             path,
-            f"`tp_overlap_comm` is on beside `torch_autocast`: split layers multiply gradients in {chosen} by"
-            f" weights in {model}, and the first backward pass stops",
+            f"`tp_overlap_comm` is enabled with `torch_autocast`: split layers multiply gradients in {dtype}"
+            f" by weights in {model_dtype}, and the first backward pass raises",
             help="set it to `false`, or set `torch_autocast.enabled` to `false`",
-            related=[("autocast is switched on here", "torch_autocast.enabled"), *format_place(ctx)],
-            fix=Fix("replace by false", (Set(ctx.written_path(path), False),)),
+            related=[("autocast is enabled here", "torch_autocast.enabled"), *related_dtype(ctx)],
+            fix=Fix("replace with `false`", (Set(ctx.written_path(path), False),)),
         )
 
 
-# Keys that are there for inference, or for Python.
+# Keys for inference or for Python.
 
 
 @rule(
     "DSC701", effect="rejected", since="0.16.4", source="runtime/tensor_parallel/config.py:TPTrainingConfig"
 )
 def tensor_parallel_dtype_in_json(ctx: Context) -> Iterator[Finding]:
-    """`tensor_parallel.dtype` is given in JSON.
+    """`tensor_parallel.dtype` is set in JSON.
 
-    DeepSpeed expects an object of the class `torch.dtype` there, which no text can be. Only the value "auto"
-    passes, because strict sections drop it unseen.
+    DeepSpeed expects a `torch.dtype` object, which no JSON value can be. Only "auto" passes, because strict
+    sections drop it.
 
     Bad:
 
@@ -352,25 +356,26 @@ def tensor_parallel_dtype_in_json(ctx: Context) -> Iterator[Finding]:
     if ctx.has(path) and value != "auto":
         yield ctx.at(
             path,
-            f"`dtype` is {quoted(value)}, but DeepSpeed takes only a `torch.dtype`, which JSON cannot hold",
-            help="remove it, and choose the precision with `bf16` or `fp16`",
+            f"`dtype` is {quoted(value)}, but DeepSpeed accepts only a `torch.dtype`, which JSON cannot"
+            " contain",
+            help="remove it and choose the precision with `bf16` or `fp16`",
             fix=removal(("tensor_parallel", "dtype")),
         )
 
 
-_INFERENCE = {
-    "kernel_inject": ("inference kernels are never put in while training", False),
-    "tp.mpu": ("it is a Python object, and nothing reads it in training", None),
-    "tp.tp_group": ("it is a Python object, which JSON cannot hold", None),
+_INFERENCE_KEYS = {
+    "kernel_inject": ("training does not inject inference kernels", False),
+    "tp.mpu": ("it is a Python object, and training does not read it", None),
+    "tp.tp_group": ("it is a Python object, which JSON cannot contain", None),
 }
 
 
 @rule("DSC710", effect="ignored", since="0.16.4", source="runtime/tensor_parallel/config.py:TPTrainingConfig")
 def inference_key_in_tensor_parallel(ctx: Context) -> Iterator[Finding]:
-    """A key of `tensor_parallel` is there only for inference, or for Python.
+    """A key of `tensor_parallel` is only for inference or for Python.
 
-    The section shares its parser with the inference engine. `kernel_inject`, `tp.mpu` and `tp.tp_group` are
-    taken, and mean nothing in a training config.
+    The section shares its parser with the inference engine. DeepSpeed accepts `kernel_inject`, `tp.mpu` and
+    `tp.tp_group`, but they have no effect in a training config.
 
     Bad:
 
@@ -386,13 +391,13 @@ def inference_key_in_tensor_parallel(ctx: Context) -> Iterator[Finding]:
     """
     if not isinstance(ctx.data.get("tensor_parallel"), dict):
         return
-    for key, (why, off) in _INFERENCE.items():
+    for key, (reason, default) in _INFERENCE_KEYS.items():
         path = f"tensor_parallel.{key}"
-        if ctx.has(path) and ctx.value(path) != off:
+        if ctx.has(path) and ctx.value(path) != default:
             name = key.rsplit(".", 1)[-1]
             yield ctx.at(
                 path,
-                f"`{name}` has no effect: {why}",
+                f"`{name}` has no effect: {reason}",
                 help="remove it",
                 part="key",
                 fix=Fix(f"remove `{name}`", (Remove(ctx.written_path(path)),)),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from dsconfig.core.diagnostic import EffectName, Fix, Remove, Set
 from dsconfig.core.json_types import Json, KeyPath, Spec
@@ -15,94 +14,92 @@ from dsconfig.evaluation.key_walk import Coercion, KnownKey, Rejection
 from dsconfig.evaluation.rule import rule
 from dsconfig.model.key import HALF, SCRIPT
 from dsconfig.model.keyinfo import along, child_section
-from dsconfig.rules._effective_values import model_format
-from dsconfig.rules._suggest_section import named
+from dsconfig.rules._consumer import consumer_label
+from dsconfig.rules._effective_values import training_dtype
+from dsconfig.rules._suggest_section import format_key
 
-# What the walk refused, and what becomes of it.
-
-if TYPE_CHECKING:
-    pass
+# Rejected values, and their effect.
 
 
-def refusals(ctx: Context, *why: Why) -> Iterator[Rejection]:
-    """The refused values with one of these reasons; those of sections are left to `misshapen-section`.
+def rejected_values(ctx: Context, *reasons: Why) -> Iterator[Rejection]:
+    """Yield the rejected values with one of these reasons, except sections (see `section-not-an-object`).
 
-    There are as many as are listed of each effect.
+    At most `ctx.most` values are listed per dialect and effect.
     """
-    many: dict[tuple[str, EffectName], int] = {}
-    for found in ctx.walk.rejected:
-        if found.verdict.why not in why or is_section(found):
+    counts: dict[tuple[str, EffectName], int] = {}
+    for rejection in ctx.walk.rejected:
+        if rejection.verdict.why not in reasons or is_section(rejection):
             continue
-        if found.value == "auto" and found.section.dialect == "hand":  # `unfilled-auto` reports that
+        if rejection.value == "auto" and rejection.section.dialect == "hand":  # reported by `unresolved-auto`
             continue
-        kind = found.section.dialect, effect_of(ctx, found)
-        many[kind] = many.get(kind, 0) + 1
-        if many[kind] <= ctx.max_findings:
-            yield found
+        group = rejection.section.dialect, effect_of(ctx, rejection)
+        counts[group] = counts.get(group, 0) + 1
+        if counts[group] <= ctx.max_findings:
+            yield rejection
         else:
             ctx.is_truncated = True
 
 
-def is_section(found: Rejection) -> bool:
-    """Whether a section belongs where the value stands."""
-    return child_section(found.key.type) is not None
+def is_section(rejection: Rejection) -> bool:
+    """Whether the key expects a section."""
+    return child_section(rejection.key.type) is not None
 
 
-def effect_of(ctx: Context, found: KnownKey | Rejection) -> EffectName:
-    """What becomes of a value that is not what the code behind the key expects."""
-    if found.section.dialect != "hand":
+def effect_of(ctx: Context, entry: KnownKey | Rejection) -> EffectName:
+    """The effect of a value that the code behind the key does not expect."""
+    if entry.section.dialect != "hand":
         return "rejected"
-    return found.key.info.wrong_type or ("ignored" if dormant(ctx, found.path) else "crashes")
+    return entry.key.info.wrong_type or ("ignored" if is_dormant(ctx, entry.path) else "crashes")
 
 
-def stops(ctx: Context, found: Rejection) -> bool:
-    """Whether nothing can run with the value as it is written."""
-    return effect_of(ctx, found) in ("rejected", "crashes")
+def prevents_run(ctx: Context, rejection: Rejection) -> bool:
+    """Whether no run can start with the configured value."""
+    return effect_of(ctx, rejection) in ("rejected", "crashes")
 
 
-def unchecked(ctx: Context, found: Rejection) -> str:
-    """The end of a message on a value that passes when the file is loaded."""
-    if effect_of(ctx, found) == "rejected":
+def unchecked_note(ctx: Context, rejection: Rejection) -> str:
+    """The end of a message for a value that DeepSpeed does not check on load."""
+    if effect_of(ctx, rejection) == "rejected":
         return ""
     return "; DeepSpeed does not check it when it loads the file"
 
 
-# Sections that may stay closed: a wrong value in there stops nothing for sure.
+# Sections that the engine may never open, so that a wrong value in them does not certainly fail.
 #
-# The general rules of types say `crashes` only of a value that the engine certainly meets. Where a switch
-# is off, or where only a certain kind of model or a call in the script opens the section, what is written
-# has no effect until then; the rules of the domain know the rest.
+# The general type rules report `crashes` only for values that the engine certainly reads. If a switch is off,
+# or if only some models or a call in the script open the section, the values have no effect until then. More
+# specific rules cover such sections.
 
 
-def dormant(ctx: Context, path: KeyPath) -> bool:
-    """Whether it is not certain that an engine looks at the path."""
+def is_dormant(ctx: Context, path: KeyPath) -> bool:
+    """Whether the engine may never read the key."""
     opener = next((info.opened_by for info in along(path[:2]) if info.opened_by), None)
     if opener is None or len(path) < 2 or path[-1] == "enabled":
         return False
     try:
-        return not _opens(ctx, opener)
+        return not _is_opened(ctx, opener)
     except SkipRule:
         return True
 
 
-def _opens(ctx: Context, opener: str) -> bool:
+def _is_opened(ctx: Context, opener: str) -> bool:
     if opener == HALF:
-        return model_format(ctx) != "fp32"
+        return training_dtype(ctx) != "fp32"
     return opener != SCRIPT and ctx.is_on(opener)
 
 
-# Values of another JSON type than the key takes: numbers, fractions, null, sections.
+# Values of another JSON type than the key accepts.
 
 _STRICT = "runtime/config_utils.py:DeepSpeedConfigModel"
 
 
 @rule("DSC110", effect="rejected", source=_STRICT, general=True)
 def wrong_type(ctx: Context) -> Iterator[Finding]:
-    """A value is of another JSON type than the key takes.
+    """A value has another JSON type than the key accepts.
 
-    Sections that DeepSpeed declares with pydantic refuse such a value as soon as the file is loaded. Sections
-    that it reads by hand take it unseen, and the code that needs a number or a list fails later, often after
-    the model has been loaded on every GPU.
+    Sections that DeepSpeed declares with pydantic reject such a value as soon as the file is loaded. Sections
+    that DeepSpeed reads without validation accept it, and the code that needs a number or a list fails later,
+    often after the model has been loaded on every GPU.
 
     Bad:
 
@@ -112,23 +109,24 @@ def wrong_type(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"reduce_bucket_size": 3}}
     """
-    for found in refusals(ctx, "type"):
-        verdict = found.verdict
+    for rejection in rejected_values(ctx, "type"):
+        verdict = rejection.verdict
         yield ctx.at(
-            found.rejected_path,
-            f"{named(found.rejected_path)} is {kind(verdict.value)}, {quoted(verdict.value)}, where DeepSpeed "
-            f"expects {expected(verdict.expected)}{unchecked(ctx, found)}",
-            help=f"give {expected(verdict.expected)}",
-            effect=effect_of(ctx, found),
+            rejection.rejected_path,
+            f"{format_key(rejection.rejected_path)} is {kind(verdict.value)}, {quoted(verdict.value)}, where DeepSpeed "
+            f"expects {expected(verdict.expected)}{unchecked_note(ctx, rejection)}",
+            help=f"use {expected(verdict.expected)}",
+            effect=effect_of(ctx, rejection),
         )
 
 
 @rule("DSC114", effect="rejected", source=_STRICT, general=True)
 def fractional_integer(ctx: Context) -> Iterator[Finding]:
-    """A number with a fraction stands where an integer belongs.
+    """A number has a fraction where DeepSpeed expects an integer.
 
-    Often the result of a formula such as 0.9 × hidden size², as older Transformers documentation proposed for
-    `stage3_prefetch_bucket_size`. From 0.15.0 on DeepSpeed refuses it; before, it cut the fraction off.
+    This is often the result of a formula such as 0.9 × hidden size², which older Transformers documentation
+    suggested for `stage3_prefetch_bucket_size`. Since 0.15.0, DeepSpeed rejects it. Earlier releases
+    truncated it.
 
     Bad:
 
@@ -138,23 +136,23 @@ def fractional_integer(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 3, "stage3_prefetch_bucket_size": 15099494}}
     """
-    for found in refusals(ctx, "fraction"):
-        verdict = found.verdict
-        whole = int(verdict.value) or 1  # below 1, 0 would often be refused as well
+    for rejection in rejected_values(ctx, "fraction"):
+        verdict = rejection.verdict
+        whole = int(verdict.value) or 1  # for values below 1: many keys reject 0 as well
         yield ctx.at(
-            found.rejected_path,
-            f"{named(found.rejected_path)} is {quoted(verdict.value)}, but must be {expected(verdict.expected)}",
+            rejection.rejected_path,
+            f"{format_key(rejection.rejected_path)} is {quoted(verdict.value)}, but must be {expected(verdict.expected)}",
             help=f"round it, for example to {quoted(whole)}",
-            effect="altered" if found.section.dialect == "hand" else "rejected",
-            fix=Fix(f"cut the fraction off: {quoted(whole)}", (Set(found.rejected_path, whole),)),
+            effect="altered" if rejection.section.dialect == "hand" else "rejected",
+            fix=Fix(f"truncate to {quoted(whole)}", (Set(rejection.rejected_path, whole),)),
         )
 
 
 @rule("DSC116", effect="rejected", source=_STRICT, general=True)
 def null_value(ctx: Context) -> Iterator[Finding]:
-    """A key is null where DeepSpeed needs a value.
+    """A key is null where DeepSpeed requires a value.
 
-    Leaving the key out gives its default; null does not.
+    Remove the key to use its default. Null does not select the default.
 
     Bad:
 
@@ -168,29 +166,29 @@ def null_value(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {}}
     """
-    for found in refusals(ctx, "null"):
-        verdict = found.verdict
-        default = found.key.default
+    for rejection in rejected_values(ctx, "null"):
+        verdict = rejection.verdict
+        default = rejection.key.default
         yield ctx.at(
-            found.rejected_path,
-            f"{named(found.rejected_path)} is `null` where DeepSpeed expects {expected(verdict.expected)}"
-            f"{unchecked(ctx, found)}",
-            help=f"give {expected(verdict.expected)}"
-            if found.key.info.required
+            rejection.rejected_path,
+            f"{format_key(rejection.rejected_path)} is `null` where DeepSpeed expects {expected(verdict.expected)}"
+            f"{unchecked_note(ctx, rejection)}",
+            help=f"use {expected(verdict.expected)}"
+            if rejection.key.info.required
             else "remove the key" + (f": the default is {quoted(default)}" if default is not None else ""),
-            effect=effect_of(ctx, found),
-            fix=Fix("remove the key", (Remove(found.path),), safe=stops(ctx, found))
-            if not verdict.at and not found.key.info.required
+            effect=effect_of(ctx, rejection),
+            fix=Fix("remove the key", (Remove(rejection.path),), safe=prevents_run(ctx, rejection))
+            if not verdict.at and not rejection.key.info.required
             else None,
         )
 
 
 @rule("DSC118", effect="rejected", source=_STRICT)
-def misshapen_section(ctx: Context) -> Iterator[Finding]:
+def section_not_an_object(ctx: Context) -> Iterator[Finding]:
     """A section is not an object.
 
-    A section that is `null`, `false` or `"auto"` is not "off": DeepSpeed opens it all the same and fails.
-    Leave the section out to switch it off. The few sections that take `null` are not reported.
+    A section that is `null`, `false` or `"auto"` is not disabled: DeepSpeed still opens it and raises. To
+    disable a section, remove it. The few sections that accept `null` are not reported.
 
     Bad:
 
@@ -200,24 +198,24 @@ def misshapen_section(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "fp16": {"enabled": false}}
     """
-    for found in ctx.walk.rejected:
-        if is_section(found):
-            # Transformers and Accelerate refuse a config without it.
-            needed = found.path == ("zero_optimization",) and ctx.uses_plugin
-            off = found.value in (None, False) and not needed
+    for rejection in ctx.walk.rejected:
+        if is_section(rejection):
+            # Transformers and Accelerate reject a config without `zero_optimization`.
+            is_required = rejection.path == ("zero_optimization",) and ctx.uses_plugin
+            is_removable = rejection.value in (None, False) and not is_required
             yield ctx.at(
-                found.path,
-                f"{named(found.path)} is {described(found.value)} where DeepSpeed expects an object",
-                help="remove the section to leave it at its defaults"
-                if off
-                else 'write `{"stage": 0}`'
-                if needed
-                else "write an object with its keys",
-                fix=Fix("remove the section", (Remove(found.path),), safe=True) if off else None,
+                rejection.path,
+                f"{format_key(rejection.path)} is {described(rejection.value)} where DeepSpeed expects an object",
+                help="remove the section to use its defaults"
+                if is_removable
+                else 'use `{"stage": 0}`'
+                if is_required
+                else "use an object with its keys",
+                fix=Fix("remove the section", (Remove(rejection.path),), safe=True) if is_removable else None,
             )
 
 
-# Values out of bounds, and words that the key does not know.
+# Values out of range, and strings that the key does not accept.
 
 
 @rule("DSC111", effect="rejected", source=_STRICT, general=True)
@@ -232,22 +230,22 @@ def out_of_bounds(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage3_max_live_parameters": 1000000000}}
     """
-    for found in refusals(ctx, "bound"):
-        verdict = found.verdict
-        if found.path == ("gradient_clipping",):  # `negative-gradient-clipping` reports that
+    for rejection in rejected_values(ctx, "bound"):
+        verdict = rejection.verdict
+        if rejection.path == ("gradient_clipping",):  # reported by `negative-gradient-clipping`
             continue
         yield ctx.at(
-            found.rejected_path,
-            f"{named(found.rejected_path)} is {quoted(verdict.value)}, but must be {expected(verdict.expected)}"
-            f"{unchecked(ctx, found)}",
-            help=f"give {expected(verdict.expected)}",
-            effect=effect_of(ctx, found),
+            rejection.rejected_path,
+            f"{format_key(rejection.rejected_path)} is {quoted(verdict.value)}, but must be {expected(verdict.expected)}"
+            f"{unchecked_note(ctx, rejection)}",
+            help=f"use {expected(verdict.expected)}",
+            effect=effect_of(ctx, rejection),
         )
 
 
 @rule("DSC112", effect="rejected", source=_STRICT, general=True)
 def unknown_value(ctx: Context) -> Iterator[Finding]:
-    """A value is not one of those that the key knows.
+    """A value is not one of the values that the key accepts.
 
     Bad:
 
@@ -257,56 +255,59 @@ def unknown_value(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}}
     """
-    for found in refusals(ctx, "member"):
-        verdict = found.verdict
+    for rejection in rejected_values(ctx, "member"):
+        verdict = rejection.verdict
         members = verdict.expected[1:]
-        if "fold_case" in found.key.info.flags and str(verdict.value).lower() in _folded(members):
+        if "fold_case" in rejection.key.info.flags and str(verdict.value).lower() in _folded(members):
             continue
-        meant = _same_word(verdict.value, members)
+        intended = _matching_member(verdict.value, members)
         yield ctx.at(
-            found.rejected_path,
-            f"{named(found.rejected_path)} is {quoted(verdict.value)}, but DeepSpeed knows only "
-            f"{one_of(_short(members), 'and')}{unchecked(ctx, found)}",
-            help=f"write {quoted(meant)}" if meant is not None else f"use {one_of(_short(members)[:_MANY])}",
-            effect=effect_of(ctx, found),
-            fix=_replace(ctx, found, meant) if meant is not None else None,
+            rejection.rejected_path,
+            f"{format_key(rejection.rejected_path)} is {quoted(verdict.value)}, but DeepSpeed accepts only "
+            f"{one_of(_short(members), 'and')}{unchecked_note(ctx, rejection)}",
+            help=f"use {quoted(intended)}"
+            if intended is not None
+            else f"use {one_of(_short(members)[:_MAX_LISTED])}",
+            effect=effect_of(ctx, rejection),
+            fix=_replacement(ctx, rejection, intended) if intended is not None else None,
         )
 
 
-_MANY = 8
-"""Nobody reads a longer list."""
+_MAX_LISTED = 8
+"""Maximum number of members that the help lists."""
 
 
 def _short(members: tuple[Json, ...]) -> tuple[Json, ...]:
-    """Of many members only the plain words: `bf16`, without `torch.bfloat16`."""
+    """The plain names of a long list of members: `bf16`, without `torch.bfloat16`."""
     plain = tuple(member for member in members if "." not in str(member))
-    return plain if len(members) > _MANY and plain else members
+    return plain if len(members) > _MAX_LISTED and plain else members
 
 
 def _folded(members: tuple[Json, ...]) -> set[str]:
     return {str(member).lower() for member in members}
 
 
-def _same_word(value: Json, members: tuple[Json, ...]) -> Json:
-    """The member that differs in case or in spaces around it alone, or is the same number in another type."""
-    word = str(value).strip().lower()
-    return next((member for member in members if str(member).lower() == word), None)
+def _matching_member(value: Json, members: tuple[Json, ...]) -> Json:
+    """The member that differs only in case, surrounding spaces or the type of the same number."""
+    text = str(value).strip().lower()
+    return next((member for member in members if str(member).lower() == text), None)
 
 
-def _replace(ctx: Context, found: Rejection, value: Json) -> Fix:
-    operations = (Set(found.rejected_path, value),)
-    return Fix(f"replace by {quoted(value)}", operations, safe=stops(ctx, found))
+def _replacement(ctx: Context, rejection: Rejection, value: Json) -> Fix:
+    operations = (Set(rejection.rejected_path, value),)
+    return Fix(f"replace with {quoted(value)}", operations, safe=prevents_run(ctx, rejection))
 
 
-# Values that DeepSpeed turns into others, and quoted ones that it does not read.
+# Values that DeepSpeed converts, and quoted values that it does not.
 
 
 @rule("DSC113", effect="altered", source=_STRICT, general=True)
 def coerced_value(ctx: Context) -> Iterator[Finding]:
-    """A value is taken, but as another one than is written.
+    """DeepSpeed accepts a value but uses another one.
 
-    Strict sections convert `"3"` to 3 and `"on"` to true; the old releases cut 1.5 down to 1. Sections read
-    by hand convert nothing and test for truth, so that `"false"`, a string that is not empty, counts as true.
+    Strict sections convert `"3"` to 3 and `"on"` to true, and old releases truncate 1.5 to 1. Sections that
+    DeepSpeed reads without validation convert nothing and test the value for truth, so `"false"`, a non-empty
+    string, is treated as true.
 
     Bad:
 
@@ -316,54 +317,56 @@ def coerced_value(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "prescale_gradients": false}
     """
-    for found in ctx.walk.coerced:
-        if found.changes_value:
-            yield _coerced(ctx, found, found.verdict.value)
+    for coercion in ctx.walk.coerced:
+        if coercion.changes_value:
+            yield _coerced(ctx, coercion, coercion.verdict.value)
 
 
-def _coerced(ctx: Context, found: Coercion, value: Json) -> Finding:
-    by_hand = found.section.dialect == "hand"
-    says = _says(found.value)
-    wrong = by_hand and says is not None and says != value
+def _coerced(ctx: Context, coercion: Coercion, effective: Json) -> Finding:
+    is_unvalidated = coercion.section.dialect == "hand"
+    intended = _intended_boolean(coercion.value)
+    is_inverted = is_unvalidated and intended is not None and intended != effective
+    value = intended if is_inverted else effective
     return ctx.at(
-        found.path,
-        f"{named(found.path)} is {kind(found.value)}, {quoted(found.value)}, and counts as {quoted(value)}"
-        + (": DeepSpeed only tests whether it is empty" if wrong else ""),
-        help=f"write {quoted(says if wrong else value)}",
+        coercion.path,
+        f"{format_key(coercion.path)} is {kind(coercion.value)}, {quoted(coercion.value)}, and is treated as"
+        f" {quoted(effective)}" + (": DeepSpeed only tests whether it is empty" if is_inverted else ""),
+        help=f"use {quoted(value)}",
         fix=Fix(
-            f"replace by {quoted(says if wrong else value)}",
-            (Set(found.path, says if wrong else value),),
-            safe=not wrong and not _loses(found.value, value),
+            f"replace with {quoted(value)}",
+            (Set(coercion.path, value),),
+            safe=not is_inverted and not _is_lossy(coercion.value, effective),
         ),
     )
 
 
-def _says(value: Json) -> bool | None:
-    """The boolean that a string plainly means."""
+def _intended_boolean(value: Json) -> bool | None:
+    """The boolean that a string spells, if any."""
     if not isinstance(value, str):
         return None
-    return _SAID.get(value.strip(" \t,").lower())  # Hjson takes the comma behind a bare word for a part of it
+    return _BOOLEANS.get(value.strip(" \t,").lower())  # Hjson includes a trailing comma in an unquoted string
 
 
-_SAID = {
+_BOOLEANS = {
     **dict.fromkeys(("true", "yes", "on", "1"), True),
     **dict.fromkeys(("false", "no", "off", "0"), False),
 }
 
 
-def _loses(written: Json, value: Json) -> bool:
-    """Whether more is written than what DeepSpeed makes of it."""
-    if isinstance(written, list | dict):
+def _is_lossy(value: Json, effective: Json) -> bool:
+    """Whether the conversion discards part of the configured value."""
+    if isinstance(value, list | dict):
         return True
-    return isinstance(written, float) and isinstance(value, int) and written != value
+    return isinstance(value, float) and isinstance(effective, int) and value != effective
 
 
 @rule("DSC115", effect="rejected", source=_STRICT, general=True)
 def text_for_value(ctx: Context) -> Iterator[Finding]:
-    """A number or a boolean stands in quotes, in a form that DeepSpeed does not read.
+    """A number or boolean is a string that DeepSpeed does not convert.
 
-    `"5e8"` is the usual case: YAML 1.1 takes 5e8 without a dot and a sign for text, and DeepSpeed does not
-    read exponents in strings. Keys that DeepSpeed reads by hand take no quoted number at all.
+    The usual case is `"5e8"`: YAML 1.1 reads 5e8, without a dot and a sign, as a string, and DeepSpeed does
+    not convert strings with exponents. Keys that DeepSpeed reads without validation accept no number in
+    quotes.
 
     Bad:
 
@@ -373,46 +376,48 @@ def text_for_value(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"reduce_bucket_size": 500000000}}
     """
-    for found in refusals(ctx, "text"):
-        verdict = found.verdict
-        meant = _meant(verdict.expected, verdict.value)
-        path = found.rejected_path
+    for rejection in rejected_values(ctx, "text"):
+        verdict = rejection.verdict
+        intended = _intended_value(verdict.expected, verdict.value)
+        path = rejection.rejected_path
         yield ctx.at(
             path,
-            f"{named(found.rejected_path)} is the string {quoted(verdict.value)}, which DeepSpeed does not read "
-            f"as {expected(verdict.expected)}{unchecked(ctx, found)}",
-            help=f"write {quoted(meant)}{_as(ctx, path)}{_or_comma(verdict.value)}"
-            if meant is not None
-            else _instead(verdict.value) + expected(verdict.expected),
-            effect=effect_of(ctx, found),
-            fix=Fix(f"replace by {quoted(meant)}", (Set(path, meant),), safe=stops(ctx, found))
-            if meant is not None
+            f"{format_key(path)} is the string {quoted(verdict.value)}, which DeepSpeed does not convert to "
+            f"{expected(verdict.expected)}{unchecked_note(ctx, rejection)}",
+            help=f"use {quoted(intended)}{_quoting_note(ctx, path)}{_comma_note(verdict.value)}"
+            if intended is not None
+            else _advice_start(verdict.value) + expected(verdict.expected),
+            effect=effect_of(ctx, rejection),
+            fix=Fix(
+                f"replace with {quoted(intended)}", (Set(path, intended),), safe=prevents_run(ctx, rejection)
+            )
+            if intended is not None
             else None,
         )
 
 
-def _instead(text: str) -> str:
+def _advice_start(text: str) -> str:
     is_none = text.strip(" \t,").lower() in ("none", "null")
-    return "remove the key to have no value, or give " if is_none else "give "
+    return "remove the key to have no value, or use " if is_none else "use "
 
 
-def _as(ctx: Context, path: KeyPath) -> str:
-    """What to leave away; of a YAML text without quotes it is the form that makes it one."""
+def _quoting_note(ctx: Context, path: KeyPath) -> str:
+    """The part of the advice about quotes; for an unquoted YAML string, about the form of the number."""
     document = ctx.document
     quote = "" if document.is_data else document.text[document.span(path).start :][:1]
     if document.format == "yaml" and quote not in ("'", '"'):
-        return ": YAML 1.1 reads an exponent as a number only with a dot before it and a sign behind it"
+        return ": YAML 1.1 reads an exponent as a number only with a dot before it and a sign after it"
     return ", without quotes"
 
 
-def _or_comma(text: str) -> str:
-    return " or a comma in them" if text.rstrip().endswith(",") else ""
+def _comma_note(text: str) -> str:
+    return " or a trailing comma" if text.rstrip().endswith(",") else ""
 
 
-def _meant(spec: Spec, text: str) -> Json:
-    """The number or boolean that a string plainly means, or None."""
+def _intended_value(spec: Spec, text: str) -> Json:
+    """The number or boolean that a string spells, or None."""
     if spec[0] == "bool":
-        return _says(text)
+        return _intended_boolean(text)
     try:
         number = float(text)
     except ValueError:
@@ -424,18 +429,18 @@ def _meant(spec: Spec, text: str) -> Json:
     return int(number) if number.is_integer() and abs(number) < 2**53 else None
 
 
-# "auto" that nobody fills.
+# Unresolved "auto".
 
 
 @rule(
     "DSC117", effect="altered", source="runtime/config_utils.py:DeepSpeedConfigModel.__init__", general=True
 )
-def unfilled_auto(ctx: Context) -> Iterator[Finding]:
-    """A value is "auto", and nobody fills it.
+def unresolved_auto(ctx: Context) -> Iterator[Finding]:
+    """A value is "auto", and the consumer does not resolve it.
 
-    "auto" is Transformers' and Accelerate's: they put a number there before DeepSpeed sees the config.
-    DeepSpeed itself drops the key in its strict sections, so that the default applies (stage "auto" is stage
-    0, fp16 "auto" is off), and takes the text as it is everywhere else.
+    Transformers and Accelerate resolve "auto": they replace it with a number before DeepSpeed sees the
+    config. DeepSpeed itself does not. Its strict sections drop the key, so the default applies (stage "auto"
+    is stage 0, fp16 "auto" is off). Everywhere else DeepSpeed uses the string "auto" itself.
 
     Bad:
 
@@ -445,29 +450,33 @@ def unfilled_auto(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
     """
+    loader, subject = (
+        ("plain DeepSpeed", "it") if ctx.consumer == "deepspeed" else (consumer_label(ctx), "DeepSpeed")
+    )
     for entry in ctx.walk.unresolved_autos:
-        unfilled = f'{named(entry.path)} is `"auto"`, which nobody fills here'
+        unresolved = f'{format_key(entry.path)} is `"auto"`, but {loader} does not resolve it'
         if entry.section.drops_auto:
             default = f", {quoted(entry.key.default)}" if entry.key.default is not None else ""
             yield ctx.at(
                 entry.path,
-                f"{unfilled}: DeepSpeed drops the key and uses its default{default}",
+                f"{unresolved}: {subject} drops the key and uses its default{default}",
                 help=_auto_help(entry),
             )
         elif entry.key.type != ("bool",):
             yield ctx.at(
                 entry.path,
-                f"{unfilled}: DeepSpeed takes the text as it is where it needs {expected(entry.key.type)}",
+                f"{unresolved}; {subject} expects {expected(entry.key.type)}",
                 help=_auto_help(entry),
                 effect=effect_of(ctx, entry),
             )
 
 
 def _auto_help(entry: KnownKey) -> str:
-    fillers = entry.key.info.fills
-    if fillers:
+    consumers = entry.key.info.fills
+    if consumers:
+        loader = " or ".join(consumers)
         return (
-            f"give a value, or check with `--consumer {fillers[0]}` if {' or '.join(fillers)} reads the file"
+            f"replace it with a value, or check with `--consumer {consumers[0]}` if {loader} loads the file"
         )
-    taken = "" if entry.key.type == ("never",) else f"give {expected(entry.key.type)}, or "
-    return f"{taken}remove the key"
+    value = "" if entry.key.type == ("never",) else f"use {expected(entry.key.type)}, or "
+    return f"{value}remove the key"

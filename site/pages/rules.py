@@ -11,6 +11,7 @@ from dsconfig.cli.markdown_to_terminal import dedented
 from dsconfig.fix.fix import FixResult, fix
 from dsconfig.render.diff import unified
 from dsconfig.rules import RULES, Rule
+from dsconfig.rules._former_names import former_names
 from pages import markdown, places, said
 from tests.examples import Example, examples
 
@@ -56,6 +57,8 @@ def _page(rule: Rule) -> str:
     facts = [f"**{rule.effect.value}** ({rule.effect.severity})"]
     if rule.since or rule.until:
         facts.append(f"DeepSpeed {rule.since or 'the first'} to {rule.until or 'the latest'}")
+    if former := former_names(rule.name):
+        facts.append(f"formerly `{'`, `'.join(former)}`")
     facts.append("[all rules](index.md)")
     return markdown.page(title, rule.title, " · ".join(facts), *_body(rule), *_words(rule), *_rest(rule))
 

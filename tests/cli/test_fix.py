@@ -37,7 +37,7 @@ def test_safe_fixes_keep_every_other_byte(file: Path, run: Runs) -> None:
     assert stat.S_IMODE(file.stat().st_mode) == 0o640
     assert (code, err) == (1, "")
     assert out == (
-        "ds_config.json: prescale_gradients: replace by `true` (DSC113 coerced-value)\n"
+        "ds_config.json: prescale_gradients: replace with `true` (DSC113 coerced-value)\n"
         "Fixed 1 finding in 1 file; 2 findings left, 1 of them fixable with --unsafe-fixes.\n"
     )
     assert sorted(os.listdir()) == [".git", "ds_config.json"]

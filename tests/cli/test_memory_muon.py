@@ -82,7 +82,7 @@ def test_what_deepspeed_refuses_has_no_memory(run: Runs, here: Path) -> None:
     config(here, 3)
     code, out, err = run(*RUN, "--world-size", "8")
     assert (code, out) == (1, "")
-    assert "`reduce_scatter` is by default `true`, and Muon at stage 3 needs it off" in err
+    assert "`reduce_scatter` is `true` by default, but Muon at stage 3 requires `false`" in err
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def test_update_interval_counts_the_micro_batches_of_a_step(run: Runs) -> None:
     [
         ([f"{KEY}={{}}"], "gradient accumulation to 0"),
         ([*THIRD, "zero_optimization.offload_optimizer.device=none"], "needs an offloaded optimizer"),
-        (["zero_optimization.reduce_scatter=false"], "in no other way"),
+        (["zero_optimization.reduce_scatter=false"], "ZenFlow requires it to reduce gradients"),
         (["data_types.grad_accum_dtype=fp32"], "is fp32"),
         (["sequence_parallel_size=2"], "with `sequence_parallel_size`"),
         ([*THIRD, f"{PARAM}.device=nvme", f"{PARAM}.nvme_path=/n"], "offload_param.device"),

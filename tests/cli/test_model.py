@@ -12,7 +12,7 @@ from dsconfig import check
 from dsconfig.core.releases import NUMBERS, RELEASES
 from dsconfig.memory.engines.setup import release_quirks
 from dsconfig.rules import RULES
-from dsconfig.rules.offload.host_memory import BORDERS
+from dsconfig.rules.offload.host_memory import ENGINE_CHANGES
 
 from .conftest import Runs, Spawns
 
@@ -59,7 +59,7 @@ def launches(here: Path, *models: str, tuning: str = "full") -> None:
 def test_the_command_names_a_file_or_a_folder(spawn: Spawns, named: str) -> None:
     found = spawn("check", "a.json", "--target", "0.19.8", "--model", named, "--output-format", "concise")
     assert (
-        "DSC405 bucket-larger-than-model wasteful info: `reduce_bucket_size` is 500,000,000 by default, and"
+        "DSC405 bucket-larger-than-model wasteful info: `reduce_bucket_size` is 500,000,000 by default, but"
         in found.out
     )
     assert f"{named} has 210,240 parameters" in found.out
@@ -75,9 +75,9 @@ def test_a_name_will_do(run: Runs) -> None:
 @pytest.mark.parametrize(
     ("named", "why"),
     [
-        ("nope", "nope: no such file, no folder with a config.json, no known name"),
+        ("nope", "nope: not a file, not a folder with a config.json, and not a known model name"),
         ("models", "models/config.json: no such file or directory"),
-        ("loop", "loop: no such file, no folder with a config.json, no known name"),
+        ("loop", "loop: not a file, not a folder with a config.json, and not a known model name"),
         ("list.json", "list.json: not a JSON object"),
         ("bad.json", "bad.json: not valid JSON: Expecting property name enclosed in double quotes"),
         ("bytes.json", "bytes.json: not UTF-8 text"),
@@ -107,7 +107,7 @@ def test_odd_sizes_say_nothing(run: Runs, here: Path, key: str, value: object) -
     found = run("check", "a.json", "--model", "odd.json", "--target", "0.19.8")
     assert found.code == 0
     if key != "text_config":
-        assert "note: a.json: the sizes of odd.json are not known: " in found.out
+        assert "note: a.json: the sizes of odd.json are unknown: " in found.out
 
 
 def test_settings_name_it_from_their_own_folder(
@@ -127,7 +127,7 @@ def test_settings_name_it_from_their_own_folder(
 def test_settings_that_lead_nowhere_are_told(here: Path, run: Runs) -> None:
     (here / "dsconfig.toml").write_text('model = "models/none"\n')
     found = run("check", "a.json")
-    assert "note: a.json: nothing is said of the model: models/none: no such file" in found.out
+    assert "note: a.json: the model was not checked: models/none: not a file" in found.out
     (here / "dsconfig.toml").write_text("model = 3\n")
     assert "model: expected the path of its config.json or a name, as a string" in run("check", "a.json").err
     (here / "dsconfig.toml").write_text('host-memory = "much"\n')
@@ -212,7 +212,7 @@ def test_its_block_takes_no_number(run: Runs, here: Path) -> None:
 
 def test_python_takes_what_stands_in_it() -> None:
     assert [found.code for found in check(CONFIG, target="0.19.8", model=SMALL)] == ["DSC405"]
-    with pytest.raises(ValueError, match="nope: no such file"):
+    with pytest.raises(ValueError, match="nope: not a file"):
         check(CONFIG, model="nope")
     with pytest.raises(ValueError, match="host memory 0: expected an integer of at least 1"):
         check(CONFIG, host_memory=0)
@@ -220,7 +220,7 @@ def test_python_takes_what_stands_in_it() -> None:
 
 def test_hosts_are_judged_anew_where_engines_changed() -> None:
     known = [NUMBERS[release] for release in RELEASES if NUMBERS[release] >= NUMBERS["0.14.0"]]
-    starts = {NUMBERS[name] for name in BORDERS}
+    starts = {NUMBERS[name] for name in ENGINE_CHANGES}
     for before, after in pairwise(known):
         assert after in starts or release_quirks(before) == release_quirks(after)
 

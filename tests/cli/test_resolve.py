@@ -74,7 +74,7 @@ def test_impossible_request_explains_itself(run: Runs) -> None:
     first, second = err.splitlines()
     assert first == "error: `train_batch_size` 64 is not divisible by 7 (world size): 9 × 7 = 63"
     assert second.startswith(
-        "  = set `train_batch_size` to a multiple of 7, for example 63 or 70; with 64 it"
+        "  = set `train_batch_size` to a multiple of 7, for example 63 or 70, or run on 1, 2, 4"
     )
 
 

@@ -13,7 +13,7 @@ from dsconfig.document import Document, read_dict, read_text
 RULES = {
     "DSC008": "unused-suppression",
     "DSC101": "unknown-key",
-    "DSC102": "misspelt-key",
+    "DSC102": "typo",
     "DSC401": "zero-rule",
 }
 

@@ -319,7 +319,7 @@ def test_many_fixes_are_verified_together() -> None:
 def test_duplicates_of_one_key_are_one_diagnostic() -> None:
     text = '{\n  "train_batch_size": 1,\n  "train_batch_size": 2,\n  "train_batch_size": 8\n}\n'
     messages = [each.message for each in dsconfig.check(text, target="0.19.8") if each.code == "DSC003"]
-    assert messages == ["`train_batch_size` is written 3 times: DeepSpeed refuses the file"]
+    assert messages == ["`train_batch_size` occurs 3 times in one object: DeepSpeed rejects the file"]
     assert dsconfig.fix(text, unsafe=True, target="0.19.8").text == '{\n  "train_batch_size": 8\n}\n'
     one_line = (
         '{"train_batch_size": 1,\n "train_batch_size": 2, "train_batch_size": 3, "train_batch_size": 8}'

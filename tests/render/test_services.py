@@ -51,7 +51,7 @@ def test_github_annotations() -> None:
         "::warning title=DSC113 coerced-value (altered),file=configs/ds zero.json,"
         "line=3,endLine=3,col=23,endColumn=29::`fp16.enabled` is a string"
     )
-    assert first.endswith("%0Ahelp: write `true`")
+    assert first.endswith("%0Ahelp: use `true`")
 
 
 def test_github_escapes_what_would_end_a_property() -> None:

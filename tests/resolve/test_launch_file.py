@@ -85,8 +85,11 @@ def test_the_block_is_shown_at_its_own_lines(launch: Path) -> None:
     [
         (NAMES.replace("z3", "z4"), "z4.json, which .*launch.yaml names, was not found from here"),
         (HOLDS.replace("zero_stage: 3", "zero_stage: 7"), "launch.yaml:5: DSC"),
-        (HOLDS.replace("DEEPSPEED", "MULTI_GPU"), "so that `deepspeed_config` is not looked at"),
-        (NAMES + "  zero_stage: 3\n", "stands beside `deepspeed_config_file`, which Accelerate refuses"),
+        (HOLDS.replace("DEEPSPEED", "MULTI_GPU"), "so Accelerate ignores `deepspeed_config`"),
+        (
+            NAMES + "  zero_stage: 3\n",
+            "is set together with `deepspeed_config_file`, which Accelerate rejects",
+        ),
     ],
 )
 def test_a_launch_file_that_check_refuses(launch: Path, text: str, said: str) -> None:
@@ -99,7 +102,7 @@ def test_values_set_first_do_not_excuse_the_launch_file(launch: Path) -> None:
     changes = {"zero_optimization.stage": 2}
     assert resolve(str(launch), target="0.19.8", set=changes).config["zero_optimization"] == {"stage": 2}
     launch.write_text(NAMES + "  zero_stage: 3\n")
-    with pytest.raises(ResolveError, match="which Accelerate refuses"):
+    with pytest.raises(ResolveError, match="which Accelerate rejects"):
         resolve(str(launch), target="0.19.8", set=changes)
 
 

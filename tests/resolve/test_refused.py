@@ -43,7 +43,7 @@ def test_the_place_and_the_help_are_told(tmp_path: Path) -> None:
     error = told(str(path))
     assert error.reason.startswith(f"{path}:4: DSC115 `reduce_bucket_size` is the string")
     (hint,) = error.hints
-    assert hint.startswith("write `1000000000`: YAML 1.1 reads")
+    assert hint.startswith("use `1000000000`: YAML 1.1 reads")
 
 
 def test_what_only_a_file_can_hold() -> None:
@@ -53,7 +53,7 @@ def test_what_only_a_file_can_hold() -> None:
 
 def test_what_the_consumer_refuses() -> None:
     assert (
-        "Lightning refuses" in told({**BATCH, "gradient_accumulation_steps": 2}, consumer="lightning").reason
+        "Lightning rejects" in told({**BATCH, "gradient_accumulation_steps": 2}, consumer="lightning").reason
     )
 
 

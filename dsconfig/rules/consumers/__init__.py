@@ -1,1 +1,1 @@
-"""Programs that read the config before DeepSpeed: what they fill, refuse, or write over."""
+"""Programs that load the config before DeepSpeed: what they resolve, reject, or overwrite."""

@@ -1,4 +1,4 @@
-"""Arguments of a job that contradict its config, or that the program rejects beside DeepSpeed."""
+"""Job arguments that contradict the config, or that the program rejects in combination with DeepSpeed."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from dsconfig.evaluation.rule import rule
 from dsconfig.launch.find_jobs import job_of
 from dsconfig.launch.launched_job import LaunchedJob
 from dsconfig.launch.program_checks import FailedCheck, failed_checks
-from dsconfig.rules._consumer import reader
-from dsconfig.rules._suggest_section import named
+from dsconfig.rules._consumer import consumer_label
+from dsconfig.rules._suggest_section import format_key
 
 if TYPE_CHECKING:
     from dsconfig.consumers.autofill import Mismatch
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dsconfig.evaluation.context import FilledConfig
 
 
-# Values that contradict the arguments of the job that reads them.
+# Values that contradict the arguments of the job.
 
 
 @rule(
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     source="transformers integrations/deepspeed.py:HfTrainerDeepSpeedConfig.trainer_config_finalize",
 )
 def value_against_training_argument(ctx: Context) -> Iterator[Finding]:
-    """A value is written, and the launch file of the job gives another to the Trainer.
+    """A value differs from the training argument that the launch file passes to the Trainer.
 
-    The Trainer holds every value that it could fill against its own arguments, and raises "Please correct the
-    following DeepSpeed config values that mismatch TrainingArguments values". It is found where the arguments
-    are known: in the config that a launch file names.
+    The Trainer compares every value that it could resolve with its own arguments, and raises "Please correct
+    the following DeepSpeed config values that mismatch TrainingArguments values". dsconfig reports this only
+    if it knows the arguments, that is for a config that a launch file names.
 
     Good, read by transformers:
 
@@ -42,25 +42,27 @@ def value_against_training_argument(ctx: Context) -> Iterator[Finding]:
     """
     if ctx.filled is None:
         return
-    for each in ctx.filled.mismatches:
-        path = ctx.written_path(each.key)
+    for mismatch in ctx.filled.mismatches:
+        path = ctx.written_path(mismatch.key)
         yield ctx.at(
             path,
-            f"{named(path)} is {quoted(each.written)}, and `{each.argument}` of the job is "
-            f"{quoted(each.value)}: {reader(ctx)} refuses what differs from its arguments",
-            help=", or ".join(['use "auto", which stands for the argument', *_in_the_job(ctx.filled, each)]),
-            fix=Fix('replace by "auto"', (Set(path, "auto"),), safe=False),
+            f"{format_key(path)} is {quoted(mismatch.written)}, but `{mismatch.argument}` of the job is "
+            f"{quoted(mismatch.value)}: {consumer_label(ctx)} rejects values that differ from its arguments",
+            help=", or ".join(
+                ['use "auto", which resolves to the argument', *_matching_arguments(ctx.filled, mismatch)]
+            ),
+            fix=Fix('replace with "auto"', (Set(path, "auto"),), safe=False),
         )
-    for told in ctx.filled.rejected:
-        yield ctx.at(str(told.key), told.text, help='write "auto", which stands for the argument')
+    for rejection in ctx.filled.rejected:
+        yield ctx.at(str(rejection.key), rejection.text, help='write "auto", which resolves to the argument')
 
 
-def _in_the_job(job: FilledConfig, found: Mismatch) -> Iterator[str]:
-    """How the launch file says what the config says; nothing where no argument alone says it."""
-    values: list[Json] = found.written if isinstance(found.written, list) else [found.written]
-    names = found.argument.strip("[]").split(", ")
-    switch, either, _ = found.argument.partition(" or ")
-    if either:  # `fp16`, beside the one of evaluation alone
+def _matching_arguments(job: FilledConfig, mismatch: Mismatch) -> Iterator[str]:
+    """Suggest arguments that match the config; nothing if no single argument does."""
+    values: list[Json] = mismatch.written if isinstance(mismatch.written, list) else [mismatch.written]
+    names = mismatch.argument.strip("[]").split(", ")
+    switch, either, _ = mismatch.argument.partition(" or ")
+    if either:  # `fp16 or fp16_full_eval`: the second is only for evaluation
         names = [switch]
     if len(names) != len(values) or not all(map(str.isidentifier, names)):
         return
@@ -68,17 +70,17 @@ def _in_the_job(job: FilledConfig, found: Mismatch) -> Iterator[str]:
         return
     names = [job.argument_names.get(name, name) for name in names]
     if not job.has_flags:
-        said = (f"`{name}` to {quoted(value)}" for name, value in zip(names, values, strict=True))
-        yield f"set {' and '.join(said)} in the launch file"
+        settings = (f"`{name}` to {quoted(value)}" for name, value in zip(names, values, strict=True))
+        yield f"set {' and '.join(settings)} in the launch file"
     elif either:
-        others = "".join(f" in place of `--{name}`" for name in job.precisions - {switch})
-        yield f"pass `--{switch}`{others}" if found.written else f"leave out `--{switch}`"
+        others = "".join(f" instead of `--{name}`" for name in job.precisions - {switch})
+        yield f"pass `--{switch}`{others}" if mismatch.written else f"leave out `--{switch}`"
     else:
-        said = (f"--{name} {quoted(value).strip('`')}" for name, value in zip(names, values, strict=True))
-        yield f"pass `{' '.join(said)}`"
+        flags = (f"--{name} {quoted(value).strip('`')}" for name, value in zip(names, values, strict=True))
+        yield f"pass `{' '.join(flags)}`"
 
 
-# What the program of a launch file refuses before it hands a config over.
+# Settings that the program of a launch file rejects before it passes the config to DeepSpeed.
 
 
 @rule(
@@ -87,13 +89,13 @@ def _in_the_job(job: FilledConfig, found: Mismatch) -> Iterator[str]:
     source="the program's own check: consumers/launchers/refusals.py cites each",
     reads="job",
 )
-def refused_beside_deepspeed(ctx: Context) -> Iterator[Finding]:
-    """A launch file asks for what its program refuses with this config, or with DeepSpeed at all.
+def incompatible_with_deepspeed(ctx: Context) -> Iterator[Finding]:
+    """A launch file has a setting that its program rejects with this config, or with DeepSpeed at all.
 
-    LLaMA-Factory refuses GaLore and APOLLO beside DeepSpeed, and with ZeRO-3 `pure_bf16`, Unsloth,
-    KTransformers, PiSSA and `predict_with_generate`. Axolotl refuses the optimizers muon, polora, q_galore
-    and flash_…, ReLoRA and FSDP. ms-swift refuses FSDP, and processes that see several GPUs. Whatever ends in
-    Transformers' Trainer takes one of `bf16` and `fp16`, and numbers where it calculates.
+    LLaMA-Factory rejects GaLore and APOLLO with DeepSpeed, and `pure_bf16`, Unsloth, KTransformers, PiSSA and
+    `predict_with_generate` with ZeRO-3. Axolotl rejects the optimizers muon, polora, q_galore and flash_…,
+    ReLoRA and FSDP. ms-swift rejects FSDP, and processes that see several GPUs. Every program that uses
+    Transformers' Trainer accepts only one of `bf16` and `fp16`, and requires numbers where it computes.
 
     Bad:
 
@@ -107,19 +109,19 @@ def refused_beside_deepspeed(ctx: Context) -> Iterator[Finding]:
     """
     try:
         job = job_of(ctx.document)
-    except OSError:  # its note says so
+    except OSError:  # a note of the report says why
         raise SkipRule from None
-    for each in failed_checks(job, ctx.version) if job is not None else ():
-        key = ".".join(each.path).removeprefix("ENV.")
+    for setting in failed_checks(job, ctx.version) if job is not None else ():
+        key = ".".join(setting.path).removeprefix("ENV.")
         yield ctx.at(
-            _path(job, each),
-            f"`{key}` is {quoted(each.value)}, which {each.program} refuses {each.check.condition}",
-            help=each.check.help,
+            _path(job, setting),
+            f"`{key}` is {quoted(setting.value)}, but {setting.program} rejects it {setting.check.condition}",
+            help=setting.check.help,
         )._replace(span=job.line_span if job else None)
 
 
-def _path(job: LaunchedJob | None, each: FailedCheck) -> KeyPath:
-    """The key that is refused, or, of a flag, that of the commands it stands in."""
+def _path(job: LaunchedJob | None, setting: FailedCheck) -> KeyPath:
+    """Return the path of the rejected key; for a flag, that of the command that contains it."""
     if job is None or job.arguments is None or job.line is not None:
-        return each.path
+        return setting.path
     return tuple(job.format.commands[0].split("."))

@@ -1,4 +1,4 @@
-"""Launch file of `accelerate launch`, and its block `deepspeed_config`."""
+"""Launch file of `accelerate launch` and its `deepspeed_config` block."""
 
 from __future__ import annotations
 
@@ -27,41 +27,40 @@ from dsconfig.core.json_types import Json, JsonObject
 from dsconfig.core.wording import described, one_of, quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._consumer import does
+from dsconfig.rules._consumer import has_change
 from dsconfig.rules._fixes import removal
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import KeyPath
 
 
-# The block `deepspeed_config` of a launch file.
+# The `deepspeed_config` block.
 
 ENVIRONMENT = "accelerate utils/launch.py:prepare_deepspeed_cmd_env"
 PLUGIN = "accelerate utils/dataclasses.py:DeepSpeedPlugin"
 
 
-def launched(ctx: Context) -> JsonObject:
-    """The block, empty where DeepSpeed is not what is launched."""
+def launched_block(ctx: Context) -> JsonObject:
+    """Return the block; empty if the file does not launch DeepSpeed."""
     return block(ctx.data) if ctx.data.get("distributed_type") == "DEEPSPEED" else {}
 
 
-def in_block(key: str) -> KeyPath:
-    """The path of a key of the block."""
+def block_path(key: str) -> KeyPath:
+    """Return the path of a key of the block."""
     return (BLOCK, key)
 
 
-# `distributed_type`: what is launched at all.
+# `distributed_type`.
 
 _LAUNCH = "accelerate commands/launch.py:_validate_launch_command"
 
 
 @rule("DSC823", effect="ignored", source=_LAUNCH, reads="launch file")
 def deepspeed_not_launched(ctx: Context) -> Iterator[Finding]:
-    """The launch file has a block `deepspeed_config`, and launches something else.
+    """The launch file has a `deepspeed_config` block, but does not launch DeepSpeed.
 
-    `distributed_type` decides; unless it is `DEEPSPEED`, the block is not looked at, and the run is plain
-    data-parallel training (`--use_deepspeed` on the command line turns it round). Without the key Accelerate
-    refuses the file.
+    Accelerate ignores the block unless `distributed_type` is `DEEPSPEED`, and runs plain data-parallel training
+    (`--use_deepspeed` on the command line overrides this). Without the key Accelerate rejects the file.
 
     Bad:
 
@@ -77,38 +76,38 @@ def deepspeed_not_launched(ctx: Context) -> Iterator[Finding]:
         return
     fix = Fix('set it to `"DEEPSPEED"`', (Set((key,), "DEEPSPEED"),))
     if key not in ctx.data:
-        message = f"`{key}` is absent, and Accelerate refuses a file without it"
+        message = f"`{key}` is missing, and Accelerate rejects a launch file without it"
         yield ctx.at(
             (key,), message, help=f'write `{key}: "DEEPSPEED"`', effect="rejected", fix=fix, part="key"
         )
     elif value in DISTRIBUTED_TYPES:
         yield ctx.at(
             (key,),
-            f"`{key}` is {quoted(value)}, so that `{BLOCK}` is not looked at",
+            f"`{key}` is {quoted(value)}, so Accelerate ignores `{BLOCK}`",
             help='set it to `"DEEPSPEED"`, or remove the block',
-            related=[("the block stands here", (BLOCK,))],
+            related=[("the ignored block", (BLOCK,))],
             fix=fix,
         )
     else:
         yield ctx.at(
             (key,),
-            f"`{key}` is {quoted(value)}, which Accelerate does not know",
+            f"`{key}` is {quoted(value)}, but Accelerate does not know this value",
             help='set it to `"DEEPSPEED"`',
             effect="rejected",
             fix=fix,
         )
 
 
-# `deepspeed_config_file` and what stands beside it; filters of hosts.
+# Conflicts with `deepspeed_config_file`, and host filters.
 
 
 @rule("DSC822", effect="rejected", source=f"{PLUGIN}._deepspeed_config_checks", reads="launch file")
 def setting_beside_config_file(ctx: Context) -> Iterator[Finding]:
-    """Accelerate's launch file names a DeepSpeed config and holds settings of its own.
+    """Accelerate's launch file names a DeepSpeed config and also contains settings of its own.
 
-    Beside `deepspeed_config_file` nothing may stand that the named file could say too: stage, accumulation,
-    clipping, offload, saving, and `mixed_precision` at the top. Accelerate speaks of variables that "will be
-    ignored", and raises.
+    Accelerate rejects every setting that the named file could contain if `deepspeed_config_file` is set: stage,
+    accumulation, clipping, offload, saving, and `mixed_precision` at the top level. Its error speaks of
+    variables that "will be ignored".
 
     Bad:
 
@@ -125,28 +124,28 @@ def setting_beside_config_file(ctx: Context) -> Iterator[Finding]:
         {"distributed_type": "DEEPSPEED",
         "deepspeed_config": {"deepspeed_config_file": "ds_config.json", "zero3_init_flag": true}}
     """
-    written = launched(ctx)
-    if str(written.get(LINK) or "none") == "none" or not does(ctx, "beside_file"):
+    settings = launched_block(ctx)
+    if str(settings.get(LINK) or "none") == "none" or not has_change(ctx, "beside_file"):
         return
-    paths: list[KeyPath] = [in_block(key) for key in written if key in NOT_BESIDE_LINK]
+    paths: list[KeyPath] = [block_path(key) for key in settings if key in NOT_BESIDE_LINK]
     if ctx.data.get("mixed_precision") is not None:
         paths.append(("mixed_precision",))
     for path in paths:
-        top = len(path) == 1
+        is_top_level = len(path) == 1
         yield ctx.at(
             path,
-            f"`{path[-1]}` stands beside `{LINK}`, which Accelerate refuses"
-            + (", unless `--mixed_precision` is given too" if top else ""),
-            help=f"remove it, and say it in {quoted(written[LINK])}",
+            f"`{path[-1]}` is set together with `{LINK}`, which Accelerate rejects"
+            + (" unless you also pass `--mixed_precision`" if is_top_level else ""),
+            help=f"remove it, and set it in {quoted(settings[LINK])}",
             part="key",
-            related=[("the config is named here", in_block(LINK))],
+            related=[("the config file is set here", block_path(LINK))],
             fix=removal(path),
         )
 
 
 @rule("DSC827", effect="ignored", source=ENVIRONMENT, reads="launch file")
 def inclusion_beside_exclusion(ctx: Context) -> Iterator[Finding]:
-    """The launch file's block has both filters of hosts, and the inclusion filter loses.
+    """The launch file sets both host filters, so the inclusion filter has no effect.
 
     Bad:
 
@@ -158,15 +157,15 @@ def inclusion_beside_exclusion(ctx: Context) -> Iterator[Finding]:
         {"distributed_type": "DEEPSPEED", "deepspeed_config": {"zero_stage": 2,
         "deepspeed_exclusion_filter": "worker-1"}}
     """
-    written = launched(ctx)
+    settings = launched_block(ctx)
     keys = ("deepspeed_inclusion_filter", "deepspeed_exclusion_filter")
-    if all(written.get(key) is not None for key in keys):
+    if all(settings.get(key) is not None for key in keys):
         yield ctx.at(
-            in_block(keys[0]),
-            f"`{keys[0]}` has no effect beside `{keys[1]}`",
+            block_path(keys[0]),
+            f"`{keys[0]}` has no effect together with `{keys[1]}`",
             help="keep one of them",
             part="key",
-            related=[("the other stands here", in_block(keys[1]))],
+            related=[("the other filter is set here", block_path(keys[1]))],
         )
 
 
@@ -177,11 +176,11 @@ _CONFIG = "accelerate commands/config/config_args.py:BaseConfig.from_yaml_file"
 
 @rule("DSC820", effect="rejected", source=_CONFIG, reads="launch file")
 def unknown_launch_key(ctx: Context) -> Iterator[Finding]:
-    """Accelerate does not know a key of its launch file.
+    """The launch file has a key that Accelerate does not know.
 
-    At the top of the file `accelerate launch` refuses what it does not know. In the block `deepspeed_config`
-    it drops it silently: the block is not a DeepSpeed config, and takes none of DeepSpeed's keys but two. The
-    others belong in a JSON file that `deepspeed_config_file` names.
+    `accelerate launch` rejects unknown keys at the top level of the file. It silently ignores unknown keys in
+    the `deepspeed_config` block. The block is not a DeepSpeed config, and accepts only two of DeepSpeed's keys;
+    the others belong in a JSON file that `deepspeed_config_file` names.
 
     Bad:
 
@@ -193,32 +192,32 @@ def unknown_launch_key(ctx: Context) -> Iterator[Finding]:
         {"distributed_type": "DEEPSPEED", "deepspeed_config": {"zero_stage": 3,
         "offload_param_device": "cpu"}}
     """
-    known, inner = root_keys(ctx.version), available_in(BLOCK_KEYS, ctx.version)
+    top_level_keys, block_keys = root_keys(ctx.version), available_in(BLOCK_KEYS, ctx.version)
     for key in ctx.data:
-        if key not in known:
+        if key not in top_level_keys:
             yield ctx.at(
                 (key,),
-                f"`{key}` is not a key of Accelerate's launch file{_of(ctx, key)}: `accelerate launch` "
-                "refuses the file",
-                help=_instead_of(key, known),
+                f"`{key}` is not a key of Accelerate's launch file{_in_version(ctx, key)}: `accelerate launch` "
+                "rejects the file",
+                help=_replacement(key, top_level_keys),
                 part="key",
             )
     for key, value in block(ctx.data).items():
-        # Whatever else the command line of `accelerate launch` knows is taken from the block too.
-        if key in inner or key in known or key in _OPTIONS:
+        # Accelerate also reads the options of its command line from the block.
+        if key in block_keys or key in top_level_keys or key in _OPTIONS:
             continue
-        meant = _nearest(key, value, inner)
+        meant = _nearest(key, value, block_keys)
         yield ctx.at(
-            in_block(key),
-            f"`{key}` is not a key of Accelerate's `{BLOCK}`{_of(ctx, key)}: it is dropped silently",
+            block_path(key),
+            f"`{key}` is not a key of Accelerate's `{BLOCK}`{_in_version(ctx, key)}: Accelerate ignores it",
             help=f"did you mean `{meant}`?"
             if meant
             else f"remove it, or use Accelerate {added_in(key)} or newer"
             if added_in(key)
-            else f"write it into a DeepSpeed config in JSON, and name that by `{LINK}`, alone in the block",
+            else f"write it into a DeepSpeed config in JSON, and set only `{LINK}` in the block, to its path",
             effect="ignored",
             part="key",
-            fix=Fix(f"rename to `{meant}`", (Rename(in_block(key), meant),))
+            fix=Fix(f"rename to `{meant}`", (Rename(block_path(key), meant),))
             if meant and meant not in block(ctx.data)
             else None,
         )
@@ -229,26 +228,26 @@ _OPTIONS = frozenset(
 )
 
 
-def _of(ctx: Context, key: str) -> str:
-    """The version, where others know the key."""
+def _in_version(ctx: Context, key: str) -> str:
+    """Name the version if other versions know the key."""
     return f" in {ctx.version}" if ctx.version and (added_in(key) or removed_in(key)) else ""
 
 
-def _instead_of(key: str, known: frozenset[str]) -> str:
-    """What to do about a key of the root that is not one of those known."""
+def _replacement(key: str, known_keys: frozenset[str]) -> str:
+    """Suggest what to do about an unknown key at the top level."""
     if key in BLOCK_KEYS:
         return f"remove it, or move it into `{BLOCK}`"
     if since := added_in(key):
         return f"remove it, or use Accelerate {since} or newer"
     if until := removed_in(key):
-        return f"remove it: Accelerate {until} gave it up"
-    meant = _nearest(key, None, known)
+        return f"remove it: Accelerate {until} removed it"
+    meant = _nearest(key, None, known_keys)
     return f"did you mean `{meant}`?" if meant else "remove it"
 
 
-def _nearest(key: str, value: Json, known: frozenset[str]) -> str | None:
-    """The one key that may be meant; the block's keys hold neither objects nor lists."""
-    return None if isinstance(value, dict | list) else best_match(str(key), _lexicon(known))
+def _nearest(key: str, value: Json, known_keys: frozenset[str]) -> str | None:
+    """Return the key that a typo most likely stands for; no key of the block accepts an object or a list."""
+    return None if isinstance(value, dict | list) else best_match(str(key), _lexicon(known_keys))
 
 
 @cache
@@ -256,15 +255,15 @@ def _lexicon(words: frozenset[str]) -> Lexicon:
     return lexicon(sorted(words))
 
 
-# Values that Accelerate cannot read, or turns into others.
+# Values that Accelerate cannot parse, or changes.
 
 
 @rule("DSC824", effect="rejected", source=ENVIRONMENT, reads="launch file")
 def unknown_mixed_precision(ctx: Context) -> Iterator[Finding]:
-    """`mixed_precision` of the launch file is not one that Accelerate knows.
+    """`mixed_precision` of the launch file is not a value that Accelerate knows.
 
-    YAML reads a bare `no` as false, on which `accelerate launch` ends in an AttributeError; in quotes it is
-    the word that is meant.
+    YAML parses an unquoted `no` as false, and `accelerate launch` then raises an AttributeError. Quote it:
+    `"no"`.
 
     Bad:
 
@@ -280,24 +279,24 @@ def unknown_mixed_precision(ctx: Context) -> Iterator[Finding]:
     """
     key = "mixed_precision"
     value = ctx.data.get(key)
-    words = [word for word in PRECISIONS if word in available_in(PRECISIONS, ctx.version)]
-    known = value is None or (isinstance(value, str) and value.lower() in words)
-    if value is False and does(ctx, "bare_no") and not does(ctx, "quoted_no"):
+    precisions = [name for name in PRECISIONS if name in available_in(PRECISIONS, ctx.version)]
+    is_known = value is None or (isinstance(value, str) and value.lower() in precisions)
+    if value is False and has_change(ctx, "bare_no") and not has_change(ctx, "quoted_no"):
         return
-    if known or ctx.data.get("distributed_type") != "DEEPSPEED":
+    if is_known or ctx.data.get("distributed_type") != "DEEPSPEED":
         return
     if value is False:
         yield ctx.at(
             (key,),
-            f"`{key}` is `false`, as YAML reads a bare `no`, and `accelerate launch` fails on it",
+            f"`{key}` is `false`, which is how YAML parses an unquoted `no`, and `accelerate launch` raises",
             help='write `"no"`, in quotes',
-            fix=Fix('replace by `"no"`', (Set((key,), "no"),), safe=True),
+            fix=Fix('replace with `"no"`', (Set((key,), "no"),), safe=True),
         )
     else:
         yield ctx.at(
             (key,),
-            f"`{key}` is {quoted(value)}, which Accelerate does not know",
-            help=f"use {one_of(words)}",
+            f"`{key}` is {quoted(value)}, but Accelerate does not know this value",
+            help=f"use {one_of(precisions)}",
         )
 
 
@@ -305,7 +304,7 @@ def unknown_mixed_precision(ctx: Context) -> Iterator[Finding]:
 def zero3_init_below_stage_3(ctx: Context) -> Iterator[Finding]:
     """`zero3_init_flag` is on in a launch file whose stage is not 3.
 
-    Accelerate warns, and turns it off. Stage 2 is what a block without `zero_stage` means.
+    Accelerate logs a warning and turns it off. The default of `zero_stage` is 2.
 
     Bad:
 
@@ -320,25 +319,26 @@ def zero3_init_below_stage_3(ctx: Context) -> Iterator[Finding]:
         {"distributed_type": "DEEPSPEED", "deepspeed_config": {"zero_stage": 2, "zero3_init_flag": false}}
     """
     key = "zero3_init_flag"
-    written = launched(ctx)
-    if written.get(key) is not True or LINK in written or not _is_whole(written.get("zero_stage", 2)):
+    settings = launched_block(ctx)
+    if settings.get(key) is not True or LINK in settings or not _is_integer(settings.get("zero_stage", 2)):
         return
-    if zero_stage(written) != 3:
+    if zero_stage(settings) != 3:
         yield ctx.at(
-            in_block(key),
-            f"`{key}` is `true`, but the stage is {zero_stage(written)}: Accelerate turns it off",
-            help="set it to `false`; only stage 3 has it",
-            related=[("the stage is set here", in_block("zero_stage"))] if "zero_stage" in written else [],
-            fix=Fix("set it to `false`", (Set(in_block(key), False),), safe=True),
+            block_path(key),
+            f"`{key}` is `true`, but the stage is {zero_stage(settings)}: Accelerate turns it off",
+            help="set it to `false`, or set `zero_stage` to 3",
+            related=[("the stage is set here", block_path("zero_stage"))] if "zero_stage" in settings else [],
+            fix=Fix("set it to `false`", (Set(block_path(key), False),), safe=True),
         )
 
 
 @rule("DSC826", effect="rejected", source=f"{PLUGIN}.__post_init__", reads="launch file")
 def unreadable_launch_value(ctx: Context) -> Iterator[Finding]:
-    """A value of the launch file's block is of a form that Accelerate cannot read.
+    """Accelerate cannot parse a value of the launch file's `deepspeed_config` block.
 
-    It writes each value out as text and reads it again: the stage as an integer, clipping as a number. For
-    `gradient_accumulation_steps` whatever is not digits stays text, and fails when the batch is computed.
+    Accelerate converts each value to text and parses it again: the stage as an integer, clipping as a number.
+    A `gradient_accumulation_steps` that is not all digits stays text, and fails when Accelerate computes the
+    batch size.
 
     Bad:
 
@@ -348,28 +348,28 @@ def unreadable_launch_value(ctx: Context) -> Iterator[Finding]:
 
         {"distributed_type": "DEEPSPEED", "deepspeed_config": {"zero_stage": 2}}
     """
-    found = ctx.data.get(BLOCK)
-    if found is not None and not isinstance(found, dict):
-        message = f"`{BLOCK}` is {described(found)} where Accelerate expects an object"
-        yield ctx.at((BLOCK,), message, help=f"write a block; it names a file by `{LINK}`")
+    content = ctx.data.get(BLOCK)
+    if content is not None and not isinstance(content, dict):
+        message = f"`{BLOCK}` is {described(content)} but Accelerate expects an object"
+        yield ctx.at((BLOCK,), message, help=f"write an object; to name a config file, set `{LINK}` in it")
         return
-    for key, reads, wanted in _READINGS:
-        value = launched(ctx).get(key)
+    for key, is_valid, description in _PARSED_KEYS:
+        value = launched_block(ctx).get(key)
         if key == "deepspeed_multinode_launcher" and ctx.data.get("num_machines", 1) == 1:
-            continue  # not looked at on one machine
-        told = wanted
+            continue  # Accelerate ignores it on a single machine
+        expected = description
         if key == "deepspeed_multinode_launcher":
-            known = [each for each in LAUNCHERS if each in available_in(LAUNCHERS, ctx.version)]
-            refused, told = value not in known, one_of(known)
-        elif value == "auto" and key in _AUTO and not does(ctx, _AUTO[key]):
-            refused, told = True, wanted.removesuffix(_OR_AUTO)
+            launchers = [each for each in LAUNCHERS if each in available_in(LAUNCHERS, ctx.version)]
+            invalid, expected = value not in launchers, one_of(launchers)
+        elif value == "auto" and key in _AUTO and not has_change(ctx, _AUTO[key]):
+            invalid, expected = True, description.removesuffix(_OR_AUTO)
         else:
-            refused = not reads(value)
-        if value is not None and refused:
+            invalid = not is_valid(value)
+        if value is not None and invalid:
             yield ctx.at(
-                in_block(key),
-                f"`{key}` is {quoted(value)}, which Accelerate does not read as {told}",
-                help=f"give {told}",
+                block_path(key),
+                f"`{key}` is {quoted(value)}, but Accelerate expects {expected}",
+                help=f"set it to {expected}",
             )
 
 
@@ -377,8 +377,8 @@ def unreadable_launch_value(ctx: Context) -> Iterator[Finding]:
 def launched_model_saved_without_weights(ctx: Context) -> Iterator[Finding]:
     """`zero3_save_16bit_model` is not on in a launch file whose stage is 3.
 
-    Each rank holds a share of every weight, and nothing gathers them when the model is saved: the Trainer
-    writes none, and Accelerate's `get_state_dict` and `save_model` raise, at the end of the training.
+    Each rank holds a partition of every weight, and nothing gathers them when the model is saved. At the end
+    of training the Trainer saves no weights, and Accelerate's `get_state_dict` and `save_model` raise.
 
     Bad:
 
@@ -396,27 +396,27 @@ def launched_model_saved_without_weights(ctx: Context) -> Iterator[Finding]:
         "deepspeed_config": {"zero_stage": 3, "zero3_save_16bit_model": true}}
     """
     key = "zero3_save_16bit_model"
-    written = launched(ctx)
+    settings = launched_block(ctx)
     if (
-        not written
-        or LINK in written
-        or not _is_whole(written.get("zero_stage", 2))
-        or zero_stage(written) != 3
+        not settings
+        or LINK in settings
+        or not _is_integer(settings.get("zero_stage", 2))
+        or zero_stage(settings) != 3
     ):
         return
-    if str(written.get(key)).lower() != "true":
-        said = f"is {quoted(written[key])}" if key in written else "is absent, and so `false`"
+    if str(settings.get(key)).lower() != "true":
+        state = f"is {quoted(settings[key])}" if key in settings else "is missing, and its default is `false`"
         yield ctx.at(
-            in_block(key),
-            f"`{key}` {said}: the Trainer saves no model weights, and Accelerate's `get_state_dict` and"
+            block_path(key),
+            f"`{key}` {state}: the Trainer saves no model weights, and Accelerate's `get_state_dict` and"
             " `save_model` raise",
-            help=f"set `{key}` to `true`, or put the weights together with `zero_to_fp32.py` afterwards",
-            related=[("the stage is set here", in_block("zero_stage"))],
-            fix=Fix("gather the weights on save", (Set(in_block(key), True),)),
+            help=f"set `{key}` to `true`, or consolidate the weights with `zero_to_fp32.py` after training",
+            related=[("the stage is set here", block_path("zero_stage"))],
+            fix=Fix("gather the weights on save", (Set(block_path(key), True),)),
         )
 
 
-def _is_whole(value: Json) -> bool:
+def _is_integer(value: Json) -> bool:
     try:
         int(str(value))
     except ValueError:
@@ -424,41 +424,41 @@ def _is_whole(value: Json) -> bool:
     return True
 
 
-def _digits(value: Json) -> bool:
+def _is_digits(value: Json) -> bool:
     return str(value).isdigit() or value == "auto"
 
 
-def _number(value: Json) -> bool:
+def _is_number(value: Json) -> bool:
     try:
         return value == "auto" or float(str(value)) >= float("-inf")
     except ValueError:
         return False
 
 
-def _launcher(value: Json) -> bool:
+def _is_launcher(value: Json) -> bool:
     return value in LAUNCHERS
 
 
 _OR_AUTO = ', or `"auto"`'
 _AUTO = {"gradient_accumulation_steps": "accumulation", "gradient_clipping": "clipping"}
-"""With which change "auto" came to be read."""
-_READINGS = (
-    ("zero_stage", _is_whole, "an integer"),
-    ("gradient_accumulation_steps", _digits, 'an integer, or `"auto"`'),
-    ("gradient_clipping", _number, 'a number, or `"auto"`'),
-    ("deepspeed_multinode_launcher", _launcher, one_of(LAUNCHERS)),
+"""Change of `consumers.consumer_versions` from which the key accepts "auto"."""
+_PARSED_KEYS = (
+    ("zero_stage", _is_integer, "an integer"),
+    ("gradient_accumulation_steps", _is_digits, 'an integer, or `"auto"`'),
+    ("gradient_clipping", _is_number, 'a number, or `"auto"`'),
+    ("deepspeed_multinode_launcher", _is_launcher, one_of(LAUNCHERS)),
 )
 
 
-# Offloading: paths that are never handed on.
+# NVMe paths.
 
 
 @rule("DSC821", effect="ignored", source=ENVIRONMENT, reads="launch file")
 def lost_nvme_path(ctx: Context) -> Iterator[Finding]:
-    """Accelerate's block names an NVMe path, which is never handed on.
+    """Accelerate never passes the NVMe path of its launch file to DeepSpeed.
 
-    The launcher passes the devices to the processes it starts, but not the two paths. With device `nvme` the
-    config then holds the path `"none"`: a folder of that name in the working directory.
+    The launcher passes the offload devices to the processes that it starts, but not the two paths. With the
+    device `nvme`, the resulting config has the path `"none"`, a folder of that name in the working directory.
 
     Bad:
 
@@ -469,24 +469,24 @@ def lost_nvme_path(ctx: Context) -> Iterator[Finding]:
 
         {"distributed_type": "DEEPSPEED", "deepspeed_config": {"deepspeed_config_file": "ds_config.json"}}
     """
-    written = launched(ctx)
-    if LINK in written:
+    settings = launched_block(ctx)
+    if LINK in settings:
         return
     for name in ("offload_optimizer", "offload_param"):
-        path = written.get(f"{name}_nvme_path")
-        offloads = str(written.get(f"{name}_device")).lower() == "nvme"
+        path = settings.get(f"{name}_nvme_path")
+        offloads = str(settings.get(f"{name}_device")).lower() == "nvme"
         if offloads:
             yield ctx.at(
-                in_block(f"{name}_device"),
-                f'`{name}_device` is `"nvme"`, but `accelerate launch` hands no path on: it becomes '
-                '`"none"`, a folder in the working directory',
-                help=f"write a DeepSpeed config in JSON, with `nvme_path`, and name it by `{LINK}`",
+                block_path(f"{name}_device"),
+                f'`{name}_device` is `"nvme"`, but `accelerate launch` does not pass the path on: '
+                'DeepSpeed writes to `"none"`, a folder in the working directory',
+                help=f"write a DeepSpeed config in JSON, with `nvme_path`, and set `{LINK}` to its path",
                 effect="altered",
             )
         if path is not None and path != "none":
             yield ctx.at(
-                in_block(f"{name}_nvme_path"),
-                f"`{name}_nvme_path` has no effect: `accelerate launch` does not hand it on",
-                help=f"write `nvme_path` into a DeepSpeed config in JSON, and name it by `{LINK}`",
+                block_path(f"{name}_nvme_path"),
+                f"`{name}_nvme_path` has no effect: `accelerate launch` does not pass it on",
+                help=f"write `nvme_path` into a DeepSpeed config in JSON, and set `{LINK}` to its path",
                 part="key",
             )

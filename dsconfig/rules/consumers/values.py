@@ -1,4 +1,4 @@
-"""Values that a consumer rejects, overwrites, never uses, or leaves as an unresolved "auto"."""
+"""Values that a consumer rejects, overwrites, ignores, or does not resolve."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from dsconfig.core.json_types import Json, NamedTuple
 from dsconfig.core.wording import compact, quoted
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import Absent, Condition, Counts, Needed, rule
-from dsconfig.rules._consumer import FILL, INIT, does, overwritten, reader
-from dsconfig.rules._effective_values import stage, stage_set_here
+from dsconfig.rules._consumer import FILL, INIT, consumer_label, has_change, overwritten
+from dsconfig.rules._effective_values import related_stage, stage
 from dsconfig.rules._fixes import removal
-from dsconfig.rules._suggest_section import named
+from dsconfig.rules._suggest_section import format_key
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import KeyPath
 
 
-# "auto" that no consumer fills.
+# Unresolved "auto".
 
 
 def _autos(section: Mapping[str, Json], path: KeyPath) -> Iterator[KeyPath]:
-    """Every "auto" in objects; lists are not looked into, as Accelerate does not."""
+    """Yield the path of every "auto" in objects; like Accelerate, skip lists."""
     for key, value in section.items():
         if isinstance(value, dict):
             yield from _autos(value, (*path, key))
@@ -34,12 +34,12 @@ def _autos(section: Mapping[str, Json], path: KeyPath) -> Iterator[KeyPath]:
 
 
 @rule("DSC801", effect="rejected", source=FILL, general=True)
-def auto_that_nobody_fills(ctx: Context) -> Iterator[Finding]:
-    """A value is "auto", and the program that reads the config neither fills it nor lets it pass.
+def unsupported_auto(ctx: Context) -> Iterator[Finding]:
+    """A value is "auto", but the consumer does not resolve it and rejects the config.
 
-    Transformers' Trainer and Accelerate fill some twenty keys. `Accelerator.prepare` then looks through the
-    whole config and raises for every "auto" that is left, also for keys where DeepSpeed itself would take the
-    word. `betas` and `eps` of the optimizer are filled by the Trainer alone.
+    Transformers' Trainer and Accelerate resolve about twenty keys. `Accelerator.prepare` then searches the
+    whole config and raises for every remaining "auto", even for keys where DeepSpeed itself accepts the word.
+    Only the Trainer resolves `betas` and `eps` of the optimizer.
 
     Bad, read by accelerate:
 
@@ -53,44 +53,44 @@ def auto_that_nobody_fills(ctx: Context) -> Iterator[Finding]:
         return
     from dsconfig.consumers.consumer import BY_NAME, consumer_of
 
-    fills = {fill.key for fill in consumer_of(ctx.spec).fills}
+    resolved = {fill.key for fill in consumer_of(ctx.spec).fills}
     unknown = {event.path for event in ctx.walk.unknown}
     for path in _autos(ctx.data, ()):
-        inside = any(path[:length] in unknown for length in range(1, len(path)))
-        if inside or dotted(path) in fills or overwritten(ctx, path):
+        in_unknown_section = any(path[:length] in unknown for length in range(1, len(path)))
+        if in_unknown_section or dotted(path) in resolved or overwritten(ctx, path):
             continue
-        elsewhere = ctx.consumer == "accelerate" and BY_NAME["transformers"].origin(dotted(path))
+        trainer_argument = ctx.consumer == "accelerate" and BY_NAME["transformers"].origin(dotted(path))
         yield ctx.at(
             path,
-            f'{named(path)} is `"auto"`, which {reader(ctx)} does not fill: it raises that '
+            f'{format_key(path)} is `"auto"`, but {consumer_label(ctx)} does not resolve it and raises: '
             f"`{dotted(path)}` is not found in kwargs",
-            help=f"give a value; only Transformers' Trainer fills it, from {elsewhere}"
-            if elsewhere
-            else "give a value, or remove the key",
+            help=f"set it to a value: only Transformers' Trainer resolves it, from {trainer_argument}"
+            if trainer_argument
+            else "set it to a value, or remove it",
         )
 
 
 _CONSTANTS = (
-    ("zero_optimization.stage", "`2`", "ZeRO is at stage 2"),
-    ("zero_optimization.offload_optimizer.device", '`"none"`', "the optimizer is not offloaded"),
-    ("zero_optimization.offload_param.device", '`"none"`', "parameters are not offloaded"),
-    ("zero_optimization.offload_optimizer.nvme_path", '`"none"`', "which is not a path"),
-    ("zero_optimization.offload_param.nvme_path", '`"none"`', "which is not a path"),
+    ("zero_optimization.stage", "`2`", "ZeRO stage 2"),
+    ("zero_optimization.offload_optimizer.device", '`"none"`', "no optimizer offload"),
+    ("zero_optimization.offload_param.device", '`"none"`', "no parameter offload"),
+    ("zero_optimization.offload_optimizer.nvme_path", '`"none"`', "not a path"),
+    ("zero_optimization.offload_param.nvme_path", '`"none"`', "not a path"),
     (
         "zero_optimization.stage3_gather_16bit_weights_on_model_save",
         "`false`",
-        "no whole 16-bit model is saved under stage 3",
+        "no gathered 16-bit weights on save",
     ),
 )
 
 
 @rule("DSC805", effect="altered", source=INIT)
 def auto_without_training_argument(ctx: Context) -> Iterator[Finding]:
-    """A value is "auto", for which Transformers has no training argument, so that a constant takes its place.
+    """A value is "auto" without a matching training argument, so it resolves to a constant.
 
-    Accelerate's plugin, which the Trainer makes, fills these keys from environment variables that only
-    `accelerate launch` sets; started in any other way, the constants apply: stage 2, no offload, no gathering
-    of 16-bit weights.
+    The Trainer creates Accelerate's plugin, which resolves these keys from environment variables that only
+    `accelerate launch` sets. Started any other way, the defaults apply: stage 2, no offload, no gathering of
+    16-bit weights.
 
     Bad, read by transformers:
 
@@ -102,12 +102,12 @@ def auto_without_training_argument(ctx: Context) -> Iterator[Finding]:
     """
     if ctx.consumer != "transformers" or not ctx.uses_plugin:
         return
-    for key, becomes, outcome in _CONSTANTS:
+    for key, constant, meaning in _CONSTANTS:
         if ctx.raw(key) == "auto":
             yield ctx.at(
                 key,
-                f'{named(ctx.written_path(key))} is `"auto"`, which no training argument fills: it becomes '
-                f"{becomes} ({outcome}), unless `accelerate launch` says otherwise",
+                f'{format_key(ctx.written_path(key))} is `"auto"`, but no training argument resolves it: it becomes '
+                f"{constant} ({meaning}), unless `accelerate launch` sets it",
                 help="write the value that you want",
             )
 
@@ -125,16 +125,16 @@ def auto_without_training_argument(ctx: Context) -> Iterator[Finding]:
             (),
             Absent(
                 "gradient_accumulation_steps",
-                "Lightning refuses the key: give the Trainer `accumulate_grad_batches`",
+                "Lightning rejects the key: pass `accumulate_grad_batches` to the Trainer",
             ),
             consumers=("lightning",),
         ),
     ),
 )
 def accumulation_in_lightning_config(ctx: Context) -> Iterator[Finding]:
-    """`gradient_accumulation_steps` is written, which Lightning's Trainer sets itself.
+    """`gradient_accumulation_steps` is set, but Lightning's Trainer sets it itself.
 
-    The strategy writes its own `accumulate_grad_batches` there, and raises where the key is taken.
+    The strategy writes the Trainer's `accumulate_grad_batches` to this key, and raises if the config has it.
 
     Bad, read by lightning:
 
@@ -151,13 +151,18 @@ def accumulation_in_lightning_config(ctx: Context) -> Iterator[Finding]:
     key = "gradient_accumulation_steps"
     if ctx.consumer == "lightning" and key in ctx.data and not (ctx.filled and key in ctx.filled.added_keys):
         steps = ctx.data[key]
-        # Lightning takes an integer, and has nobody who would replace "auto".
-        whole = isinstance(steps, int) and not isinstance(steps, bool) and steps > 0
+        # Lightning accepts an integer, and does not resolve "auto".
+        is_positive_integer = isinstance(steps, int) and not isinstance(steps, bool) and steps > 0
         yield ctx.at(
             (key,),
-            f"`{key}` is {quoted(ctx.data[key])} here, and Lightning refuses a config that has the key",
-            help="remove it, and give the Trainer "
-            + (f"`accumulate_grad_batches={steps}`" if whole else "`accumulate_grad_batches`, an integer"),
+            f"`{key}` is {quoted(ctx.data[key])}, but Lightning rejects a config that has this key",
+            help="remove it, and pass "
+            + (
+                f"`accumulate_grad_batches={steps}`"
+                if is_positive_integer
+                else "an integer `accumulate_grad_batches`"
+            )
+            + " to the Trainer",
             part="key",
             fix=removal((key,)),
         )
@@ -165,13 +170,12 @@ def accumulation_in_lightning_config(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC804", effect="wasteful", source=INIT)
 def value_that_the_consumer_overwrites(ctx: Context) -> Iterator[Finding]:
-    """A value is written, and Accelerate writes its own over it.
+    """Accelerate overwrites a value of the config.
 
-    `steps_per_print` becomes infinity in every config that Accelerate or Transformers' Trainer reads, so that
-    DeepSpeed prints no progress. The loop that reads the config prints its own, and nothing that is trained
-    differs: the line costs only who reads it, so this is an info. `zero_allow_untested_optimizer` becomes
-    true where the config has no `optimizer`, and the script's own is used: written as false, it asks for a
-    check that is not made, and that is a warning.
+    Accelerate and Transformers' Trainer set `steps_per_print` to infinity, so that DeepSpeed prints no
+    progress. They print their own, and training does not change, so this is informational. They set
+    `zero_allow_untested_optimizer` to true if the config has no `optimizer`: a value of false requests a check
+    that does not happen, so this is a warning.
 
     Bad, read by transformers:
 
@@ -187,13 +191,13 @@ def value_that_the_consumer_overwrites(ctx: Context) -> Iterator[Finding]:
     """
     if not ctx.uses_plugin:
         return
-    for key, becomes, effect in _OVERWRITTEN:
+    for key, replacement, effect in _OVERWRITTEN:
         value = ctx.data.get(key, MISSING)
         if value is MISSING or not overwritten(ctx, (key,)) or (value and key != "steps_per_print"):
             continue
         yield ctx.at(
             (key,),
-            f"`{key}` is {quoted(value)} here, but {reader(ctx)} makes it {becomes}, whatever is written",
+            f"`{key}` is {quoted(value)}, but {consumer_label(ctx)} always sets it to {replacement}",
             help="remove it",
             effect=effect,
             fix=removal((key,), safe=True),
@@ -204,10 +208,10 @@ _OVERWRITTEN: tuple[tuple[str, str, EffectName], ...] = (
     ("steps_per_print", "infinity", "wasteful"),
     ("zero_allow_untested_optimizer", "`true`", "altered"),
 )
-"""Keys, what becomes of them, and what that does to the user."""
+"""Keys with the value that replaces theirs, and the effect."""
 
 
-# Values that DeepSpeed takes, and Accelerate's plugin fails on.
+# Values that DeepSpeed accepts, but Accelerate's plugin does not.
 
 
 @rule(
@@ -224,11 +228,11 @@ _OVERWRITTEN: tuple[tuple[str, str, EffectName], ...] = (
     ),
 )
 def missing_zero_optimization(ctx: Context) -> Iterator[Finding]:
-    """The config has no `zero_optimization`, which Accelerate's plugin asks for.
+    """The config has no `zero_optimization`, but Accelerate's plugin requires it.
 
-    DeepSpeed takes its absence for stage 0. Transformers' Trainer makes the same plugin, and so refuses the
-    config too. Where `autotuning` is on, neither gets to see the file: the launcher writes others with a
-    stage in them (autotuning/autotuner.py:Autotuner.tune).
+    For DeepSpeed a missing section means stage 0. Transformers' Trainer creates the same plugin, so it rejects
+    the config too. With `autotuning` on, neither reads this file: the launcher writes other configs with a
+    stage (autotuning/autotuner.py:Autotuner.tune).
 
     Bad, read by transformers:
 
@@ -241,7 +245,7 @@ def missing_zero_optimization(ctx: Context) -> Iterator[Finding]:
     if ctx.uses_plugin and "zero_optimization" not in ctx.data and not _is_tuned(ctx):
         yield ctx.at(
             ("zero_optimization",),
-            f"`zero_optimization` is absent, and {reader(ctx)} refuses a config without it",
+            f"`zero_optimization` is missing, and {consumer_label(ctx)} rejects a config without it",
             help='add `"zero_optimization": {"stage": 0}` to train as DeepSpeed does without the section',
             part="key",
             fix=Fix(
@@ -256,11 +260,11 @@ def _is_tuned(ctx: Context) -> bool:
 
 
 @rule("DSC806", effect="rejected", source="accelerate accelerator.py:Accelerator._prepare_deepspeed")
-def null_that_accelerate_opens(ctx: Context) -> Iterator[Finding]:
-    """A section is null, which DeepSpeed takes, and Accelerate opens.
+def null_section_with_accelerate(ctx: Context) -> Iterator[Finding]:
+    """A section is null, which DeepSpeed accepts but Accelerate rejects.
 
-    `Accelerator.prepare` asks `offload_optimizer` for its device wherever the script brings the optimizer,
-    and `tensor_parallel` for its size; on null it ends in an AttributeError.
+    `Accelerator.prepare` reads the device of `offload_optimizer` if the script creates the optimizer, and the
+    size of `tensor_parallel`. For null it raises an AttributeError.
 
     Bad, read by accelerate:
 
@@ -277,28 +281,28 @@ def null_that_accelerate_opens(ctx: Context) -> Iterator[Finding]:
     if not ctx.uses_plugin:
         return
     zero = ctx.data.get("zero_optimization")
-    opened = "tensor_parallel" in ctx.data and does(ctx, "tensor_parallel")
-    sections: list[tuple[str, ...]] = [("tensor_parallel",)] if opened else []
-    own = "optimizer" not in ctx.data and does(ctx, "own_offload")
-    if own and isinstance(zero, dict) and "offload_optimizer" in zero:
+    reads_size = "tensor_parallel" in ctx.data and has_change(ctx, "tensor_parallel")
+    sections: list[tuple[str, ...]] = [("tensor_parallel",)] if reads_size else []
+    reads_device = "optimizer" not in ctx.data and has_change(ctx, "own_offload")
+    if reads_device and isinstance(zero, dict) and "offload_optimizer" in zero:
         sections.append(("zero_optimization", "offload_optimizer"))
-    refused = {event.path for event in ctx.walk.rejected}
+    rejected = {event.path for event in ctx.walk.rejected}
     for path in sections:
-        if ctx.raw(dotted(path)) is None and path not in refused:
+        if ctx.raw(dotted(path)) is None and path not in rejected:
             yield ctx.at(
                 path,
-                f"{named(path)} is `null`: DeepSpeed takes that, but {reader(ctx)} opens it and fails",
+                f"{format_key(path)} is `null`: DeepSpeed accepts that, but {consumer_label(ctx)} expects an object",
                 help="remove it",
                 fix=removal(path, safe=True),
             )
 
 
 @rule("DSC807", effect="rejected", source=FILL)
-def zero_switch_that_accelerate_opens(ctx: Context) -> Iterator[Finding]:
-    """`zero_optimization` is true or false, which DeepSpeed takes, and Accelerate opens.
+def zero_optimization_as_boolean_with_accelerate(ctx: Context) -> Iterator[Finding]:
+    """`zero_optimization` is a boolean, which DeepSpeed accepts but Accelerate rejects.
 
-    DeepSpeed still reads the boolean of its first releases, true as stage 1. Accelerate's plugin looks for
-    keys in it, and ends in an AttributeError.
+    DeepSpeed still accepts the boolean of its first releases; true means stage 1. Accelerate's plugin looks up
+    keys in it and raises an AttributeError.
 
     Bad, read by accelerate:
 
@@ -317,19 +321,19 @@ def zero_switch_that_accelerate_opens(ctx: Context) -> Iterator[Finding]:
         section = {"stage": int(value)}
         yield ctx.at(
             "zero_optimization",
-            f"`zero_optimization` is {quoted(value)}: DeepSpeed takes that, but {reader(ctx)} opens it and "
-            "fails",
+            f"`zero_optimization` is {quoted(value)}: DeepSpeed accepts that, but {consumer_label(ctx)} expects an "
+            "object",
             help=f"write {quoted(section)}",
-            fix=Fix(f"replace by {quoted(section)}", (Set(("zero_optimization",), section),), safe=True),
+            fix=Fix(f"replace with {quoted(section)}", (Set(("zero_optimization",), section),), safe=True),
         )
 
 
 @rule("DSC808", effect="rejected", source="accelerate accelerator.py:Accelerator._prepare_deepspeed")
 def text_beside_filled_batch_key(ctx: Context) -> Iterator[Finding]:
-    """A batch key is a text, and another is "auto" and calculated from it.
+    """A batch key is a string, and the consumer computes an "auto" batch key from it.
 
-    Accelerate multiplies micro batch, accumulation steps and processes, and fails on a number in quotes; the
-    Trainer holds the text against its own number too, and finds that they differ.
+    Accelerate multiplies the micro batch size, the accumulation steps and the number of processes, and fails on
+    a quoted number. The Trainer also compares the string with its own number, and finds a mismatch.
 
     Bad, read by accelerate:
 
@@ -354,21 +358,21 @@ def text_beside_filled_batch_key(ctx: Context) -> Iterator[Finding]:
             digits = value.isascii() and value.isdigit() and len(value) < 20
             yield ctx.at(
                 (key,),
-                f"`{key}` is the string {quoted(value)}, which {reader(ctx)} cannot calculate with",
-                help=f"write {value}, without quotes" if digits else "give an integer",
+                f"`{key}` is the string {quoted(value)}, but {consumer_label(ctx)} computes with it",
+                help=f"write {value}, without quotes" if digits else "set it to an integer",
                 fix=Fix("remove the quotes", (Set((key,), int(value)),), safe=True) if digits else None,
             )
 
 
-# What only earlier versions of Transformers and Accelerate refuse.
+# Configs that only earlier versions of Transformers and Accelerate reject.
 
 
 @rule("DSC811", effect="rejected", source="transformers 4.31 deepspeed.py:deepspeed_optim_sched")
 def optimizer_without_scheduler(ctx: Context) -> Iterator[Finding]:
-    """The config has an `optimizer` and no `scheduler`, which Transformers 4.30 to 4.33.2 refuses.
+    """The config has an `optimizer` without a `scheduler`, which Transformers 4.30 to 4.33.2 rejects.
 
-    DeepSpeed takes that, and so do earlier and later versions of the Trainer, which make the scheduler of
-    their own arguments. Of those between, the Trainer raises "Found `optimizer` configured in the DeepSpeed
+    DeepSpeed accepts that, as do earlier and later versions of the Trainer, which create the scheduler from
+    the training arguments. The Trainer of these versions raises "Found `optimizer` configured in the DeepSpeed
     config, but no `scheduler`".
 
     Bad, read by transformers==4.31:
@@ -380,24 +384,24 @@ def optimizer_without_scheduler(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": "auto", "zero_optimization": {"stage": 2}}
     """
-    if ctx.consumer != "transformers" or not ctx.uses_plugin or does(ctx, "own_schedule"):
+    if ctx.consumer != "transformers" or not ctx.uses_plugin or has_change(ctx, "own_schedule"):
         return
     if "optimizer" in ctx.data and "scheduler" not in ctx.data:
         yield ctx.at(
             ("scheduler",),
-            "`scheduler` is absent beside `optimizer`, which the Trainer of Transformers "
-            f"{ctx.version} refuses",
-            help="remove `optimizer`; or add a `scheduler`; or use Transformers 4.33.3 or newer",
+            "the config has an `optimizer` but no `scheduler`, which the Trainer of Transformers "
+            f"{ctx.version} rejects",
+            help="remove `optimizer`, or add `scheduler`, or use Transformers 4.33.3 or newer",
             part="key",
         )
 
 
 @rule("DSC812", effect="rejected", source="accelerate 0.34 accelerator.py:Accelerator._prepare_deepspeed")
 def micro_batch_absent_before_accelerate_1(ctx: Context) -> Iterator[Finding]:
-    """`train_micro_batch_size_per_gpu` is absent, which Accelerate refuses before version 1.0.
+    """`train_micro_batch_size_per_gpu` is missing, but Accelerate requires it before version 1.0.
 
-    DeepSpeed works it out of the other two. Before 1.0 `Accelerator.prepare` calculates with the key before
-    DeepSpeed gets to see the config, and ends in a KeyError or a TypeError.
+    DeepSpeed derives it from the other two batch keys. Before 1.0 `Accelerator.prepare` computes with the key
+    before DeepSpeed reads the config, and raises a KeyError or a TypeError.
 
     Bad, read by accelerate==0.34:
 
@@ -411,11 +415,11 @@ def micro_batch_absent_before_accelerate_1(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "train_micro_batch_size_per_gpu": "auto", "zero_optimization": {"stage": 2}}
     """
-    if ctx.consumer == "accelerate" and MICRO not in ctx.data and not does(ctx, "no_micro"):
+    if ctx.consumer == "accelerate" and MICRO not in ctx.data and not has_change(ctx, "no_micro"):
         yield ctx.at(
             (MICRO,),
-            f"`{MICRO}` is absent, and Accelerate {ctx.version} refuses a config without it",
-            help='write "auto", which stands for the batch size of the data loader',
+            f"`{MICRO}` is missing, and Accelerate {ctx.version} rejects a config without it",
+            help='write "auto", which resolves to the batch size of the data loader',
             part="key",
             fix=Fix(f'add `{MICRO}` as "auto"', (Set((MICRO,), "auto"),), safe=True),
         )
@@ -423,12 +427,12 @@ def micro_batch_absent_before_accelerate_1(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC813", effect="altered", since="0.16.0", source="runtime/engine.py:DeepSpeedEngine.no_sync")
 def accumulation_under_no_sync(ctx: Context) -> Iterator[Finding]:
-    """Gradients are accumulated under `no_sync`, which ZeRO stages 2 and 3 refuse from 0.16.0 on.
+    """Gradient accumulation uses `no_sync`, which ZeRO stages 2 and 3 reject from 0.16.0 on.
 
     Transformers 4.30 to 4.47.0 enters Accelerate's `no_sync` for every micro batch but the last of a step, as
-    does a script that calls `accelerator.accumulate`; before 1.9 Accelerate hands that to the engine, which
-    has had a `no_sync` since 0.16.0: "no_sync context manager is incompatible with gradient partitioning
-    logic of ZeRO stage 2". A warning, because the other library's version is not known.
+    does a script that calls `accelerator.accumulate`. Accelerate before 1.9 forwards it to the engine, which
+    has a `no_sync` since 0.16.0 and raises "no_sync context manager is incompatible with gradient partitioning
+    logic of ZeRO stage 2". This is a warning, because the version of the other library is unknown.
 
     Bad, read by transformers==4.46, release 0.16.0:
 
@@ -440,29 +444,29 @@ def accumulation_under_no_sync(ctx: Context) -> Iterator[Finding]:
     """
     steps = ctx.raw(STEPS)
     accumulates = steps == "auto" or (isinstance(steps, int | float) and steps > 1)
-    if not ctx.uses_plugin or does(ctx, "no_sync") or not accumulates or stage(ctx) < 2:
+    if not ctx.uses_plugin or has_change(ctx, "no_sync") or not accumulates or stage(ctx) < 2:
         return
-    trainer = ctx.consumer == "transformers"
-    who = f"Transformers {ctx.version}" if trainer else "`accelerator.accumulate`"
-    trainers = "use Transformers 4.47.1 or newer, or " if trainer else ""
-    until = " where Accelerate is older than 1.9" if trainer else f" with Accelerate {ctx.version}"
-    count = "more than one" if steps == "auto" else compact(steps)
+    is_trainer = ctx.consumer == "transformers"
+    caller = f"Transformers {ctx.version}" if is_trainer else "`accelerator.accumulate`"
+    upgrade = "use Transformers 4.47.1 or newer, or " if is_trainer else ""
+    condition = " if Accelerate is older than 1.9" if is_trainer else f" with Accelerate {ctx.version}"
+    count = "several" if steps == "auto" else compact(steps)
     yield ctx.at(
         STEPS,
-        f"with {count} accumulation steps {who} enters `no_sync`{until}, and DeepSpeed"
-        f" {ctx.release_name} stops there at stage {compact(stage(ctx))}",
-        help=f"{trainers}use Accelerate 1.9 or newer, or use stage 1, or use DeepSpeed before 0.16.0",
-        related=stage_set_here(ctx),
+        f"with {count} accumulation steps {caller} enters `no_sync`{condition}, and DeepSpeed"
+        f" {ctx.release_name} rejects that at stage {compact(stage(ctx))}",
+        help=f"{upgrade}use Accelerate 1.9 or newer, or use stage 1, or use DeepSpeed before 0.16.0",
+        related=related_stage(ctx),
     )
 
 
-# Sections that a consumer never comes to use.
+# Sections that a consumer does not use.
 
 _ALL = (*HUGGING_FACE, "lightning")
 
 
-class _Idle(NamedTuple):
-    """A key without effect for some consumers; `why` they never look at it, and what to do there."""
+class _UnusedKey(NamedTuple):
+    """Key without effect for some consumers, the reason, and what to do instead."""
 
     path: str
     consumers: tuple[str, ...]
@@ -470,26 +474,28 @@ class _Idle(NamedTuple):
     help: str
 
 
-_DATA = "data loaders are not made by DeepSpeed here"
-_ROWS = (
-    _Idle(
+_DATA = "DeepSpeed does not create the data loaders"
+_UNUSED_KEYS = (
+    _UnusedKey(
         "activation_checkpointing",
         HUGGING_FACE,
-        "it calls no `deepspeed.checkpointing.configure`, for which the section is",
-        "remove it; `gradient_checkpointing` of the model takes its place",
+        "it does not call `deepspeed.checkpointing.configure`, which reads the section",
+        "remove it: use the model's `gradient_checkpointing` instead",
     ),
-    _Idle("dataloader_drop_last", _ALL, _DATA, "remove it; `drop_last` of the data loader takes its place"),
-    _Idle(
+    _UnusedKey("dataloader_drop_last", _ALL, _DATA, "remove it: use `drop_last` of the data loader instead"),
+    _UnusedKey(
         "data_efficiency.data_sampling.curriculum_learning.enabled",
         _ALL,
         _DATA,
-        "leave it off: the sampler of the curriculum is part of DeepSpeed's own loader",
+        "leave it off: the curriculum sampler is part of DeepSpeed's own data loader",
     ),
-    _Idle("pipeline", _ALL, "it builds no `PipelineModule`, which alone reads the section", "remove it"),
-    _Idle(
+    _UnusedKey(
+        "pipeline", _ALL, "it does not build a `PipelineModule`, the only reader of the section", "remove it"
+    ),
+    _UnusedKey(
         "checkpoint.parallel_write.pipeline_stage",
         _ALL,
-        "it builds no `PipelineModule`, which alone reads the key",
+        "it does not build a `PipelineModule`, the only reader of the key",
         "remove it",
     ),
 )
@@ -502,11 +508,11 @@ _ROWS = (
     "lightning strategies/deepspeed.py:DeepSpeedStrategy",
 )
 def section_unused_by_consumer(ctx: Context) -> Iterator[Finding]:
-    """The program that reads the config never comes to what a section is for.
+    """A section configures a feature that the consumer does not use.
 
-    Transformers, Accelerate and Lightning make the data loaders themselves and build no pipelines; the first
-    two do not configure DeepSpeed's activation checkpointing either, which has no effect of itself. A script
-    of one's own may do so behind them.
+    Transformers, Accelerate and Lightning create the data loaders themselves and build no pipelines. The first
+    two do not configure DeepSpeed's activation checkpointing either, and the section alone has no effect. Your
+    own script may still use these features.
 
     Bad, read by transformers:
 
@@ -522,23 +528,22 @@ def section_unused_by_consumer(ctx: Context) -> Iterator[Finding]:
     """
     if ctx.consumer == "deepspeed":
         return
-    reader = "the Trainer" if ctx.consumer == "transformers" else ctx.consumer.capitalize()
-    for row in _ROWS:
+    for row in _UNUSED_KEYS:
         parts = row.path.split(".")
-        if ctx.consumer not in row.consumers or parts[0] not in ctx.data or not _asks(ctx, row.path):
+        if ctx.consumer not in row.consumers or parts[0] not in ctx.data or not _is_requested(ctx, row.path):
             continue
-        what = tuple(parts if parts[-1] != "enabled" else parts[:-1])
+        feature = tuple(parts if parts[-1] != "enabled" else parts[:-1])
         yield ctx.at(
             row.path,
-            f"{named(what)} has no effect under {reader}: {row.why}",
+            f"{format_key(feature)} has no effect with {consumer_label(ctx)}: {row.why}",
             help=row.help,
             part="key",
             fix=removal(tuple(parts)) if len(parts) == 1 else None,
         )
 
 
-def _asks(ctx: Context, path: str) -> bool:
-    """Whether something is asked for there: a switch that is on, a section in which something is."""
+def _is_requested(ctx: Context, path: str) -> bool:
+    """Whether the config requests the feature: with a switch that is on, or a section with a truthy value."""
     value = ctx.raw(path)
     if not ctx.has(path) or ctx.key(path) is None:
         return False

@@ -1,1 +1,1 @@
-"""Data efficiency: curricula, dynamic batching, random-LTD, and the switches around them."""
+"""Data efficiency: curricula, dynamic batching, random-LTD, and their switches."""

@@ -1,4 +1,4 @@
-"""`data_routing`: random-LTD, and switches of data efficiency without effect."""
+"""`data_routing`: random-LTD, and data-efficiency switches without effect."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from dsconfig.core.wording import one_of, quoted
 from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
-from dsconfig.rules._suggest_section import named
+from dsconfig.rules._suggest_section import format_key
 
-# Random-LTD: what it needs, and what of it was never finished.
+# Random-LTD: required keys and unimplemented features.
 
 _ROUTING = "data_efficiency.data_routing"
 _LTD = f"{_ROUTING}.random_ltd"
 _SCHEDULER = "runtime/data_pipeline/data_routing/scheduler.py:RandomLTDScheduler.__init__"
-_NEEDED = ("total_layer_num", "random_ltd_layer_num", "random_ltd_schedule")
-_NEEDED_TO_SCHEDULE = ("min_value", "max_value", "schedule_config", "schedule_type")
-_NEEDED_TO_PACE = ("require_steps", "seq_per_step")
+_REQUIRED = ("total_layer_num", "random_ltd_layer_num", "random_ltd_schedule")
+_REQUIRED_IN_SCHEDULE = ("min_value", "max_value", "schedule_config", "schedule_type")
+_REQUIRED_IN_SCHEDULE_CONFIG = ("require_steps", "seq_per_step")
 
 
 def _section(ctx: Context) -> JsonObject:
-    """The section, where it is switched on.
+    """Return the `random_ltd` section.
 
     Raises:
-        SkipRule: it is not, or it is not an object.
+        SkipRule: the section is off, or not an object.
     """
     section = ctx.raw(_LTD)
     if not isinstance(section, dict) or not ctx.is_on(f"{_LTD}.enabled"):
@@ -36,11 +36,11 @@ def _section(ctx: Context) -> JsonObject:
 
 @rule("DSC958", effect="crashes", since="0.8.0", source=_SCHEDULER)
 def incomplete_random_ltd(ctx: Context) -> Iterator[Finding]:
-    """Random-LTD is on, and lacks a key.
+    """Random-LTD is on, but a required key is missing.
 
-    The engine looks up `total_layer_num`, `random_ltd_layer_num` and `random_ltd_schedule` when it starts; in
-    the schedule `min_value`, `max_value`, `schedule_type` and `schedule_config`; and in the last one, at the
-    first step, `require_steps` and `seq_per_step`.
+    The engine looks up `total_layer_num`, `random_ltd_layer_num` and `random_ltd_schedule` when it starts, and
+    in the schedule `min_value`, `max_value`, `schedule_type` and `schedule_config`. In the first step it looks
+    up `require_steps` and `seq_per_step` in `schedule_config`.
 
     Bad:
 
@@ -55,26 +55,27 @@ def incomplete_random_ltd(ctx: Context) -> Iterator[Finding]:
     """
     section = _section(ctx)
     schedule = section.get("random_ltd_schedule")
-    pace = schedule.get("schedule_config") if isinstance(schedule, dict) else None
-    yield from _lacking(ctx, _LTD, section, _NEEDED)
+    schedule_config = schedule.get("schedule_config") if isinstance(schedule, dict) else None
+    yield from _missing_keys(ctx, _LTD, section, _REQUIRED)
     if isinstance(schedule, dict):
-        yield from _lacking(ctx, f"{_LTD}.random_ltd_schedule", schedule, _NEEDED_TO_SCHEDULE)
-    if isinstance(schedule, dict) and isinstance(pace, dict) and _grows(schedule):
-        yield from _lacking(ctx, f"{_LTD}.random_ltd_schedule.schedule_config", pace, _NEEDED_TO_PACE)
+        yield from _missing_keys(ctx, f"{_LTD}.random_ltd_schedule", schedule, _REQUIRED_IN_SCHEDULE)
+    if isinstance(schedule, dict) and isinstance(schedule_config, dict) and _grows(schedule):
+        path = f"{_LTD}.random_ltd_schedule.schedule_config"
+        yield from _missing_keys(ctx, path, schedule_config, _REQUIRED_IN_SCHEDULE_CONFIG)
 
 
 def _grows(schedule: JsonObject) -> bool:
-    """Whether the schedule computes anything: with equal bounds it stays where it is."""
+    """Whether the schedule computes values: with equal bounds it is constant."""
     low, high = schedule.get("min_value"), schedule.get("max_value")
     return isinstance(low, int | float) and isinstance(high, int | float) and low < high
 
 
-def _lacking(ctx: Context, path: str, section: JsonObject, keys: tuple[str, ...]) -> Iterator[Finding]:
+def _missing_keys(ctx: Context, path: str, section: JsonObject, keys: tuple[str, ...]) -> Iterator[Finding]:
     missing = [f"`{key}`" for key in keys if key not in section]
     if missing:
         yield ctx.at(
             path,
-            f"{named(ctx.written_path(path))} has no {one_of(missing, 'and')}, which random-LTD needs",
+            f"{format_key(ctx.written_path(path))} has no {one_of(missing)}, which random-LTD requires",
             help=f"add {one_of(missing, 'and')}",
             part="key",
             related=[("random-LTD is switched on here", f"{_LTD}.enabled")],
@@ -83,10 +84,10 @@ def _lacking(ctx: Context, path: str, section: JsonObject, keys: tuple[str, ...]
 
 @rule("DSC959", effect="crashes", since="0.8.0", source=f"{_SCHEDULER}, get_value")
 def unfinished_part_of_random_ltd(ctx: Context) -> Iterator[Finding]:
-    """Random-LTD is on with something that DeepSpeed never finished.
+    """Random-LTD is on with a feature that DeepSpeed never implemented.
 
-    `layer_token_lr_schedule` ends in NotImplementedError where it is on, and in a KeyError where it does not
-    say; every `schedule_type` but fixed_linear ends with the first step.
+    `layer_token_lr_schedule` raises NotImplementedError if it is on, and a KeyError without `enabled`. Every
+    `schedule_type` except fixed_linear fails in the first step.
 
     Bad:
 
@@ -105,23 +106,23 @@ def unfinished_part_of_random_ltd(ctx: Context) -> Iterator[Finding]:
                 "schedule_config": {"require_steps": 200000, "seq_per_step": 16}}}}}}
     """
     section = _section(ctx)
-    rate = section.get("layer_token_lr_schedule")
-    if isinstance(rate, dict) and rate.get("enabled", True):
-        said = "is on" if "enabled" in rate else "does not say `enabled`"
+    lr_schedule = section.get("layer_token_lr_schedule")
+    if isinstance(lr_schedule, dict) and lr_schedule.get("enabled", True):
+        state = "is on, but" if "enabled" in lr_schedule else "has no `enabled`, and"
         yield ctx.at(
             f"{_LTD}.layer_token_lr_schedule",
-            f"`layer_token_lr_schedule` {said}, and DeepSpeed has not implemented it",
+            f"`layer_token_lr_schedule` {state} DeepSpeed does not implement it",
             help="remove it",
             part="key",
             fix=removal((*_LTD.split("."), "layer_token_lr_schedule")),
         )
     schedule = section.get("random_ltd_schedule")
     if isinstance(schedule, dict) and "schedule_type" in schedule and _grows(schedule):
-        kind_ = schedule["schedule_type"]
-        if kind_ != "fixed_linear":
+        schedule_type = schedule["schedule_type"]
+        if schedule_type != "fixed_linear":
             yield ctx.at(
                 f"{_LTD}.random_ltd_schedule.schedule_type",
-                f"`random_ltd_schedule.schedule_type` is {quoted(kind_)}, and random-LTD has only "
+                f"`random_ltd_schedule.schedule_type` is {quoted(schedule_type)}, but random-LTD supports only "
                 '`"fixed_linear"`',
                 help='write `"fixed_linear"`',
                 fix=Fix(
@@ -138,9 +139,9 @@ def unfinished_part_of_random_ltd(ctx: Context) -> Iterator[Finding]:
     source="runtime/engine.py:DeepSpeedEngine.random_ltd_initialize",
 )
 def random_ltd_layers_miscounted(ctx: Context) -> Iterator[Finding]:
-    """`random_ltd_layer_num` is not the number of layers that `random_ltd_layer_id` lists.
+    """`random_ltd_layer_num` differs from the number of layers in `random_ltd_layer_id`.
 
-    Converting the model raises then; and without converting the model no token is dropped.
+    Converting the model raises an error, and without the conversion random-LTD drops no tokens.
 
     Bad:
 
@@ -157,13 +158,13 @@ def random_ltd_layers_miscounted(ctx: Context) -> Iterator[Finding]:
     if isinstance(number, int) and isinstance(layers, list) and number != len(layers):
         yield ctx.at(
             f"{_LTD}.random_ltd_layer_num",
-            f"`random_ltd_layer_num` is {quoted(number)}, but `random_ltd_layer_id` lists {len(layers)}",
+            f"`random_ltd_layer_num` is {quoted(number)}, but `random_ltd_layer_id` lists {len(layers)} layers",
             help=f"set it to {len(layers)}, or list {number} layers",
             related=[("the layers are listed here", f"{_LTD}.random_ltd_layer_id")],
         )
 
 
-# Switches around a technique that nothing reads.
+# Outer switches that nothing reads.
 
 _CURRICULUM = "data_efficiency.data_sampling.curriculum_learning"
 _BATCHING = "data_efficiency.data_sampling.dynamic_batching"
@@ -177,10 +178,10 @@ _SAMPLING = "data_efficiency.data_sampling"
     source="runtime/engine.py:DeepSpeedEngine.curriculum_learning_enabled, random_ltd_enabled",
 )
 def outer_switch_without_effect(ctx: Context) -> Iterator[Finding]:
-    """A switch around a technique of data efficiency is off, and the technique is on all the same.
+    """An outer switch of data efficiency is off, but a technique in its section stays on.
 
-    Nothing reads `enabled` of `data_efficiency`, of `data_sampling` and of `data_routing`. The innermost
-    switch decides alone.
+    DeepSpeed does not read `enabled` of `data_efficiency`, `data_sampling` and `data_routing`. Only the switch
+    of the technique counts.
 
     Bad:
 
@@ -194,25 +195,25 @@ def outer_switch_without_effect(ctx: Context) -> Iterator[Finding]:
     """
     if not isinstance(ctx.data.get("data_efficiency"), dict):
         return
-    around: dict[str, list[str]] = {}
+    inner_switches: dict[str, list[str]] = {}
     for inner, outer in ((_CURRICULUM, _SAMPLING), (_BATCHING, _SAMPLING), (_LTD, _ROUTING)):
         if ctx.key(inner) is None or not ctx.is_on(f"{inner}.enabled"):
             continue
-        for place in ("data_efficiency", outer):
-            path = f"{place}.enabled"
+        for section in ("data_efficiency", outer):
+            path = f"{section}.enabled"
             if ctx.has(path) and not ctx.value(path):
-                around.setdefault(path, []).append(f"{inner}.enabled")
-    for path, switches in around.items():
+                inner_switches.setdefault(path, []).append(f"{inner}.enabled")
+    for path, switches in inner_switches.items():
         yield _without_effect(ctx, path, switches)
 
 
 def _without_effect(ctx: Context, path: str, switches: list[str]) -> Finding:
-    """All that stays on in spite of a switch: the advice for one of them alone would not end the finding."""
+    """Report all techniques that stay on together: switching off one of them would not end the diagnostic."""
     names = {switch: f"`{switch.split('.')[-2]}`" for switch in switches}
     stays = f"{one_of(names.values(), 'and')} {'stays' if len(switches) == 1 else 'stay'} on"
     return ctx.at(
         path,
-        f"`enabled` is {quoted(ctx.raw(path))} here, which nothing reads: {stays}",
+        f"`{path}` is {quoted(ctx.raw(path))}, but DeepSpeed does not read it: {stays}",
         help=", and ".join(f"set `{switch}` to `false`" for switch in switches),
         related=[(f"{name} is switched on here", switch) for switch, name in names.items()],
         fix=Fix(

@@ -1,4 +1,4 @@
-"""`data_sampling`: curricula with their schedules, the legacy curriculum, and dynamic batching."""
+"""`data_sampling`: curriculum learning, the legacy curriculum, and dynamic batching."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from dsconfig.core.json_types import Json, JsonObject, NamedTuple
 from dsconfig.core.wording import described, kind, one_of, quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._suggest_section import named
+from dsconfig.rules._suggest_section import format_key
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import KeyPath
 
 
-# A technique that is on and lacks a key.
+# Missing keys of an enabled technique.
 
 
-def needs(ctx: Context, section: str, what: str, key: str, meaning: str) -> Finding:
-    """The finding that `what` is on without `key`."""
+def missing_key(ctx: Context, section: str, technique: str, key: str, meaning: str) -> Finding:
+    """Report that the technique is on without `key`."""
     switch = ctx.raw(f"{section}.enabled")
     truth = (
         ""
@@ -30,21 +30,21 @@ def needs(ctx: Context, section: str, what: str, key: str, meaning: str) -> Find
     )
     return ctx.at(
         section,
-        f"{what} is on{truth}, but `{key}` is not given",
+        f"{technique} is on{truth}, but `{key}` is not set",
         help=f"add `{key}` ({meaning}), or set `enabled` to `false`",
         part="key",
-        related=[(f"{what} is switched on here", f"{section}.enabled")],
+        related=[(f"{technique} is switched on here", f"{section}.enabled")],
     )
 
 
-# Curricula that are on: the old one by sequence length, and those of data efficiency.
+# Enabled curricula: the legacy one by sequence length, and those of data efficiency.
 
-_OLD = "curriculum_learning"
+_LEGACY = "curriculum_learning"
 NEW = "data_efficiency.data_sampling.curriculum_learning"
 
 
 class Curriculum(NamedTuple):
-    """One scheduler in the making: where its keys stand, and what becomes of a mistake."""
+    """Curriculum scheduler: path and data of its section, effect of an error, and required keys."""
 
     path: KeyPath
     data: JsonObject
@@ -53,16 +53,16 @@ class Curriculum(NamedTuple):
 
     @property
     def config(self) -> JsonObject:
-        """Its `schedule_config`; empty where that is missing or no object."""
+        """Its `schedule_config`; empty if it is missing or not an object."""
         config = self.data.get("schedule_config")
         return config if isinstance(config, dict) else {}
 
 
 def curricula(ctx: Context) -> Iterator[Curriculum]:
-    """Every curriculum that is switched on."""
-    old = ctx.data.get(_OLD)
-    if isinstance(old, dict) and ctx.between("0.5.0", "0.19.7") and ctx.is_on(f"{_OLD}.enabled"):
-        yield Curriculum((_OLD,), old, "crashes", ("curriculum_type", *_BOUNDS))
+    """Yield every curriculum that is on."""
+    legacy = ctx.data.get(_LEGACY)
+    if isinstance(legacy, dict) and ctx.between("0.5.0", "0.19.7") and ctx.is_on(f"{_LEGACY}.enabled"):
+        yield Curriculum((_LEGACY,), legacy, "crashes", ("curriculum_type", *_BOUNDS))
     for name, metric in metrics_of(ctx).items():
         if isinstance(metric, dict):
             path = (*NEW.split("."), "curriculum_metrics", name)
@@ -81,7 +81,7 @@ def _metric_keys(metric: JsonObject) -> Iterator[str]:
 
 
 def metrics_of(ctx: Context) -> JsonObject:
-    """The metrics of data efficiency's curriculum, where it is on."""
+    """Return the metrics of data efficiency's curriculum; empty if it is off."""
     section = ctx.raw(NEW)
     if not isinstance(section, dict) or not section.get("enabled") or ctx.before("0.8.0"):
         return {}
@@ -89,32 +89,32 @@ def metrics_of(ctx: Context) -> JsonObject:
     return metrics if isinstance(metrics, dict) else {}
 
 
-# Curricula that lack a key, the old one by sequence length and the one of data efficiency.
+# Missing keys of curricula.
 
 _FILE = "runtime/data_pipeline/config.py"
 _SCHEDULER = "runtime/data_pipeline/curriculum_scheduler.py:CurriculumScheduler.__init__"
 _SAMPLER = "runtime/data_pipeline/data_sampling/data_sampler.py:DeepSpeedDataSampler.__init__"
-_NEEDS: dict[str, tuple[str, ...]] = {
+_SCHEDULE_KEYS: dict[str, tuple[str, ...]] = {
     "fixed_discrete": ("difficulty", "max_step"),
     "fixed_root": ("total_curriculum_step", "difficulty_step", "root_degree"),
     "fixed_linear": ("total_curriculum_step", "difficulty_step"),
 }
-"""Keys of `schedule_config` by the type of the schedule."""
-_PACES: JsonObject = {
+"""Required keys of `schedule_config` by `schedule_type`."""
+_EXAMPLES: JsonObject = {
     "fixed_discrete": {"difficulty": [8, 64], "max_step": [1000]},
     "fixed_root": {"total_curriculum_step": 10000, "difficulty_step": 8, "root_degree": 2},
     "fixed_linear": {"total_curriculum_step": 10000, "difficulty_step": 8},
 }
-"""An example of each."""
-_SHOWN = 12
+"""Example of a `schedule_config` by `schedule_type`."""
+_MAX_SHOWN = 12
 
 
 @rule("DSC945", effect="rejected", since="0.8.0", source=f"{_FILE}:get_curriculum_learning")
 def curriculum_without_metrics(ctx: Context) -> Iterator[Finding]:
-    """Curriculum learning is on, and `curriculum_metrics` is not given.
+    """Curriculum learning is on, but `curriculum_metrics` is not set.
 
-    The metrics say what difficulty means. `enabled` is tested for truth, so that `"false"` in quotes counts
-    as on; and it counts also where `data_sampling` and `data_efficiency` are off.
+    The metrics define the difficulty. DeepSpeed tests `enabled` for truthiness, so the string `"false"` counts
+    as on, and it does so even if `data_sampling` and `data_efficiency` are off.
 
     Bad:
 
@@ -127,17 +127,19 @@ def curriculum_without_metrics(ctx: Context) -> Iterator[Finding]:
             "enabled": true, "curriculum_metrics": {"seqlen": {"difficulty_type": "value"}}}}}}
     """
     if ctx.is_on(f"{NEW}.enabled") and not ctx.has(f"{NEW}.curriculum_metrics"):
-        yield needs(ctx, NEW, "curriculum learning", "curriculum_metrics", "an object with a metric or more")
+        yield missing_key(
+            ctx, NEW, "curriculum learning", "curriculum_metrics", "an object with at least one metric"
+        )
 
 
 @rule("DSC949", effect="crashes", since="0.5.0", source=f"{_SCHEDULER}, {_SAMPLER}")
 def incomplete_curriculum(ctx: Context) -> Iterator[Finding]:
-    """A curriculum that is on lacks a key.
+    """A required key of an enabled curriculum is missing.
 
-    It needs both bounds of the difficulty, the type of its schedule, and in `schedule_config` what the type
-    goes by: `difficulty` and `max_step` for fixed_discrete; `total_curriculum_step` and `difficulty_step` for
-    fixed_linear and fixed_root, which also needs `root_degree`. A metric of data efficiency needs
-    `difficulty_type` and `clustering_type`, and its index files unless it is a single cluster.
+    A curriculum requires both bounds of the difficulty, `schedule_type`, and in `schedule_config` the keys of
+    that type: `difficulty` and `max_step` for fixed_discrete; `total_curriculum_step` and `difficulty_step` for
+    fixed_linear and fixed_root, and also `root_degree` for fixed_root. A metric of data efficiency requires
+    `difficulty_type` and `clustering_type`, and index files unless it is a single cluster.
 
     Bad, release 0.18.9:
 
@@ -165,84 +167,91 @@ def incomplete_curriculum(ctx: Context) -> Iterator[Finding]:
                 "difficulty_type": "value", "clustering_type": "single_cluster",
                 "min_difficulty": 8, "max_difficulty": 1024, "schedule_type": "custom"}}}}}}
     """
-    for found in curricula(ctx):
-        yield from _incomplete(ctx, found)
+    for curriculum in curricula(ctx):
+        yield from _missing_keys(ctx, curriculum)
     if metrics_of(ctx) and not ctx.has(f"{NEW}.data_cluster_path"):
         yield ctx.at(
             NEW,
-            f"`{NEW}` has no `data_cluster_path`, which its sampler needs",
-            help="add `data_cluster_path`, a directory for clusters of samples",
+            f"`{NEW}` has no `data_cluster_path`, which its sampler requires",
+            help="add `data_cluster_path`, a directory for sample clusters",
             part="key",
             effect="ignored",
         )
 
 
-def _incomplete(ctx: Context, found: Curriculum) -> Iterator[Finding]:
-    kind = str(found.data.get("schedule_type"))
-    lacking = [key for key in _NEEDS.get(kind, ()) if key not in found.config]
-    missing = [key for key in found.keys if key not in found.data]
-    if missing or (lacking and "schedule_config" not in found.data):
-        yield _lacks_keys(ctx, found, missing, kind if lacking else "")
-    if lacking and "schedule_config" in found.data:
-        yield _lacks_pace(ctx, found, lacking, kind)
+def _missing_keys(ctx: Context, curriculum: Curriculum) -> Iterator[Finding]:
+    schedule_type = str(curriculum.data.get("schedule_type"))
+    missing_in_config = [key for key in _SCHEDULE_KEYS.get(schedule_type, ()) if key not in curriculum.config]
+    missing = [key for key in curriculum.keys if key not in curriculum.data]
+    if missing or (missing_in_config and "schedule_config" not in curriculum.data):
+        yield _missing_in_section(ctx, curriculum, missing, schedule_type if missing_in_config else "")
+    if missing_in_config and "schedule_config" in curriculum.data:
+        yield _missing_in_config(ctx, curriculum, missing_in_config, schedule_type)
 
 
-def _lacks_keys(ctx: Context, found: Curriculum, missing: list[str], kind: str) -> Finding:
-    """What is to stand beside the schedule's type, and what comes with the type, all at once."""
-    why = (
-        [f"no {one_of([f'`{key}`' for key in missing], 'and')}, which a curriculum needs"] if missing else []
-    )
+def _missing_in_section(
+    ctx: Context, curriculum: Curriculum, missing: list[str], schedule_type: str
+) -> Finding:
+    """Report the missing keys of the section, and a missing `schedule_config` that the type requires."""
+    reasons = []
+    if missing:
+        reasons.append(f"no {one_of(f'`{key}`' for key in missing)}, which a curriculum requires")
     added = [f"`{key}`" for key in missing if key != "schedule_type"]
     if "schedule_type" in missing:
-        kind = "fixed_linear"
-        added.append(f'`"schedule_type": "{kind}"`')
-    elif kind and "schedule_config" not in found.data:
-        needed = one_of([f"`{key}`" for key in _NEEDS[kind]], "and")
-        why.append(f"no `schedule_config` with {needed}, which the schedule {quoted(kind)} needs")
-    if kind and "schedule_config" not in found.data:
-        added.append(f'`"schedule_config": {json.dumps(_PACES[kind])}`')
+        schedule_type = "fixed_linear"
+        added.append(f'`"schedule_type": "{schedule_type}"`')
+    elif schedule_type and "schedule_config" not in curriculum.data:
+        required = one_of([f"`{key}`" for key in _SCHEDULE_KEYS[schedule_type]], "and")
+        reasons.append(
+            f"no `schedule_config` with {required}, which the schedule {quoted(schedule_type)} requires"
+        )
+    if schedule_type and "schedule_config" not in curriculum.data:
+        added.append(f'`"schedule_config": {json.dumps(_EXAMPLES[schedule_type])}`')
     return ctx.at(
-        found.path,
-        f"{named(found.path)} has {', and '.join(why)}",
+        curriculum.path,
+        f"{format_key(curriculum.path)} has {', and '.join(reasons)}",
         help=f"add {one_of(added, 'and')}",
         part="key",
-        effect=found.effect,
+        effect=curriculum.effect,
     )
 
 
-def _lacks_pace(ctx: Context, found: Curriculum, lacking: list[str], kind: str) -> Finding:
-    """What the type of the schedule looks up in `schedule_config`."""
-    path, config = (*found.path, "schedule_config"), found.data["schedule_config"]
-    names = one_of([f"`{key}`" for key in lacking], "and")
-    needs = f"the schedule {quoted(kind)} needs"
+def _missing_in_config(
+    ctx: Context, curriculum: Curriculum, missing: list[str], schedule_type: str
+) -> Finding:
+    """Report the missing keys of `schedule_config`."""
+    path, config = (*curriculum.path, "schedule_config"), curriculum.data["schedule_config"]
+    requires = f"the schedule {quoted(schedule_type)} requires"
     if isinstance(config, dict):
-        message = f"{named(path)} has no {names}, which {needs}"
-        pace = _pace(kind, config)
-        added = one_of([f"`{json.dumps(key)}: {json.dumps(pace[key])}`" for key in lacking], "and")
-        return ctx.at(path, message, help=f"add {added}", part="key", effect=found.effect)
-    message = f"{named(path)} is {described(config)} where {needs} an object with {names}"
-    example = f"write an object, such as `{json.dumps(_PACES[kind])}`"
-    return ctx.at(path, message, help=example, effect=found.effect)
+        names = one_of(f"`{key}`" for key in missing)
+        message = f"{format_key(path)} has no {names}, which {requires}"
+        example = _example(schedule_type, config)
+        added = one_of([f"`{json.dumps(key)}: {json.dumps(example[key])}`" for key in missing], "and")
+        return ctx.at(path, message, help=f"add {added}", part="key", effect=curriculum.effect)
+    names = one_of((f"`{key}`" for key in missing), "and")
+    message = f"{format_key(path)} is {described(config)} but {requires} an object with {names}"
+    advice = f"write an object, such as `{json.dumps(_EXAMPLES[schedule_type])}`"
+    return ctx.at(path, message, help=advice, effect=curriculum.effect)
 
 
-def _pace(kind: str, config: JsonObject) -> JsonObject:
-    """An example for the type; a step ends every difficulty but the last, where one of the two is there."""
-    pace, levels, steps = dict(_PACES[kind]), config.get("difficulty"), config.get("max_step")
-    if isinstance(levels, list) and 1 < len(levels) <= _SHOWN:
-        pace["max_step"] = [1000 * number for number in range(1, len(levels))]
-    if isinstance(steps, list) and 0 < len(steps) < _SHOWN:
-        pace["difficulty"] = [8 * number for number in range(1, len(steps) + 2)]
-    return pace
+def _example(schedule_type: str, config: JsonObject) -> JsonObject:
+    """Return an example for the type that matches the length of `difficulty` or `max_step`, if one is set."""
+    example, levels, steps = dict(_EXAMPLES[schedule_type]), config.get("difficulty"), config.get("max_step")
+    if isinstance(levels, list) and 1 < len(levels) <= _MAX_SHOWN:
+        example["max_step"] = [1000 * number for number in range(1, len(levels))]
+    if isinstance(steps, list) and 0 < len(steps) < _MAX_SHOWN:
+        example["difficulty"] = [8 * number for number in range(1, len(steps) + 2)]
+    return example
 
 
-# The schedule of a curriculum's difficulty.
+# Schedules of curricula.
 
 _TYPES = ("fixed_discrete", "fixed_root", "fixed_linear", "custom")
 
 
 @rule("DSC950", effect="crashes", since="0.5.0", source=_SCHEDULER)
 def unsupported_curriculum_schedule(ctx: Context) -> Iterator[Finding]:
-    """The schedule of a curriculum is of a type that DeepSpeed does not have.
+    """`schedule_type` of a curriculum is not a type that DeepSpeed implements.
 
     Bad, release 0.18.9:
 
@@ -256,24 +265,24 @@ def unsupported_curriculum_schedule(ctx: Context) -> Iterator[Finding]:
             "enabled": true, "curriculum_type": "seqlen", "min_difficulty": 8, "max_difficulty": 1024,
             "schedule_type": "custom"}}
     """
-    for found in curricula(ctx):
+    for curriculum in curricula(ctx):
         types = _TYPES if ctx.since("0.8.0") else _TYPES[:3]
-        word = found.data.get("schedule_type", "custom")
-        if word not in types and "schedule_type" in found.data:
-            path = (*found.path, "schedule_type")
+        schedule_type = curriculum.data.get("schedule_type", "custom")
+        if schedule_type not in types and "schedule_type" in curriculum.data:
+            path = (*curriculum.path, "schedule_type")
             yield ctx.at(
                 path,
-                f"{named(path)} is {quoted(word)}, but DeepSpeed knows only {one_of(types, 'and')}",
-                help=f"use {one_of(types)}; each fixed one needs its keys of `schedule_config`",
-                effect=found.effect,
+                f"{format_key(path)} is {quoted(schedule_type)}, but DeepSpeed accepts only {one_of(types, 'and')}",
+                help=f"use {one_of(types)}; the fixed types require keys in `schedule_config`",
+                effect=curriculum.effect,
             )
 
 
 @rule("DSC951", effect="crashes", since="0.5.0", source=_SCHEDULER)
 def curriculum_steps_of_wrong_length(ctx: Context) -> Iterator[Finding]:
-    """A discrete curriculum does not have one `max_step` fewer than it has difficulties.
+    """`max_step` of a discrete curriculum does not have one entry fewer than `difficulty`.
 
-    Each difficulty but the last one ends at a step; the last one stays.
+    Each difficulty except the last one ends at a step of `max_step`.
 
     Bad, release 0.18.9:
 
@@ -289,25 +298,27 @@ def curriculum_steps_of_wrong_length(ctx: Context) -> Iterator[Finding]:
             "schedule_type": "fixed_discrete",
             "schedule_config": {"difficulty": [8, 32, 64], "max_step": [100, 200]}}}
     """
-    for found in curricula(ctx):
-        levels, steps = found.config.get("difficulty"), found.config.get("max_step")
-        if found.data.get("schedule_type") != "fixed_discrete":
+    for curriculum in curricula(ctx):
+        levels, steps = curriculum.config.get("difficulty"), curriculum.config.get("max_step")
+        if curriculum.data.get("schedule_type") != "fixed_discrete":
             continue
         if isinstance(levels, list) and isinstance(steps, list) and not 0 < len(steps) == len(levels) - 1:
-            need = len(levels) - 1
+            required = len(levels) - 1
             yield ctx.at(
-                (*found.path, "schedule_config", "max_step"),
-                f"`max_step` has {len(steps)} {'entry' if len(steps) == 1 else 'entries'}, and "
+                (*curriculum.path, "schedule_config", "max_step"),
+                f"`max_step` has {len(steps)} {'entry' if len(steps) == 1 else 'entries'}, but "
                 + (
-                    f"{len(levels)} difficulties need {need}"
-                    if need > 0
-                    else "two difficulties or more need it"
+                    f"{len(levels)} difficulties require {required}"
+                    if required > 0
+                    else "a discrete curriculum requires at least two difficulties"
                 ),
-                help=f"list {need}: the last step of every difficulty but the last"
-                if need > 0
-                else "list two difficulties or more, and one step fewer",
-                effect=found.effect,
-                related=[("the difficulties stand here", (*found.path, "schedule_config", "difficulty"))],
+                help=f"list {required}: the last step of every difficulty except the last one"
+                if required > 0
+                else "list at least two difficulties, and one step fewer",
+                effect=curriculum.effect,
+                related=[
+                    ("the difficulties are set here", (*curriculum.path, "schedule_config", "difficulty"))
+                ],
             )
 
 
@@ -315,8 +326,8 @@ def curriculum_steps_of_wrong_length(ctx: Context) -> Iterator[Finding]:
 def curriculum_step_off_tensor_cores(ctx: Context) -> Iterator[Finding]:
     """`difficulty_step` of a curriculum by sequence length is not a multiple of 8.
 
-    Sequence lengths then are not multiples of 8 either, which the tensor cores of GPUs want for 16-bit
-    numbers. DeepSpeed warns of it.
+    Sequence lengths are then not multiples of 8 either, which slows down 16-bit matrix products on tensor
+    cores. DeepSpeed logs a warning.
 
     Bad, release 0.18.9:
 
@@ -332,29 +343,29 @@ def curriculum_step_off_tensor_cores(ctx: Context) -> Iterator[Finding]:
             "schedule_type": "fixed_linear",
             "schedule_config": {"total_curriculum_step": 15000, "difficulty_step": 8}}}
     """
-    for found in curricula(ctx):
-        step = found.config.get("difficulty_step")
-        by_length = "seqlen" in (found.path[-1], found.data.get("curriculum_type"))
-        paced = found.data.get("schedule_type") in ("fixed_root", "fixed_linear")
-        if by_length and paced and isinstance(step, int) and step % 8:
+    for curriculum in curricula(ctx):
+        step = curriculum.config.get("difficulty_step")
+        is_by_length = "seqlen" in (curriculum.path[-1], curriculum.data.get("curriculum_type"))
+        uses_step = curriculum.data.get("schedule_type") in ("fixed_root", "fixed_linear")
+        if is_by_length and uses_step and isinstance(step, int) and step % 8:
             yield ctx.at(
-                (*found.path, "schedule_config", "difficulty_step"),
-                f"`difficulty_step` is {quoted(step)}, and sequence lengths will not be multiples of 8",
-                help="use a multiple of 8, which suits tensor cores",
+                (*curriculum.path, "schedule_config", "difficulty_step"),
+                f"`difficulty_step` is {quoted(step)}, so sequence lengths are not multiples of 8",
+                help="use a multiple of 8, which is efficient on tensor cores",
             )
 
 
-# Batches that are filled up to a number of tokens.
+# Dynamic batching.
 
 _BATCHING = "data_efficiency.data_sampling.dynamic_batching"
 
 
 @rule("DSC946", effect="rejected", since="0.16.5", source=f"{_FILE}:get_dynamic_batching")
 def dynamic_batching_without_max_tokens(ctx: Context) -> Iterator[Finding]:
-    """Dynamic batching is on, and `max_tokens` is not given.
+    """Dynamic batching is on, but `max_tokens` is not set.
 
-    Batches are filled up to that many tokens, so there is no default. `enabled` goes through bool(), so that
-    `"false"` in quotes counts as on.
+    DeepSpeed fills each batch up to this number of tokens, and has no default for it. It converts `enabled`
+    with bool(), so the string `"false"` counts as on.
 
     Bad:
 
@@ -366,16 +377,18 @@ def dynamic_batching_without_max_tokens(ctx: Context) -> Iterator[Finding]:
             "enabled": true, "max_tokens": 8192}}}}
     """
     if ctx.is_on(f"{_BATCHING}.enabled") and not ctx.has(f"{_BATCHING}.max_tokens"):
-        yield needs(ctx, _BATCHING, "dynamic batching", "max_tokens", "the most tokens in a batch")
+        yield missing_key(
+            ctx, _BATCHING, "dynamic batching", "max_tokens", "the maximum number of tokens in a batch"
+        )
 
 
 @rule("DSC947", effect="rejected", since="0.16.5", source=f"{_FILE}:get_dynamic_batching")
 def dynamic_batching_size_not_a_number(ctx: Context) -> Iterator[Finding]:
-    """A size of dynamic batching cannot be made an integer.
+    """A size of dynamic batching cannot be converted to an integer.
 
-    DeepSpeed calls int() on `min_batch_size` and `max_batch_size`, also where dynamic batching is off, and on
-    `max_tokens` where it is on. Digits in quotes pass and fractions are cut off; null, lists, infinity and
-    words are refused. For no limit leave `max_batch_size` out.
+    DeepSpeed calls int() on `min_batch_size` and `max_batch_size`, even if dynamic batching is off, and on
+    `max_tokens` if it is on. Quoted digits pass and fractions are truncated; null, lists, infinity and words
+    raise. To set no limit, remove `max_batch_size`.
 
     Bad:
 
@@ -394,11 +407,11 @@ def dynamic_batching_size_not_a_number(ctx: Context) -> Iterator[Finding]:
         path = f"{_BATCHING}.{key}"
         if ctx.has(path) and not _converts(ctx.value(path)):
             value = ctx.value(path)
-            shown = "" if value is None else f", {quoted(value)}"
+            detail = "" if value is None else f", {quoted(value)}"
             yield ctx.at(
                 path,
-                f"`{key}` is {kind(value)}{shown}, of which int() makes no number",
-                help="give an integer" + (", or remove the key" if key != "max_tokens" else ""),
+                f"`{key}` is {kind(value)}{detail}, which int() cannot convert",
+                help="set it to an integer" + (", or remove it" if key != "max_tokens" else ""),
             )
 
 

@@ -1,1 +1,1 @@
-"""The text itself: whether it can be read, and what stands in it instead of a config."""
+"""Text of the file: encoding, syntax, duplicate keys, and files that are not configs."""

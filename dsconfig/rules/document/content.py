@@ -1,4 +1,4 @@
-"""Files that hold no config, placeholders of a template, and unused ignores."""
+"""Files that are not configs, template placeholders, and unused ignores."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from dsconfig.document import MAX_DEPTH, MAX_VALUES
 from dsconfig.document.reader import wide_encoding
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules.document.syntax import BEYOND, READ, is_binary, problems, says
+from dsconfig.rules.document.syntax import LIMITS, SOURCE, describe_problem, is_binary, problems
 
-# Files that hold no config, or one that is beyond all limits.
+# Files that are not configs, or exceed the limits.
 
 
-@rule("DSC004", effect="rejected", source=READ, reads="text")
+@rule("DSC004", effect="rejected", source=SOURCE, reads="text")
 def not_utf8(ctx: Context) -> Iterator[Finding]:
     """The file is not UTF-8 text.
 
@@ -28,32 +28,35 @@ def not_utf8(ctx: Context) -> Iterator[Finding]:
         wide = wide_encoding(ctx.document.text)
         yield ctx.at(
             (),
-            f"the file is {wide} text, not UTF-8" if wide else "the file holds binary data, not text",
+            f"the file is {wide} text, not UTF-8" if wide else "the file contains binary data, not text",
             help=_resave(wide) if wide else "check the path: a config is a text file",
         )
         return
     for problem in problems(ctx, "not-text"):
         if problem.detail.startswith("UTF-"):
-            said, advice = f"the file is {problem.detail} text, not UTF-8", _resave(problem.detail)
+            message, advice = f"the file is {problem.detail} text, not UTF-8", _resave(problem.detail)
         else:
-            said, advice = f"the file holds {says(problem)}", "check the path: a config is a text file"
-        yield ctx.at_problem(problem, said, help=advice)
+            message, advice = (
+                f"the file contains {describe_problem(problem)}",
+                "check the path: a config is a text file",
+            )
+        yield ctx.at_problem(problem, message, help=advice)
     for problem in problems(ctx, "invalid-utf8"):
         yield ctx.at_problem(
             problem,
-            f"the file holds {says(problem)}",
-            help="save it as UTF-8: it looks like Latin-1 or another encoding of one byte a letter",
+            f"the file contains {describe_problem(problem)}",
+            help="save it as UTF-8: it looks like Latin-1 or another single-byte encoding",
         )
 
 
 def _resave(encoding: str) -> str:
-    by = "; Windows PowerShell writes UTF-16 unless it is told otherwise" if encoding == "UTF-16" else ""
-    return f"save it as UTF-8{by}"
+    reason = "; Windows PowerShell writes UTF-16 by default" if encoding == "UTF-16" else ""
+    return f"save it as UTF-8{reason}"
 
 
-@rule("DSC005", effect="rejected", source=READ, reads="text")
+@rule("DSC005", effect="rejected", source=SOURCE, reads="text")
 def root_not_an_object(ctx: Context) -> Iterator[Finding]:
-    """The config is a list or a single value, not an object.
+    """The config is a list or a scalar, not an object.
 
     Bad:
 
@@ -67,12 +70,14 @@ def root_not_an_object(ctx: Context) -> Iterator[Finding]:
         return
     value = ctx.document.value(ctx.parser)
     if ctx.document.is_readable(ctx.parser) and not is_binary(ctx):
-        yield ctx.at((), f"the config is {kind(value)}; DeepSpeed reads an object", help="write `{ … }`")
+        yield ctx.at(
+            (), f"the config is {kind(value)}, but DeepSpeed expects an object", help="write `{ … }`"
+        )
 
 
-@rule("DSC006", effect="rejected", source=READ, reads="text")
+@rule("DSC006", effect="rejected", source=SOURCE, reads="text")
 def empty_document(ctx: Context) -> Iterator[Finding]:
-    """The file holds nothing but white space and comments.
+    """The file contains only whitespace and comments.
 
     Good:
 
@@ -82,17 +87,17 @@ def empty_document(ctx: Context) -> Iterator[Finding]:
         yield ctx.at_problem(
             problem,
             "the file is empty",
-            help='give at least `{"train_micro_batch_size_per_gpu": 1}`',
+            help='write at least `{"train_micro_batch_size_per_gpu": 1}`',
         )
 
 
 @rule("DSC009", effect="rejected", reads="text")
 def beyond_limits(ctx: Context) -> Iterator[Finding]:
-    """The text is larger or nested deeper than a config can sensibly be, or holds a number out of range.
+    """The file exceeds the limits of size, nesting depth or number range.
 
-    Outside these limits (2 MiB, 20,000 values or comments, 128 levels, integers of 4,300 digits, unpaired
-    surrogates) Python's own parsers depend on settings of the machine, so nothing is claimed of DeepSpeed's
-    verdict.
+    Beyond these limits (2 MiB, 20,000 values or comments, 128 levels, integers of 4,300 digits, unpaired
+    surrogates) the result of Python's parsers depends on the machine, so dsconfig does not predict what
+    DeepSpeed does.
 
     Bad:
 
@@ -102,34 +107,33 @@ def beyond_limits(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8}
     """
-    for problem in problems(ctx, *BEYOND):
+    for problem in problems(ctx, *LIMITS):
         yield ctx.at_problem(
             problem,
-            says(problem),
+            describe_problem(problem),
             help=_SHRINK[problem.kind],
             effect="rejected" if ctx.parser in problem.rejected_by else "altered",
         )
 
 
 _SHRINK = {
-    "too-large": f"stay within {MAX_SIZE // 2**20} MiB, {MAX_VALUES:,} values and {MAX_VALUES:,} comments",
+    "too-large": f"use at most {MAX_SIZE // 2**20} MiB, {MAX_VALUES:,} values and {MAX_VALUES:,} comments",
     "too-deep": f"nest objects and lists at most {MAX_DEPTH} levels deep",
-    "huge-number": "write a number that fits",
-    "lone-surrogate": "write the whole character, or both halves of its escape",
-    "alias-bomb": "write the values out instead of multiplying aliases",
+    "huge-number": "write a smaller number",
+    "lone-surrogate": "write the character itself, or both halves of its escape",
+    "alias-bomb": "write the values out instead of nesting aliases",
 }
 
 
-# Templates whose placeholders nobody filled.
+# Templates.
 
 
-@rule("DSC007", effect="rejected", source=READ, reads="template")
+@rule("DSC007", effect="rejected", source=SOURCE, reads="template")
 def unfilled_placeholder(ctx: Context) -> Iterator[Finding]:
-    """A template's placeholder was never filled.
+    """The file is a template with an unfilled placeholder.
 
-    A file with `CONFIG_BATCH_SIZE`, `${BATCH}` or `{{ batch }}` in it is the input of some script, not a
-    config. Everything else that follows from the placeholders is left out, so that this is the one finding of
-    its kind.
+    A file with `CONFIG_BATCH_SIZE`, `${BATCH}` or `{{ batch }}` is the input of a script, not a config.
+    dsconfig reports nothing else that follows from the placeholders.
 
     Bad:
 
@@ -140,20 +144,24 @@ def unfilled_placeholder(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8}
     """
     bare = list(problems(ctx, "placeholder"))
-    quoted_ones = [event for event in ctx.walk.rejected if _is_placeholder(event.value)]
-    words = [*(problem.detail.rstrip(", ") for problem in bare), *(event.value for event in quoted_ones)]
-    names = list(dict.fromkeys(words))
+    quoted_events = [event for event in ctx.walk.rejected if _is_placeholder(event.value)]
+    placeholders = [
+        *(problem.detail.rstrip(", ") for problem in bare),
+        *(event.value for event in quoted_events),
+    ]
+    names = list(dict.fromkeys(placeholders))
     if not names:
         return
     message = (
         f"the file is a template: {one_of([f'`{name}`' for name in names[:8]], 'and')}"
-        f"{' …' if len(names) > 8 else ''} {'is' if len(names) == 1 else 'are'} not filled"
+        f"{' …' if len(names) > 8 else ''} {'is' if len(names) == 1 else 'are'} not filled in"
     )
-    help_ = "fill the template first and check what comes out"
+    advice = "fill the template first, and check the result"
     yield (
-        ctx.at_problem(bare[0], message, help=help_)
+        ctx.at_problem(bare[0], message, help=advice)
         if bare
-        else ctx.at(quoted_ones[0].path, message, help=help_)
+        else ctx.at(quoted_events[0].path, message, help=advice)
+    )
     )
 
 
@@ -161,20 +169,19 @@ _PLACEHOLDER = re.compile(r"\$\{[^{}]*\}|\{\{[^{}]*\}\}|<[A-Z][A-Z0-9_]*>|[A-Z]+
 
 
 def _is_placeholder(value: object) -> bool:
-    """A quoted placeholder: the whole of a string that stands where no string belongs."""
+    """Whether a rejected string consists of a placeholder."""
     return isinstance(value, str) and _PLACEHOLDER.fullmatch(value) is not None
 
 
-# Suppressions that silence nothing.
+# Unused suppressions.
 
 
 @rule("DSC008", effect="ignored", reads="text")
 def unused_suppression(_: Context) -> Iterator[Finding]:
-    """A suppression silences nothing, or names no rule.
+    """A suppression matches no diagnostic, or names an unknown rule.
 
-    It outlived its reason, or never had one: the finding it names is not there. It is found where
-    suppressions are applied (`dsconfig.check.suppressions`), after the verdict; the rule here only gives it
-    a page and a code.
+    The diagnostic that it ignores no longer occurs, or never did. Remove the suppression. dsconfig detects it
+    when it applies suppressions (`dsconfig.check.suppressions`); this rule only provides the code and the page.
 
     Good:
 

@@ -1,4 +1,4 @@
-"""Syntax errors, text that only Hjson reads, duplicate keys, and the fixes of each."""
+"""Syntax errors, text that only Hjson parses, duplicate keys, and their fixes."""
 
 from __future__ import annotations
 
@@ -17,40 +17,38 @@ from dsconfig.document.text_edit import EditError
 from dsconfig.document.tree import YAML_TEXT
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._suggest_section import named
+from dsconfig.rules._suggest_section import format_key
 
-# Oddities of the text: which there are, and what messages say of them.
+# Problems of the text.
 
-READ = "runtime/config.py:DeepSpeedConfig.__init__"
-OWN = frozenset({"duplicate-key", "placeholder", "empty", "root-not-object", "invalid-utf8", "not-text"})
-"""Kinds with a rule of their own."""
-BEYOND = frozenset({"too-large", "too-deep", "huge-number", "alias-bomb", "lone-surrogate"})
-"""Kinds beyond which nothing is claimed of DeepSpeed's verdict."""
+SOURCE = "runtime/config.py:DeepSpeedConfig.__init__"
+OTHER_RULES = frozenset(
+    {"duplicate-key", "placeholder", "empty", "root-not-object", "invalid-utf8", "not-text"}
+)
+"""Kinds that another rule reports."""
+LIMITS = frozenset({"too-large", "too-deep", "huge-number", "alias-bomb", "lone-surrogate"})
+"""Kinds for which dsconfig does not predict what DeepSpeed does."""
 
 
 def problems(ctx: Context, *kinds: str) -> Iterator[Problem]:
-    """The oddities of these kinds, in the order of the text."""
+    """Yield the problems of these kinds, in the order of the text."""
     for problem in ctx.document.problems:
         if problem.kind in kinds:
             yield problem
 
 
-def repair(ctx: Context, problem: Problem) -> Fix | None:
-    """The fix of one oddity, or None where it is doubtful what was meant."""
-
-    return repaired(ctx.document, problem)
-
-
-def says(problem: Problem) -> str:
-    """The oddity in words, with the text that shows it where that helps."""
-    said, detail = meaning(problem), problem.detail.strip()
+def describe_problem(problem: Problem) -> str:
+    """Describe the problem, with its text if that helps."""
+    description, detail = describe_kind(problem), problem.detail.strip()
     if not detail or problem.kind in _NO_DETAIL:
-        return said
-    return f"{said}, {quoted(problem.detail)}" if problem.kind not in _PROSE else f"{said}: {detail}"
+        return description
+    if problem.kind in _PROSE:
+        return f"{description}: {detail}"
+    return f"{description}, {quoted(problem.detail)}"
 
 
-def meaning(problem: Problem) -> str:
-    """What its kind means."""
+def describe_kind(problem: Problem) -> str:
+    """Describe the kind of the problem."""
     return KINDS[problem.kind].partition(";")[0].partition(":")[0]
 
 
@@ -59,40 +57,40 @@ _PROSE = frozenset({"yaml-error", "too-large", "too-deep", "alias-bomb", "not-te
 
 
 def is_binary(ctx: Context) -> bool:
-    """Whether it is not text: Hjson takes nearly any bytes for one string, but no config holds a NUL."""
+    """Whether the file is binary: Hjson accepts nearly any bytes as a string, but no config contains a NUL."""
     return not ctx.is_config and "\0" in ctx.document.text
 
 
-# Text that the parser refuses, or that only DeepSpeed's own parser reads.
+# Text that the parser rejects, or that only DeepSpeed's own parser accepts.
 
 _PARSERS = {"hjson": "DeepSpeed's Hjson parser", "json": "a strict JSON parser", "yaml": "the YAML parser"}
 
 
-def _rejects(ctx: Context, group: list[Problem]) -> str:
-    """What is wrong, and who rejects it."""
+def _message(ctx: Context, group: list[Problem]) -> str:
+    """Describe the problem and who rejects it."""
     if group[0].kind != YAML_TEXT:
-        return f"{_says(group)}: refused by {_reader(ctx)}"
+        return f"{_describe_group(group)}: rejected by {_parser_name(ctx)}"
     if ctx.consumer != "deepspeed":
-        reader = f"{ctx.consumer.capitalize()}, which reads strict JSON"
+        consumer = f"{ctx.consumer.capitalize()}, which parses strict JSON"
     else:
-        reader = "DeepSpeed, which reads Hjson (strict JSON before 0.8.1) and raises"
-    return f"the file is YAML, but its path is passed to {reader}"
+        consumer = "DeepSpeed, which parses Hjson (strict JSON before 0.8.1) and raises"
+    return f"the file is YAML, but its path is passed to {consumer}"
 
 
-def _reader(ctx: Context) -> str:
+def _parser_name(ctx: Context) -> str:
     if ctx.parser == "json" and ctx.consumer == "deepspeed":
-        return f"DeepSpeed {ctx.release_name}, which reads strict JSON (Hjson since 0.8.1)"
+        return f"DeepSpeed {ctx.release_name}, which parses strict JSON (Hjson since 0.8.1)"
     if ctx.parser == "json":
-        return f"{ctx.consumer.capitalize()}, which reads strict JSON"
+        return f"{ctx.consumer.capitalize()}, which parses strict JSON"
     return _PARSERS[ctx.parser]
 
 
-@rule("DSC001", effect="rejected", source=READ, reads="text")
+@rule("DSC001", effect="rejected", source=SOURCE, reads="text")
 def syntax_error(ctx: Context) -> Iterator[Finding]:
-    """The parser refuses the text.
+    """The file has a syntax error.
 
-    DeepSpeed reads a file as Hjson from 0.8.1 on (comments, trailing commas and unquoted keys are fine) and
-    as strict JSON before; Transformers, Accelerate and Lightning read strict JSON.
+    DeepSpeed parses a file as Hjson from 0.8.1 on (comments, trailing commas and unquoted keys are fine) and as
+    strict JSON before. Transformers, Accelerate and Lightning parse strict JSON.
 
     Bad:
 
@@ -102,47 +100,49 @@ def syntax_error(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8}
     """
-    refused = (
+    rejected = (
         problem
         for problem in ctx.document.problems
-        if ctx.parser in problem.rejected_by and problem.kind not in OWN | BEYOND
+        if ctx.parser in problem.rejected_by and problem.kind not in OTHER_RULES | LIMITS
     )
-    for group in groups(refused):
+    for group in group_by_cause(rejected):
         yield ctx.at_problem(
-            group[-1]._replace(span=_end(ctx, group[-1])) if closer(group[0]) else group[0],
-            _rejects(ctx, group),
+            group[-1]._replace(span=_end(ctx, group[-1])) if closing_bracket(group[0]) else group[0],
+            _message(ctx, group),
             help=_help(ctx, group),
-            related_spans=_elsewhere(group),
+            related_spans=_other_places(group),
             fix=_fix_group(ctx, group),
         )
 
 
-def _says(group: list[Problem]) -> str:
+def _describe_group(group: list[Problem]) -> str:
     first, count = group[0], len(group)
-    if closer(first):
+    if closing_bracket(first):
         return f"`{group[-1].detail}` is never closed"
     if first.kind == "unclosed":
         return f"a {'comment' if first.detail == '/*' else 'string'} is never closed, {quoted(first.detail)}"
     places = f", in {count} places" if count > 1 else ""
     if json_word(first):
         words = one_of(dict.fromkeys(f"`{python_word(problem)}`" for problem in group), "and")
-        return f"{words} {'is' if count == 1 else 'are'} written as in Python{places}"
-    return (meaning(first) if count > 1 else says(first)) + places
+        return f"{words} {'is' if count == 1 else 'are'} Python syntax{places}"
+    return (describe_kind(first) if count > 1 else describe_problem(first)) + places
 
 
-def _elsewhere(group: list[Problem]) -> list[tuple[str, Span]]:
-    """Other places of the same kind; of brackets, where the one is opened and those around it."""
-    if not closer(group[0]):
-        return [("here too", problem.span) for problem in group[1 : 1 + _SHOWN]]
-    around = [("this one is open as well", problem.span) for problem in group[-2 : -2 - _SHOWN : -1]]
-    return [(f"`{group[-1].detail}` is opened here", group[-1].span), *around]
+def _other_places(group: list[Problem]) -> list[tuple[str, Span]]:
+    """Return other places of the same problem; for a bracket, where it and its parents open."""
+    if not closing_bracket(group[0]):
+        return [("also here", problem.span) for problem in group[1 : 1 + _SHOWN]]
+    parents = [
+        ("this bracket is not closed either", problem.span) for problem in group[-2 : -2 - _SHOWN : -1]
+    ]
+    return [(f"`{group[-1].detail}` opens here", group[-1].span), *parents]
 
 
 _SHOWN = 3
 
 
 def _end(ctx: Context, bracket: Problem) -> Span:
-    """Where the bracket ought to have been closed: behind the last that it holds."""
+    """Return where the bracket should close: after its last entry."""
     document = ctx.document
     length = len(document.text.rstrip())
     for path in (bracket.path, bracket.path[:-1]):
@@ -158,58 +158,58 @@ def _help(ctx: Context, group: list[Problem]) -> str | None:
         return advice
     if ctx.consumer == "deepspeed":
         return "upgrade to DeepSpeed 0.8.1 or later, or write strict JSON"
-    return f"write strict JSON: {advice or 'only plain JSON is read'}"
+    return f"write strict JSON: {advice or 'the consumer parses only JSON'}"
 
 
 def _advice(group: list[Problem]) -> str | None:
-    if right := closer(group[-1]):
-        return f"close it here with `{right}`"
+    if bracket := closing_bracket(group[-1]):
+        return f"close it here with `{bracket}`"
     words = {python_word(problem): json_word(problem) for problem in group if json_word(problem)}
     if words:
         return f"write {', '.join(f'`{right}` for `{word}`' for word, right in words.items())}"
-    return _MEND.get(group[0].kind)
+    return _ADVICE.get(group[0].kind)
 
 
 def _fix_group(ctx: Context, group: list[Problem]) -> Fix | None:
-    """One fix for all the places."""
-    fixes = [fix for problem in group if (fix := repair(ctx, problem))]
+    """Return one fix for all places."""
+    fixes = [fix for problem in group if (fix := repair(ctx.document, problem))]
     if len(fixes) < 2:
         return fixes[0] if fixes else None
-    places = tuple(operation for fix in fixes for operation in fix.operations)
-    what = "write JSON's words" if json_word(group[0]) else fixes[0].title
-    title = f"{what}, in {len(fixes)} places"
-    return Fix(title, places, safe=all(fix.safe for fix in fixes))
+    operations = tuple(operation for fix in fixes for operation in fix.operations)
+    action = "write JSON literals" if json_word(group[0]) else fixes[0].title
+    title = f"{action}, in {len(fixes)} places"
+    return Fix(title, operations, safe=all(fix.safe for fix in fixes))
 
 
-_MEND = {
+_ADVICE = {
     "comment": "remove the comment",
     "trailing-comma": "remove the comma",
-    "missing-comma": "put a comma between the two entries",
+    "missing-comma": "add a comma between the two entries",
     "unquoted-key": "put the key in double quotes",
     "unquoted-string": "put the string in double quotes",
     "single-quotes": "use double quotes",
     "multiline-string": 'write the string on one line in double quotes, with "\\n" for line ends',
     "missing-root-braces": "put the entries in braces",
-    "unclosed": "close what was opened",
+    "unclosed": "close it",
     "unexpected": "remove it, or write what is missing before it",
-    "missing-colon": "put a colon after the key",
-    "missing-value": "give the key a value, or remove it",
-    "control-character": 'write it as an escape, for example "\\t"',
+    "missing-colon": "add a colon after the key",
+    "missing-value": "add a value, or remove the key",
+    "control-character": 'write it as an escape sequence, for example "\\t"',
     "bad-escape": 'write the backslash twice: "\\\\"',
-    "bad-number": "write a plain decimal number: no underscores, no leading zero, no hexadecimal prefix",
+    "bad-number": "write a decimal number without underscores, leading zeros or hexadecimal prefix",
     "nan": "write a finite number",
     "bom": "save the file without a byte order mark",
-    YAML_TEXT: "write it as JSON, or load it in the program and pass the dict",
+    YAML_TEXT: "write it as JSON, or load it in your script and pass the dict",
 }
 
 
-@rule("DSC002", effect="wasteful", source=READ, reads="text")
+@rule("DSC002", effect="wasteful", source=SOURCE, reads="text")
 def only_hjson(ctx: Context) -> Iterator[Finding]:
-    """The text is Hjson: DeepSpeed reads it, strict JSON parsers do not.
+    """The file is Hjson, which DeepSpeed accepts but strict JSON parsers do not.
 
-    `DeepSpeedConfig` takes comments, trailing commas, unquoted keys and the like from 0.8.1 on. Transformers,
-    Accelerate and Lightning, the autotuner and `init_inference` read the same file with a strict parser and
-    fail.
+    `DeepSpeedConfig` accepts comments, trailing commas, unquoted keys and similar syntax from 0.8.1 on.
+    Transformers, Accelerate, Lightning, the autotuner and `init_inference` parse the same file as strict JSON
+    and fail.
 
     Bad:
 
@@ -225,30 +225,34 @@ def only_hjson(ctx: Context) -> Iterator[Finding]:
     """
     if ctx.parser != "hjson" or not ctx.is_config:
         return
-    odd = [p for p in ctx.document.problems if p.rejected_by == {"json"} and p.kind not in OWN | BEYOND]
-    found = list(causes(odd))
-    if found and ctx.document.is_readable("hjson"):
-        kinds = list(dict.fromkeys(KINDS[problem.kind].split(";")[0] for problem in found))
-        more = f" ({len(found)} places)" if len(found) > 1 else ""
+    not_json = [
+        problem
+        for problem in ctx.document.problems
+        if problem.rejected_by == {"json"} and problem.kind not in OTHER_RULES | LIMITS
+    ]
+    places = list(root_causes(not_json))
+    if places and ctx.document.is_readable("hjson"):
+        kinds = list(dict.fromkeys(KINDS[problem.kind].split(";")[0] for problem in places))
+        more = f" ({len(places)} places)" if len(places) > 1 else ""
         yield ctx.at_problem(
-            found[0],
+            places[0],
             f"the file is Hjson: {', '.join(kinds)}{more}; Transformers, Accelerate, Lightning and "
-            "DeepSpeed's autotuner read strict JSON only",
-            help="write strict JSON if anything but DeepSpeed itself reads the file",
-            fix=_slips(ctx, found),
+            "DeepSpeed's autotuner parse only strict JSON",
+            help="write strict JSON if anything except DeepSpeed itself loads the file",
+            fix=_strict_json(ctx, places),
         )
 
 
-def _slips(ctx: Context, found: list[Problem]) -> Fix | None:
-    """A comma too many is a slip; comments and bare words are their author's choice, and are left alone."""
-    if any(problem.kind not in ("trailing-comma", "bom") for problem in found):
+def _strict_json(ctx: Context, places: list[Problem]) -> Fix | None:
+    """Remove trailing commas and byte order marks; no fix for comments and unquoted text, which are deliberate."""
+    if any(problem.kind not in ("trailing-comma", "bom") for problem in places):
         return None
-    fixes = [repair(ctx, problem) for problem in found]
-    places = tuple(operation for fix in fixes if fix for operation in fix.operations)
-    return Fix("write strict JSON", places, safe=True)
+    fixes = [repair(ctx.document, problem) for problem in places]
+    operations = tuple(operation for fix in fixes if fix for operation in fix.operations)
+    return Fix("write strict JSON", operations, safe=True)
 
 
-# Which oddities of a text are one finding: all of one kind that Hjson reads, all brackets that stay open.
+# Groups of problems that are one diagnostic: all of one kind that Hjson accepts, all unclosed brackets.
 
 _JSON = {"true": "true", "false": "false", "none": "null", "null": "null"}
 _BRACKETS = {"{": "}", "[": "]"}
@@ -256,47 +260,51 @@ _WORDS = frozenset({"unquoted-string", "bad-number", "nan", "placeholder"})
 
 
 def json_word(problem: Problem) -> str | None:
-    """What JSON writes for a bare `True`, `False` or `None`; None for any other oddity."""
+    """Return the JSON literal for an unquoted `True`, `False` or `None`; None for any other problem."""
     if problem.kind != "unquoted-string":
         return None
     return _JSON.get(python_word(problem).lower())
 
 
 def python_word(problem: Problem) -> str:
-    """The bare word itself. Hjson takes a comma behind it for a part of it."""
+    """Return the unquoted word without a trailing comma, which Hjson reads as a part of it."""
     return problem.detail.rstrip(", \t")
 
 
-def closer(problem: Problem) -> str | None:
-    """What would close a bracket that stays open; None for any other oddity."""
+def closing_bracket(problem: Problem) -> str | None:
+    """Return the closing bracket of an unclosed one; None for any other problem."""
     return _BRACKETS.get(problem.detail) if problem.kind == "unclosed" else None
 
 
-def groups(problems: Iterable[Problem]) -> list[list[Problem]]:
-    """The oddities that have one cause together; without those that only follow from others."""
-    together: dict[object, list[Problem]] = {}
-    for number, problem in enumerate(causes(list(problems))):
-        together.setdefault(_cause(problem, number), []).append(problem)
-    return list(together.values())
+def group_by_cause(problems: Iterable[Problem]) -> list[list[Problem]]:
+    """Group problems by cause, without those that only follow from others."""
+    by_cause: dict[object, list[Problem]] = {}
+    for number, problem in enumerate(root_causes(list(problems))):
+        by_cause.setdefault(_cause(problem, number), []).append(problem)
+    return list(by_cause.values())
 
 
 def _cause(problem: Problem, number: int) -> object:
     if json_word(problem):
-        return "a word of Python"
-    if closer(problem):
+        return "a Python literal"
+    if closing_bracket(problem):
         return "an open bracket"
     return problem.kind if problem.rejected_by == {"json"} else number
 
 
-def causes(found: list[Problem]) -> Iterator[Problem]:
-    """Without a comma missed behind what is odd itself, and what is odd only by the reader's guess."""
-    ends = {problem.span.end for problem in found if problem.kind in _WORDS or closer(problem)}
-    open_text = any(problem.kind == "unclosed" and not closer(problem) for problem in found)
-    lost = any(problem.kind == "unclosed" for problem in found)
-    for problem in found:
+def root_causes(problems: list[Problem]) -> Iterator[Problem]:
+    """Yield the problems that do not merely follow from another one.
+
+    Skips a missing comma after a word that is a problem itself, and whatever the parser reports after it has
+    lost track.
+    """
+    ends = {problem.span.end for problem in problems if problem.kind in _WORDS or closing_bracket(problem)}
+    open_text = any(problem.kind == "unclosed" and not closing_bracket(problem) for problem in problems)
+    lost = any(problem.kind == "unclosed" for problem in problems)
+    for problem in problems:
         if problem.kind == "missing-comma" and problem.span.start in ends:
             continue
-        if closer(problem) and open_text:
+        if closing_bracket(problem) and open_text:
             continue
         if problem.kind == "unexpected" and problem.detail != ",":
             if lost:
@@ -305,31 +313,31 @@ def causes(found: list[Problem]) -> Iterator[Problem]:
         yield problem
 
 
-# How an oddity of the text is repaired: the very place written as every JSON parser reads it.
+# Repairs: rewrite the place so that every JSON parser reads it.
 
 _AMBIGUOUS = re.compile(r"[,:{}\[\]\"'\\]|\A(?:true|false|none)\Z", re.IGNORECASE)
-"""What makes it doubtful where a word without quotes was meant to end, or whether it is a string at all."""
+"""Characters and words that make it unclear where an unquoted string ends, or whether it is one."""
 
 
-def repaired(document: Document, problem: Problem) -> Fix | None:
-    """The fix of one oddity, or None where nothing can be said of what was meant."""
+def repair(document: Document, problem: Problem) -> Fix | None:
+    """Return the fix of one problem; None if the intention is unclear."""
     start, end = problem.span
     text = document.text[start:end]
     match problem.kind:
         case "comment":
             return Fix("remove the comment", (_without_comment(document, start, end),))
         case "single-quotes" | "multiline-string":
-            return _quoted(document, start)
+            return _with_double_quotes(document, start)
         case "missing-root-braces":
-            return _braced(document)
+            return _with_braces(document)
         case "unquoted-string" if right := json_word(problem):
-            return _in_json(document, problem, right)
+            return _as_json(document, problem, right)
         case "unquoted-string" if _AMBIGUOUS.search(text):
             return None
         case "unquoted-key" | "unquoted-string":
-            return _replacement("put it in quotes", start, end, json_string(text))
+            return _replacement("add quotes", start, end, json_string(text))
         case "control-character":
-            return _replacement("write it as an escape", start, end, json.dumps(text)[1:-1])
+            return _replacement("write it as an escape sequence", start, end, json.dumps(text)[1:-1])
         case "missing-comma" if start in _ends_of_words(document):
             return None  # it would become part of the word
         case "unexpected" if text == "," and _in_object(document, problem):
@@ -338,8 +346,8 @@ def repaired(document: Document, problem: Problem) -> Fix | None:
     return _replacement(title, start, end, right) if wrong is not None and text in wrong else None
 
 
-def _in_json(document: Document, problem: Problem, word: str) -> Fix:
-    """The word as JSON writes it. Where Hjson reads the text, it reads a string: a value is changed."""
+def _as_json(document: Document, problem: Problem, word: str) -> Fix:
+    """Replace the word with its JSON literal; if Hjson parses the text, it is a string, so set the value."""
     start = problem.span.start
     if document.is_readable():
         return Fix(f"write `{word}`", (Set(problem.path, json.loads(word)),), safe=True)
@@ -349,15 +357,15 @@ def _in_json(document: Document, problem: Problem, word: str) -> Fix:
 _SIGNS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "trailing-comma": ("remove the comma", (",",), ""),
     "bom": ("remove the byte order mark", ("\ufeff",), ""),
-    "missing-comma": ("put a comma there", ("",), ","),
-    "missing-colon": ("write a colon", ("=",), ":"),
+    "missing-comma": ("add a comma", ("",), ","),
+    "missing-colon": ("replace with a colon", ("=",), ":"),
 }
-"""What to do, what stands there, and what ought to."""
+"""Title of the fix, possible wrong texts, and the right one."""
 
 
 def _in_object(document: Document, problem: Problem) -> bool:
-    around = document.node(problem.path)
-    return around is not None and around.kind == "object"
+    parent = document.node(problem.path)
+    return parent is not None and parent.kind == "object"
 
 
 def _replacement(title: str, start: int, end: int, text: str) -> Fix:
@@ -365,7 +373,7 @@ def _replacement(title: str, start: int, end: int, text: str) -> Fix:
 
 
 def _without_comment(document: Document, start: int, end: int) -> Replace:
-    """Without its line, where it has one to itself, and without the blanks before it."""
+    """Remove a comment, the blanks before it, and its line if nothing else is on it."""
     text = document.text
     line = max(text.rfind("\n", 0, start), text.rfind("\r", 0, start)) + 1
     following = re.compile(r"[ \t]*(\r\n?|\n|\Z)").match(text, end)
@@ -376,45 +384,46 @@ def _without_comment(document: Document, start: int, end: int) -> Replace:
     return Replace(line + len(text[line:start].rstrip(" \t")), end, "")
 
 
-def _quoted(document: Document, start: int) -> Fix | None:
-    """The string that begins here in double quotes."""
-    found = _strings(document).get(start)
-    if found is None:
+def _with_double_quotes(document: Document, start: int) -> Fix | None:
+    """Put the string that starts here in double quotes."""
+    entry = _strings(document).get(start)
+    if entry is None:
         return None
-    return _replacement("use double quotes", *found[0], json_string(found[1]))
+    span, text = entry
+    return _replacement("use double quotes", *span, json_string(text))
 
 
 @lru_cache(maxsize=1)
 def _strings(document: Document) -> dict[int, tuple[Span, str]]:
-    """The keys and strings of a text by where they start."""
-    found: dict[int, tuple[Span, str]] = {}
+    """Return the span and text of every key and string, by offset."""
+    strings: dict[int, tuple[Span, str]] = {}
     todo = [document.root] if document.root else []
     while todo:
         node = todo.pop()
         if isinstance(node.value, str):
-            found[node.span.start] = node.span, node.value
-        found.update((each.key_span.start, (each.key_span, each.key)) for each in node.members)
+            strings[node.span.start] = node.span, node.value
+        strings.update((each.key_span.start, (each.key_span, each.key)) for each in node.members)
         todo += (*(member.node for member in node.members), *node.items)
-    return found
+    return strings
 
 
 @lru_cache(maxsize=1)
 def _ends_of_words(document: Document) -> frozenset[int]:
-    """Where words end that go on to the end of their line."""
+    """Return the end offsets of unquoted words, which extend to the end of their line."""
     return frozenset(problem.span.end for problem in document.problems if problem.kind in _WORDS)
 
 
-def _braced(document: Document) -> Fix | None:
+def _with_braces(document: Document) -> Fix | None:
     root = document.root
     if root is None:
         return None
     start, end = root.span.start, len(document.text.rstrip())
     newline = "\r\n" if "\r\n" in document.text else "\n"
     edits = (Replace(start, start, f"{{{newline}"), Replace(end, end, f"{newline}}}"))
-    return Fix("put the entries in braces", edits, safe=True)
+    return Fix("add braces around the entries", edits, safe=True)
 
 
-# Keys that are written twice.
+# Duplicate keys.
 
 
 @rule(
@@ -424,10 +433,10 @@ def _braced(document: Document) -> Fix | None:
     reads="text",
 )
 def duplicate_key(ctx: Context) -> Iterator[Finding]:
-    """A key is written twice in one object.
+    """An object has the same key twice.
 
-    DeepSpeed refuses a file with duplicates. Where Transformers, Accelerate, Lightning or a script load it,
-    the last one wins silently.
+    DeepSpeed rejects a file with duplicate keys. If Transformers, Accelerate, Lightning or a script loads the
+    file, the last value silently wins.
 
     Bad:
 
@@ -437,47 +446,48 @@ def duplicate_key(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 16}
     """
-    found = list(problems(ctx, "duplicate-key"))
-    if not found:
+    repeated = list(problems(ctx, "duplicate-key"))
+    if not repeated:
         return
-    refused = ctx.from_file
-
-    for problem, count, fix in duplicates(ctx.document, found, refused=refused):
+    rejected = ctx.from_file
+    for problem, count, fix in duplicates(ctx.document, repeated, rejected=rejected):
         yield ctx.at_problem(
             problem,
-            f"{named(problem.path)} is written {'twice' if count == 2 else f'{count} times'}: "
-            + ("DeepSpeed refuses the file" if refused else "the last one counts"),
+            f"{format_key(problem.path)} occurs {'twice' if count == 2 else f'{count} times'} in one object: "
+            + ("DeepSpeed rejects the file" if rejected else "the last value wins"),
             help="keep one of them",
-            effect="rejected" if refused else "altered",
+            effect="rejected" if rejected else "altered",
             fix=fix,
         )
 
 
-# Keys that are written more than once in one object, and the fix that keeps the last of each.
+# The fix keeps the last entry of each key.
 
 
 class Duplicate(NamedTuple):
-    """A key that one object has more than once."""
+    """Key that occurs more than once in an object."""
 
     problem: Problem
-    """Its second entry."""
-    times: int
+    """Problem at its second entry."""
+    occurrences: int
     fix: Fix | None
 
 
-def duplicates(document: Document, problems: Iterable[Problem], *, refused: bool) -> Iterator[Duplicate]:
-    """Each key that is written more than once: one finding, and one fix for all its entries."""
+def duplicates(document: Document, problems: Iterable[Problem], *, rejected: bool) -> Iterator[Duplicate]:
+    """Yield each repeated key once, with one fix for all its entries."""
     first = {(problem.path, problem.detail): problem for problem in reversed(list(problems))}
     repairs = _Repairs(document)
     for problem in reversed(list(first.values())):
         parent = document.node(problem.path[:-1])
-        same = [] if parent is None else repairs.entries(parent).get(problem.detail, [])
-        fix = repairs.fix(parent, same, refused=refused) if parent is not None and len(same) > 1 else None
-        yield Duplicate(problem, max(2, len(same)), fix)
+        entries = [] if parent is None else repairs.entries(parent).get(problem.detail, [])
+        fix = None
+        if parent is not None and len(entries) > 1:
+            fix = repairs.fix(parent, entries, rejected=rejected)
+        yield Duplicate(problem, max(2, len(entries)), fix)
 
 
 class _Repairs:
-    """Looks an object's entries up by name, once for each object."""
+    """Looks up the entries of an object by name, with a cache per object."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
@@ -485,24 +495,26 @@ class _Repairs:
         self.editor: Editor | None = None
 
     def entries(self, parent: Node) -> dict[str, list[int]]:
-        """The positions of the entries of each name."""
-        found = self.by_name.get(id(parent))
-        if found is None:
-            found = self.by_name[id(parent)] = {}
+        """Return the indices of the entries of each name."""
+        indices = self.by_name.get(id(parent))
+        if indices is None:
+            indices = self.by_name[id(parent)] = {}
             for index, member in enumerate(parent.members):
-                found.setdefault(member.key, []).append(index)
-        return found
+                indices.setdefault(member.key, []).append(index)
+        return indices
 
-    def fix(self, parent: Node, same: list[int], *, refused: bool) -> Fix | None:
-        """All entries but the last removed, which every parser that takes the file passes over."""
-        *earlier, last = (parent.members[index] for index in same)
+    def fix(self, parent: Node, entries: list[int], *, rejected: bool) -> Fix | None:
+        """Remove all entries except the last one, which wins in every parser that accepts duplicates."""
+        *earlier, last = (parent.members[index] for index in entries)
         try:
             self.editor = self.editor or editor(self.document)
-            edits = self.editor.remove_entries(parent, same[:-1])
+            edits = self.editor.remove_entries(parent, entries[:-1])
         except EditError:
             return None
         kept = last.node.value
-        alike = all(type(each.node.value) is type(kept) and each.node.value == kept for each in earlier)
+        is_same_value = all(
+            type(each.node.value) is type(kept) and each.node.value == kept for each in earlier
+        )
         which = "first" if len(earlier) == 1 else f"first {len(earlier)}"
         title = f"remove the {which} `{last.key}`, keep the last"
-        return Fix(title, tuple(Replace(*edit) for edit in edits), safe=alike or not refused)
+        return Fix(title, tuple(Replace(*edit) for edit in edits), safe=is_same_value or not rejected)

@@ -1,1 +1,1 @@
-"""Elastic batch sizes: the section by itself, and the world sizes at which it works."""
+"""Elastic batch sizes: the `elasticity` section and the world sizes that it supports."""

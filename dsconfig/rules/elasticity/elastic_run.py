@@ -1,4 +1,4 @@
-"""What `dsconfig elastic run` makes of the `elasticity` section, whatever the release: a plan, or none."""
+"""Plan that `dsconfig elastic run` derives from the `elasticity` section, independent of the release."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from dsconfig.evaluation.rule import Absent, Condition, Counts, Needed, rule
 if TYPE_CHECKING:
     from elastic.planning.plan import Plan
 
-_READER = ("elastic",)
-_REFUSES = "`dsconfig elastic run` does not start"
+_CONSUMER = ("elastic",)
+_REJECTS = "`dsconfig elastic run` rejects the config"
 _BLOCK = "elasticity"
 _NAMED = re.compile(r"`elasticity\.(\w+)[^`]*`")
 
 
 def planned(ctx: Context) -> Plan | Exception | None:
-    """The plan of the section, or why there is none; None where nothing asks for one."""
+    """Return the plan of the section, or the error; None if the consumer is not `dsconfig elastic`."""
     if not ctx.is_elastic:
         return None
     from elastic.errors import ElasticityError
@@ -35,24 +35,24 @@ def planned(ctx: Context) -> Plan | Exception | None:
         return error
 
 
-def sizes(ctx: Context) -> tuple[int, ...] | None:
-    """The numbers of GPUs that the plan admits; None where there is none."""
-    found = ctx.cached(planned)
-    return None if found is None or isinstance(found, Exception) else found.gpu_counts
+def planned_gpu_counts(ctx: Context) -> tuple[int, ...] | None:
+    """Return the GPU counts of the plan; None if there is no plan."""
+    outcome = ctx.cached(planned)
+    return None if outcome is None or isinstance(outcome, Exception) else outcome.gpu_counts
 
 
 @rule(
     "DSC609",
     effect="rejected",
     source="elastic/planning/plan.py:plan",
-    conditions=(Condition("Config", (), Needed(_BLOCK), consumers=_READER),),
+    conditions=(Condition("Config", (), Needed(_BLOCK), consumers=_CONSUMER),),
 )
 def elasticity_without_plan(ctx: Context) -> Iterator[Finding]:
-    """`dsconfig elastic run` finds no plan in the config, and does not start the job.
+    """`dsconfig elastic run` cannot plan batch sizes from the config, and does not start the job.
 
-    It reads the section strictly: whole numbers, `true` or `false`, and a version that is one of two, all of
-    which must fit together. Where they do, it takes the section out, and hands DeepSpeed the rest with the
-    batch of its plan, so that any release can train.
+    It validates the section strictly: integers, booleans, and one of two versions, which must be consistent.
+    It then removes the section and passes the rest to DeepSpeed with the batch sizes of its plan, so that any
+    release can train.
 
     Bad, read by elastic:
 
@@ -62,29 +62,31 @@ def elasticity_without_plan(ctx: Context) -> Iterator[Finding]:
 
         {"elasticity": {"enabled": true, "max_train_batch_size": 2000, "micro_batch_sizes": [2, 4, 6]}}
     """
-    found = ctx.cached(planned)
-    if not isinstance(found, Exception):
+    error = ctx.cached(planned)
+    if not isinstance(error, Exception):
         return
     block = ctx.original_data.get(_BLOCK)
     if not isinstance(block, dict):
-        what = (
-            f"`{_BLOCK}` is {quoted(block)}, and no object"
+        problem = (
+            f"`{_BLOCK}` is {quoted(block)}, not an object"
             if _BLOCK in ctx.original_data
-            else f"there is no `{_BLOCK}`"
+            else f"`{_BLOCK}` is missing"
         )
-        yield ctx.at((_BLOCK,), f"{_REFUSES}: {what}", help=f"write `{_BLOCK}` as an object")
+        yield ctx.at((_BLOCK,), f"{_REJECTS}: {problem}", help=f"write `{_BLOCK}` as an object")
         return
-    named = [key for key in _NAMED.findall(str(found)) if key in block]
+    named = [key for key in _NAMED.findall(str(error)) if key in block]
     path = (_BLOCK, named[0]) if named else (_BLOCK,)
-    why, _, _ = str(found).partition("; ")
-    yield ctx.at(path, f"{_REFUSES}: {why}", help=_way_out(block, path))
+    reason, _, _ = str(error).partition("; ")
+    yield ctx.at(path, f"{_REJECTS}: {reason}", help=_help(block, path))
 
 
-def _way_out(block: JsonObject, path: tuple[str, ...]) -> str:
+def _help(block: JsonObject, path: tuple[str, ...]) -> str:
     if not block.get("enabled"):
         return f"set `{_BLOCK}.enabled` to `true`"
-    lacks = next((key for key in ("max_train_batch_size", "micro_batch_sizes") if key not in block), None)
-    return f"add `{lacks}`" if lacks else f"change `{dotted(path)}`: `dsconfig elastic plan` shows the sizes"
+    missing = next((key for key in ("max_train_batch_size", "micro_batch_sizes") if key not in block), None)
+    if missing:
+        return f"add `{missing}`"
+    return f"change `{dotted(path)}`: `dsconfig elastic plan` shows the sizes"
 
 
 @rule(
@@ -95,17 +97,17 @@ def _way_out(block: JsonObject, path: tuple[str, ...]) -> str:
         Condition(
             "Config",
             (Counts("elasticity.ignore_non_elastic_batch_info", (False,)),),
-            Absent(key, f"`dsconfig elastic run` works `{key}` out"),
-            consumers=_READER,
+            Absent(key, f"`dsconfig elastic run` computes `{key}`"),
+            consumers=_CONSUMER,
         )
         for key in KEYS
     ),
 )
 def batch_size_beside_plan(ctx: Context) -> Iterator[Finding]:
-    """A batch key stands beside the section from which `dsconfig elastic run` plans the batch.
+    """The config sets a batch key that `dsconfig elastic run` computes from `elasticity`.
 
-    It refuses to choose between the two, unless `ignore_non_elastic_batch_info` says that the keys may be
-    overwritten.
+    `dsconfig elastic run` rejects the config, unless `ignore_non_elastic_batch_info` allows it to overwrite the
+    key.
 
     Bad, read by elastic:
 
@@ -120,28 +122,28 @@ def batch_size_beside_plan(ctx: Context) -> Iterator[Finding]:
 
         {"elasticity": {"enabled": true, "max_train_batch_size": 64, "micro_batch_sizes": [2]}}
     """
-    found = ctx.cached(planned)
-    if found is None or isinstance(found, Exception) or found.block.ignore_non_elastic_batch_info:
+    outcome = ctx.cached(planned)
+    if outcome is None or isinstance(outcome, Exception) or outcome.block.ignore_non_elastic_batch_info:
         return
-    if given := [key for key in KEYS if key in ctx.original_data]:
-        first, *others = given
+    if batch_keys := [key for key in KEYS if key in ctx.original_data]:
+        first, *others = batch_keys
         yield ctx.at(
             (first,),
-            f"`{first}` is given, but `dsconfig elastic run` works the batch sizes out",
-            help=f"remove {one_of((f'`{key}`' for key in given), 'and')}, or set "
+            f"`{first}` is set, but `dsconfig elastic run` computes the batch sizes",
+            help=f"remove {one_of((f'`{key}`' for key in batch_keys), 'and')}, or set "
             "`elasticity.ignore_non_elastic_batch_info` to `true`",
             part="key",
-            related=[(f"`{key}` is given too", (key,)) for key in others],
-            fix=Fix("remove the batch keys", tuple(Remove((key,)) for key in given)),
+            related=[(f"`{key}` is also set", (key,)) for key in others],
+            fix=Fix("remove the batch keys", tuple(Remove((key,)) for key in batch_keys)),
         )
 
 
 @rule("DSC611", effect="wasteful", source="elastic/agent/job.py:Job.size")
 def world_size_not_planned(ctx: Context) -> Iterator[Finding]:
-    """The world size is not one of those of the plan.
+    """The world size is not one of the GPU counts of the elastic plan.
 
-    The largest one below it trains, and the other ranks stand by until more come. Where there is none below,
-    `dsconfig elastic run` refuses to start.
+    The job trains on the largest planned count below it, and the other ranks stay idle until more join. If
+    there is no smaller count, `dsconfig elastic run` does not start.
 
     Bad, read by elastic, world size 7:
 
@@ -151,17 +153,21 @@ def world_size_not_planned(ctx: Context) -> Iterator[Finding]:
 
         {"elasticity": {"enabled": true, "version": 0.1, "max_train_batch_size": 8, "micro_batch_sizes": [2]}}
     """
-    admitted = sizes(ctx)
-    world = ctx.world_size
-    if admitted is None or world is None or world in admitted:
+    planned_counts = planned_gpu_counts(ctx)
+    world_size = ctx.world_size
+    if planned_counts is None or world_size is None or world_size in planned_counts:
         return
-    below = [size for size in admitted if size < world]
-    above = [size for size in admitted if size > world]
-    near = " or ".join(str(size) for size in (*below[-1:], *above[:1]))
-    idle = f"{below[-1]} train, and {world - below[-1]} stand by" if below else "no smaller one is, either"
+    below = [count for count in planned_counts if count < world_size]
+    above = [count for count in planned_counts if count > world_size]
+    closest = " or ".join(str(count) for count in (*below[-1:], *above[:1]))
+    outcome = (
+        f"{below[-1]} ranks train and {world_size - below[-1]} stay idle"
+        if below
+        else "no smaller GPU count is planned"
+    )
     yield ctx.at(
         (_BLOCK,),
-        f"world size {world} is not planned: {idle}",
-        help=f"change the number of GPUs to {near}",
+        f"world size {world_size} is not in the elastic plan: {outcome}",
+        help=f"change the number of GPUs to {closest}",
         effect=None if below else "rejected",
     )

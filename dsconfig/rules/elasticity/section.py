@@ -1,4 +1,4 @@
-"""`elasticity` section: values that the solver rejects, batch keys, and world sizes without a batch."""
+"""`elasticity`: values that the solver rejects, batch keys, and unsupported world sizes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator
 
 from dsconfig.core import batch_triplet
-from dsconfig.core import batch_triplet as triplet
 from dsconfig.core.batch_triplet import Impossible
 from dsconfig.core.diagnostic import Fix, Remove
 from dsconfig.core.json_types import Json, JsonObject, NamedTuple
@@ -17,14 +16,14 @@ from dsconfig.evaluation.rule import Absent, Condition, Counts, Is, rule
 from dsconfig.rules._batch_triplet import data_parallel_size
 from elastic.deepspeed.semantics import SEMANTICS, Semantics
 
-# The `elasticity` section of a config, and the solver of the release.
+# The section and the solver of the release.
 
 
 def block_of(ctx: Context) -> JsonObject:
-    """The section, where it is switched on.
+    """Return the `elasticity` section.
 
     Raises:
-        SkipRule: it is not, or the release does not know it, or it is not an object.
+        SkipRule: the section is off, unknown to the release, or not an object.
     """
     block = ctx.raw("elasticity")
     if not isinstance(block, dict) or ctx.key("elasticity") is None or not ctx.is_on("elasticity.enabled"):
@@ -33,41 +32,41 @@ def block_of(ctx: Context) -> JsonObject:
 
 
 def semantics_of(ctx: Context) -> Semantics:
-    """How the solver of the release calculates."""
+    """Return the semantics of the release's solver."""
     return next(entry for entry in reversed(SEMANTICS) if ctx.since(entry.name))
 
 
 def solver_of(ctx: Context) -> Solver:
-    """The solver at work, where nothing is wrong with the section by itself.
+    """Return the solver for a section without errors.
 
     Raises:
-        SkipRule: something is, or the numbers are larger than any release could work with.
+        SkipRule: the section has errors, or its numbers are too large for any release.
     """
     block, semantics = block_of(ctx), semantics_of(ctx)
-    if faults(block, semantics) or endless(block, semantics):
+    if faults(block, semantics) or is_intractable(block, semantics):
         raise SkipRule
     return Solver(block, semantics, ctx.release_name)
 
 
 def works_somewhere(ctx: Context, solver: Solver) -> bool:
-    """Whether there is a number of GPUs at which DeepSpeed accepts the section."""
-    shared: Json = ctx.raw("sequence_parallel_size")
-    shared = batch_triplet.ABSENT if shared is MISSING else shared
-    divides = not ctx.from_file and ctx.since("0.17.0") and isinstance(shared, int | float) and shared > 0
+    """Whether DeepSpeed accepts the section at any number of GPUs."""
+    degree: Json = ctx.raw("sequence_parallel_size")
+    degree = batch_triplet.ABSENT if degree is MISSING else degree
+    divides = not ctx.from_file and ctx.since("0.17.0") and isinstance(degree, int | float) and degree > 0
     for size in solver.candidates():
-        gpus = max(1, round(size * shared)) if divides else size
+        gpus = max(1, round(size * degree)) if divides else size
         try:
-            world = batch_triplet.world_size(gpus, shared, ctx.release, from_file=ctx.from_file)
+            world_size = batch_triplet.world_size(gpus, degree, ctx.release, from_file=ctx.from_file)
         except (TypeError, ZeroDivisionError):
-            raise SkipRule from None  # a finding of its own
-        if solver.works(world):
+            raise SkipRule from None  # another rule reports it
+        if solver.works(world_size):
             return True
     return False
 
 
-# What is wrong with an `elasticity` section by itself.
+# Errors in the section, independent of the world size.
 
-_NEEDED = ("max_train_batch_size", "micro_batch_sizes")
+_REQUIRED = ("max_train_batch_size", "micro_batch_sizes")
 _BOUNDS = (
     ("min_gpus", 1, "0.3.9"),
     ("max_gpus", 1, "0.3.9"),
@@ -78,7 +77,7 @@ _BOUNDS = (
 
 
 class Fault(NamedTuple):
-    """Why the section cannot be used at any world size, under the code of the rule that says so."""
+    """Error in the section that holds at every world size, with the code of the rule that reports it."""
 
     code: str
     key: str
@@ -87,70 +86,74 @@ class Fault(NamedTuple):
 
 
 def faults(block: JsonObject, semantics: Semantics) -> list[Fault]:
-    """Every fault of the section; the later checks calculate with what the earlier ones have found sound."""
-    found = [*_missing(block), *_micro_batches(block), *_numbers(block, semantics)]
-    return found or list(_version(block, semantics)) or list(_cap(block, semantics))
+    """Return the errors of the section; later checks run only if the earlier ones find none."""
+    errors = [*_missing(block), *_micro_batches(block), *_numbers(block, semantics)]
+    return errors or list(_version(block, semantics)) or list(_cap(block, semantics))
 
 
 def _missing(block: JsonObject) -> Iterator[Fault]:
-    for key in _NEEDED:
+    for key in _REQUIRED:
         if key not in block:
-            yield Fault("DSC601", key, f"`elasticity` is enabled, but `{key}` is not given", f"add `{key}`")
+            yield Fault("DSC601", key, f"`elasticity` is enabled, but `{key}` is not set", f"add `{key}`")
 
 
 def _micro_batches(block: JsonObject) -> Iterator[Fault]:
     sizes = block.get("micro_batch_sizes", [1])
     if not isinstance(sizes, list):
-        message = f"`micro_batch_sizes` is {described(sizes)} where DeepSpeed expects a list of integers"
+        message = f"`micro_batch_sizes` is {described(sizes)} but DeepSpeed expects a list of integers"
     elif all(isinstance(size, bool) for size in sizes):
-        message = f"`micro_batch_sizes` is {quoted(sizes)}, but must hold at least one integer"
+        message = f"`micro_batch_sizes` is {quoted(sizes)}, but must contain at least one integer"
     else:
-        wrong = [size for size in sizes if not isinstance(size, int) or size <= 0]
-        if not wrong:
+        invalid = [size for size in sizes if not isinstance(size, int) or size <= 0]
+        if not invalid:
             return
-        message = f"`micro_batch_sizes` holds {quoted(wrong[0])}, but may hold only integers greater than 0"
+        message = (
+            f"`micro_batch_sizes` contains {quoted(invalid[0])}, but all sizes must be positive integers"
+        )
     yield Fault(
         "DSC602",
         "micro_batch_sizes",
         message,
-        "give a list of positive integers, for example `[2, 4, 6]`",
+        "set it to a list of positive integers, for example `[2, 4, 6]`",
     )
 
 
 def _numbers(block: JsonObject, semantics: Semantics) -> Iterator[Fault]:
-    found = [] if isinstance(block.get("max_train_batch_size", 1), int | float) else ["max_train_batch_size"]
+    invalid = (
+        [] if isinstance(block.get("max_train_batch_size", 1), int | float) else ["max_train_batch_size"]
+    )
     bounds = [(key, bound) for key, bound, since in _BOUNDS if number(since) <= number(semantics.until)]
-    found.extend(key for key, _ in bounds if not isinstance(block.get(key, 1), int | float))
-    for key in found:
-        message = f"`{key}` is {described(block[key])} and DeepSpeed calculates with it"
+    invalid.extend(key for key, _ in bounds if not isinstance(block.get(key, 1), int | float))
+    for key in invalid:
+        message = f"`{key}` is {described(block[key])} but DeepSpeed expects a number"
         quotes = ", without quotes" if isinstance(block[key], str) else ""
-        yield Fault("DSC602", key, message, f"give an integer{quotes}")
+        yield Fault("DSC602", key, message, f"set it to an integer{quotes}")
     low, high = block.get("min_gpus", 1), block.get("max_gpus", 10000)
     for key, bound in bounds:
-        if key not in found and block.get(key, 1) < bound:
+        if key not in invalid and block.get(key, 1) < bound:
             message = f"`{key}` is {quoted(block[key])}, but must be at least {bound}"
-            yield Fault("DSC602", key, message, f"give an integer of at least {bound}")
+            yield Fault("DSC602", key, message, f"set it to an integer of at least {bound}")
             return
-    if not {"min_gpus", "max_gpus"} & set(found) and high < low:
+    if not {"min_gpus", "max_gpus"} & set(invalid) and high < low:
         message = f"`max_gpus` {quoted(high)} is less than `min_gpus` {quoted(low)}"
-        wider = f"set `max_gpus` to {quoted(low)} or more"
-        yield Fault("DSC602", "max_gpus" if "max_gpus" in block else "min_gpus", message, wider)
+        advice = f"set `max_gpus` to {quoted(low)} or more"
+        yield Fault("DSC602", "max_gpus" if "max_gpus" in block else "min_gpus", message, advice)
 
 
 def _version(block: JsonObject, semantics: Semantics) -> Iterator[Fault]:
-    written = block.get("version", semantics.latest_version)
-    known, version = ((0.1, 0.2) if semantics.latest_version >= 0.2 else (0.1,)), _float(written)
+    value = block.get("version", semantics.latest_version)
+    versions, version = ((0.1, 0.2) if semantics.latest_version >= 0.2 else (0.1,)), _float(value)
     model, node = block.get("model_parallel_size", 1), block.get("num_gpus_per_node", 1)
-    if version not in known:
-        words = " and ".join(map(str, known))
-        message = f"`version` is {quoted(written)}, but this release knows only {words} of the algorithm"
-        yield Fault("DSC603", "version", message, f"use {words.replace('and', 'or')}")
-    elif 0.2 not in known:
+    if version not in versions:
+        message = (
+            f"`version` is {quoted(value)}, but this release implements only "
+            f"{' and '.join(map(str, versions))} of the algorithm"
+        )
+        yield Fault("DSC603", "version", message, f"use {' or '.join(map(str, versions))}")
+    elif 0.2 not in versions:
         return
     elif model > 1 and version != 0.2:
-        message = (
-            f"`model_parallel_size` is {quoted(model)}, but version {version} knows no model parallelism"
-        )
+        message = f"`model_parallel_size` is {quoted(model)}, but version {version} does not support model parallelism"
         yield Fault("DSC604", "model_parallel_size", message, "set `version` to 0.2")
     elif version == 0.2 and node % model != 0:
         message = (
@@ -160,7 +163,7 @@ def _version(block: JsonObject, semantics: Semantics) -> Iterator[Fault]:
             "DSC604",
             "num_gpus_per_node",
             message,
-            f"give a multiple of {model}, so that models do not straddle machines",
+            f"set it to a multiple of {model}, so that no model spans two nodes",
         )
 
 
@@ -174,98 +177,99 @@ def _float(value: Json) -> float | None:
 def _cap(block: JsonObject, semantics: Semantics) -> Iterator[Fault]:
     cap, largest = block["max_train_batch_size"], max(block["micro_batch_sizes"])
     ranks = ranks_per_node(block, semantics)
-    said = f"`elasticity.max_train_batch_size` is {quoted(cap)}"
+    subject = f"`elasticity.max_train_batch_size` is {quoted(cap)}"
     try:
         share = cap if ranks is None else int(cap / ranks)
     except (OverflowError, ValueError):
         share = 2**63
     if isinstance(share, int) and share >= 2**63 and number(semantics.until) >= number("0.5.8"):
-        message = f"{said}, more than DeepSpeed can calculate with"
-        yield Fault("DSC605", "max_train_batch_size", message, "give an integer of at most 1000000000")
+        message = f"{subject}, which is too large for DeepSpeed's arithmetic"
+        yield Fault("DSC605", "max_train_batch_size", message, "set it to an integer of at most 1000000000")
     elif not largest <= share:
-        each = "" if ranks in (None, 1) else f", {share} for each of {ranks} ranks of a machine"
-        message = f"{said}{each}: less than micro batch size {quoted(largest)}"
-        least = f"raise it to {quoted(largest * (ranks or 1))} or more"
+        per_rank = "" if ranks in (None, 1) else f", {share} for each of {ranks} ranks of a node"
+        message = f"{subject}{per_rank}: less than micro batch size {quoted(largest)}"
+        minimum = f"raise it to {quoted(largest * (ranks or 1))} or more"
         yield Fault(
-            "DSC605", "max_train_batch_size", message, f"{least}, or list smaller `micro_batch_sizes`"
+            "DSC605", "max_train_batch_size", message, f"{minimum}, or list smaller `micro_batch_sizes`"
         )
 
 
 def ranks_per_node(block: JsonObject, semantics: Semantics) -> Json:
-    """Data-parallel ranks of a machine in version 0.2; None in version 0.1, which knows no machines."""
+    """Return the data-parallel ranks per node in version 0.2; None in version 0.1, which ignores nodes."""
     if float(block.get("version", semantics.latest_version)) != 0.2:
         return None
     return block.get("num_gpus_per_node", 1) // block.get("model_parallel_size", 1)
 
 
-# The world sizes at which an `elasticity` section works.
+# Supported world sizes.
 
-_TOO_LONG = 2_000_000
-"""Trial divisions. No release finishes with more of them, so that there is no verdict to agree with."""
-_TOO_MANY = 128
+_MAX_DIVISIONS = 2_000_000
+"""Trial divisions; no release finishes with more, so there is no result to predict."""
+_MAX_MICRO_BATCHES = 128
 """Micro batch sizes, for the same reason."""
 
 
-def endless(block: JsonObject, semantics: Semantics) -> bool:
-    """Whether the numbers are larger than any release could work with."""
+def is_intractable(block: JsonObject, semantics: Semantics) -> bool:
+    """Whether the numbers are too large for any release to finish."""
     micro_batches = set(block["micro_batch_sizes"])
-    if len(micro_batches) > _TOO_MANY:
+    if len(micro_batches) > _MAX_MICRO_BATCHES:
         return True
     least = math.lcm(*micro_batches)
     batch = max(least, min(block["max_train_batch_size"], least * 720720))
-    most = block.get("max_gpus", 10000)
-    # Version 0.2 counts machines, and takes less than one of them for no limit at all.
-    machines = ranks_per_node(block, semantics) is not None
-    unlimited = machines and most < block.get("num_gpus_per_node", 1)
-    return math.isqrt(int(batch)) > _TOO_LONG and (unlimited or most > _TOO_LONG)
+    max_gpus = block.get("max_gpus", 10000)
+    # Version 0.2 counts nodes, and treats a limit below one node as no limit.
+    counts_nodes = ranks_per_node(block, semantics) is not None
+    unlimited = counts_nodes and max_gpus < block.get("num_gpus_per_node", 1)
+    return math.isqrt(int(batch)) > _MAX_DIVISIONS and (unlimited or max_gpus > _MAX_DIVISIONS)
 
 
 class Solver(NamedTuple):
-    """A sound section in the hands of one release."""
+    """Elastic solver of one release for a section without errors."""
 
     block: JsonObject
     semantics: Semantics
     release: str
 
-    def altered(self, **values: Json) -> Solver:
-        """The solver of a section with other values."""
+    def with_values(self, **values: Json) -> Solver:
+        """Return a solver for the section with other values."""
         return self._replace(block={**self.block, **values})
 
-    def _answer(self, world: float) -> Json:
-        """The release's answer for a world size, or the error it raises."""
+    def _solve(self, world_size: float) -> Json:
+        """Return the solution of the release for a world size, or the error that it raises."""
         from elastic.deepspeed.solver import as_released
         from elastic.errors import ElasticityError
 
         config = {"elasticity": self.block}
         try:
-            # A size divided by `sequence_parallel_size` is a float, to DeepSpeed as well.
-            return as_released(config, self.release, world, semantics=self.semantics)  # type: ignore[arg-type]
+            # A size divided by `sequence_parallel_size` is a float in DeepSpeed too.
+            return as_released(config, self.release, world_size, semantics=self.semantics)  # type: ignore[arg-type]
         except (ElasticityError, ArithmeticError, AssertionError, TypeError, ValueError) as error:
             return error
 
-    def works(self, world: float) -> bool:
-        """Whether DeepSpeed finds batch sizes for the data-parallel size, and accepts its own answer."""
-        if not world > 0:
-            return False  # it then gets no micro batch, and unpacks two values into three
-        answer = self._answer(world)
-        if isinstance(answer, Exception) or not answer.micro_batch_size:
+    def works(self, world_size: float) -> bool:
+        """Whether DeepSpeed finds batch sizes for the data-parallel size, and accepts them."""
+        if not world_size > 0:
+            return False  # the solver returns no micro batch, and DeepSpeed unpacks two values into three
+        solution = self._solve(world_size)
+        if isinstance(solution, Exception) or not solution.micro_batch_size:
             return False
-        train, micro = answer.batch_size, answer.micro_batch_size
-        return not isinstance(triplet.derive(train, micro, train // (micro * world), world), Impossible)
+        train, micro = solution.batch_size, solution.micro_batch_size
+        steps = train // (micro * world_size)
+        return not isinstance(batch_triplet.derive(train, micro, steps, world_size), Impossible)
 
-    def leaves_nothing(self, world: float) -> bool:
-        """Whether the batch made for this size alone is empty: not one micro batch a rank within the cap."""
-        return getattr(self._answer(world), "batch_size", None) == 0
+    def has_empty_batch(self, world_size: float) -> bool:
+        """Whether the maximum leaves less than one micro batch per rank at this world size."""
+        return getattr(self._solve(world_size), "batch_size", None) == 0
 
     def sizes(self) -> list[int]:
-        """The world sizes of the release's list. Version 0.2 takes them for ranks and for GPUs in turn."""
+        """Return the world sizes that the release lists. Version 0.2 reads them as ranks and as GPUs in turn."""
         from elastic.deepspeed.config import ElasticityConfig
         from elastic.deepspeed.heuristic import compatible_v02
         from elastic.errors import NoWorldSizesError
 
         if ranks_per_node(self.block, self.semantics) is None:
-            answer = self._answer(0)
-            return [] if isinstance(answer, Exception) else list(answer.world_sizes or ())
+            solution = self._solve(0)
+            return [] if isinstance(solution, Exception) else list(solution.world_sizes or ())
         config = ElasticityConfig(self.block, semantics=self.semantics)
         try:
             sizes = set(compatible_v02(config, self.semantics)[1])
@@ -274,19 +278,19 @@ class Solver(NamedTuple):
         return sorted(size for size in sizes if size // config.model_parallel_size in sizes)
 
     def candidates(self) -> list[int]:
-        """World sizes of which one works if any does.
+        """Return world sizes of which at least one works if any does.
 
-        Those of the list do by construction; a few are enough, tried because the arithmetic is in floats.
-        Outside the list version 0.2 makes a batch for one world size alone, which works for whole machines.
+        Listed sizes work by construction, except for float rounding, so a few are enough. For a size outside
+        the list, version 0.2 computes a separate batch, which works for whole nodes.
         """
-        found = self.sizes()[:32]
+        listed = self.sizes()[:32]
         if ranks_per_node(self.block, self.semantics) is None:
-            return found
+            return listed
         node = self.block.get("num_gpus_per_node", 1)
-        return [*found, *range(1, 9), *(int(node * n) for n in range(1, 9))]
+        return [*listed, *range(1, 9), *(int(node * n) for n in range(1, 9))]
 
 
-# Values of an enabled `elasticity` section that the solver refuses.
+# Rules for values that the solver rejects.
 
 _CONFIG = "elasticity/config.py:ElasticityConfig.__init__"
 _SOLVER = "elasticity/elasticity.py:compute_elastic_config"
@@ -300,9 +304,9 @@ def _faults(ctx: Context, code: str) -> Iterator[Finding]:
 
 @rule("DSC601", effect="rejected", since="0.3.9", until="0.19.7", source=_CONFIG)
 def elasticity_without_batch_sizes(ctx: Context) -> Iterator[Finding]:
-    """Elasticity is enabled, and lacks one of the two keys it cannot do without.
+    """Elasticity is enabled, but a required key is missing.
 
-    `max_train_batch_size` and `micro_batch_sizes` have defaults only while elasticity is off.
+    `max_train_batch_size` and `micro_batch_sizes` have defaults only if elasticity is off.
 
     Bad, release 0.16.9:
 
@@ -319,8 +323,8 @@ def elasticity_without_batch_sizes(ctx: Context) -> Iterator[Finding]:
 def elastic_value_out_of_range(ctx: Context) -> Iterator[Finding]:
     """A value of an enabled `elasticity` section is too small, or is not a number.
 
-    Micro batch sizes are positive integers; GPU counts are at least 1, `min_time` at least 0, and `max_gpus`
-    is not below `min_gpus`.
+    Micro batch sizes must be positive integers, GPU counts at least 1, `min_time` at least 0, and `max_gpus`
+    not less than `min_gpus`.
 
     Bad, release 0.16.9:
 
@@ -335,9 +339,9 @@ def elastic_value_out_of_range(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC603", effect="rejected", since="0.3.9", until="0.19.7", source=_SOLVER)
 def unknown_elastic_version(ctx: Context) -> Iterator[Finding]:
-    """`elasticity.version` names an algorithm that the release does not have.
+    """`elasticity.version` is an algorithm that the release does not implement.
 
-    Releases up to 0.6.7 have 0.1 alone; 0.7.0 added 0.2, which plans whole machines.
+    Releases up to 0.6.7 implement only 0.1. Version 0.7.0 added 0.2, which plans for whole nodes.
 
     Bad, release 0.6.7:
 
@@ -352,10 +356,10 @@ def unknown_elastic_version(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC604", effect="rejected", since="0.7.0", until="0.19.7", source=_SOLVER)
 def elastic_model_parallel_misfit(ctx: Context) -> Iterator[Finding]:
-    """`model_parallel_size` does not go with the rest of the `elasticity` section.
+    """`model_parallel_size` is inconsistent with the rest of the `elasticity` section.
 
-    Only algorithm 0.2 takes model parallelism into account, and it wants whole models on each machine:
-    `num_gpus_per_node` must be a multiple of `model_parallel_size`.
+    Only version 0.2 of the algorithm supports model parallelism, and it requires that models do not span
+    nodes: `num_gpus_per_node` must be a multiple of `model_parallel_size`.
 
     Bad, release 0.16.9:
 
@@ -372,10 +376,10 @@ def elastic_model_parallel_misfit(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC605", effect="rejected", since="0.3.9", until="0.19.7", source=_SOLVER)
 def elastic_cap_below_micro_batch(ctx: Context) -> Iterator[Finding]:
-    """`max_train_batch_size` leaves no room for one of the micro batch sizes.
+    """`max_train_batch_size` is smaller than one of the micro batch sizes.
 
-    Every micro batch size must fit; algorithm 0.2 first shares the total out over the data-parallel ranks of
-    a machine.
+    The total must be at least as large as every micro batch size. Version 0.2 of the algorithm first divides
+    the total by the data-parallel ranks of a node.
 
     Bad, release 0.16.9:
 
@@ -388,7 +392,7 @@ def elastic_cap_below_micro_batch(ctx: Context) -> Iterator[Finding]:
     yield from _faults(ctx, "DSC605")
 
 
-# Batch keys beside elasticity.
+# Batch keys together with elasticity.
 
 _ENGINE = "runtime/config.py:DeepSpeedConfig.__init__"
 
@@ -403,16 +407,16 @@ _ENGINE = "runtime/config.py:DeepSpeedConfig.__init__"
         Condition(
             "Config",
             (Is("elasticity.enabled", (True,)), Counts("elasticity.ignore_non_elastic_batch_info", (False,))),
-            Absent(key, f"`elasticity` is enabled and works `{key}` out"),
+            Absent(key, f"`elasticity` is enabled and computes `{key}`"),
         )
         for key in batch_triplet.KEYS
     ),
 )
 def batch_size_beside_elasticity(ctx: Context) -> Iterator[Finding]:
-    """A batch key stands at the top level of a config whose elasticity is enabled.
+    """The config sets a batch key although elasticity is enabled.
 
-    Elasticity works the three batch keys out. DeepSpeed refuses a config that gives them too, even as null,
-    unless `ignore_non_elastic_batch_info` says that they may be overwritten.
+    Elasticity computes the three batch keys. DeepSpeed rejects a config that also sets one, even to null,
+    unless `ignore_non_elastic_batch_info` allows it to overwrite them.
 
     Bad, release 0.16.9:
 
@@ -429,29 +433,29 @@ def batch_size_beside_elasticity(ctx: Context) -> Iterator[Finding]:
     """
     if block_of(ctx).get("ignore_non_elastic_batch_info", False):
         return
-    given = [key for key in batch_triplet.KEYS if ctx.has(key)]
-    if given:
-        first, *others = given
+    batch_keys = [key for key in batch_triplet.KEYS if ctx.has(key)]
+    if batch_keys:
+        first, *others = batch_keys
         yield ctx.at(
             first,
-            f"`{first}` is given, but `elasticity` is enabled and works the batch sizes out",
-            help=f"remove {one_of((f'`{key}`' for key in given), 'and')}, or set "
+            f"`{first}` is set, but `elasticity` is enabled and computes the batch sizes",
+            help=f"remove {one_of((f'`{key}`' for key in batch_keys), 'and')}, or set "
             "`elasticity.ignore_non_elastic_batch_info` to `true`",
             part="key",
-            related=[(f"`{key}` is given too", key) for key in others],
-            fix=Fix("remove the batch keys", tuple(Remove((key,)) for key in given)),
+            related=[(f"`{key}` is also set", key) for key in others],
+            fix=Fix("remove the batch keys", tuple(Remove((key,)) for key in batch_keys)),
         )
 
 
-# World sizes at which the solver finds no batch.
+# Unsupported world sizes.
 
 
 @rule("DSC607", effect="rejected", since="0.3.9", until="0.19.7", source=_SOLVER)
 def world_size_not_elastic(ctx: Context) -> Iterator[Finding]:
-    """The world size is not one of those that the elastic batch size can be shared out to.
+    """The world size does not divide the elastic batch size.
 
-    Version 0.1 of the algorithm keeps to one batch size and lists the sizes that share it evenly. Version 0.2
-    makes another batch for a size outside its list, unless models span several GPUs.
+    Version 0.1 of the algorithm uses one batch size and lists the world sizes that divide it. Version 0.2
+    computes a separate batch size for a world size outside its list, unless models span several GPUs.
 
     Bad, release 0.16.9, world size 7:
 
@@ -462,39 +466,41 @@ def world_size_not_elastic(ctx: Context) -> Iterator[Finding]:
         {"elasticity": {"enabled": true, "version": 0.1, "max_train_batch_size": 8, "micro_batch_sizes": [2]}}
     """
     solver = solver_of(ctx)
-    world = data_parallel_size(ctx)
-    if world is None or solver.works(world) or not works_somewhere(ctx, solver):
+    world_size = data_parallel_size(ctx)
+    if world_size is None or solver.works(world_size) or not works_somewhere(ctx, solver):
         return
     sizes = solver.sizes()
     more = " …" if len(sizes) > 12 else ""
     listed = f": {', '.join(map(str, sizes[:12]))}{more}" if sizes else ""
-    why = f"is not one of those that elasticity allows here{listed}"
-    if solver.leaves_nothing(world):
+    reason = f"is not one of the sizes that `elasticity` allows{listed}"
+    if solver.has_empty_batch(world_size):
         cap = quoted(solver.block["max_train_batch_size"])
-        why = f"is too large: `elasticity.max_train_batch_size` {cap} leaves no micro batch for some rank"
+        reason = (
+            f"is too large: `elasticity.max_train_batch_size` {cap} is less than one micro batch per rank"
+        )
     yield ctx.at(
         "elasticity",
-        f"world size {world:g} {why}",
-        help="change the number of GPUs" + _raised(solver, world),
+        f"world size {world_size:g} {reason}",
+        help="change the number of GPUs" + _raise_maximum(solver, world_size),
     )
 
 
-def _raised(solver: Solver, world: float) -> str:
-    """The cap that leaves each rank its smallest micro batch, where that is enough."""
-    least = math.ceil(min(solver.block["micro_batch_sizes"]) * world)
-    if least <= solver.block["max_train_batch_size"] or not solver.altered(max_train_batch_size=least).works(
-        world
-    ):
+def _raise_maximum(solver: Solver, world_size: float) -> str:
+    """Suggest a maximum of one smallest micro batch per rank, if that is enough."""
+    minimum = math.ceil(min(solver.block["micro_batch_sizes"]) * world_size)
+    if minimum <= solver.block["max_train_batch_size"]:
         return ""
-    return f", or raise `max_train_batch_size` to {least}"
+    if not solver.with_values(max_train_batch_size=minimum).works(world_size):
+        return ""
+    return f", or raise `max_train_batch_size` to {minimum}"
 
 
 @rule("DSC608", effect="rejected", since="0.3.9", until="0.19.7", source=_SOLVER)
 def elasticity_without_world_size(ctx: Context) -> Iterator[Finding]:
-    """No world size at all suits the `elasticity` section.
+    """The `elasticity` section does not work at any world size.
 
-    Between `min_gpus` and `max_gpus` there is no number of GPUs to which a batch of at most
-    `max_train_batch_size` can be shared out in whole micro batches.
+    No number of GPUs from `min_gpus` to `max_gpus` divides a batch of at most `max_train_batch_size` into whole
+    micro batches.
 
     Bad, release 0.16.9:
 
@@ -511,24 +517,24 @@ def elasticity_without_world_size(ctx: Context) -> Iterator[Finding]:
     low, high = solver.block.get("min_gpus", 1), solver.block.get("max_gpus", 10000)
     yield ctx.at(
         "elasticity",
-        f"no world size from `min_gpus` {quoted(low)} to `max_gpus` {quoted(high)} suits batches of at most "
-        f"{quoted(solver.block['max_train_batch_size'])} in micro batches of "
+        f"no world size from `min_gpus` {quoted(low)} to `max_gpus` {quoted(high)} divides a batch of at most "
+        f"{quoted(solver.block['max_train_batch_size'])} into micro batches of "
         f"{quoted(solver.block['micro_batch_sizes'])}",
-        help=_way_out(ctx, solver),
+        help=_help(ctx, solver),
     )
 
 
-def _way_out(ctx: Context, solver: Solver) -> str:
-    """What of the range and the cap was tried and gives a world size."""
+def _help(ctx: Context, solver: Solver) -> str:
+    """Suggest a wider range or a higher maximum that was tried out and works."""
     block = solver.block
     options = []
-    wide = solver.altered(min_gpus=1, max_gpus=10000)
+    wide = solver.with_values(min_gpus=1, max_gpus=10000)
     if {"min_gpus", "max_gpus"} & set(block) and works_somewhere(ctx, wide):
         options.append("widen the range of GPUs")
     for factor in (2, 8, 64):
         cap = factor * math.ceil(block["max_train_batch_size"])
-        higher = solver.altered(max_train_batch_size=cap)
-        if not endless(higher.block, solver.semantics) and works_somewhere(ctx, higher):
+        higher = solver.with_values(max_train_batch_size=cap)
+        if not is_intractable(higher.block, solver.semantics) and works_somewhere(ctx, higher):
             options.append(f"raise `max_train_batch_size` to {cap}")
             break
     return ", or ".join(options) or "use other sizes, or switch elasticity off"

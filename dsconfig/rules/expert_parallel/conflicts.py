@@ -1,4 +1,4 @@
-"""AutoEP options that exclude each other, tensor parallelism, ZeRO stage 3, and known models."""
+"""Conflicts of AutoEP: its own options, tensor parallelism, ZeRO stage 3, and models without experts."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from dsconfig.core.json_types import Json, NamedTuple
 from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._effective_values import OPTIMIZER, PARAM, stage, stage_place
-from dsconfig.rules._model_facts import DENSE, is_known, model
+from dsconfig.rules._effective_values import OPTIMIZER, PARAM, stage, stage_path
+from dsconfig.rules._model_facts import DENSE, has_model, model
 from dsconfig.rules.expert_parallel.section import (
     EP,
     TP,
-    on_here,
-    requires_autoep,
+    related_switch,
+    require_autoep,
     tensor_parallel_size,
     value_of,
 )
 
-# Options that exclude each other, or need one another.
+# Conflicting options.
 
 _VALIDATE = "module_inject/auto_ep_config.py:validate_autoep_config"
 
 
 class _Conflict(NamedTuple):
-    """Two options that exclude each other: `key` with `value`, where `holds`."""
+    """Conflict of two options: `key` with `value`, if `holds`."""
 
     key: str
     value: Json
     since: str
     holds: Callable[[Context], bool]
     why: str
-    """Its braces take the value of `other`."""
+    """Format string for the value of `other`."""
     help: str
     other: str
 
@@ -48,7 +48,7 @@ _CONFLICTS = (
         "fused",
         "0.19.8",
         lambda ctx: not value_of(ctx, "use_grouped_mm"),
-        "needs `use_grouped_mm`, which is {}",
+        "needs `use_grouped_mm`, but it is {}",
         'set `use_grouped_mm` to `true`, or use `"separate"`',
         f"{EP}.use_grouped_mm",
     ),
@@ -57,7 +57,7 @@ _CONFLICTS = (
         "fused",
         "0.19.8",
         lambda ctx: value_of(ctx, "comm_backend") != "deepep",
-        'needs `comm_backend` `"deepep"`, which is {}',
+        'needs `comm_backend` `"deepep"`, but it is {}',
         'remove `row_weighting_impl`, or set `comm_backend` to `"deepep"`, which needs'
         " an `autoep_size` above 1 and `comm_max_tokens_per_rank`",
         f"{EP}.comm_backend",
@@ -67,7 +67,7 @@ _CONFLICTS = (
         "fused",
         "0.19.8",
         lambda ctx: value_of(ctx, "comm_backend") == "deepep" and value_of(ctx, "autoep_size") == 1,
-        "needs an `autoep_size` above 1, and it is {}",
+        "needs an `autoep_size` above 1, but it is {}",
         "set `autoep_size` to 2 or more, or remove `row_weighting_impl`",
         f"{EP}.autoep_size",
     ),
@@ -76,7 +76,7 @@ _CONFLICTS = (
         "deepep",
         "0.19.7",
         lambda ctx: value_of(ctx, "comm_max_tokens_per_rank") == 0,
-        "needs `comm_max_tokens_per_rank`, which is {}",
+        "needs `comm_max_tokens_per_rank`, but it is {}",
         "set `comm_max_tokens_per_rank` to a number greater than 0: `train_micro_batch_size_per_gpu` × the"
         " longest padded sequence",
         f"{EP}.comm_max_tokens_per_rank",
@@ -95,7 +95,7 @@ _CONFLICTS = (
         "fused_weighted_sum",
         "0.19.7",
         lambda ctx: value_of(ctx, "comm_backend") == "deepep" and _parallel(ctx),
-        "does not work with `comm_backend` {}, which adds the rows up itself",
+        "does not work with `comm_backend` {}, which sums the rows itself",
         'remove `combine_impl`, or set `comm_backend` to `"comm"`',
         f"{EP}.comm_backend",
     ),
@@ -113,11 +113,11 @@ _CONFLICTS = (
 
 @rule("DSC732", effect="crashes", since="0.19.7", source=_VALIDATE)
 def expert_parallel_options_conflict(ctx: Context) -> Iterator[Finding]:
-    """Two options of `expert_parallel` exclude each other, or one needs another.
+    """Two options of `expert_parallel` conflict, or one requires another.
 
-    `gate_up_impl` fused needs `use_grouped_mm`; `row_weighting_impl` fused runs only inside DeepEP;
-    `comm_backend` deepep needs `comm_max_tokens_per_rank`; `combine_impl` fused_weighted_sum excludes both
-    DeepEP and tensor parallelism, and so does `async_split_plan` the latter.
+    `gate_up_impl` "fused" requires `use_grouped_mm`. `row_weighting_impl` "fused" works only with DeepEP.
+    `comm_backend` "deepep" requires `comm_max_tokens_per_rank`. `combine_impl` "fused_weighted_sum" does not
+    work with DeepEP or tensor parallelism, and `async_split_plan` does not work with tensor parallelism.
 
     Bad:
 
@@ -128,30 +128,30 @@ def expert_parallel_options_conflict(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "expert_parallel": {
             "enabled": true, "comm_backend": "deepep", "comm_max_tokens_per_rank": 8192}}
     """
-    requires_autoep(ctx)
+    require_autoep(ctx)
     for row in _CONFLICTS:
-        written = row.key in ctx.data[EP] and value_of(ctx, row.key) == row.value
-        if written and ctx.since(row.since) and row.holds(ctx):
+        is_set = row.key in ctx.data[EP] and value_of(ctx, row.key) == row.value
+        if is_set and ctx.since(row.since) and row.holds(ctx):
             yield ctx.at(
                 f"{EP}.{row.key}",
                 f"`{row.key}` {quoted(row.value)} {row.why.format(quoted(ctx.value(row.other)))}",
                 help=row.help,
-                related=[("the other option stands here", row.other)] if ctx.has(row.other) else [],
+                related=[("the other option is set here", row.other)] if ctx.has(row.other) else [],
             )
 
 
-# AutoEP folded onto the ranks of tensor parallelism, and beside ZeRO stage 3.
+# AutoEP combined with tensor parallelism and ZeRO stage 3.
 
 _FOLDING = "module_inject/auto_ep_folding.py:validate_folding_global"
 
 
 @rule("DSC734", effect="crashes", since="0.19.2", source=_FOLDING)
 def expert_parallel_with_tensor_parallel(ctx: Context) -> Iterator[Finding]:
-    """Expert and tensor parallelism are both on, with something that their combination excludes.
+    """Expert and tensor parallelism are both on with a feature that does not support the combination.
 
-    0.19.2 does not combine them at all. Later releases fold both onto the same ranks, provided that
-    `autoep_size` is above 1, and refuse DeepCompile, `use_data_before_expert_parallelism`, sequence
-    parallelism and every offload section, even one whose device is "none".
+    DeepSpeed 0.19.2 does not combine them at all. Later releases fold both onto the same ranks if `autoep_size`
+    is above 1, and reject DeepCompile, `use_data_before_expert_parallelism`, sequence parallelism and every
+    offload section, even with the device "none".
 
     Bad:
 
@@ -163,48 +163,48 @@ def expert_parallel_with_tensor_parallel(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "expert_parallel": {"enabled": true, "autoep_size": 2},
          "tensor_parallel": {"autotp_size": 2}}
     """
-    requires_autoep(ctx)
+    require_autoep(ctx)
     size = tensor_parallel_size(ctx)
     if size <= 1:
         return
-    beside = "tensor parallelism is switched on here", TP
+    tensor_parallel_on = "tensor parallelism is switched on here", TP
     if ctx.before("0.19.3"):
         yield ctx.at(
             EP,
-            f"expert parallelism is on beside `autotp_size` {size}, which {ctx.release_name} cannot combine",
+            f"expert parallelism does not work with `autotp_size` {size} in DeepSpeed {ctx.release_name}",
             help="set `autotp_size` to 1, or upgrade DeepSpeed to 0.19.3 or later",
             part="key",
-            related=[beside],
+            related=[tensor_parallel_on],
         )
     elif value_of(ctx, "autoep_size") == 1:
         yield ctx.at(
             f"{EP}.autoep_size",
-            f"`autoep_size` is `1` beside `autotp_size` {size}, and together with it must be above 1",
+            f"`autoep_size` is `1`, but must be above 1 together with `autotp_size` {size}",
             help="set `autoep_size` to 2 or more, or set `autotp_size` to 1",
-            related=[beside],
+            related=[tensor_parallel_on],
         )
     else:
-        for path, what in _EXCLUDED.items():
-            if _given(ctx, path):
+        for path, feature in _UNSUPPORTED.items():
+            if _is_used(ctx, path):
                 yield ctx.at(
                     path,
-                    f"{what} does not work with expert parallelism beside `autotp_size` {size}",
+                    f"{feature} does not work with expert parallelism and `autotp_size` {size}",
                     help="remove it, or set `autotp_size` to 1",
                     part="key",
-                    related=[on_here(), beside],
+                    related=[related_switch(), tensor_parallel_on],
                 )
 
 
-_EXCLUDED = {
+_UNSUPPORTED = {
     "compile.deepcompile": "`deepcompile`",
     "use_data_before_expert_parallelism": "`use_data_before_expert_parallelism`",
     "sequence_parallel_size": "a `sequence_parallel_size` above 1",
-    OPTIMIZER: "an `offload_optimizer` section, whatever its device,",
-    PARAM: "an `offload_param` section, whatever its device,",
+    OPTIMIZER: "an `offload_optimizer` section (with any device)",
+    PARAM: "an `offload_param` section (with any device)",
 }
 
 
-def _given(ctx: Context, path: str) -> bool:
+def _is_used(ctx: Context, path: str) -> bool:
     if not ctx.has(path):
         return False
     if path == "sequence_parallel_size":
@@ -215,9 +215,9 @@ def _given(ctx: Context, path: str) -> bool:
 
 @rule("DSC735", effect="crashes", since="0.19.3", source=_FOLDING)
 def parallel_presets_differ(ctx: Context) -> Iterator[Finding]:
-    """`preset_model` names one family for tensor parallelism and another for expert parallelism.
+    """`preset_model` differs between tensor parallelism and expert parallelism.
 
-    The two are compared as soon as expert parallelism is on, also where tensor parallelism is off.
+    The engine compares the two if expert parallelism is on, even if tensor parallelism is off.
 
     Bad:
 
@@ -229,15 +229,15 @@ def parallel_presets_differ(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "tensor_parallel": {"preset_model": "mixtral"},
          "expert_parallel": {"enabled": true, "autoep_size": 2, "preset_model": "mixtral"}}
     """
-    requires_autoep(ctx)
+    require_autoep(ctx)
     path = "tensor_parallel.preset_model"
     tensor, expert = ctx.value(path), value_of(ctx, "preset_model")
     if tensor is not None and expert is not None and tensor != expert:
         yield ctx.at(
             path,
-            f"`{path}` is {quoted(tensor)}, and `{EP}.preset_model` is {quoted(expert)}",
+            f"`{path}` is {quoted(tensor)}, but `{EP}.preset_model` is {quoted(expert)}",
             help=f"write {quoted(expert)}, or remove it",
-            related=[("the other preset stands here", f"{EP}.preset_model")],
+            related=[("the other preset is set here", f"{EP}.preset_model")],
         )
 
 
@@ -248,10 +248,10 @@ def parallel_presets_differ(ctx: Context) -> Iterator[Finding]:
     source="runtime/engine.py:DeepSpeedEngine._validate_zero3_moe_compatibility",
 )
 def zero_3_option_without_expert_parallel_support(ctx: Context) -> Iterator[Finding]:
-    """AutoEP at ZeRO stage 3 does not work with an option that is on.
+    """AutoEP at ZeRO stage 3 does not support an option that is on.
 
-    Quantised gradients, hierarchical partitions (`zero_hpz_partition_size`) and sequence parallelism are
-    refused as soon as the model holds MoE layers; in a model without them `expert_parallel` does nothing.
+    The engine rejects quantized gradients, hierarchical partitions (`zero_hpz_partition_size`) and sequence
+    parallelism if the model has MoE layers. Without MoE layers `expert_parallel` has no effect.
 
     Bad:
 
@@ -263,7 +263,7 @@ def zero_3_option_without_expert_parallel_support(ctx: Context) -> Iterator[Find
         {"train_batch_size": 8, "expert_parallel": {"enabled": true, "autoep_size": 2},
          "zero_optimization": {"stage": 2}}
     """
-    requires_autoep(ctx)
+    require_autoep(ctx)
     if stage(ctx) != 3:
         return
     for path, off in (
@@ -276,25 +276,25 @@ def zero_3_option_without_expert_parallel_support(ctx: Context) -> Iterator[Find
             name = path.rsplit(".", 1)[-1]
             yield ctx.at(
                 path,
-                f"`{name}` is {quoted(value)}, which AutoEP refuses at ZeRO stage 3 once the model has MoE "
+                f"`{name}` is {quoted(value)}, but AutoEP rejects it at ZeRO stage 3 if the model has MoE "
                 "layers",
                 help=f"remove it, or use stage 2 ({quoted(off)} is the default)",
-                related=[on_here(), ("the stage is set here", stage_place(ctx))],
+                related=[related_switch(), ("the stage is set here", stage_path(ctx))],
                 fix=Fix(f"set `{name}` to {quoted(off)}", (Set(ctx.written_path(path), off),)),
             )
 
 
-# AutoEP, where the model is known.
+# Models without experts.
 
 _CHOICES = ("preset_model", "moe_layer_pattern")
 
 
 @rule("DSC711", effect="ignored", since="0.19.2", source="module_inject/auto_ep.py:AutoEP.ep_parser")
 def expert_parallel_without_experts(ctx: Context) -> Iterator[Finding]:
-    """`expert_parallel` is on, and the model has no experts.
+    """`expert_parallel` is on, but the model has no experts.
 
-    AutoEP says that it found no layers of experts, and replaces nothing; where `preset_model` or
-    `moe_layer_pattern` is given, it raises. Reported where the model is known.
+    AutoEP logs that it found no MoE layers, and replaces nothing. It raises if `preset_model` or
+    `moe_layer_pattern` is set. dsconfig reports this only if it knows the model.
 
     Bad:
 
@@ -304,17 +304,17 @@ def expert_parallel_without_experts(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "expert_parallel": {"enabled": true}, "$dsconfig": {"model": "mixtral-8x7b"}}
     """
-    if not is_known(ctx):
+    if not has_model(ctx):
         return
-    requires_autoep(ctx)
-    found = model(ctx)
-    if len(found.kinds) != 1 or found.kinds[0] not in DENSE:
+    require_autoep(ctx)
+    trained = model(ctx)
+    if len(trained.kinds) != 1 or trained.kinds[0] not in DENSE:
         return
     chosen = next((key for key in _CHOICES if value_of(ctx, key) is not None), None)
-    told = f"expert parallelism is on, and {found.shown}, of the type {found.kinds[0]}, has no experts"
+    message = f"expert parallelism is on, but {trained.shown} (model type {trained.kinds[0]}) has no experts"
     yield ctx.at(
         f"{EP}.enabled",
-        told if chosen is None else f"{told}: AutoEP raises, for `{chosen}` is given",
-        help=f"set `{EP}.enabled` to false",
+        message if chosen is None else f"{message}, and AutoEP raises because `{chosen}` is set",
+        help=f"set `{EP}.enabled` to `false`",
         effect="ignored" if chosen is None else "crashes",
     )

@@ -1,4 +1,4 @@
-"""Expert parallelism (AutoEP): values of the section, and sizes of expert-parallel groups."""
+"""Expert parallelism (AutoEP): values of the section, and expert-parallel group sizes."""
 
 from __future__ import annotations
 
@@ -11,46 +11,46 @@ from dsconfig.evaluation.rule import rule
 from dsconfig.rules._batch_triplet import divisors
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._numbers import division
-from dsconfig.rules._suggest_section import named
+from dsconfig.rules._suggest_section import format_key
 
-# The `expert_parallel` section, where it is on.
+# The `expert_parallel` section.
 
 EP = "expert_parallel"
 TP = "tensor_parallel.autotp_size"
 
 
-def requires_autoep(ctx: Context) -> None:
-    """Go on only where AutoEP is switched on.
+def require_autoep(ctx: Context) -> None:
+    """Skip the rule unless AutoEP is on.
 
     Raises:
-        SkipRule: it is not.
+        SkipRule: AutoEP is off.
     """
     if EP not in ctx.data or not isinstance(ctx.data[EP], dict) or not ctx.is_on(f"{EP}.enabled"):
         raise SkipRule
 
 
-def on_here() -> tuple[str, str]:
-    """The switch, as a related place."""
+def related_switch() -> tuple[str, str]:
+    """Return the location of the switch, as a related one."""
     return "expert parallelism is switched on here", f"{EP}.enabled"
 
 
 def value_of(ctx: Context, key: str) -> Json:
-    """The value of a key of the section."""
+    """Return the value of a key of the section."""
     return ctx.value(f"{EP}.{key}")
 
 
-def bad_integer(value: Json, least: int) -> bool:
-    """Whether the engine refuses the value as a size."""
-    return not isinstance(value, int) or value < least
+def is_invalid_size(value: Json, minimum: int) -> bool:
+    """Whether the engine rejects the value as a size."""
+    return not isinstance(value, int) or value < minimum
 
 
 def tensor_parallel_size(ctx: Context) -> int:
-    """Ranks that share each layer, 1 where AutoTP is off."""
+    """Return the number of ranks that share each layer; 1 if AutoTP is off."""
     size = ctx.value(TP)
     return max(size, 1) if isinstance(size, int) else 1
 
 
-# Values that the engine refuses as it starts.
+# Values that the engine rejects when it starts.
 
 _VALIDATE = "module_inject/auto_ep_config.py:validate_autoep_config"
 
@@ -59,9 +59,9 @@ _VALIDATE = "module_inject/auto_ep_config.py:validate_autoep_config"
     "DSC702", effect="rejected", since="0.19.2", source="module_inject/auto_ep_config.py:parse_autoep_config"
 )
 def load_balance_coeff_given(ctx: Context) -> Iterator[Finding]:
-    """`expert_parallel.load_balance_coeff` holds a value.
+    """`expert_parallel.load_balance_coeff` is set, but DeepSpeed reserves the key.
 
-    The key is reserved: DeepSpeed refuses anything but null there, even while expert parallelism is off.
+    DeepSpeed rejects every value except null, even if expert parallelism is off.
 
     Bad:
 
@@ -80,13 +80,13 @@ def load_balance_coeff_given(ctx: Context) -> Iterator[Finding]:
     if value is not None:
         yield ctx.at(
             path,
-            f"`load_balance_coeff` is {quoted(value)}, but DeepSpeed reserves the key and takes only `null`",
+            f"`load_balance_coeff` is {quoted(value)}, but DeepSpeed reserves the key and accepts only `null`",
             help="remove it",
             fix=removal(("expert_parallel", "load_balance_coeff")),
         )
 
 
-_WORDS = (
+_ENUMS = (
     "preset_model",
     "score_apply",
     "combine_impl",
@@ -110,21 +110,21 @@ _DIRECT = (
     "shared_experts_pattern",
     "shared_experts_gate_pattern",
 )
-"""Names of attributes of one object, so that a dot in them leads nowhere."""
+"""Names of direct attributes of a module, which cannot contain a dot."""
 
 
-def _wrong(ctx: Context, key: str) -> tuple[str, str] | None:
-    """What is wrong with a key, and what it takes; None where the engine accepts it."""
+def _problem(ctx: Context, key: str) -> tuple[str, str] | None:
+    """Return what is wrong with the value and what the engine expects; None if it accepts the value."""
     value = ctx.raw(f"{EP}.{key}")
     if key in _SIZES:
-        least = 0 if key in ("comm_qp_margin", "comm_max_tokens_per_rank") else 1
-        return ("", f"an integer of at least {least}") if bad_integer(value, least) else None
+        minimum = 0 if key in ("comm_qp_margin", "comm_max_tokens_per_rank") else 1
+        return ("", f"an integer of at least {minimum}") if is_invalid_size(value, minimum) else None
     if key in _GROUPS:
-        few = isinstance(value, int | float) and value < 1
-        return ("", "an integer of at least 1, or `null`") if few or isinstance(value, str) else None
+        too_small = isinstance(value, int | float) and value < 1
+        return ("", "an integer of at least 1, or `null`") if too_small or isinstance(value, str) else None
     if key in _SWITCHES:
-        fine = isinstance(value, bool) or (value is None and key == "has_shared_experts")
-        return None if fine else ("", "`true` or `false`")
+        is_valid = isinstance(value, bool) or (value is None and key == "has_shared_experts")
+        return None if is_valid else ("", "`true` or `false`")
     if key in _DIRECT and value is not None:
         if not isinstance(value, str) or not value:
             return "", "the name of an attribute"
@@ -136,11 +136,11 @@ def _wrong(ctx: Context, key: str) -> tuple[str, str] | None:
 
 @rule("DSC730", effect="crashes", since="0.19.2", source=_VALIDATE)
 def unsupported_expert_parallel_value(ctx: Context) -> Iterator[Finding]:
-    """A key of `expert_parallel` has a value that the engine refuses when it starts.
+    """A key of `expert_parallel` has a value that the engine rejects when it starts.
 
-    DeepSpeed reads the section without looking at it, and checks words, sizes, switches and names of
-    attributes when the engine is made, and then only if `enabled` is true. Nothing is converted: `1.0` and
-    `"2"` are not sizes.
+    DeepSpeed does not validate the section when it loads the config. The engine validates enum values, sizes,
+    switches and attribute names when it is created, and only if `enabled` is true. It converts nothing: `1.0`
+    and `"2"` are not sizes.
 
     Bad:
 
@@ -158,40 +158,42 @@ def unsupported_expert_parallel_value(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "expert_parallel": {"enabled": true, "expert_w1": "gate_proj"}}
     """
-    requires_autoep(ctx)
+    require_autoep(ctx)
     for event in ctx.walk.rejected:
-        word = event.path[-1]
-        if event.path[0] == EP and word in _WORDS:
-            yield _refused(ctx, str(word), "", expected(event.verdict.expected))
-    for word in ctx.data[EP]:
-        wrong = _wrong(ctx, word) if ctx.key(f"{EP}.{word}") else None
-        if wrong:
-            yield _refused(ctx, word, *wrong)
+        key = event.path[-1]
+        if event.path[0] == EP and key in _ENUMS:
+            yield _rejected(ctx, str(key), "", expected(event.verdict.expected))
+    for key in ctx.data[EP]:
+        problem = _problem(ctx, key) if ctx.key(f"{EP}.{key}") else None
+        if problem:
+            yield _rejected(ctx, key, *problem)
 
 
-def _refused(ctx: Context, word: str, how: str, takes: str) -> Finding:
-    value = ctx.raw(f"{EP}.{word}")
-    shown = quoted(value) if value is None or isinstance(value, str) else f"{kind(value)}, {quoted(value)}"
+def _rejected(ctx: Context, key: str, detail: str, expectation: str) -> Finding:
+    value = ctx.raw(f"{EP}.{key}")
+    formatted = (
+        quoted(value) if value is None or isinstance(value, str) else f"{kind(value)}, {quoted(value)}"
+    )
     return ctx.at(
-        f"{EP}.{word}",
-        f"{named((EP, word))} is {shown}{how}, and the engine takes {takes}",
-        help=f"give {takes}",
-        related=[on_here()],
+        f"{EP}.{key}",
+        f"{format_key((EP, key))} is {formatted}{detail}, but the engine expects {expectation}",
+        help=f"set it to {expectation}",
+        related=[related_switch()],
     )
 
 
-# Sizes of expert-parallel groups.
+# Group sizes.
 
 _FOLDING = "module_inject/auto_ep_folding.py"
 
 
 @rule("DSC731", effect="crashes", since="0.19.2", source=f"{_FOLDING}:build_folding_spec")
 def expert_parallel_size_misfit(ctx: Context) -> Iterator[Finding]:
-    """The ranks cannot be shared out to groups of `autoep_size`.
+    """The world size is not divisible into expert-parallel groups of `autoep_size` ranks.
 
-    Every group of experts takes `autoep_size` × `expert_tensor_parallel_size` ranks, and these have to divide
-    the ranks of a pipeline stage; so they divide the world size too. The second factor is reserved: nothing
-    but 1 works.
+    An expert-parallel group has `autoep_size` × `expert_tensor_parallel_size` ranks, which must divide the
+    ranks of a pipeline stage, and therefore the world size. The second factor is reserved: DeepSpeed accepts
+    only 1.
 
     Bad, world size 6:
 
@@ -213,19 +215,19 @@ def expert_parallel_size_misfit(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "expert_parallel": {"enabled": true}}
     """
-    requires_autoep(ctx)
+    require_autoep(ctx)
     size = value_of(ctx, "autoep_size")
     reserved = value_of(ctx, "expert_tensor_parallel_size") if ctx.since("0.19.3") else 1
     if type(reserved) is not int or reserved != 1:
         yield ctx.at(
             f"{EP}.expert_tensor_parallel_size",
-            f"`expert_tensor_parallel_size` is {quoted(reserved)}, but it is reserved: the engine takes only "
-            "`1`",
+            f"`expert_tensor_parallel_size` is {quoted(reserved)}, but the key is reserved: the engine accepts "
+            "only `1`",
             help="remove it",
-            related=[on_here()],
+            related=[related_switch()],
             fix=removal((EP, "expert_tensor_parallel_size")),
         )
-    elif ctx.world_size and not bad_integer(size, 1) and ctx.world_size % size:
+    elif ctx.world_size and not is_invalid_size(size, 1) and ctx.world_size % size:
         yield ctx.at(
             f"{EP}.autoep_size",
             f"`autoep_size` {quoted(size)} does not divide the world size {ctx.world_size}: "
@@ -236,7 +238,9 @@ def expert_parallel_size_misfit(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC733", effect="crashes", since="0.19.2", source=_VALIDATE)
 def more_limited_groups_than_groups(ctx: Context) -> Iterator[Finding]:
-    """A token may choose from more groups of experts than there are.
+    """`num_limited_groups` is larger than `num_expert_groups`.
+
+    A token cannot be routed to more expert groups than exist.
 
     Bad:
 
@@ -248,23 +252,23 @@ def more_limited_groups_than_groups(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "expert_parallel": {
             "enabled": true, "num_expert_groups": 4, "num_limited_groups": 2}}
     """
-    requires_autoep(ctx)
+    require_autoep(ctx)
     groups, limited = (value_of(ctx, key) for key in _GROUPS)
     numbers = isinstance(groups, int | float) and isinstance(limited, int | float)
     if numbers and groups >= 1 and limited > groups:
         yield ctx.at(
             f"{EP}.num_limited_groups",
             f"`num_limited_groups` {quoted(limited)} is more than `num_expert_groups` {quoted(groups)}",
-            help=f"give at most {quoted(groups)}",
-            related=[("there are this many groups", f"{EP}.num_expert_groups")],
+            help=f"set it to at most {quoted(groups)}",
+            related=[("the number of groups is set here", f"{EP}.num_expert_groups")],
         )
 
 
 @rule("DSC737", effect="wasteful", since="0.19.2", source=_VALIDATE)
 def expert_parallel_of_size_one(ctx: Context) -> Iterator[Finding]:
-    """Expert parallelism is on, and `autoep_size` is 1.
+    """Expert parallelism is on with an `autoep_size` of 1, which saves no memory.
 
-    The MoE layers are replaced, but every rank keeps all experts: no memory is saved.
+    AutoEP replaces the MoE layers, but every rank keeps all experts.
 
     Bad:
 
@@ -274,23 +278,23 @@ def expert_parallel_of_size_one(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "expert_parallel": {"enabled": true, "autoep_size": 4}}
     """
-    requires_autoep(ctx)
+    require_autoep(ctx)
     if value_of(ctx, "autoep_size") == 1 and tensor_parallel_size(ctx) <= 1:
         yield ctx.at(
             f"{EP}.autoep_size",
             "`autoep_size` is `1`"
-            + ("" if ctx.has(f"{EP}.autoep_size") else ", its default,")
-            + " and every rank keeps all experts",
-            help=_larger(ctx.world_size),
-            related=[on_here()],
+            + ("" if ctx.has(f"{EP}.autoep_size") else " (the default)")
+            + ", so every rank keeps all experts",
+            help=_larger_sizes(ctx.world_size),
+            related=[related_switch()],
         )
 
 
-def _larger(ranks: int | None) -> str:
-    """The sizes that leave a rank fewer experts; one rank alone has none to share with."""
+def _larger_sizes(ranks: int | None) -> str:
+    """Suggest sizes that leave a rank fewer experts; a single rank has none."""
     if ranks is None:
-        return "give a number greater than 1 that divides both the experts and the ranks"
+        return "set it to a number greater than 1 that divides both the experts and the ranks"
     sizes = [size for size in divisors(ranks) if size > 1]
     if not sizes:
-        return f"set `{EP}.enabled` to `false`; one rank has nobody to share them with"
+        return f"set `{EP}.enabled` to `false`; a single rank cannot share experts"
     return f"use {one_of(sizes[:12])}; it must divide the number of experts too"

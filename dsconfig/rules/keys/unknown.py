@@ -1,4 +1,4 @@
-"""Unknown keys: typos, misplaced keys, keys that no release reads, and the replacement of each."""
+"""Unknown keys: typos, misplaced keys, keys that no release ever read, and their replacements."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from dsconfig.evaluation.key_walk import KnownKey, UnknownKey
 from dsconfig.evaluation.rule import rule
 from dsconfig.model.keyinfo import KeyInfo, SectionView, meant_in, section_keys, view
 from dsconfig.rules._did_you_mean import fits, guess
-from dsconfig.rules._fixes import loss, moved, removal, renamed, said_elsewhere
-from dsconfig.rules._suggest_section import COMMON, NOT_TO_WRITE, OF_OTHERS, home_of, places_of, reads
+from dsconfig.rules._fixes import moved, moved_as, removal, removal_with_value, renamed
+from dsconfig.rules._suggest_section import COMMON, NOT_TO_WRITE, OF_OTHERS, is_read, only_path_of, paths_of
 
-# Keys that no release reads where they stand: unknown, misspelt, misplaced, never real.
+# Keys that no release reads in their section.
 
 _ROOT = "runtime/config.py:DeepSpeedConfig._initialize_params"
 
 
 @rule("DSC101", effect="ignored", source=_ROOT)
 def unknown_key(ctx: Context) -> Iterator[Finding]:
-    """No release of DeepSpeed knows this key, here or elsewhere.
+    """A key is unknown to every DeepSpeed release.
 
-    At the top level and in the sections that DeepSpeed reads by hand, an unknown key is dropped without a
-    word: what it was meant to do does not happen. Strict sections (`zero_optimization`, `fp16`, …) refuse the
-    whole file. Remarks are fine outside strict sections when their name begins with `_` or `//`.
+    DeepSpeed silently ignores an unknown key at the top level and in sections that it parses by hand, so the
+    setting has no effect. Strict sections (`zero_optimization`, `fp16`, …) reject the whole config. Comment
+    keys that start with `_` or `//` are fine outside strict sections.
 
     Bad:
 
@@ -42,51 +42,51 @@ def unknown_key(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8}
     """
-    for found, (unfit, places) in unknowns(ctx, Unexplained):
-        value = found.entry.value
-        elsewhere = [] if found.word in COMMON else [place for place in places if _arrives(ctx, found, place)]
+    for key, (unfit, paths) in unknowns(ctx, Unexplained):
+        value = key.entry.value
+        elsewhere = [] if key.name in COMMON else [path for path in paths if _can_move(ctx, key, path)]
         yield ctx.at(
-            found.path,
-            f"`{found.word}` is not a DeepSpeed key {found.where}: {found.fate}",
-            help=_without_a_guess(found, unfit, elsewhere),
-            effect=found.effect,
+            key.path,
+            f"`{key.name}` is not a DeepSpeed key {key.where}: {key.fate}",
+            help=_removal_help(key, unfit, elsewhere),
+            effect=key.effect,
             part="key",
-            # What may have been meant for a key is the reader's to decide, not to be thrown away.
-            fix=None if unfit or places or _explained_at_an_end(ctx, found) else loss(found.path, value),
+            # No fix removes a key that may stand for another one: the user decides.
+            fix=None
+            if unfit or paths or _has_guess_in_target(ctx, key)
+            else removal_with_value(key.path, value),
         )
 
 
-def _arrives(ctx: Context, found: Unknown, place: str) -> bool:
-    return moved(ctx, found.path, tuple(place.split(".")), found.entry.value) is not None
+def _can_move(ctx: Context, key: Unknown, path: str) -> bool:
+    return moved(ctx, key.path, tuple(path.split(".")), key.entry.value) is not None
 
 
-def _explained_at_an_end(ctx: Context, found: Unknown) -> bool:
-    """Whether the first or the last release of the target has a key that may be meant."""
+def _has_guess_in_target(ctx: Context, key: Unknown) -> bool:
+    """Whether the first or the last release of the target has a similar key."""
     others = set(ctx.target) - {ctx.release}
-    return any(
-        guess(found.word, found.entry.value, view(found.section.name, other)).meant for other in others
-    )
+    return any(guess(key.name, key.entry.value, view(key.section.name, other)).meant for other in others)
 
 
-def _without_a_guess(found: Unknown, unfit: tuple[str, ...], elsewhere: list[str]) -> str:
-    known = list(found.section.keys)
+def _removal_help(key: Unknown, unfit: tuple[str, ...], elsewhere: list[str]) -> str:
+    valid_keys = list(key.section.keys)
     if unfit:
-        takes = [f"`{word}` takes {expected(found.section.keys[word].type)}" for word in unfit]
-        return f"remove it, or write what is meant: {one_of(takes, 'and')}"
-    if 0 < len(elsewhere) <= _FEW:
-        return f"remove it, or move it to {one_of(f'`{place}`' for place in elsewhere)}"
-    if 0 < len(known) <= _ALL:
-        return f"remove it; known here: {one_of((f'`{key}`' for key in known), 'and')}"
+        types = [f"`{name}` takes {expected(key.section.keys[name].type)}" for name in unfit]
+        return f"remove it, or correct its name and value: {one_of(types, 'and')}"
+    if 0 < len(elsewhere) <= _MAX_PATHS:
+        return f"remove it, or move it to {one_of(f'`{path}`' for path in elsewhere)}"
+    if 0 < len(valid_keys) <= _MAX_KEYS:
+        return f"remove it; valid keys here: {one_of((f'`{name}`' for name in valid_keys), 'and')}"
     return "remove it"
 
 
-_FEW, _ALL = 3, 8
-"""How many places of a key, and keys of a section, a help lists."""
+_MAX_PATHS, _MAX_KEYS = 3, 8
+"""Maximum number of paths of a key, and of keys of a section, that a help lists."""
 
 
 @rule("DSC102", effect="ignored", source=_ROOT)
-def misspelt_key(ctx: Context) -> Iterator[Finding]:
-    """A key is spelt almost like one that exists.
+def typo(ctx: Context) -> Iterator[Finding]:
+    """A key is unknown, but similar to an existing one.
 
     Bad:
 
@@ -100,45 +100,41 @@ def misspelt_key(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "gradient_clipping": 1.0}
     """
-    for found, reason in unknowns(ctx, Misspelt):
-        advice, fix = _meant(ctx, found, reason)
+    for key, reason in unknowns(ctx, Typo):
+        help_text, fix = _correction(ctx, key, reason)
         yield ctx.at(
-            found.path,
-            f"`{found.word}` is not a DeepSpeed key {found.where}: {found.fate}",
-            help=advice,
-            effect=found.effect,
+            key.path,
+            f"`{key.name}` is not a DeepSpeed key {key.where}: {key.fate}",
+            help=help_text,
+            effect=key.effect,
             part="key",
             fix=fix,
-        ).as_typo_of(*((*found.path[:-1], word) for word in reason.meant))
+        ).as_typo_of(*((*key.path[:-1], name) for name in reason.meant))
 
 
-def _meant(ctx: Context, found: Unknown, reason: Misspelt) -> tuple[str, Fix | None]:
+def _correction(ctx: Context, key: Unknown, reason: Typo) -> tuple[str, Fix | None]:
     meant, sure = reason
-    words = one_of(f"`{word}`" for word in meant)
-    asked = f"did you mean {words}?"
-    info = found.section.keys[meant[0]].info
-    if any(ctx.has(dotted((*found.path[:-1], word))) for word in meant):
-        return f"{asked} It is set already: remove one of the two", None
+    names = one_of(f"`{name}`" for name in meant)
+    question = f"did you mean {names}?"
+    info = key.section.keys[meant[0]].info
+    if any(ctx.has(dotted((*key.path[:-1], name))) for name in meant):
+        return f"{question} It is set already: remove one of the two", None
     if "unread" in info.flags:
-        return (
-            f"{instead(ctx, info, found.entry)}: {words}, which is spelt like it, has no effect either",
-            None,
-        )
+        return f"{advice(ctx, info, key.entry)}: the similar {names} has no effect either", None
     if info.deprecated <= ctx.release and info.rewrite and info.replaced_by:
         to = tuple(info.replaced_by.split("."))
-        return f"{asked} It is deprecated: {instead(ctx, info, found.entry)}", said_today(
-            ctx, info, found.entry, to
-        )
+        fix = rewritten(ctx, info, key.entry, to)
+        return f"{question} It is deprecated: {advice(ctx, info, key.entry)}", fix
     if len(meant) > 1:
-        return asked, None
-    return asked, renamed(ctx, found.path, meant[0], found.entry.value, safe=found.refused and sure)
+        return question, None
+    return question, renamed(ctx, key.path, meant[0], key.entry.value, safe=key.is_rejected and sure)
 
 
 @rule("DSC103", effect="ignored", source=_ROOT)
 def misplaced_key(ctx: Context) -> Iterator[Finding]:
-    """A key stands at a level where DeepSpeed does not look for it.
+    """A key is in the wrong section, where DeepSpeed does not read it.
 
-    `offload_optimizer` at the top level is the classic: no offload takes place, and nothing says so.
+    A common example is `offload_optimizer` at the top level: DeepSpeed does not offload, and prints no warning.
 
     Bad:
 
@@ -148,29 +144,29 @@ def misplaced_key(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}
     """
-    for found, (home,) in unknowns(ctx, Misplaced):
-        advice, fix = _to_move(ctx, found, home)
+    for key, (path,) in unknowns(ctx, Misplaced):
+        help_text, fix = _move(ctx, key, path)
         yield ctx.at(
-            found.path,
-            f"`{found.word}` does not belong {found.where}: {found.fate}",
-            help=advice,
-            effect=found.effect,
+            key.path,
+            f"`{key.name}` does not belong {key.where}: {key.fate}",
+            help=help_text,
+            effect=key.effect,
             part="key",
             fix=fix,
-        ).as_typo_of(ctx.written_path(home))
+        ).as_typo_of(ctx.written_path(path))
 
 
-def _to_move(ctx: Context, found: Unknown, home: str) -> tuple[str, Fix | None]:
-    key = ctx.key(home)
-    if key is not None and key.info.deprecated <= ctx.release and key.info.replaced_by:
-        to = tuple(key.info.replaced_by.split("."))
-        return instead(ctx, key.info, found.entry), said_today(ctx, key.info, found.entry, to)
-    return f"move it to `{home}`", moved(ctx, found.path, tuple(home.split(".")), found.entry.value)
+def _move(ctx: Context, key: Unknown, path: str) -> tuple[str, Fix | None]:
+    target = ctx.key(path)
+    if target is not None and target.info.deprecated <= ctx.release and target.info.replaced_by:
+        to = tuple(target.info.replaced_by.split("."))
+        return advice(ctx, target.info, key.entry), rewritten(ctx, target.info, key.entry, to)
+    return f"move it to `{path}`", moved(ctx, key.path, tuple(path.split(".")), key.entry.value)
 
 
 @rule("DSC107", effect="ignored", source=_ROOT)
 def dead_key(ctx: Context) -> Iterator[Finding]:
-    """A key was never read by any release, though documentation, tutorials or examples show it.
+    """No release ever read a key that documentation, tutorials or examples show.
 
     Bad:
 
@@ -180,19 +176,19 @@ def dead_key(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "comms_logger": {"enabled": true}}
     """
-    for found, (to,) in unknowns(ctx, NeverRead):
-        value = found.entry.value
+    for key, (to,) in unknowns(ctx, NeverRead):
+        value = key.entry.value
         yield ctx.at(
-            found.path,
-            f"`{found.word}` was never a DeepSpeed key {found.where}, though examples show it: {found.fate}",
+            key.path,
+            f"`{key.name}` was never a DeepSpeed key {key.where}, although examples show it: {key.fate}",
             help=f"use `{dotted(to)}` instead" if to else "remove it",
-            effect=found.effect,
+            effect=key.effect,
             part="key",
-            fix=moved(ctx, found.path, to, value) if to else loss(found.path, value),
+            fix=moved(ctx, key.path, to, value) if to else removal_with_value(key.path, value),
         ).as_typo_of(to)
 
 
-# A key that the release does not read in its section, and the likeliest reason.
+# Classification: the most likely reason why the release does not read a key.
 
 
 class Removed(NamedTuple):
@@ -208,264 +204,265 @@ class Future(NamedTuple):
 
 
 class NeverRead(NamedTuple):
-    """No release ever read the key, though examples show it; empty: nothing stands for it."""
+    """No release ever read the key, although examples show it."""
 
-    instead: KeyPath
+    replacement: KeyPath
+    """Path of the key to use instead; empty if there is none."""
 
 
 class Misplaced(NamedTuple):
-    """The key belongs elsewhere."""
+    """The key belongs in another section."""
 
-    home: str
+    path: str
 
 
-class Misspelt(NamedTuple):
-    """The key is spelt almost like one that exists; several where they are as near."""
+class Typo(NamedTuple):
+    """The key is similar to an existing one, or to several that are equally close."""
 
     meant: tuple[str, ...]
     sure: bool
 
 
 class Unexplained(NamedTuple):
-    """Nothing is like the key that could hold its value."""
+    """No similar key accepts the value."""
 
     unfit: tuple[str, ...]
-    """Keys of the section that are spelt like it, and hold no such value."""
+    """Similar keys of the section that do not accept the value's type."""
     elsewhere: tuple[str, ...]
-    """Places at which a key of this name stands."""
+    """Paths of keys with this name in other sections."""
 
 
-Reason: TypeAlias = "Removed | Future | NeverRead | Misplaced | Misspelt | Unexplained"
-R = TypeVar("R", Removed, Future, NeverRead, Misplaced, Misspelt, Unexplained)
+Reason: TypeAlias = "Removed | Future | NeverRead | Misplaced | Typo | Unexplained"
+R = TypeVar("R", Removed, Future, NeverRead, Misplaced, Typo, Unexplained)
 
 
 class Unknown(NamedTuple):
-    """A key that the release does not read in this section, and the likeliest reason."""
+    """Key that the release does not read in its section, with the most likely reason."""
 
     entry: UnknownKey
     reason: Reason
 
     @property
     def path(self) -> KeyPath:
-        """Where it stands."""
+        """Path of the key."""
         return self.entry.path
 
     @property
     def section(self) -> SectionView:
-        """The section that does not know it."""
+        """Section that contains the key."""
         return self.entry.section
 
     @property
-    def word(self) -> str:
-        """The key itself."""
+    def name(self) -> str:
+        """Name of the key, without its section."""
         return str(self.path[-1])
 
     @property
-    def refused(self) -> bool:
-        """Whether the file is refused for it."""
+    def is_rejected(self) -> bool:
+        """Whether DeepSpeed rejects the config because of the key."""
         if isinstance(self.reason, Removed) and self.reason.info.refused_from < NEVER:
             return True
-        return _is_refused(self.entry)
+        return _rejects(self.entry)
 
     @property
     def effect(self) -> EffectName:
-        """What becomes of the file, or else of the key."""
-        return "rejected" if self.refused else "ignored"
+        """Effect of the key on the config."""
+        return "rejected" if self.is_rejected else "ignored"
 
     @property
     def where(self) -> str:
-        """Where it stands, for messages."""
+        """Describe the location for messages."""
         parent = dotted(self.path[:-1])
         return f"in `{parent}`" if parent else "at the top level"
 
     @property
     def fate(self) -> str:
-        """What DeepSpeed does about it, for messages."""
-        if self.refused:
-            return "DeepSpeed refuses the file"
+        """Describe what DeepSpeed does with the key, for messages."""
+        if self.is_rejected:
+            return "DeepSpeed rejects the config"
         if self.section.unknown == "rejected":
             return 'DeepSpeed drops it because its value is "auto"'
         return "DeepSpeed ignores it"
 
 
 def unknowns(ctx: Context, kind: type[R]) -> Iterator[tuple[Unknown, R]]:
-    """The unknown keys that have this kind of reason."""
-    for found in ctx.cached(_classified):
-        if isinstance(found.reason, kind):
-            yield found, found.reason
+    """Yield the unknown keys with this kind of reason."""
+    for key in ctx.cached(_classified):
+        if isinstance(key.reason, kind):
+            yield key, key.reason
 
 
 def _classified(ctx: Context) -> list[Unknown]:
-    """Every unknown key that a rule speaks of."""
-    found: list[Unknown] = []
-    many: dict[tuple[str, bool], int] = {}
+    """Classify every unknown key that a rule reports."""
+    classified: list[Unknown] = []
+    counts: dict[tuple[str, bool], int] = {}
     for entry in ctx.walk.unknown:
         section = entry.section
-        kind = section.name, section.unknown == "rejected" and _is_refused(entry)
-        if many.get(kind, 0) >= ctx.max_findings and entry.path[-1] not in section_keys(section.name):
+        kind = section.name, section.unknown == "rejected" and _rejects(entry)
+        if counts.get(kind, 0) >= ctx.max_findings and entry.path[-1] not in section_keys(section.name):
             ctx.is_truncated = True
             continue
         reason = _reason(ctx, entry)
         if reason is not None:
-            many[kind] = many.get(kind, 0) + 1
-            found.append(Unknown(entry, reason))
-    return found
+            counts[kind] = counts.get(kind, 0) + 1
+            classified.append(Unknown(entry, reason))
+    return classified
 
 
-def _is_refused(entry: UnknownKey) -> bool:
-    """Strict sections refuse what they do not know, unless its value is "auto", which they drop unseen."""
+def _rejects(entry: UnknownKey) -> bool:
+    """Whether the section rejects the key: strict ones do, but drop keys whose value is "auto"."""
     return entry.section.unknown == "rejected" and not (entry.section.drops_auto and entry.value == "auto")
 
 
 def _reason(ctx: Context, entry: UnknownKey) -> Reason | None:
-    """None: the key stands there on purpose, and no rule speaks of it."""
+    """Return the most likely reason; None if the key is deliberate and not reported."""
     path, section = entry.path, entry.section
-    word = str(path[-1])
-    if ctx.consumer != "deepspeed" and len(path) == 1 and word in _own_keys(ctx.consumer):
+    name = str(path[-1])
+    if ctx.consumer != "deepspeed" and len(path) == 1 and name in _consumer_keys(ctx.consumer):
         return None
-    info = section_keys(section.name).get(word)
+    info = section_keys(section.name).get(name)
     if info is not None and ctx.release >= info.refused_from:
         return Removed(info)
-    if section.unknown == "kept" or _is_remark(entry, word):
+    if section.unknown == "kept" or _is_comment(entry, name):
         return None
     if info is not None:
         return Removed(info) if all(last < ctx.release for _, last in info.spans) else Future(info)
-    instead = _instead(ctx, entry)
-    return NeverRead(instead) if instead is not None else _resemblance(ctx, entry)
+    path_to_use = _never_read_replacement(ctx, entry)
+    return NeverRead(path_to_use) if path_to_use is not None else _resemblance(ctx, entry)
 
 
-def _instead(ctx: Context, entry: UnknownKey) -> KeyPath | None:
-    """What stands for a key that no release read; empty where nothing does in the release that is judged."""
+def _never_read_replacement(ctx: Context, entry: UnknownKey) -> KeyPath | None:
+    """Return the replacement of a key that no release read, () without one; None for any other key."""
     path = entry.path
-    word, above = str(path[-1]), path[:-1]
-    if above and word == above[-1] and isinstance(entry.value, bool) and "enabled" in entry.section.keys:
+    name, above = str(path[-1]), path[:-1]
+    if above and name == above[-1] and isinstance(entry.value, bool) and "enabled" in entry.section.keys:
         return (*above, "enabled")
-    meant = meant_in(entry.section.name, word)
+    meant = meant_in(entry.section.name, name)
     if meant is None:
         return None
     section, place = meant
-    # A section may stand under two names.
+    # The section may be in the config under another name.
     to = (*above, place[-1]) if section == entry.section.name and place else place
-    return to if place and reads(ctx, place) else ()
+    return to if place and is_read(ctx, place) else ()
 
 
 def _resemblance(ctx: Context, entry: UnknownKey) -> Reason:
-    word, above = str(entry.path[-1]), entry.path[:-1]
-    home = home_of(ctx, word, above) or (None if above else _in_one_word(ctx, word, entry.value))
-    key = ctx.key(home) if home is not None else None
-    if home is not None and (key is None or fits(key, entry.value)):
-        return Misplaced(home)
-    near = guess(word, entry.value, entry.section)
-    if near.meant:
-        return Misspelt(near.meant, near.sure)
-    stem = word.removesuffix("_config")
-    if stem != word and stem in entry.section.keys and fits(entry.section.keys[stem], entry.value):
-        return Misspelt((stem,), sure=False)  # as `DeepSpeedConfig` calls its sections
-    elsewhere = [place for place in places_of(ctx, word) if place != dotted(above)]
-    if not above and word in OF_OTHERS:
-        elsewhere = [place for place in elsewhere if ctx.has(place.partition(".")[0])]
-    return Unexplained(near.unfit, tuple(elsewhere))
+    name, above = str(entry.path[-1]), entry.path[:-1]
+    path = only_path_of(ctx, name, above) or (None if above else _attribute_path(ctx, name, entry.value))
+    key = ctx.key(path) if path is not None else None
+    if path is not None and (key is None or fits(key, entry.value)):
+        return Misplaced(path)
+    similar = guess(name, entry.value, entry.section)
+    if similar.meant:
+        return Typo(similar.meant, similar.sure)
+    stem = name.removesuffix("_config")  # attributes of `DeepSpeedConfig` such as `zero_config`
+    if stem != name and stem in entry.section.keys and fits(entry.section.keys[stem], entry.value):
+        return Typo((stem,), sure=False)
+    elsewhere = [other for other in paths_of(ctx, name) if other != dotted(above)]
+    if not above and name in OF_OTHERS:
+        elsewhere = [other for other in elsewhere if ctx.has(other.partition(".")[0])]
+    return Unexplained(similar.unfit, tuple(elsewhere))
 
 
-def _in_one_word(ctx: Context, word: str, value: Json) -> str | None:
-    """The key of a section that a word of the top level names as `DeepSpeedConfig` does: `fp16_auto_cast`."""
-    for cut, letter in enumerate(word):
-        home = f"{word[:cut]}.{word[cut + 1 :]}"
-        key = ctx.key(home) if letter == "_" and word[cut + 1 :] not in ("", "*") else None
+def _attribute_path(ctx: Context, name: str, value: Json) -> str | None:
+    """Return the key for an attribute name of `DeepSpeedConfig`: `fp16.auto_cast` for `fp16_auto_cast`."""
+    for cut, letter in enumerate(name):
+        path = f"{name[:cut]}.{name[cut + 1 :]}"
+        key = ctx.key(path) if letter == "_" and name[cut + 1 :] not in ("", "*") else None
         if key is not None and not key.info.flags & NOT_TO_WRITE and fits(key, value):
-            return home
+            return path
     return None
 
 
-def _own_keys(consumer: str) -> tuple[str, ...]:
+def _consumer_keys(consumer: str) -> tuple[str, ...]:
     from dsconfig.consumers.consumer import BY_NAME
 
     return BY_NAME[consumer].own_keys
 
 
-def _is_remark(entry: UnknownKey, word: str) -> bool:
-    """Keys that people add on purpose where DeepSpeed does not look: `$schema`, `_comment`, `//`."""
+def _is_comment(entry: UnknownKey, name: str) -> bool:
+    """Whether the key is a deliberate addition that DeepSpeed ignores: `$schema`, `_comment`, `//`."""
     if entry.section.unknown == "rejected":
         return False
     return (
-        word.startswith(("_", "//", "#"))
-        or word.lower() in _REMARKS
-        or (len(entry.path) == 1 and word in ("$schema", "$dsconfig"))
+        name.startswith(("_", "//", "#"))
+        or name.lower() in _COMMENT_KEYS
+        or (len(entry.path) == 1 and name in ("$schema", "$dsconfig"))
     )
 
 
-_REMARKS = frozenset({"comment", "comments", "description", "note", "notes"})
+_COMMENT_KEYS = frozenset({"comment", "comments", "description", "note", "notes"})
 
 
-# Keys that live on under another name, and how what they say is said today.
+# Replacements of removed and deprecated keys.
 
 
-def successor(ctx: Context, entry: KnownKey | UnknownKey, *, safe: bool = False) -> Fix | None:
-    """The fix that says the same under the key's new name; None where it has none, or it is written already.
+def replacement(ctx: Context, entry: KnownKey | UnknownKey, *, safe: bool = False) -> Fix | None:
+    """Return the fix that replaces the key with its new name; None without one, or if it is already set.
 
-    `safe` is the caller's knowledge of the release.
+    The caller knows from the release whether the fix is `safe`.
     """
     info = section_keys(entry.section.name).get(str(entry.path[-1]))
     if info is None or info.replaced_by is None:
         return None
     new = (*entry.path[:-1], info.replaced_by.rpartition(".")[2])
-    return said_today(ctx, info, entry, new, safe=safe)
+    return rewritten(ctx, info, entry, new, safe=safe)
 
 
-def said_today(
+def rewritten(
     ctx: Context, info: KeyInfo, entry: KnownKey | UnknownKey, to: KeyPath, *, safe: bool = False
 ) -> Fix | None:
-    """The fix that says at `to` what the value says of a key with a new name."""
+    """Return the fix that converts the value to the new key at `to`."""
     if info.rewrite is None:
         return None
-    how, on = info.rewrite
+    conversion, on = info.rewrite
     path, value = entry.path, entry.value
-    if how == "rename":
+    if conversion == "rename":
         return renamed(ctx, path, str(to[-1]), value, safe=safe) if path[:-1] == to[:-1] else None
     if not isinstance(value, bool):
         return None
-    if how == "negate":
-        return said_elsewhere(ctx, path, to, not value, safe=safe)
-    return said_elsewhere(ctx, path, to, on, safe=safe) if value else removal(path, safe=safe)
+    if conversion == "negate":
+        return moved_as(ctx, path, to, not value, safe=safe)
+    return moved_as(ctx, path, to, on, safe=safe) if value else removal(path, safe=safe)
 
 
-def instead(ctx: Context, info: KeyInfo, entry: KnownKey | UnknownKey) -> str:
-    """What to do about a key that is gone, in words; never a key that the release does not read either."""
-    replaced = info.replaced_by
-    if replaced is None or (is_path(replaced) and not lives(ctx, replaced)):
+def advice(ctx: Context, info: KeyInfo, entry: KnownKey | UnknownKey) -> str:
+    """Say what to do about a removed or deprecated key; names only keys that the release reads."""
+    new_key = info.replaced_by
+    if new_key is None or (is_path(new_key) and not exists(ctx, new_key)):
         return info.advice or "remove it"
-    if not is_path(replaced):
-        return f"remove it, and use {replaced} instead"
-    if ctx.has(replaced):
-        return f"remove it: `{replaced}` is set already"
+    if not is_path(new_key):
+        return f"remove it, and use {new_key} instead"
+    if ctx.has(new_key):
+        return f"remove it: `{new_key}` is set already"
     return (
-        _said_anew(info, entry, replaced)
-        or f"remove it, and say it anew in `{replaced}`, whose form is another"
+        _rewrite_advice(info, entry, new_key)
+        or f"remove it, and rewrite it as `{new_key}`, which has another structure"
     )
 
 
-def _said_anew(info: KeyInfo, entry: KnownKey | UnknownKey, replaced: str) -> str | None:
-    """How the value is said under the new name; None where the form is another."""
-    how, on = info.rewrite or ("", None)
-    if how == "rename":
-        return f"use `{replaced}` instead"
-    if how and isinstance(entry.value, bool):
-        if how == "switch" and not entry.value:
+def _rewrite_advice(info: KeyInfo, entry: KnownKey | UnknownKey, new_key: str) -> str | None:
+    """Say how to write the value under the new key; None if its structure differs."""
+    conversion, on = info.rewrite or ("", None)
+    if conversion == "rename":
+        return f"use `{new_key}` instead"
+    if conversion and isinstance(entry.value, bool):
+        if conversion == "switch" and not entry.value:
             return "remove it"
-        return f"write `{replaced}`: {quoted(on if how == 'switch' else not entry.value)} instead"
-    return f"use `{replaced}` instead" if how else None
+        return f"write `{new_key}`: {quoted(on if conversion == 'switch' else not entry.value)} instead"
+    return f"use `{new_key}` instead" if conversion else None
 
 
 def is_path(text: str) -> bool:
-    """Whether what replaces a key is a key, and no phrase."""
+    """Whether the replacement of a key is a key path, not a phrase."""
     return " " not in text and "(" not in text
 
 
-def lives(ctx: Context, path: str) -> bool:
-    """Whether the release reads the key; below free-form names, the section that holds them."""
+def exists(ctx: Context, path: str) -> bool:
+    """Whether the release reads the key; for keys below user-defined names, their section."""
     return ctx.key(path.partition(".*")[0]) is not None
 
 
 def is_off(value: object) -> bool:
-    """A section that does nothing in the releases that have it, so that removing it loses nothing."""
+    """Whether the value switches its section off, so that removing it changes nothing."""
     return value is None or value is False or (isinstance(value, dict) and value.get("enabled") is False)

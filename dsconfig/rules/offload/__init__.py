@@ -1,1 +1,1 @@
-"""Offloading to host memory and NVMe: stages, devices, and the optimizers that work there."""
+"""Offloading to host memory and NVMe: required stages, devices and optimizers."""

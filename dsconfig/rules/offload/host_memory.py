@@ -1,4 +1,4 @@
-"""What is offloaded, held against the host's memory and the buffers, where the model is known."""
+"""Host memory and NVMe buffers compared with what a known model offloads."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from dsconfig.consumers import HUGGING_FACE
 from dsconfig.core.json_types import Json
 from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._effective_values import OPTIMIZER, PARAM, asked_for, device, device_place, stage
-from dsconfig.rules._model_facts import is_known, largest, model, shape
+from dsconfig.rules._effective_values import OPTIMIZER, PARAM, device, device_path, offload_keys, stage
+from dsconfig.rules._model_facts import has_model, largest, model, shape
 from dsconfig.rules._numbers import rounded_up
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dsconfig.memory.estimate import Estimate
     from dsconfig.memory.models.architecture import Architecture
 
-_NODE, _LENGTH, _HALVES = 8, 128, ("bf16", "fp16")
+_GPUS_PER_NODE, _SEQUENCE_LENGTH, _HALF_PRECISION = 8, 128, ("bf16", "fp16")
 
 
 @rule(
@@ -31,14 +31,16 @@ _NODE, _LENGTH, _HALVES = 8, 128, ("bf16", "fp16")
     "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._create_fp32_partitions",
 )
 def host_memory_exceeded(ctx: Context) -> Iterator[Finding]:
-    """What training holds on the host is more than the host has.
+    """Training needs more host memory than the host has.
 
-    Offloaded masters, gradients and states of the optimizer stay there for the whole run, those of all ranks
-    of the host, and up to 0.18 stages 1 and 2 flatten the weights there. A process that asks for more than
-    there is is killed, mostly without a word. Reported where model, world size and `host-memory` are known,
-    of a model that is trained whole, by the estimate of `dsconfig memory --host`: its highest peak, with
-    torch's rounding of pinned memory to powers of two, and without what a script decides, as how it builds
-    the model. `gpus-per-node` ranks share a host, 8 by default.
+    Offloaded master weights, gradients and optimizer states of all ranks on a host stay in host memory for
+    the whole run. Up to 0.18, stages 1 and 2 also flatten the weights there. The operating system kills a
+    process that exceeds host memory, usually without an error message.
+
+    Reported only when the model, the world size and `host-memory` are known and the whole model is trained.
+    The number is the highest peak that `dsconfig memory --host` estimates. It includes torch's rounding of
+    pinned memory to powers of two, and excludes what depends on the script, such as how it builds the model.
+    `gpus-per-node` ranks share a host, 8 by default.
 
     Bad, world size 8, host memory 64GiB:
 
@@ -52,39 +54,42 @@ def host_memory_exceeded(ctx: Context) -> Iterator[Finding]:
         "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}},
         "$dsconfig": {"model": "llama-3-8b"}}
     """
-    if ctx.facts.host_memory is None or not is_known(ctx):
+    if ctx.facts.host_memory is None or not has_model(ctx):
         return
     if ctx.world_size is None or ctx.facts.adapters or stage(ctx) not in (1, 2, 3):
         return
-    found, has = ctx.cached(_estimate), ctx.facts.host_memory
-    verdict = found.verdict("host", has)
+    estimate, available = ctx.cached(_host_estimate), ctx.facts.host_memory
+    verdict = estimate.verdict("host", available)
     if verdict == "unknown":
-        why = "; ".join(f"{each.key}: {each.text}" for each in found.assumed)
+        reasons = "; ".join(f"{each.key}: {each.text}" for each in estimate.assumed)
         ctx.notes[
-            f"whether a host with {_gib(has)} holds {model(ctx).shown} depends on the script ({why})"
+            f"whether {model(ctx).shown} fits in {_gib(available)} of host memory depends on the script"
+            f" ({reasons})"
         ] = None
     if verdict == "does not fit":
-        ranks, needed = _ranks(ctx), found.lower_bound("host")
+        ranks, needed = _ranks_per_host(ctx), estimate.lower_bound("host")
         yield ctx.at(
-            _place(ctx),
-            f"training all of {model(ctx).shown} holds up to {_gib(needed)} on a host that has {_gib(has)}:"
-            f" {ranks} rank{'s' * (ranks > 1)} of {ctx.world_size} with {_gib(needed // ranks)} each",
-            help="spread the ranks over more hosts, or offload to NVMe: `dsconfig memory` shows what is held",
+            _largest_user(ctx),
+            f"training all of {model(ctx).shown} needs up to {_gib(needed)} of host memory, but the host has"
+            f" {_gib(available)}: it runs {ranks} of {ctx.world_size} ranks, with {_gib(needed // ranks)}"
+            " each",
+            help="spread the ranks over more nodes, or offload to NVMe; `dsconfig memory` lists the"
+            " allocations",
         )
 
 
-def _place(ctx: Context) -> str:
-    """What puts most on the host: an offload section, else the stage, which flattens weights there."""
-    parts = [part for part in (OPTIMIZER, PARAM) if asked_for(ctx, part) and device(ctx, part) != "none"]
-    return device_place(ctx, parts[0]) if parts else "zero_optimization.stage"
+def _largest_user(ctx: Context) -> str:
+    """The key that uses most host memory: an offload section, or the stage, which flattens weights there."""
+    sections = [key for key in (OPTIMIZER, PARAM) if offload_keys(ctx, key) and device(ctx, key) != "none"]
+    return device_path(ctx, sections[0]) if sections else "zero_optimization.stage"
 
 
-def _ranks(ctx: Context) -> int:
-    """Ranks that share a host."""
-    return min(ctx.facts.gpus_per_node or _NODE, ctx.world_size or 1)
+def _ranks_per_host(ctx: Context) -> int:
+    """Number of ranks that share a host."""
+    return min(ctx.facts.gpus_per_node or _GPUS_PER_NODE, ctx.world_size or 1)
 
 
-BORDERS = (
+ENGINE_CHANGES = (
     "0.15.4",
     "0.16.0",
     "0.16.3",
@@ -112,57 +117,56 @@ BORDERS = (
     "0.19.7",
     "0.19.8",
 )
-"""Releases from which on engines hold other things than before (memory/engines/setup.py, `release_quirks`)."""
+"""Releases that changed what the engines allocate (`dsconfig.memory.engines.setup`)."""
 
 
-def _estimate(ctx: Context) -> Estimate:
+def _host_estimate(ctx: Context) -> Estimate:
     from dsconfig.memory.verdict import NotModelledError
 
-    ctx.depends_on(*BORDERS)
+    ctx.depends_on(*ENGINE_CHANGES)
     try:
-        return _of_host(shape(ctx), _setup(ctx), _ranks(ctx))
+        return _cached_estimate(shape(ctx), _setup(ctx), _ranks_per_host(ctx))
     except NotModelledError:
         raise SkipRule from None
 
 
 @lru_cache(maxsize=32)
-def _of_host(found: Architecture, setup: Setup, ranks: int) -> Estimate:
-    """The estimate of `dsconfig memory`; no activations are on the host, so one short sample is enough."""
+def _cached_estimate(architecture: Architecture, setup: Setup, ranks: int) -> Estimate:
+    """The estimate of `dsconfig memory` for one short sample: the host holds no activations."""
     from dsconfig.memory.estimate import estimate
     from dsconfig.memory.models.architecture import MicroBatch
     from dsconfig.memory.verdict import HOST_BUILD, SCRIPT_OPTIMIZER
 
     work = MicroBatch(
         1,
-        _LENGTH * setup.sp_size,
+        _SEQUENCE_LENGTH * setup.sp_size,
         setup.itemsize,
         setup.autocast,
-        found.variant.attn_implementations[0],
+        architecture.variant.attn_implementations[0],
         saves_linear_inputs=setup.memory_efficient_linear,
         tensor_parallel=setup.tensor_parallel,
         sp_size=setup.sp_size,
         ep_size=setup.ep_size,
     )
-    done = estimate(setup, found, work, "", ranks, ())
-    return replace(
-        done, assumed=(HOST_BUILD, SCRIPT_OPTIMIZER) if setup.optimizer.is_client else (HOST_BUILD,)
+    result = estimate(setup, architecture, work, "", ranks, ())
+    return replace(result, assumed=(HOST_BUILD, SCRIPT_OPTIMIZER) if setup.optimizer.is_client else (HOST_BUILD,)
     )
 
 
 def _setup(ctx: Context) -> Setup:
-    """The engine's circumstances, as `dsconfig memory` assumes them."""
+    """The engine setup, with the assumptions of `dsconfig memory`."""
     from dsconfig.memory.read_setup import Values, setup_of, default_client
 
     effective = _Effective(ctx)
-    zenflow = isinstance(ctx.value("zero_optimization.zenflow"), dict)
-    values = Values(effective, ["zero_optimization.zenflow."] if zenflow else [])
+    uses_zenflow = isinstance(ctx.value("zero_optimization.zenflow"), dict)
+    values = Values(effective, ["zero_optimization.zenflow."] if uses_zenflow else [])
     in_shards = ctx.consumer in HUGGING_FACE
     setup = setup_of(values, ctx.world_size or 1, default_client(values), in_shards, ctx.release)
-    return setup._replace(gpus_per_node=_ranks(ctx))
+    return setup._replace(gpus_per_node=_ranks_per_host(ctx))
 
 
 class _Effective(Mapping[str, Json]):
-    """The effective values of a config, each asked for when it is read."""
+    """Effective values of a config, resolved on first access."""
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
@@ -170,9 +174,9 @@ class _Effective(Mapping[str, Json]):
         self._params = [f"optimizer.params.{key}" for key in params] if isinstance(params, dict) else []
 
     def __getitem__(self, key: str) -> Json:
-        kind, _, rest = key.partition(".")
-        if kind in _HALVES and rest == "enabled":  # `bfloat16` is read where `bf16` is absent
-            return self._ctx.is_on(key) or (kind == "bf16" and self._ctx.is_on(f"bfloat16.{rest}"))
+        section, _, rest = key.partition(".")
+        if section in _HALF_PRECISION and rest == "enabled":  # DeepSpeed reads `bfloat16` if `bf16` is absent
+            return self._ctx.is_on(key) or (section == "bf16" and self._ctx.is_on(f"bfloat16.{rest}"))
         return self._ctx.value(key)
 
     def __iter__(self) -> Iterator[str]:
@@ -182,8 +186,8 @@ class _Effective(Mapping[str, Json]):
         return len(self._params)
 
 
-def _gib(count: int) -> str:
-    return f"{count / (1 << 30):,.1f} GiB"
+def _gib(size: int) -> str:
+    return f"{size / (1 << 30):,.1f} GiB"
 
 
 @rule(
@@ -193,11 +197,12 @@ def _gib(count: int) -> str:
     source="runtime/swap_tensor/partitioned_param_swapper.py:AsyncPartitionedParameterSwapper.get_buffer",
 )
 def nvme_buffer_smaller_than_parameter(ctx: Context) -> Iterator[Finding]:
-    """A rank's part of the largest parameter does not fit a buffer of `offload_param`.
+    """A rank's partition of the largest parameter does not fit in an `offload_param` buffer.
 
-    Parameters travel to and from the drive through buffers of `buffer_size` elements, one buffer each: "More
-    elements than buffer size". Embeddings are the largest mostly, and ranks are few. Reported where model and
-    world size are known.
+    Parameters are swapped to and from NVMe through buffers of `buffer_size` elements, one parameter per
+    buffer. A larger partition fails with "More elements than buffer size". The largest parameter is usually
+    an embedding, and its partitions are largest on few ranks. Reported only when the model and the world size
+    are known.
 
     Bad, world size 4:
 
@@ -210,17 +215,18 @@ def nvme_buffer_smaller_than_parameter(ctx: Context) -> Iterator[Finding]:
         "nvme_path": "/local_nvme"}}, "$dsconfig": {"model": "llama-3-8b"}}
     """
     path = f"{PARAM}.buffer_size"
-    if not is_known(ctx) or ctx.world_size is None or not ctx.has(PARAM):
+    if not has_model(ctx) or ctx.world_size is None or not ctx.has(PARAM):
         return
     if device(ctx, PARAM) != "nvme" or stage(ctx) != 3:
         return
     size = ctx.value(path)
-    most = largest(ctx)
-    part = -(-most.elements // ctx.world_size)
-    if isinstance(size, int | float) and (part > size or (part == size and ctx.before("0.17.0"))):
+    weight = largest(ctx)
+    numel = -(-weight.numel // ctx.world_size)
+    # Before 0.17.0 the swapper also rejected a partition that fills its buffer exactly.
+    if isinstance(size, int | float) and (numel > size or (numel == size and ctx.before("0.17.0"))):
         yield ctx.at(
             path,
-            f"`buffer_size` is {size:,.0f}{'' if ctx.has(path) else ' by default'}, and a rank's part of"
-            f" `{most.name}` in {model(ctx).shown} has {part:,} elements",
-            help=f"set `{path}` to {rounded_up(part)}",
+            f"`buffer_size` is {size:,.0f}{'' if ctx.has(path) else ' by default'}, but a rank's partition of"
+            f" `{weight.name}` in {model(ctx).shown} has {numel:,} elements",
+            help=f"set `{path}` to {rounded_up(numel)}",
         )

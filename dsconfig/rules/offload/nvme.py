@@ -1,4 +1,4 @@
-"""NVMe: what it needs, and keys that only it reads."""
+"""NVMe offloading: its requirements, and keys that only NVMe uses."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dsconfig.core.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import Condition, Is, Needed, rule
-from dsconfig.rules._effective_values import OPTIMIZER, PARAM, device, device_place, stage, stage_set_here
+from dsconfig.rules._effective_values import OPTIMIZER, PARAM, device, device_path, related_stage, stage
 from dsconfig.rules._fixes import differs_from_default, without_effect
 
 
@@ -27,10 +27,10 @@ from dsconfig.rules._fixes import differs_from_default, without_effect
     ),
 )
 def nvme_without_path(ctx: Context) -> Iterator[Finding]:
-    """A section offloads to NVMe at stage 3, and does not say where.
+    """An offload section uses NVMe at stage 3 without `nvme_path`.
 
-    The engine stops as it starts: `"nvme_path" in DeepSpeed Config cannot be None`, or, for the optimizer, a
-    bare TypeError.
+    Engine initialization fails with `"nvme_path" in DeepSpeed Config cannot be None`, or, for the optimizer,
+    with a bare TypeError.
 
     Bad:
 
@@ -45,19 +45,19 @@ def nvme_without_path(ctx: Context) -> Iterator[Finding]:
         if not ctx.has(section) or device(ctx, section) != "nvme" or stage(ctx) != 3:
             continue
         if ctx.value(f"{section}.nvme_path") is None:
-            word = section.rpartition(".")[2]
+            name = section.rpartition(".")[2]
             yield ctx.at(
                 f"{section}.device",
-                f'`{word}` goes to `"nvme"`, but `nvme_path` is not given',
-                help="add `nvme_path`, a directory on the drive",
+                f'`{name}.device` is `"nvme"`, but `nvme_path` is not set',
+                help="add `nvme_path`, a directory on the NVMe drive",
             ).about_missing(ctx.written_path(f"{section}.nvme_path"))
 
 
-_OF_NVME = {
+_NVME_KEYS = {
     PARAM: ("nvme_path", "buffer_count", "buffer_size", "max_in_cpu"),
     OPTIMIZER: ("nvme_path", "buffer_count", "pipeline_read", "pipeline_write", "fast_init"),
 }
-"""Keys that only the swapping to NVMe reads."""
+"""Keys that only NVMe swapping reads."""
 
 
 @rule(
@@ -67,10 +67,10 @@ _OF_NVME = {
     source="runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._configure_tensor_swapping",
 )
 def nvme_key_without_nvme(ctx: Context) -> Iterator[Finding]:
-    """A key of an offload section is about NVMe, and the device is "cpu".
+    """An offload section sets a key for NVMe, but its device is "cpu".
 
-    Buffers, pipelining and `nvme_path` belong to the swapping between host memory and drive. A section whose
-    device is "none" is off and not reported, nor is a key written with its default.
+    Buffers, pipelining and `nvme_path` configure swapping between host memory and the drive. Sections with
+    device "none" are off and not reported. Keys set to their default are not reported either.
 
     Bad:
 
@@ -86,7 +86,7 @@ def nvme_key_without_nvme(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}}}
     """
-    for section, keys in _OF_NVME.items():
+    for section, keys in _NVME_KEYS.items():
         if not ctx.has(section) or ctx.raw(f"{section}.device") != "cpu":
             continue
         if unread := [f"{section}.{key}" for key in keys if differs_from_default(ctx, f"{section}.{key}")]:
@@ -97,12 +97,12 @@ def nvme_key_without_nvme(ctx: Context) -> Iterator[Finding]:
                 f'the device is `"cpu"`, and only `"nvme"` uses {them}',
                 help=f'remove {them}, or set `{section}.device` to `"nvme"`'
                 + ("" if stage(ctx) == 3 else ", and use stage 3"),
-                related=[("the device is chosen here", f"{section}.device")],
+                related=[("the device is set here", f"{section}.device")],
             )
 
 
 _BUFFERS = {"adam": 4, "adamw": 4, "adagrad": 3, "lion": 3}
-"""Buffers that a step fills at once: the parameter, its gradient and what the optimizer keeps for it."""
+"""Swap buffers that one optimizer step needs: the parameter, its gradient and its optimizer states."""
 
 
 @rule(
@@ -113,10 +113,11 @@ _BUFFERS = {"adam": 4, "adamw": 4, "adagrad": 3, "lion": 3}
     "PartitionedOptimizerSwapper.swap_in_optimizer_state",
 )
 def too_few_swap_buffers(ctx: Context) -> Iterator[Finding]:
-    """`offload_optimizer.buffer_count` is too small for what one step swaps in from NVMe.
+    """`offload_optimizer.buffer_count` is too small for one optimizer step from NVMe.
 
-    A step needs the parameter, its gradient and every state of it in host memory at once: four buffers for
-    Adam. With fewer the swapper gets none, and the first step ends in an AssertionError.
+    A step needs the parameter, its gradient and all of its optimizer states in host memory at once: four
+    buffers for Adam. With fewer, the swapper finds no buffers and the first step fails with an
+    AssertionError.
 
     Bad:
 
@@ -137,10 +138,10 @@ def too_few_swap_buffers(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             path,
             f"`offload_optimizer.buffer_count` is {count}, but a step of `{kind}` swaps in {needed} tensors:"
-            f" the parameter, its gradient and {needed - 2} of its state",
-            help=f"write {needed} or more, or remove it: the default is {ctx.default(path)}",
-            related=[("the optimizer is chosen here", "optimizer.type")],
-            fix=Fix(f"replace by {needed}", (Set(ctx.written_path(path), needed),)),
+            f" the parameter, its gradient and {needed - 2} optimizer state{'s' * (needed > 3)}",
+            help=f"set it to {needed} or more, or remove it: the default is {ctx.default(path)}",
+            related=[("the optimizer is set here", "optimizer.type")],
+            fix=Fix(f"replace with {needed}", (Set(ctx.written_path(path), needed),)),
         )
 
 
@@ -152,10 +153,10 @@ def too_few_swap_buffers(ctx: Context) -> Iterator[Finding]:
     source="runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3.state_dict",
 )
 def nvme_without_checkpoint(ctx: Context) -> Iterator[Finding]:
-    """Stage 3 offloads to NVMe, and cannot be saved or restored before 0.13.0.
+    """Stage 3 with NVMe offloading cannot save or load checkpoints before 0.13.0.
 
-    Training runs until the first checkpoint, which stops it: "ZeRO-3 does not yet support checkpointing with
-    NVMe offloading".
+    Training runs until the first checkpoint and then stops with "ZeRO-3 does not yet support checkpointing
+    with NVMe offloading".
 
     Bad:
 
@@ -172,10 +173,10 @@ def nvme_without_checkpoint(ctx: Context) -> Iterator[Finding]:
         if device(ctx, section) != "nvme" or (section == PARAM and not ctx.value(f"{PARAM}.max_in_cpu")):
             continue
         yield ctx.at(
-            device_place(ctx, section),
-            f"`{section.rpartition('.')[2]}` goes to NVMe, and DeepSpeed {ctx.release_name} stops when it"
-            " is to save a checkpoint",
-            help='use the device "cpu", or upgrade DeepSpeed to 0.13.0 or later',
-            related=stage_set_here(ctx),
+            device_path(ctx, section),
+            f"`{section.rpartition('.')[2]}` offloads to NVMe, but DeepSpeed {ctx.release_name} cannot save"
+            " checkpoints with it",
+            help='set `device` to `"cpu"`, or upgrade DeepSpeed to 0.13.0 or later',
+            related=related_stage(ctx),
         )
         return

@@ -1,4 +1,4 @@
-"""Offloading: the ZeRO stage, device and optimizer that it requires, and SuperOffload."""
+"""Offloading: the ZeRO stage, device and optimizer it requires, and SuperOffload."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.wording import one_of, quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import Absent, Condition, Counts, Is, Less, Needed, rule
-from dsconfig.rules._built_class import known_names, names_a_class
+from dsconfig.rules._built_class import names_a_class, supported_types
 from dsconfig.rules._effective_values import (
     OPTIMIZER,
     PARAM,
     ZERO,
-    asked_for,
+    describe_stage,
     device,
-    device_place,
+    device_path,
+    offload_keys,
+    related_stage,
     stage,
-    stage_place,
-    stage_set_here,
-    stage_words,
+    stage_path,
 )
 from dsconfig.rules._fixes import differs_from_default, removal
 
-# Offloading that the stage at hand does not do, or does otherwise.
+# Offloading that the ZeRO stage does not support, or handles differently.
 
 _WRAP = "runtime/engine.py:DeepSpeedEngine._configure_zero_optimizer"
 
@@ -43,10 +43,10 @@ _WRAP = "runtime/engine.py:DeepSpeedEngine._configure_zero_optimizer"
     ),
 )
 def partial_offload_below_stage_3(ctx: Context) -> Iterator[Finding]:
-    """`offload_optimizer.ratio` is below 1, and the stage is not 3.
+    """`offload_optimizer.ratio` is below 1, but the stage is not 3.
 
-    Only stage 3 can leave part of the optimizer on the GPU. DeepSpeed refuses the file even where the device
-    is "none". From 0.12.3 to 0.14.5 the ratio had no effect at the other stages.
+    Only stage 3 can keep part of the optimizer on the GPU. DeepSpeed rejects the config even if the device is
+    "none". From 0.12.3 to 0.14.5 the ratio had no effect at other stages.
 
     Bad:
 
@@ -63,16 +63,16 @@ def partial_offload_below_stage_3(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             path,
             f"`ratio` is {quoted(ctx.raw(path))}, but partial offload needs ZeRO stage 3, and"
-            f" {stage_words(ctx)}",
-            help="use stage 3, or remove `ratio` to offload all of the optimizer",
-            related=[("the stage is set here", stage_place(ctx))],
+            f" {describe_stage(ctx)}",
+            help="use stage 3, or remove `ratio` to offload the whole optimizer",
+            related=[("the stage is set here", stage_path(ctx))],
             fix=removal(ctx.written_path(path)),
         )
 
 
 @rule("DSC423", effect="rejected", until="0.3.10", source="runtime/config.py:DeepSpeedConfig._do_error_check")
 def cpu_offload_outside_stage_2(ctx: Context) -> Iterator[Finding]:
-    """`cpu_offload` is true, and the stage is not 2.
+    """`cpu_offload` is true, but the stage is not 2.
 
     Bad:
 
@@ -88,9 +88,9 @@ def cpu_offload_outside_stage_2(ctx: Context) -> Iterator[Finding]:
     if ctx.value(path) is True and stage(ctx) > 0 and stage(ctx) != 2:
         yield ctx.at(
             path,
-            f"`cpu_offload` works at stage 2 alone, but {stage_words(ctx)}",
+            f"`cpu_offload` works only at stage 2, but {describe_stage(ctx)}",
             help="use stage 2, or remove `cpu_offload`",
-            related=[("the stage is set here", stage_place(ctx))],
+            related=[("the stage is set here", stage_path(ctx))],
         )
 
 
@@ -107,9 +107,9 @@ def cpu_offload_outside_stage_2(ctx: Context) -> Iterator[Finding]:
     ),
 )
 def parameter_offload_below_stage_3(ctx: Context) -> Iterator[Finding]:
-    """`offload_param` moves parameters off the GPU, and the stage is below 3.
+    """`offload_param` is set, but the stage is below 3.
 
-    Below stage 3 every rank holds all parameters, and nothing looks at the section: they stay on the GPU.
+    Below stage 3, every rank keeps all parameters on the GPU, and DeepSpeed ignores the section.
 
     Bad:
 
@@ -125,19 +125,19 @@ def parameter_offload_below_stage_3(ctx: Context) -> Iterator[Finding]:
     """
     if not isinstance(ctx.value(ZERO), dict) or not ctx.has(f"{ZERO}.stage"):
         return
-    home = device(ctx, PARAM)
-    if home != "none" and stage(ctx) < 3:
-        place = PARAM if ctx.has(PARAM) else device_place(ctx, PARAM)
+    target = device(ctx, PARAM)
+    if target != "none" and stage(ctx) < 3:
+        place = PARAM if ctx.has(PARAM) else device_path(ctx, PARAM)
         yield ctx.at(
             place,
             f"`{ctx.written_path(place)[-1]}` has no effect: only stage 3 offloads parameters, and"
-            f" {stage_words(ctx)}",
-            # Before 0.6.6 stage 3 wants the optimizer offloaded too (DSC419).
+            f" {describe_stage(ctx)}",
+            # Before 0.6.6, stage 3 also requires the optimizer to be offloaded (DSC419).
             help="remove it"
-            if ctx.before("0.6.6") and not asked_for(ctx, OPTIMIZER)
+            if ctx.before("0.6.6") and not offload_keys(ctx, OPTIMIZER)
             else "use stage 3, or remove it",
             part="key",
-            related=stage_set_here(ctx),
+            related=related_stage(ctx),
             fix=removal(ctx.written_path(place)),
         )
 
@@ -157,10 +157,10 @@ def parameter_offload_below_stage_3(ctx: Context) -> Iterator[Finding]:
     ),
 )
 def optimizer_offload_without_zero(ctx: Context) -> Iterator[Finding]:
-    """`offload_optimizer` moves optimizer state off the GPU, and ZeRO is off.
+    """`offload_optimizer` is set, but ZeRO is off.
 
-    DeepSpeed picks its CPU optimizer all the same, and nothing moves parameters or gradients to it. On a GPU
-    its first step then fails: "CPUAdam param is on cuda:0 and must be 'cpu'".
+    DeepSpeed still selects its CPU optimizer, but nothing moves parameters or gradients to the CPU. On a GPU,
+    the first step fails with "CPUAdam param is on cuda:0 and must be 'cpu'".
 
     Bad:
 
@@ -176,16 +176,16 @@ def optimizer_offload_without_zero(ctx: Context) -> Iterator[Finding]:
     """
     if not isinstance(ctx.value(ZERO), dict) or not ctx.has(f"{ZERO}.stage") or stage(ctx) > 0:
         return
-    if (home := device(ctx, OPTIMIZER)) != "none":
-        place = OPTIMIZER if ctx.has(OPTIMIZER) else device_place(ctx, OPTIMIZER)
-        word = ctx.written_path(place)[-1]
+    if (target := device(ctx, OPTIMIZER)) != "none":
+        place = OPTIMIZER if ctx.has(OPTIMIZER) else device_path(ctx, OPTIMIZER)
+        key = ctx.written_path(place)[-1]
         yield ctx.at(
             place,
-            f"`{word}` asks for {home} and nothing is offloaded at stage 0; DeepSpeed still takes its CPU"
-            " optimizer, which fails on tensors of a GPU",
+            f"`{key}` offloads the optimizer to {target}, but stage 0 offloads nothing: DeepSpeed still uses"
+            " its CPU optimizer, which fails on GPU tensors",
             help="use stage 1, 2 or 3, or remove it",
             part="key",
-            related=stage_set_here(ctx),
+            related=related_stage(ctx),
             fix=removal(ctx.written_path(place)),
         )
 
@@ -197,10 +197,10 @@ def optimizer_offload_without_zero(ctx: Context) -> Iterator[Finding]:
     source="runtime/zero/stage_1_and_2.py:DeepSpeedZeroOptimizer.__init__",
 )
 def nvme_below_stage_3(ctx: Context) -> Iterator[Finding]:
-    """`offload_optimizer` names NVMe at stage 1 or 2.
+    """`offload_optimizer` uses NVMe at stage 1 or 2.
 
-    These stages tell only "none" from the rest: the state goes to host memory, and the NVMe drive stays
-    unused.
+    These stages only check whether the device is "none". Optimizer states go to host memory, and the NVMe
+    drive stays unused.
 
     Bad:
 
@@ -216,11 +216,11 @@ def nvme_below_stage_3(ctx: Context) -> Iterator[Finding]:
         path = f"{OPTIMIZER}.device"
         yield ctx.at(
             path,
-            f'`{path}` is `"nvme"` and counts as `"cpu"`: only stage 3 offloads to NVMe, and'
-            f" {stage_words(ctx)}",
-            help='use stage 3, or write `"cpu"`',
-            related=stage_set_here(ctx),
-            fix=Fix('replace by `"cpu"`', (Set(ctx.written_path(path), "cpu"),)),
+            f'`{path}` is `"nvme"` but is treated as `"cpu"`: only stage 3 offloads to NVMe, and'
+            f" {describe_stage(ctx)}",
+            help='use stage 3, or set it to `"cpu"`',
+            related=related_stage(ctx),
+            fix=Fix('replace with `"cpu"`', (Set(ctx.written_path(path), "cpu"),)),
         )
 
 
@@ -232,10 +232,10 @@ def nvme_below_stage_3(ctx: Context) -> Iterator[Finding]:
     source="runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3.__init__, _configure_offloading",
 )
 def parameter_offload_alone(ctx: Context) -> Iterator[Finding]:
-    """Parameters are offloaded, and the optimizer is not, which stage 3 refuses before 0.6.6.
+    """Parameters are offloaded without the optimizer, which stage 3 rejects before 0.6.6.
 
-    The config is accepted, and the engine stops: "parameter offload is only available with optimizer state
-    offload".
+    DeepSpeed accepts the config, but engine initialization fails with "parameter offload is only available
+    with optimizer state offload".
 
     Bad:
 
@@ -247,24 +247,24 @@ def parameter_offload_alone(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "fp16": {"enabled": true}, "zero_optimization": {"stage": 3,
         "offload_param": {"device": "cpu"}, "offload_optimizer": {"device": "cpu"}}}
     """
-    if stage(ctx) != 3 or device(ctx, PARAM) == "none" or asked_for(ctx, OPTIMIZER):
+    if stage(ctx) != 3 or device(ctx, PARAM) == "none" or offload_keys(ctx, OPTIMIZER):
         return
     if ctx.before("0.3.15"):
-        added, fix = f"`{ZERO}.cpu_offload` to `true`", Set((ZERO, "cpu_offload"), True)
+        setting, operation = f"`{ZERO}.cpu_offload` to `true`", Set((ZERO, "cpu_offload"), True)
     else:
-        added = f'`{OPTIMIZER}.device` to `"cpu"`'
-        fix = Set((ZERO, "offload_optimizer"), {"device": "cpu"})
+        setting = f'`{OPTIMIZER}.device` to `"cpu"`'
+        operation = Set((ZERO, "offload_optimizer"), {"device": "cpu"})
     yield ctx.at(
-        device_place(ctx, PARAM),
-        "parameters are offloaded and the optimizer is not, which stage 3 takes from 0.6.6 on, not in"
+        device_path(ctx, PARAM),
+        "parameters are offloaded but the optimizer is not, which stage 3 does not support in DeepSpeed"
         f" {ctx.release_name}",
-        help=f"set {added}, or upgrade DeepSpeed to 0.6.6 or later",
-        related=stage_set_here(ctx),
-        fix=Fix("offload the optimizer too", (fix,)),
+        help=f"set {setting}, or upgrade DeepSpeed to 0.6.6 or later",
+        related=related_stage(ctx),
+        fix=Fix("offload the optimizer too", (operation,)),
     )
 
 
-# Offload sections that do not say `device`.
+# Offload sections without `device`.
 
 _CONFIG = "runtime/zero/offload_config.py"
 
@@ -277,9 +277,9 @@ _CONFIG = "runtime/zero/offload_config.py"
     source=f"{_CONFIG}:get_offload_param_config",
 )
 def offload_without_device(ctx: Context) -> Iterator[Finding]:
-    """An offload section does not say `device`.
+    """An offload section has no `device`.
 
-    Earlier releases took "cpu" then, later ones take "none"; these refuse the section.
+    Earlier releases default to "cpu" and later ones to "none". These releases reject the section.
 
     Bad:
 
@@ -293,13 +293,13 @@ def offload_without_device(ctx: Context) -> Iterator[Finding]:
     for path in (PARAM, OPTIMIZER):
         section = ctx.value(path)
         if isinstance(section, dict) and "device" not in section:
-            yield _without_device(ctx, path, f"which DeepSpeed {ctx.release_name} demands")
+            yield _without_device(ctx, path, f"which DeepSpeed {ctx.release_name} requires")
 
 
-def _without_device(ctx: Context, section: str, so: str) -> Finding:
+def _without_device(ctx: Context, section: str, consequence: str) -> Finding:
     return ctx.at(
         section,
-        f"`{section.rpartition('.')[2]}` has no `device`, {so}",
+        f"`{section.rpartition('.')[2]}` has no `device`, {consequence}",
         help='add `"device": "cpu"`, add `"device": "nvme"` and `nvme_path`, or remove the section',
         part="key",
         fix=Fix('add `"device": "cpu"`', (Set((*ctx.written_path(section), "device"), "cpu"),)),
@@ -318,7 +318,7 @@ def _without_device(ctx: Context, section: str, so: str) -> Finding:
 def device_left_out(ctx: Context) -> Iterator[Finding]:
     """An offload section has no `device`, and the default is "none".
 
-    Nothing is offloaded, whatever else the section says. The first releases took "cpu" instead.
+    Nothing is offloaded, whatever else the section contains. The first releases defaulted to "cpu".
 
     Bad:
 
@@ -334,22 +334,19 @@ def device_left_out(ctx: Context) -> Iterator[Finding]:
             yield _without_device(ctx, section, 'and the default is `"none"`: nothing is offloaded')
 
 
-# The optimizer that the config names, as the rules of offloading see it.
+# Optimizers for offloading and partial offloading.
 
 
-def type_of(ctx: Context) -> str:
-    """The optimizer that the config names, in lower case; empty where it names none."""
-    kind = ctx.value("optimizer.type")
-    return kind.lower() if isinstance(kind, str) else ""
+def _optimizer_type(ctx: Context) -> str:
+    """The optimizer type in lower case, or an empty string if the config names none."""
+    name = ctx.value("optimizer.type")
+    return name.lower() if isinstance(name, str) else ""
 
 
-def asks_for_torch_adam(ctx: Context) -> bool:
-    """Whether torch's own Adam is asked for."""
+def _uses_torch_adam(ctx: Context) -> bool:
+    """Whether `torch_adam` selects PyTorch's Adam."""
     params = ctx.raw("optimizer.params")
     return isinstance(params, dict) and bool(params.get("torch_adam"))
-
-
-# Which optimizers work well with offloading and partial offloading.
 
 
 @rule(
@@ -359,10 +356,11 @@ def asks_for_torch_adam(ctx: Context) -> bool:
     source="runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3.__init__",
 )
 def partial_offload_without_cpu_adam(ctx: Context) -> Iterator[Finding]:
-    """`offload_optimizer.ratio` is below 1, and the optimizer is not DeepSpeed's Adam for the CPU.
+    """`offload_optimizer.ratio` is below 1, but the optimizer is not DeepSpeedCPUAdam.
 
-    Only that one has a twin for the part that stays on the GPU: "Hybrid Optimizer Only Supports
-    DeepSpeedCPUAdam". It is taken for `Adam` and `AdamW` without `torch_adam`, unless ZenFlow is on.
+    Only DeepSpeedCPUAdam has a counterpart for the part that stays on the GPU. Other optimizers fail with
+    "Hybrid Optimizer Only Supports DeepSpeedCPUAdam". DeepSpeed uses it for `Adam` and `AdamW` without
+    `torch_adam`, unless ZenFlow is enabled.
 
     Bad:
 
@@ -380,41 +378,41 @@ def partial_offload_without_cpu_adam(ctx: Context) -> Iterator[Finding]:
         "offload_optimizer": {"device": "cpu"}}}
     """
     path = f"{OPTIMIZER}.ratio"
-    if not ctx.has(path) or ctx.value(path) == 1 or not type_of(ctx):
+    if not ctx.has(path) or ctx.value(path) == 1 or not _optimizer_type(ctx):
         return
     if stage(ctx) == 3 and device(ctx, OPTIMIZER) != "none" and (other := _other_than_cpu_adam(ctx)):
         yield ctx.at(
             path,
             f"`ratio` is {quoted(ctx.raw(path))}, but partial offload needs DeepSpeed's CPU Adam,"
-            f" and {other.says}",
-            help=f"{other.way}remove `ratio` to offload all of the optimizer",
-            related=[("the optimizer is chosen here", "optimizer.type")],
+            f" and {other.description}",
+            help=f"{other.remedy}remove `ratio` to offload the whole optimizer",
+            related=[("the optimizer is set here", "optimizer.type")],
             fix=removal(ctx.written_path(path)),
         )
 
 
-class _Other(NamedTuple):
-    """What takes the place of DeepSpeed's CPU Adam, and the beginning of what to do about it."""
+class _OtherOptimizer(NamedTuple):
+    """The optimizer used instead of DeepSpeed's CPU Adam, and the start of the advice how to change that."""
 
-    says: str
-    way: str = ""
+    description: str
+    remedy: str = ""
 
 
-def _other_than_cpu_adam(ctx: Context) -> _Other | None:
-    if type_of(ctx) not in ("adam", "adamw"):
+def _other_than_cpu_adam(ctx: Context) -> _OtherOptimizer | None:
+    if _optimizer_type(ctx) not in ("adam", "adamw"):
         name = ctx.value("optimizer.type")
-        return _Other(f"the optimizer is `{name}`", 'set `optimizer.type` to `"AdamW"`, or ')
-    if asks_for_torch_adam(ctx):
-        return _Other("`torch_adam` takes torch's", "remove `optimizer.params.torch_adam`, or ")
-    return _Other("ZenFlow takes its own") if ctx.value(f"{ZERO}.zenflow") is not None else None
+        return _OtherOptimizer(f"the optimizer is `{name}`", 'set `optimizer.type` to `"AdamW"`, or ')
+    if _uses_torch_adam(ctx):
+        return _OtherOptimizer("`torch_adam` selects PyTorch's", "remove `optimizer.params.torch_adam`, or ")
+    return _OtherOptimizer("ZenFlow uses its own") if ctx.value(f"{ZERO}.zenflow") is not None else None
 
 
-def _on_the_cpu(ctx: Context) -> list[str]:
-    """The optimizers that DeepSpeed has for the CPU."""
-    return [name for name in known_names(ctx, "Optimizer") if name in ("AdamW", "Adagrad", "Lion")]
+def _cpu_optimizers(ctx: Context) -> list[str]:
+    """Optimizers with a DeepSpeed implementation for the CPU."""
+    return [name for name in supported_types(ctx, "Optimizer") if name in ("AdamW", "Adagrad", "Lion")]
 
 
-_OF_DEEPSPEED = frozenset(
+_DEEPSPEED_OPTIMIZERS = frozenset(
     {
         "adam",
         "adamw",
@@ -439,10 +437,10 @@ _OF_DEEPSPEED = frozenset(
     source="runtime/engine.py:DeepSpeedEngine._configure_basic_optimizer",
 )
 def offload_to_torch_optimizer(ctx: Context) -> Iterator[Finding]:
-    """The optimizer is offloaded, and torch's own does the update on the CPU.
+    """The optimizer is offloaded, but PyTorch's implementation runs on the CPU.
 
-    DeepSpeed has fast ones for the CPU: `Adam` and `AdamW` without `torch_adam`, `Adagrad` and `Lion`. Any
-    other updates the offloaded state with torch's general code, which takes many times as long.
+    DeepSpeed has fast CPU implementations of `Adam` and `AdamW` (without `torch_adam`), `Adagrad` and `Lion`.
+    Other optimizers update the offloaded state with PyTorch's generic code, which takes many times as long.
 
     Bad:
 
@@ -454,29 +452,30 @@ def offload_to_torch_optimizer(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "optimizer": {"type": "AdamW"},
         "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}
     """
-    kind = type_of(ctx)
+    kind = _optimizer_type(ctx)
     if not kind or device(ctx, OPTIMIZER) == "none" or stage(ctx) < 1:
         return
-    if not names_a_class("Optimizer", ctx.value("optimizer.type")):  # then nothing is built
+    if not names_a_class("Optimizer", ctx.value("optimizer.type")):  # DeepSpeed builds no optimizer: DSC504
         return
-    torch_adam = kind in ("adam", "adamw") and asks_for_torch_adam(ctx)
-    if torch_adam or kind not in _OF_DEEPSPEED:
+    torch_adam = kind in ("adam", "adamw") and _uses_torch_adam(ctx)
+    if torch_adam or kind not in _DEEPSPEED_OPTIMIZERS:
         name = ctx.value("optimizer.type")
-        said = (
-            f"`torch_adam` makes it torch's `{name}`"
+        reason = (
+            f"`torch_adam` selects PyTorch's `{name}`"
             if torch_adam
-            else f"DeepSpeed has no `{name}` for the CPU, so torch's own does the update"
+            else f"DeepSpeed has no `{name}` for the CPU, so PyTorch's is used"
         )
         yield ctx.at(
             ("optimizer", "params", "torch_adam") if torch_adam else "optimizer.type",
-            f"the optimizer is offloaded, and {said}: far slower there than DeepSpeed's own",
-            help="remove `torch_adam`" if torch_adam else f"write {one_of(_on_the_cpu(ctx))}",
-            related=[("the optimizer is offloaded here", device_place(ctx, OPTIMIZER))],
+            f"the optimizer is offloaded, and {reason}: it is far slower there than DeepSpeed's CPU"
+            " optimizers",
+            help="remove `torch_adam`" if torch_adam else f"use {one_of(_cpu_optimizers(ctx))}",
+            related=[("the optimizer is offloaded here", device_path(ctx, OPTIMIZER))],
             fix=removal(("optimizer", "params", "torch_adam")) if torch_adam else None,
         )
 
 
-# SuperOffload: the stage and the optimizer that it requires.
+# SuperOffload: required stage and optimizer.
 
 _SUPER = f"{OPTIMIZER}.super_offload"
 
@@ -488,9 +487,9 @@ _SUPER = f"{OPTIMIZER}.super_offload"
     source="runtime/engine.py:DeepSpeedEngine._configure_zero_optimizer",
 )
 def super_offload_out_of_use(ctx: Context) -> Iterator[Finding]:
-    """`super_offload` below stage 3, or `cpuadam_cores_perc` without it.
+    """`super_offload` is set below stage 3, or `cpuadam_cores_perc` without it.
 
-    SuperOffload is an optimizer of stage 3, and the only one that looks at `cpuadam_cores_perc`.
+    SuperOffload is an optimizer of stage 3, and the only one that uses `cpuadam_cores_perc`.
 
     Bad:
 
@@ -506,33 +505,33 @@ def super_offload_out_of_use(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}
     """
-    cores = f"{OPTIMIZER}.cpuadam_cores_perc"
-    asked = ctx.has(_SUPER) and ctx.is_on(_SUPER)
-    if asked and stage(ctx) < 3:
+    cores_path = f"{OPTIMIZER}.cpuadam_cores_perc"
+    is_requested = ctx.has(_SUPER) and ctx.is_on(_SUPER)
+    if is_requested and stage(ctx) < 3:
         yield ctx.at(
             _SUPER,
-            f"`super_offload` has no effect: it works at stage 3 alone, and {stage_words(ctx)}",
+            f"`super_offload` has no effect: it works only at stage 3, and {describe_stage(ctx)}",
             help="use stage 3, or remove it",
-            related=stage_set_here(ctx),
+            related=related_stage(ctx),
             fix=removal(ctx.written_path(_SUPER)),
         )
-    elif not asked and differs_from_default(ctx, cores):
+    elif not is_requested and differs_from_default(ctx, cores_path):
         yield ctx.at(
-            cores,
+            cores_path,
             "`cpuadam_cores_perc` has no effect: only `super_offload` uses it",
             help='remove it, or add `"super_offload": true`',
-            fix=removal(ctx.written_path(cores)),
+            fix=removal(ctx.written_path(cores_path)),
         )
 
 
-_NOT_LIKE_ADAM = {
+_MISSING_GROUP_KEY = {
     "adagrad": "betas",
     "lamb": "amsgrad",
     "lion": "eps",
     "rmsprop": "betas",
     "sgd": "betas",
 }
-"""Optimizers, and what of Adam's their parameter groups lack."""
+"""Optimizers without a key of Adam in their parameter groups, and that key."""
 
 
 @rule(
@@ -542,10 +541,10 @@ _NOT_LIKE_ADAM = {
     source="runtime/superoffload/superoffload_stage3.py:SuperOffloadOptimizer_Stage3.__init__",
 )
 def super_offload_without_adam(ctx: Context) -> Iterator[Finding]:
-    """`super_offload` is on at stage 3, and the optimizer is not Adam.
+    """`super_offload` is enabled at stage 3, but the optimizer is not Adam.
 
-    SuperOffload updates with an Adam of its own and takes `betas`, `eps` and `amsgrad` from the optimizer,
-    whatever it is: a KeyError as the engine starts.
+    SuperOffload runs its own Adam and reads `betas`, `eps` and `amsgrad` from the configured optimizer,
+    whatever its type. If one is missing, engine initialization fails with a KeyError.
 
     Bad:
 
@@ -559,13 +558,13 @@ def super_offload_without_adam(ctx: Context) -> Iterator[Finding]:
     """
     if not ctx.has(_SUPER) or not ctx.is_on(_SUPER):
         return
-    lacks = _NOT_LIKE_ADAM.get(type_of(ctx))
-    if lacks and stage(ctx) == 3:
+    missing = _MISSING_GROUP_KEY.get(_optimizer_type(ctx))
+    if missing and stage(ctx) == 3:
         yield ctx.at(
             _SUPER,
-            f"`super_offload` takes `{lacks}` from the optimizer, and `{ctx.value('optimizer.type')}` has"
+            f"`super_offload` reads `{missing}` from the optimizer, but `{ctx.value('optimizer.type')}` has"
             " none",
             help='set `optimizer.type` to `"AdamW"`, or remove `super_offload`',
-            related=[("the optimizer is chosen here", "optimizer.type")],
+            related=[("the optimizer is set here", "optimizer.type")],
             fix=removal(ctx.written_path(_SUPER)),
         )

@@ -1,1 +1,1 @@
-"""The optimizer section: its type, the params of that type, what they do with ZeRO and offloading."""
+"""Optimizer section: its type, its params, and how they interact with ZeRO and offloading."""

@@ -1,4 +1,4 @@
-"""Optimizer classes: Adam, Lamb, Lion, 1-bit optimizers, what is built for a `type`, support by ZeRO."""
+"""Optimizer classes: Adam, Lamb, Lion and 1-bit optimizers, and which of them ZeRO supports."""
 
 from __future__ import annotations
 
@@ -8,23 +8,31 @@ from dsconfig.core.diagnostic import Fix, Set
 from dsconfig.core.wording import compact, one_of, quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._built_class import ADAM, Chosen, decoupled, known_type, optimizer, params, written_type
+from dsconfig.rules._built_class import (
+    ADAM,
+    BuiltClass,
+    has_decoupled_weight_decay,
+    known_type,
+    optimizer,
+    params,
+    written_type,
+)
 from dsconfig.rules._effective_values import (
     OPTIMIZER,
-    asked_for,
-    bf16_place,
-    model_format,
-    offload_place,
-    offloaded,
+    bf16_path,
+    describe_stage,
+    offload_keys,
+    related_offload,
+    related_stage,
+    related_stage_key,
     stage,
-    stage_place_if_written,
-    stage_set_here,
-    stage_words,
+    training_dtype,
+    uses_cpu_optimizer,
     zero_stage,
 )
 from dsconfig.rules._fixes import removal
 
-# What is built for a `type`: another class than it says, or one that does not fuse.
+# The class built for a `type`: another one than the name says, or one without fusion.
 
 _ENGINE = "runtime/engine.py:DeepSpeedEngine"
 _TYPE = "optimizer.type"
@@ -38,9 +46,9 @@ _TYPE = "optimizer.type"
     source=f"{_ENGINE}._configure_basic_optimizer",
 )
 def adagrad_that_is_adam(ctx: Context) -> Iterator[Finding]:
-    """Type `Adagrad` without offloading builds Adam.
+    """Type `Adagrad` builds Adam unless the optimizer is offloaded.
 
-    Until 0.9.1 the name chose DeepSpeed's Adagrad for the CPU under offload, and FusedAdam everywhere else.
+    Up to 0.9.1, the name selected DeepSpeed's CPU Adagrad with offloading, and FusedAdam otherwise.
 
     Bad, release 0.8.3:
 
@@ -51,23 +59,23 @@ def adagrad_that_is_adam(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "optimizer": {"type": "Adagrad", "params": {"lr": 0.01}},
         "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}
     """
-    word = written_type(ctx, "optimizer")
-    if word is not None and word.lower() == "adagrad" and not offloaded(ctx):
+    type_name = written_type(ctx, "optimizer")
+    if type_name is not None and type_name.lower() == "adagrad" and not uses_cpu_optimizer(ctx):
         yield ctx.at(
             _TYPE,
-            f"`optimizer.type` is {quoted(word)}, but DeepSpeed {ctx.release_name} builds FusedAdam for it"
-            " unless the optimizer is offloaded",
-            help="upgrade DeepSpeed to 0.9.2 or later, or hand `torch.optim.Adagrad` to"
+            f"`optimizer.type` is {quoted(type_name)}, but DeepSpeed {ctx.release_name} builds FusedAdam for"
+            " it unless the optimizer is offloaded",
+            help="upgrade DeepSpeed to 0.9.2 or later, or pass `torch.optim.Adagrad` to"
             " `deepspeed.initialize`",
         )
 
 
 @rule("DSC508", effect="ignored", source=f"{_ENGINE}._configure_fp16_optimizer")
 def legacy_fusion_unread(ctx: Context) -> Iterator[Finding]:
-    """`legacy_fusion` is on where nothing reads it.
+    """`legacy_fusion` is true but has no effect.
 
-    Only the wrapper that trains in 16 bits without ZeRO does, and only around FusedAdam: type `Adam` or
-    `AdamW`, neither offloaded nor with `torch_adam`.
+    Only the 16-bit wrapper without ZeRO reads it, and only around FusedAdam: type `Adam` or `AdamW`, neither
+    offloaded nor with `torch_adam`.
 
     Bad:
 
@@ -84,21 +92,22 @@ def legacy_fusion_unread(ctx: Context) -> Iterator[Finding]:
     """
     if not ctx.has("optimizer.legacy_fusion") or not ctx.is_on("optimizer.legacy_fusion"):
         return
-    why = _not_fused(ctx)
-    if why:
+    reason = _reason_not_fused(ctx)
+    if reason:
         yield ctx.at(
             "optimizer.legacy_fusion",
-            f"`legacy_fusion` has no effect: it is for FusedAdam in 16 bits without ZeRO, and {why}",
+            "`legacy_fusion` has no effect: it applies only to FusedAdam in 16 bits without ZeRO, and"
+            f" {reason}",
             help="remove it",
             part="key",
             fix=removal(("optimizer", "legacy_fusion"), safe=True),
         )
 
 
-def _not_fused(ctx: Context) -> str | None:
+def _reason_not_fused(ctx: Context) -> str | None:
     if zero_stage(ctx) > 0:
-        return stage_words(ctx)
-    if model_format(ctx) == "fp32":
+        return describe_stage(ctx)
+    if training_dtype(ctx) == "fp32":
         return "the model trains in fp32"
     chosen = optimizer(ctx)
     if chosen is not None and chosen.built != "FusedAdam":
@@ -109,26 +118,26 @@ def _not_fused(ctx: Context) -> str | None:
 # The type of the optimizer as DeepSpeed spells it.
 
 
-def own_type(ctx: Context) -> str | None:
-    """The name of the type, as DeepSpeed spells it, where the release knows it."""
-    word = written_type(ctx, "optimizer")
-    kind = known_type(ctx, "Optimizer", word) if word is not None else None
+def _canonical_type(ctx: Context) -> str | None:
+    """The optimizer type as DeepSpeed spells it, or None if the release does not have it."""
+    type_name = written_type(ctx, "optimizer")
+    kind = known_type(ctx, "Optimizer", type_name) if type_name is not None else None
     return kind.name if kind else None
 
 
-# Adam and AdamW: which kind of weight decay, and whose default.
+# Adam and AdamW: decoupled or L2 weight decay, and its default.
 
 _BUILD = "runtime/engine.py:DeepSpeedEngine._configure_basic_optimizer"
-_NOTABLE = 1e-5
-"""A smaller weight decay (DeepSpeed's own examples have 3e-7) does next to nothing in either form."""
+_MIN_WEIGHT_DECAY = 1e-5
+"""With a smaller weight decay (DeepSpeed's own examples use 3e-7), the two forms hardly differ."""
 
 
 @rule("DSC520", effect="altered", since="0.3.11", source=_BUILD)
 def adam_that_is_adamw(ctx: Context) -> Iterator[Finding]:
-    """Type `Adam` with weight decay is AdamW, unless `adam_w_mode` is false.
+    """Type `Adam` with weight decay runs AdamW, unless `adam_w_mode` is false.
 
-    The decay is taken from the weights themselves, not added to the gradient as Adam's is, which is another
-    algorithm as soon as `weight_decay` is more than next to nothing. The fix changes the name alone.
+    The weight decay is applied to the weights directly instead of being added to the gradient as in Adam.
+    This is a different algorithm unless `weight_decay` is negligible. The fix changes only the name.
 
     Bad:
 
@@ -143,25 +152,25 @@ def adam_that_is_adamw(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "optimizer": {"type": "AdamW", "params": {"lr": 0.001, "weight_decay": 0.1}}}
     """
-    written = params(ctx, "optimizer")
-    decay = written.get("weight_decay")
-    if not isinstance(decay, int | float) or decay < _NOTABLE or "adam_w_mode" in written:
+    arguments = params(ctx, "optimizer")
+    decay = arguments.get("weight_decay")
+    if not isinstance(decay, int | float) or decay < _MIN_WEIGHT_DECAY or "adam_w_mode" in arguments:
         return
-    if own_type(ctx) != "Adam":
+    if _canonical_type(ctx) != "Adam":
         return
     yield ctx.at(
         _TYPE,
-        f"`optimizer.type` is {quoted(ctx.raw(_TYPE))}, and DeepSpeed runs AdamW: it takes the"
-        f" weight decay of {quoted(decay)} from the weights, not through the gradient",
-        help='write `"AdamW"`, or add `"adam_w_mode": false` for the weight decay of Adam',
+        f"`optimizer.type` is {quoted(ctx.raw(_TYPE))}, but DeepSpeed runs AdamW: it applies the weight"
+        f" decay of {quoted(decay)} to the weights, not to the gradient",
+        help='use `"AdamW"`, or add `"adam_w_mode": false` for the weight decay of Adam',
         related=[("the weight decay is set here", "optimizer.params.weight_decay")],
-        fix=Fix('write `"AdamW"`', (Set(("optimizer", "type"), "AdamW"),), safe=True),
+        fix=Fix('replace with `"AdamW"`', (Set(("optimizer", "type"), "AdamW"),), safe=True),
     )
 
 
 @rule("DSC521", effect="ignored", since="0.3.11", source=_BUILD)
 def adam_w_mode_of_adamw(ctx: Context) -> Iterator[Finding]:
-    """`adam_w_mode` is false beside type `AdamW`, which has no other mode.
+    """`adam_w_mode` is false with type `AdamW`, which ignores it.
 
     Bad:
 
@@ -175,22 +184,22 @@ def adam_w_mode_of_adamw(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "optimizer": {"type": "AdamW", "params": {}}}
     """
-    written = params(ctx, "optimizer")
-    if "adam_w_mode" in written and not written["adam_w_mode"] and own_type(ctx) == "AdamW":
+    arguments = params(ctx, "optimizer")
+    if "adam_w_mode" in arguments and not arguments["adam_w_mode"] and _canonical_type(ctx) == "AdamW":
         yield ctx.at(
             "optimizer.params.adam_w_mode",
-            f"`adam_w_mode` is {quoted(written['adam_w_mode'])} without effect: type `AdamW` decides",
-            help='remove it, or write `"type": "Adam"`',
+            f"`adam_w_mode` is {quoted(arguments['adam_w_mode'])} but has no effect with type `AdamW`",
+            help='remove it, or set `optimizer.type` to `"Adam"`',
             fix=removal(("optimizer", "params", "adam_w_mode"), safe=True),
         )
 
 
 @rule("DSC522", effect="wasteful", since="0.3.11", source="torch.optim:AdamW")
 def weight_decay_of_torch(ctx: Context) -> Iterator[Finding]:
-    """`torch_adam` brings a weight decay of 0.01 that nobody wrote.
+    """`torch_adam` adds a weight decay of 0.01 that the config does not set.
 
-    DeepSpeed's own Adam has no weight decay unless it is written, `torch.optim.AdamW` has 0.01. It is what
-    runs with `torch_adam`, also behind type `Adam` unless `adam_w_mode` is false.
+    DeepSpeed's own Adam has no weight decay by default, but `torch.optim.AdamW` has 0.01. With `torch_adam`,
+    `torch.optim.AdamW` runs, even for type `Adam` unless `adam_w_mode` is false.
 
     Bad:
 
@@ -206,35 +215,35 @@ def weight_decay_of_torch(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "optimizer": {"type": "AdamW", "params": {"lr": 0.001, "torch_adam": true,
         "weight_decay": 0.01}}}
     """
-    written = params(ctx, "optimizer")
-    if not written.get("torch_adam") or "weight_decay" in written or own_type(ctx) not in ADAM:
+    arguments = params(ctx, "optimizer")
+    if not arguments.get("torch_adam") or "weight_decay" in arguments or _canonical_type(ctx) not in ADAM:
         return
     kind = known_type(ctx, "Optimizer", written_type(ctx, "optimizer"))
-    if kind is not None and decoupled(ctx, kind):
+    if kind is not None and has_decoupled_weight_decay(ctx, kind):
         yield ctx.at(
             "optimizer.params.torch_adam",
-            "`weight_decay` is not written: with `torch_adam` it is 0.01, `torch.optim.AdamW`'s default,"
+            "`weight_decay` is not set: with `torch_adam` it is 0.01, the default of `torch.optim.AdamW`,"
             " instead of 0",
-            help='add `"weight_decay": 0.01`, or the weight decay that you mean',
+            help='add `"weight_decay": 0.01`, or another weight decay',
             fix=Fix(
-                "write the 0.01 that applies",
+                "set `weight_decay` to 0.01, its effective value",
                 (Set(("optimizer", "params", "weight_decay"), 0.01),),
             ),
         )
 
 
-# `amsgrad`, which no kernel of DeepSpeed has.
+# `amsgrad`, which no DeepSpeed kernel supports.
 
 _PARAMS = "optimizer.params"
 
 
 @rule("DSC514", effect="crashes", source="ops/adam/fused_adam.py:FusedAdam.__init__")
 def amsgrad_of_a_kernel(ctx: Context) -> Iterator[Finding]:
-    """`amsgrad` is on, and none of DeepSpeed's own optimizers can do it.
+    """`amsgrad` is true, but DeepSpeed's own optimizers do not support it.
 
-    FusedAdam, FusedLamb and, from 0.19.8 on, DeepSpeedCPUAdam refuse it as the engine starts. Before, the
-    Adam for the CPU took it and did nothing with it, as that of Adagrad does to this day. PyTorch's Adam can,
-    and `torch_adam` chooses it.
+    FusedAdam, FusedLamb and, since 0.19.8, DeepSpeedCPUAdam reject it during engine initialization. Earlier
+    releases of DeepSpeedCPUAdam ignore it, and DeepSpeedCPUAdagrad still does. PyTorch's Adam supports it;
+    `torch_adam` selects that class.
 
     Bad:
 
@@ -255,42 +264,42 @@ def amsgrad_of_a_kernel(ctx: Context) -> Iterator[Finding]:
     chosen = optimizer(ctx)
     if chosen is None or chosen.of_torch or "amsgrad" not in chosen.accepts or chosen.name == "Muon":
         return
-    ignored = _passes_over(ctx, chosen)
+    is_ignored = _ignores_amsgrad(ctx, chosen)
     path = f"{_PARAMS}.amsgrad"
     yield ctx.at(
         path,
-        f"`amsgrad` is {quoted(ctx.raw(path))}, and {chosen.built} "
-        + ("does nothing with it" if ignored else "refuses it"),
+        f"`amsgrad` is {quoted(ctx.raw(path))}, but {chosen.built}"
+        f" {'ignores' if is_ignored else 'rejects'} it",
         help=(f"set `{_PARAMS}.torch_adam` to `true`, or " if "torch_adam" in chosen.accepts else "")
         + "remove it",
-        effect="ignored" if ignored else "crashes",
-        fix=_way_out(chosen, ignored),
+        effect="ignored" if is_ignored else "crashes",
+        fix=_amsgrad_fix(chosen, is_ignored),
     )
 
 
-def _passes_over(ctx: Context, chosen: Chosen) -> bool:
+def _ignores_amsgrad(ctx: Context, chosen: BuiltClass) -> bool:
     if chosen.built == "DeepSpeedCPUAdam":
         return ctx.before("0.19.8")
     return chosen.built == "DeepSpeedCPUAdagrad"
 
 
-def _way_out(chosen: Chosen, ignored: bool) -> Fix:
+def _amsgrad_fix(chosen: BuiltClass, is_ignored: bool) -> Fix:
     if chosen.built == "FusedAdam":
-        return Fix("take PyTorch's Adam", (Set(("optimizer", "params", "torch_adam"), True),))
-    return removal(("optimizer", "params", "amsgrad"), safe=ignored)
+        return Fix("use PyTorch's Adam", (Set(("optimizer", "params", "torch_adam"), True),))
+    return removal(("optimizer", "params", "amsgrad"), safe=is_ignored)
 
 
-# What Lamb asks for.
+# Requirements of Lamb.
 
 _SCALE = "fp16.loss_scale"
 
 
 @rule("DSC523", effect="crashes", source="runtime/engine.py:DeepSpeedEngine._do_sanity_check")
 def lamb_with_fixed_loss_scale(ctx: Context) -> Iterator[Finding]:
-    """Lamb needs dynamic loss scaling, that is a `loss_scale` of 0.
+    """Lamb needs dynamic loss scaling, that is, a `loss_scale` of 0.
 
-    From 0.17.1 on, the engine looks at `fp16.loss_scale` even where fp16 is off. From 0.5.5 to 0.17.0 it
-    counts bf16 as a fixed scale of 1, so that Lamb and bf16 exclude one another.
+    Since 0.17.1, the engine checks `fp16.loss_scale` even if fp16 is disabled. From 0.5.5 to 0.17.0 it treats
+    bf16 as a fixed loss scale of 1, so Lamb and bf16 exclude each other.
 
     Bad:
 
@@ -304,36 +313,36 @@ def lamb_with_fixed_loss_scale(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "optimizer": {"type": "Lamb"}, "fp16": {"enabled": true, "loss_scale": 0}}
     """
-    of_lamb = own_type(ctx) in ("Lamb", "OneBitLamb")
-    if not of_lamb or not any(word in ctx.data for word in ("fp16", "bf16", "bfloat16")):
+    is_lamb = _canonical_type(ctx) in ("Lamb", "OneBitLamb")
+    if not is_lamb or not any(section in ctx.data for section in ("fp16", "bf16", "bfloat16")):
         return
-    word = ctx.raw(_TYPE)
-    chosen = [("the optimizer is chosen here", _TYPE)]
+    type_name = ctx.raw(_TYPE)
+    related = [("the optimizer is set here", _TYPE)]
     if ctx.since("0.17.1") or ctx.is_on("fp16.enabled"):
         if ctx.has(_SCALE) and ctx.value(_SCALE) != 0:
             yield ctx.at(
                 _SCALE,
-                f"`loss_scale` is {quoted(ctx.raw(_SCALE))}, and {quoted(word)} needs dynamic loss scaling",
-                help="write 0",
-                related=chosen,
-                fix=Fix("write 0", (Set(("fp16", "loss_scale"), 0),)),
+                f"`loss_scale` is {quoted(ctx.raw(_SCALE))}, but {quoted(type_name)} needs dynamic loss scaling",
+                help="set it to 0",
+                related=related,
+                fix=Fix("replace with 0", (Set(("fp16", "loss_scale"), 0),)),
             )
-    elif (place := bf16_place(ctx)) and ctx.since("0.5.5"):
+    elif (place := bf16_path(ctx)) and ctx.since("0.5.5"):
         yield ctx.at(
             place,
-            f"bf16 is on, which counts as a fixed loss scale of 1, and {quoted(word)} needs dynamic loss"
-            " scaling",
+            f"bf16 is enabled, which DeepSpeed treats as a fixed loss scale of 1, but {quoted(type_name)}"
+            " needs dynamic loss scaling",
             help='set `optimizer.type` to `"AdamW"`, or upgrade DeepSpeed to 0.17.1 or later',
-            related=chosen,
+            related=related,
         )
 
 
 @rule("DSC524", effect="crashes", source="ops/lamb/fused_lamb.py:FusedLamb.step")
 def lamb_offloaded(ctx: Context) -> Iterator[Finding]:
-    """Lamb is offloaded, and has a kernel for the GPU alone.
+    """Lamb is offloaded, but it has a kernel only for the GPU.
 
-    There is no Lamb for the CPU: the kernel insists on CUDA tensors (csrc/lamb/fused_lamb_cuda.cpp), and
-    offloading keeps what it has to update in the memory of the host.
+    DeepSpeed has no Lamb for the CPU. The kernel requires CUDA tensors (csrc/lamb/fused_lamb_cuda.cpp), and
+    offloading keeps the tensors that it updates in host memory.
 
     Bad:
 
@@ -345,25 +354,30 @@ def lamb_offloaded(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "optimizer": {"type": "Lamb"}, "zero_allow_untested_optimizer": true,
         "zero_optimization": {"stage": 2}}
     """
-    if "zero_optimization" in ctx.data and own_type(ctx) == "Lamb" and offloaded(ctx) and zero_stage(ctx) > 0:
-        asked = one_of((f"`{path}`" for path in asked_for(ctx, OPTIMIZER)), "and")
+    if (
+        "zero_optimization" in ctx.data
+        and _canonical_type(ctx) == "Lamb"
+        and uses_cpu_optimizer(ctx)
+        and zero_stage(ctx) > 0
+    ):
+        keys = one_of((f"`{path}`" for path in offload_keys(ctx, OPTIMIZER)), "and")
         yield ctx.at(
             _TYPE,
-            f"`optimizer.type` is {quoted(ctx.raw(_TYPE))}, which works on the GPU alone, and the"
-            " optimizer is offloaded",
-            help=f'use `"AdamW"`, or remove {asked}',
-            related=offload_place(ctx),
+            f"`optimizer.type` is {quoted(ctx.raw(_TYPE))}, which runs only on the GPU, but the optimizer"
+            " is offloaded",
+            help=f'use `"AdamW"`, or remove {keys}',
+            related=related_offload(ctx),
         )
 
 
-# What Lion asks for.
+# Defaults of Lion.
 
 
 @rule("DSC525", effect="wasteful", since="0.11.0", source="ops/lion/fused_lion.py:FusedLion.__init__")
 def lion_with_betas_of_adam(ctx: Context) -> Iterator[Finding]:
-    """Lion without `betas` takes those of Adam.
+    """Lion without `betas` uses the default betas of Adam.
 
-    DeepSpeed's default is [0.9, 0.999]; Lion's authors, and other implementations, use [0.9, 0.99].
+    DeepSpeed's default is [0.9, 0.999]. Lion's authors and other implementations use [0.9, 0.99].
 
     Bad:
 
@@ -377,25 +391,25 @@ def lion_with_betas_of_adam(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "optimizer": {"type": "Lion", "params": {"lr": 0.0001, "betas": [0.9, 0.99]}}}
     """
-    if "betas" not in (written := params(ctx, "optimizer")) and own_type(ctx) == "Lion":
+    if "betas" not in (arguments := params(ctx, "optimizer")) and _canonical_type(ctx) == "Lion":
         yield ctx.at(
             _TYPE,
-            "`betas` is not written: DeepSpeed's Lion takes [0.9, 0.999], not the usual [0.9, 0.99]",
-            help='add `"betas": [0.9, 0.99]`, or the ones that you mean',
-            fix=Fix("write [0.9, 0.99]", (Set(("optimizer", "params", "betas"), [0.9, 0.99]),))
-            if written
+            "`betas` is not set: DeepSpeed's Lion defaults to [0.9, 0.999], not to the usual [0.9, 0.99]",
+            help='add `"betas": [0.9, 0.99]`, or other values',
+            fix=Fix("set `betas` to [0.9, 0.99]", (Set(("optimizer", "params", "betas"), [0.9, 0.99]),))
+            if arguments
             else None,
         )
 
 
-# 1-bit and 0/1 optimizers, which are gone since 0.19.7.
+# 1-bit and 0/1 optimizers, which DeepSpeed 0.19.7 removed.
 
 _BASIC = "runtime/engine.py:DeepSpeedEngine._configure_basic_optimizer"
 _ONE_BIT = {"onebitadam": "0.4.1", "onebitlamb": "0.4.1", "zerooneadam": "0.6.1"}
-"""The compressed optimizers, and since when the engine refuses them beside ZeRO."""
+"""Compressed optimizers, and the first release whose engine rejects them with ZeRO."""
 
 
-def _one_bit(ctx: Context) -> str | None:
+def _one_bit_type(ctx: Context) -> str | None:
     name = ctx.raw(_TYPE)
     return name.lower() if isinstance(name, str) and name.lower() in _ONE_BIT else None
 
@@ -404,8 +418,8 @@ def _one_bit(ctx: Context) -> str | None:
 def one_bit_optimizer_with_zero(ctx: Context) -> Iterator[Finding]:
     """A 1-bit or 0/1 optimizer is used with ZeRO.
 
-    They compress and exchange gradients themselves, which ZeRO does not allow at any stage. The engine says
-    "is not compatible with ZeRO" and stops.
+    These optimizers compress and exchange gradients themselves, which ZeRO does not allow at any stage.
+    Engine initialization fails with "is not compatible with ZeRO".
 
     Bad:
 
@@ -416,13 +430,13 @@ def one_bit_optimizer_with_zero(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "optimizer": {"type": "OneBitAdam"}, "fp16": {"enabled": true}}
     """
-    name = _one_bit(ctx)
+    name = _one_bit_type(ctx)
     if name is not None and ctx.since(_ONE_BIT[name]) and stage(ctx) > 0:
         yield ctx.at(
             _TYPE,
-            f"{quoted(ctx.raw(_TYPE))} does not work with ZeRO, and the stage is {compact(stage(ctx))}",
-            help='use stage 0, or write `"AdamW"`; 0.19.7 has no 1-bit optimizers any more',
-            related=stage_set_here(ctx),
+            f"{quoted(ctx.raw(_TYPE))} does not work with ZeRO, but the stage is {compact(stage(ctx))}",
+            help='use stage 0 or `"AdamW"`; DeepSpeed 0.19.7 removed the 1-bit optimizers',
+            related=related_stage(ctx),
         )
 
 
@@ -430,7 +444,7 @@ def one_bit_optimizer_with_zero(ctx: Context) -> Iterator[Finding]:
 def one_bit_optimizer_without_fp16(ctx: Context) -> Iterator[Finding]:
     """A 1-bit or 0/1 optimizer is used without `fp16`.
 
-    DeepSpeed warns that they are known to converge in fp16 only.
+    DeepSpeed warns that these optimizers are known to converge only in fp16.
 
     Bad:
 
@@ -440,24 +454,24 @@ def one_bit_optimizer_without_fp16(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "optimizer": {"type": "OneBitAdam"}, "fp16": {"enabled": true}}
     """
-    if _one_bit(ctx) and model_format(ctx) != "fp16":
+    if _one_bit_type(ctx) and training_dtype(ctx) != "fp16":
         yield ctx.at(
             _TYPE,
-            f"{quoted(ctx.raw(_TYPE))} is known to converge in fp16 only, and the model trains in "
-            f"{model_format(ctx)}",
+            f"{quoted(ctx.raw(_TYPE))} is known to converge only in fp16, but the model trains in "
+            f"{training_dtype(ctx)}",
             help=f"set `fp16.enabled` to `true`{_without_bf16(ctx)}, or use another optimizer",
         )
 
 
 def _without_bf16(ctx: Context) -> str:
-    there = bf16_place(ctx)
-    return f", and set `{there}` to `false`" if there else ""
+    enabled_key = bf16_path(ctx)
+    return f", and set `{enabled_key}` to `false`" if enabled_key else ""
 
 
-# Optimizers that ZeRO has not been tested with.
+# Optimizers that are not tested with ZeRO.
 
 _FLAG = "zero_allow_untested_optimizer"
-_ZENFLOWS_OWN = "ZenFlowCPUAdam"
+_ZENFLOW_ADAM = "ZenFlowCPUAdam"
 _TESTED = {
     "torch.optim.Adam": "0.3.1",
     "torch.optim.AdamW": "0.3.11",
@@ -468,20 +482,22 @@ _TESTED = {
     "FusedLion": "0.11.0",
     "DeepSpeedCPULion": "0.11.0",
     "MuonWithAuxAdam": "0.17.6",
-    _ZENFLOWS_OWN: "0.19.3",
+    _ZENFLOW_ADAM: "0.19.3",
 }
-"""The classes that ZeRO has been tested with, and since when (runtime/zero/utils.py,
-`ZERO_SUPPORTED_OPTIMIZERS`)."""
+"""Optimizer classes tested with ZeRO, and the first release that lists them.
+
+Source: runtime/zero/utils.py, `ZERO_SUPPORTED_OPTIMIZERS`.
+"""
 
 
 @rule("DSC535", effect="crashes", source="runtime/engine.py:DeepSpeedEngine._do_optimizer_sanity_check")
 def untested_optimizer_with_zero(ctx: Context) -> Iterator[Finding]:
-    """ZeRO is on, and its authors have not tested it with this optimizer.
+    """ZeRO is enabled with an optimizer that it is not tested with.
 
-    They have with Adam, AdamW, Adagrad, Lion and Muon. Any other class (`Lamb`, the ones of `mup`, all else
-    in `torch.optim`, and up to 0.19.2 the Adam of ZenFlow) stops the engine unless
-    `zero_allow_untested_optimizer` is true. Most work element by element and are fine; those that look at
-    whole layers, such as Lamb, see slices of them.
+    ZeRO is tested with Adam, AdamW, Adagrad, Lion and Muon. Engine initialization rejects every other class
+    (`Lamb`, the optimizers of `mup`, the rest of `torch.optim`, and ZenFlow's Adam up to 0.19.2) unless
+    `zero_allow_untested_optimizer` is true. Most optimizers work element by element and are fine. Those that
+    use whole layers, such as Lamb, see only slices of them.
 
     Bad:
 
@@ -505,31 +521,30 @@ def untested_optimizer_with_zero(ctx: Context) -> Iterator[Finding]:
         or zero_stage(ctx) <= 0
     ):
         return
-    built = _built(ctx)
-    if built is not None:
-        word = quoted(written_type(ctx, "optimizer"))
+    untested = _untested_class(ctx)
+    if untested is not None:
         yield ctx.at(
             "optimizer.type",
-            f"`optimizer.type` is {word}, that is {built}, and ZeRO refuses optimizers that it has not"
-            f" been tested with unless `{_FLAG}` is `true`",
+            f"`optimizer.type` is {quoted(written_type(ctx, 'optimizer'))}, which builds {untested}: ZeRO"
+            f" rejects optimizers that it is not tested with unless `{_FLAG}` is `true`",
             help=f'add `"{_FLAG}": true`, or '
-            + ("remove `zenflow`" if built == _ZENFLOWS_OWN else 'use `"AdamW"`'),
-            related=stage_place_if_written(ctx),
+            + ("remove `zenflow`" if untested == _ZENFLOW_ADAM else 'use `"AdamW"`'),
+            related=related_stage_key(ctx),
             fix=Fix(f'add `"{_FLAG}": true`', (Set((_FLAG,), True),)),
         )
 
 
-def _built(ctx: Context) -> str | None:
-    """The class that is built, where ZeRO has not been tested with it."""
-    chosen: Chosen | None = optimizer(ctx)
+def _untested_class(ctx: Context) -> str | None:
+    """The optimizer class that is built, if ZeRO is not tested with it."""
+    chosen: BuiltClass | None = optimizer(ctx)
     if chosen is None:
         kind = known_type(ctx, "Optimizer", written_type(ctx, "optimizer"))
         return kind.gpu if kind else None
     if chosen.build != "torch" and chosen.kind and chosen.kind.name in _ONE_BIT_TYPES:
-        return None  # `one-bit-optimizer-with-zero` says that no flag helps
+        return None  # reported by `one-bit-optimizer-with-zero`: the flag does not help
     built = chosen.built
     if built == "DeepSpeedCPUAdam" and isinstance(ctx.value("zero_optimization.zenflow"), dict):
-        built = _ZENFLOWS_OWN  # runtime/engine.py, `DeepSpeedEngine._configure_basic_optimizer`
+        built = _ZENFLOW_ADAM  # runtime/engine.py, `DeepSpeedEngine._configure_basic_optimizer`
     tested = _TESTED.get(built)
     return None if tested and ctx.since(tested) else built
 

@@ -1,4 +1,4 @@
-"""Muon: what it takes at ZeRO stage 3, and its two learning rates."""
+"""Muon: its requirements at ZeRO stage 3, and its two learning rates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._built_class import known_type, params, written_type
-from dsconfig.rules._effective_values import OPTIMIZER, device, stage_place_if_written, zero_stage
+from dsconfig.rules._effective_values import OPTIMIZER, device, related_stage_key, zero_stage
 
 _STAGE3 = "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3.__init__"
 _SCATTER = "zero_optimization.reduce_scatter"
@@ -18,12 +18,16 @@ _QUANTIZED = "zero_optimization.zero_quantized_gradients"
 
 def is_muon(ctx: Context) -> bool:
     """Whether the optimizer is Muon, in a release that has it."""
-    word = written_type(ctx, "optimizer")
-    return word is not None and word.lower() == "muon" and known_type(ctx, "Optimizer", word) is not None
+    type_name = written_type(ctx, "optimizer")
+    return (
+        type_name is not None
+        and type_name.lower() == "muon"
+        and known_type(ctx, "Optimizer", type_name) is not None
+    )
 
 
-def refuses_scatter(ctx: Context) -> bool:
-    """Whether Muon of stages 1 and 2 is offloaded, in a release that wants `reduce_scatter` off for that."""
+def requires_reduce_scatter_off(ctx: Context) -> bool:
+    """Whether Muon is offloaded at stage 1 or 2 in a release that then needs `reduce_scatter` to be false."""
     if not ctx.between("0.19.3", "0.19.5") or not is_muon(ctx) or zero_stage(ctx) not in (1, 2):
         return False
     return device(ctx, OPTIMIZER) != "none"
@@ -31,10 +35,10 @@ def refuses_scatter(ctx: Context) -> bool:
 
 @rule("DSC530", effect="crashes", since="0.18.9", source=_STAGE3)
 def muon_with_scattered_gradients(ctx: Context) -> Iterator[Finding]:
-    """Muon at ZeRO stage 3 needs whole gradients: no `reduce_scatter`, no `zero_quantized_gradients`.
+    """Muon at ZeRO stage 3 needs full gradients: no `reduce_scatter`, no `zero_quantized_gradients`.
 
-    `reduce_scatter` is on by default, so that Muon at stage 3 always fails unless it is switched off. The
-    quantized gradients of ZeRO++ travel in pieces as well.
+    `reduce_scatter` is true by default, so Muon at stage 3 always fails unless it is set to false. The
+    quantized gradients of ZeRO++ are partitioned as well.
 
     Bad:
 
@@ -52,16 +56,17 @@ def muon_with_scattered_gradients(ctx: Context) -> Iterator[Finding]:
     """
     if "zero_optimization" not in ctx.data or not is_muon(ctx) or zero_stage(ctx) != 3:
         return
-    chosen = [("the optimizer is chosen here", "optimizer.type"), *stage_place_if_written(ctx)]
-    for path, said in ((_SCATTER, "by default "), (_QUANTIZED, "")):
+    related = [("the optimizer is set here", "optimizer.type"), *related_stage_key(ctx)]
+    for path in (_SCATTER, _QUANTIZED):
         if ctx.is_on(path):
             key = path.rpartition(".")[2]
             yield ctx.at(
                 path,
-                f"`{key}` is {'' if ctx.has(path) else said}{quoted(True)}, and Muon at stage 3 needs it off",
-                help=f'write `"{key}": false`',
-                related=chosen,
-                fix=Fix(f"switch `{key}` off", (Set(("zero_optimization", key), False),)),
+                f"`{key}` is {quoted(True)}{'' if ctx.has(path) else ' by default'}, but Muon at stage 3"
+                f" requires {quoted(False)}",
+                help=f"set `{path}` to `false`",
+                related=related,
+                fix=Fix(f"set `{key}` to `false`", (Set(("zero_optimization", key), False),)),
             )
 
 
@@ -72,10 +77,10 @@ def muon_with_scattered_gradients(ctx: Context) -> Iterator[Finding]:
     source="runtime/engine.py:DeepSpeedEngine._muon_half_defaults",
 )
 def muon_with_one_learning_rate(ctx: Context) -> Iterator[Finding]:
-    """One `lr` serves both halves of Muon, which want different ones.
+    """One `lr` is used for both parts of Muon, which need different ones.
 
-    Matrices are updated by Muon, everything else by Adam. Left alone they run at 0.02 and 0.0003; `lr` sets
-    both, unless `muon_lr` and `adam_lr` say otherwise.
+    Muon updates the matrices, and Adam everything else. Their default learning rates are 0.02 and 0.0003.
+    `lr` sets both, unless `muon_lr` and `adam_lr` are set.
 
     Bad:
 
@@ -85,13 +90,13 @@ def muon_with_one_learning_rate(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "optimizer": {"type": "Muon", "params": {"muon_lr": 0.02, "adam_lr": 0.0003}}}
     """
-    written = params(ctx, "optimizer")
-    if "lr" in written and not written.keys() & {"muon_lr", "adam_lr"} and is_muon(ctx):
+    arguments = params(ctx, "optimizer")
+    if "lr" in arguments and not arguments.keys() & {"muon_lr", "adam_lr"} and is_muon(ctx):
         yield ctx.at(
             "optimizer.params.lr",
-            f"`lr` is {quoted(written['lr'])} for both halves of Muon: left alone, matrices train at 0.02 and"
-            " the rest, by Adam, at 0.0003",
-            help="remove it, and add `muon_lr` and `adam_lr`",
+            f"`lr` is {quoted(arguments['lr'])} for both parts of Muon: the defaults are 0.02 for matrices"
+            " and 0.0003 for everything else, which Adam updates",
+            help="remove it, and set `muon_lr` and `adam_lr`",
         )
 
 
@@ -103,11 +108,11 @@ def muon_with_one_learning_rate(ctx: Context) -> Iterator[Finding]:
     source="runtime/engine.py:DeepSpeedEngine._configure_basic_optimizer,"
     " runtime/zero/stage_1_and_2.py:DeepSpeedZeroOptimizer.__init__",
 )
-def muon_before_its_partner(ctx: Context) -> Iterator[Finding]:
-    """Muon meets a part of ZeRO that does not take it yet.
+def muon_with_unsupported_zero_feature(ctx: Context) -> Iterator[Finding]:
+    """Muon is combined with a ZeRO feature that the release does not support with it yet.
 
-    Up to 0.18.8 that is stage 3: "Muon optimizer is not yet compatible with ZeRO Stage 3". From 0.19.3 to
-    0.19.5 it is an offloaded optimizer at stages 1 and 2 with `reduce_scatter`, which is on by default.
+    Up to 0.18.8, this is stage 3: "Muon optimizer is not yet compatible with ZeRO Stage 3". From 0.19.3 to
+    0.19.5, it is an offloaded optimizer at stage 1 or 2 with `reduce_scatter`, which is true by default.
 
     Bad, release 0.18.8:
 
@@ -119,7 +124,7 @@ def muon_before_its_partner(ctx: Context) -> Iterator[Finding]:
     """
     if "zero_optimization" not in ctx.data or not is_muon(ctx):
         return
-    chosen = [("the optimizer is chosen here", "optimizer.type"), *stage_place_if_written(ctx)]
+    related = [("the optimizer is set here", "optimizer.type"), *related_stage_key(ctx)]
     if ctx.before("0.18.9"):
         if zero_stage(ctx) == 3:
             yield ctx.at(
@@ -127,15 +132,17 @@ def muon_before_its_partner(ctx: Context) -> Iterator[Finding]:
                 f"`optimizer.type` is {quoted(written_type(ctx, 'optimizer'))}, which does not work at ZeRO"
                 f" stage 3 in DeepSpeed {ctx.release_name}",
                 help="use stage 2, or upgrade DeepSpeed to 0.18.9 or later",
-                related=chosen,
+                related=related,
             )
         return
-    if refuses_scatter(ctx) and ctx.is_on(_SCATTER):
+    if requires_reduce_scatter_off(ctx) and ctx.is_on(_SCATTER):
         yield ctx.at(
             _SCATTER,
-            "`reduce_scatter` is on, and Muon with an offloaded optimizer needs it off in DeepSpeed"
+            "`reduce_scatter` is `true`, but Muon with an offloaded optimizer requires `false` in DeepSpeed"
             f" {ctx.release_name}",
-            help='write `"reduce_scatter": false`, or upgrade DeepSpeed to 0.19.8 or later',
-            related=chosen,
-            fix=Fix("switch `reduce_scatter` off", (Set(("zero_optimization", "reduce_scatter"), False),)),
+            help=f"set `{_SCATTER}` to `false`, or upgrade DeepSpeed to 0.19.8 or later",
+            related=related,
+            fix=Fix(
+                "set `reduce_scatter` to `false`", (Set(("zero_optimization", "reduce_scatter"), False),)
+            ),
         )

@@ -1,4 +1,4 @@
-"""Muon, where the model is known: heads, and experts."""
+"""Muon with a known model: attention heads and experts."""
 
 from __future__ import annotations
 
@@ -8,19 +8,26 @@ from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._effective_values import bf16_optimizer
-from dsconfig.rules._model_facts import FUSED, TENSORS, block_of, is_known, model, transformers_version
+from dsconfig.rules._model_facts import (
+    FUSED,
+    TENSORS,
+    has_model,
+    model,
+    sparse_block_of,
+    transformers_version,
+)
 from dsconfig.rules.optimizer.muon import is_muon
 
-_ONE_MATRIX = frozenset(("bloom", "falcon", "gpt2", "gpt_bigcode", "gpt_neox", "phi3"))
-"""Types of models in which queries, keys and values are one projection."""
+_FUSED_QKV = frozenset(("bloom", "falcon", "gpt2", "gpt_bigcode", "gpt_neox", "phi3"))
+"""Model types with one fused projection for queries, keys and values."""
 
 
 @rule("DSC509", effect="crashes", since="0.19.8", source="__init__.py:_report_per_head_tagging")
 def per_head_muon_of_one_projection(ctx: Context) -> Iterator[Finding]:
-    """`per_head_muon` is on, and no projection of the model's attention can be cut by heads.
+    """`per_head_muon` is enabled, but the model's attention projections cannot be split by heads.
 
-    Queries, keys and values are one matrix there, which has no uniform heads. DeepSpeed takes an option that
-    would do nothing for an error. Reported where the model is known.
+    The model has queries, keys and values in one matrix, without uniform heads. DeepSpeed raises because the
+    option would have no effect. Reported only when the model is known.
 
     Bad:
 
@@ -33,24 +40,25 @@ def per_head_muon_of_one_projection(ctx: Context) -> Iterator[Finding]:
         "$dsconfig": {"model": "llama-3-8b"}}
     """
     path = "optimizer.params.per_head_muon"
-    if not is_known(ctx) or not ctx.has(path) or not ctx.is_on(path) or not is_muon(ctx):
+    if not has_model(ctx) or not ctx.has(path) or not ctx.is_on(path) or not is_muon(ctx):
         return
-    found = model(ctx)
-    if found.kinds and found.kinds[0] in _ONE_MATRIX:
+    known_model = model(ctx)
+    if known_model.kinds and known_model.kinds[0] in _FUSED_QKV:
         yield ctx.at(
             path,
-            f"`per_head_muon` is {quoted(ctx.value(path))}, and {found.shown}, of the type {found.kinds[0]},"
-            " has queries, keys and values in one projection",
-            help=f"set `{path}` to false",
+            f"`per_head_muon` is {quoted(ctx.value(path))}, but {known_model.shown} (model type"
+            f" {known_model.kinds[0]}) has queries, keys and values in one projection",
+            help=f"set `{path}` to `false`",
         )
 
 
 @rule("DSC515", effect="crashes", since="0.19.8", source="runtime/bf16_optimizer.py:BF16_Optimizer.__init__")
 def bf16_muon_with_experts(ctx: Context) -> Iterator[Finding]:
-    """Muon trains in bf16 with gradients in fp32 at stage 1, and the model has experts in one tensor.
+    """Muon trains in bf16 with fp32 gradients at stage 1, but the model's experts are 3-D tensors.
 
-    "BF16 Muon currently supports dense two-dimensional matrices only". Reported where the model is known,
-    and its experts have three dimensions: from Transformers 5 on all have.
+    Engine initialization fails with "BF16 Muon currently supports dense two-dimensional matrices only".
+    Reported only when the model is known and its experts are three-dimensional tensors, which all are since
+    Transformers 5.
 
     Bad, read by transformers==5.1:
 
@@ -64,18 +72,18 @@ def bf16_muon_with_experts(ctx: Context) -> Iterator[Finding]:
         "zero_optimization": {"stage": 1}, "$dsconfig": {"model": "mixtral-8x7b"}}
     """
     path = "data_types.grad_accum_dtype"
-    if not is_known(ctx) or not ctx.has(path) or not is_muon(ctx) or not bf16_optimizer(ctx):
+    if not has_model(ctx) or not ctx.has(path) or not is_muon(ctx) or not bf16_optimizer(ctx):
         return
-    found = model(ctx)
-    if block_of(found) is not None:
-        three = (transformers_version(ctx) or 0) >= FUSED
+    known_model = model(ctx)
+    if sparse_block_of(known_model) is not None:
+        has_3d_experts = (transformers_version(ctx) or 0) >= FUSED
     else:
-        three = not TENSORS.isdisjoint(found.kinds)
-    if three:
+        has_3d_experts = not TENSORS.isdisjoint(known_model.kinds)
+    if has_3d_experts:
         yield ctx.at(
             path,
-            f"`grad_accum_dtype` is fp32 at stage 1, where Muon takes matrices only, and {found.shown} has"
-            " experts in tensors of three dimensions",
-            help="remove it, or take stage 2",
-            related=[("the optimizer is chosen here", "optimizer.type")],
+            "`grad_accum_dtype` is fp32 at stage 1, where Muon supports only matrices, but"
+            f" {known_model.shown} has experts in three-dimensional tensors",
+            help="remove it, or use stage 2",
+            related=[("the optimizer is set here", "optimizer.type")],
         )

@@ -14,29 +14,29 @@ from dsconfig.evaluation.rule import rule
 from dsconfig.model.keyinfo import TypeInfo, section_keys, type_named
 from dsconfig.model.torch_classes import OPTIMIZERS
 from dsconfig.rules._built_class import (
-    Chosen,
-    known_names,
+    BuiltClass,
     known_type,
+    missing_type,
     optimizer,
     params,
-    type_left_out,
+    supported_types,
     written_type,
 )
-from dsconfig.rules._effective_values import offload_place
-from dsconfig.rules._fixes import loss, removal, renamed
+from dsconfig.rules._effective_values import related_offload
+from dsconfig.rules._fixes import removal, removal_with_value, renamed
 from dsconfig.rules._numbers import is_number
 
-# A section without `type`, or whose `params` are null.
+# A section without `type`, or with `params` set to null.
 
 _ENGINE = "runtime/engine.py:DeepSpeedEngine"
 
 
 @rule("DSC505", effect="ignored", source="runtime/config.py:get_optimizer_name")
 def optimizer_without_type(ctx: Context) -> Iterator[Finding]:
-    """The optimizer section has no `type`, and so no effect at all.
+    """The optimizer section has no `type`, so it has no effect.
 
-    No optimizer is built, whatever `params` say. Unless the script hands one to `deepspeed.initialize`, ZeRO
-    stops for want of an optimizer, and without ZeRO nothing can be trained.
+    DeepSpeed builds no optimizer, whatever `params` contain. Unless the script passes an optimizer to
+    `deepspeed.initialize`, ZeRO raises because it has none, and without ZeRO the model cannot be trained.
 
     Bad:
 
@@ -50,16 +50,16 @@ def optimizer_without_type(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "optimizer": {"type": "AdamW", "params": {"lr": 0.001}}}
     """
-    yield from type_left_out(
+    yield from missing_type(
         ctx, "optimizer", names=("name", "optimizer", "optimizer_type", "Type"), example="AdamW"
     )
 
 
 @rule("DSC506", effect="altered", source=f"{_ENGINE}._configure_basic_optimizer")
 def optimizer_params_null(ctx: Context) -> Iterator[Finding]:
-    """`optimizer.params` is null, which leaves everything, the learning rate too, to the class.
+    """`optimizer.params` is null, so the optimizer uses its defaults, including the learning rate.
 
-    Before 0.5.1 the engine looks for keys in it, and stops, also where `params` is absent.
+    Before 0.5.1, the engine looks up keys in it and raises, even if `params` is absent.
 
     Bad:
 
@@ -89,18 +89,18 @@ def optimizer_params_null(ctx: Context) -> Iterator[Finding]:
         "optimizer.params",
         ("`optimizer.params` is `null`" if "params" in section else "`optimizer.params` is absent")
         + (
-            ", and DeepSpeed looks for keys in it"
+            ", but DeepSpeed looks up keys in it"
             if crashes
-            else ": the optimizer's own defaults apply"
-            + (f", a learning rate of {default:g} among them" if default is not None else "")
+            else ": the optimizer uses its defaults"
+            + (f", including a learning rate of {default:g}" if default is not None else "")
         ),
-        help="write an object with the learning rate at least",
+        help="set it to an object with at least the learning rate",
         effect="crashes" if crashes else "altered",
-        fix=Fix("write `{}`", (Set(("optimizer", "params"), {}),), safe=True),
+        fix=Fix("set `optimizer.params` to `{}`", (Set(("optimizer", "params"), {}),), safe=True),
     )
 
 
-# The optimizer section: what DeepSpeed does by hand with its type and params while it loads a config.
+# What DeepSpeed does with the type and the params while it loads a config.
 
 _NORM = "optimizer.params.max_grad_norm"
 
@@ -109,8 +109,8 @@ _NORM = "optimizer.params.max_grad_norm"
 def optimizer_type_not_a_name(ctx: Context) -> Iterator[Finding]:
     """`optimizer.type` is not a string.
 
-    DeepSpeed compares the name in lower case as soon as it loads the config, which only a string allows.
-    Null, or no `type` at all, is taken, and leaves the whole section without effect.
+    DeepSpeed converts the name to lower case while it loads the config, which raises for anything but a
+    string. It accepts null or a missing `type`, and then ignores the whole section.
 
     Bad:
 
@@ -125,15 +125,15 @@ def optimizer_type_not_a_name(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             "optimizer.type",
             f"`optimizer.type` is {described(name)} where DeepSpeed expects the name of an optimizer",
-            help='give a name such as `"AdamW"`',
+            help='use a name such as `"AdamW"`',
         )
 
 
 def _params(ctx: Context) -> Json:
-    """The params that DeepSpeed looks at: it does so only where the optimizer has a type.
+    """The params that DeepSpeed checks while it loads a config: only if the optimizer has a type.
 
     Raises:
-        SkipRule: there are none, or the section is refused.
+        SkipRule: the section has no params or no type, or DeepSpeed rejects it.
     """
     params = ctx.raw("optimizer.params")
     if params is MISSING or ctx.value("optimizer.type") is None:
@@ -145,8 +145,8 @@ def _params(ctx: Context) -> Json:
 def optimizer_params_not_an_object(ctx: Context) -> Iterator[Finding]:
     """`optimizer.params` is not an object.
 
-    DeepSpeed looks for `max_grad_norm` in it when it loads the config. Null is taken, and means the defaults
-    of the optimizer's class; so is anything at all while the section has no `type`.
+    DeepSpeed looks up `max_grad_norm` in it while it loads the config. It accepts null, which selects the
+    defaults of the optimizer class. Without a `type` in the section, it accepts any value.
 
     Bad:
 
@@ -161,16 +161,16 @@ def optimizer_params_not_an_object(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             "optimizer.params",
             f"`optimizer.params` is {described(params)} where DeepSpeed expects an object",
-            help="write an object with the arguments of the optimizer",
+            help="use an object with the arguments of the optimizer",
         )
 
 
 @rule("DSC503", effect="rejected", source="runtime/config.py:DeepSpeedConfig._do_warning_check")
 def max_grad_norm_not_a_number(ctx: Context) -> Iterator[Finding]:
-    """`max_grad_norm` stands among the optimizer's params, and is not a number.
+    """`optimizer.params.max_grad_norm` is not a number.
 
-    DeepSpeed asks whether it is greater than 0 when it loads the config, to warn that the optimizer will not
-    clip with it. Clipping is set by `gradient_clipping`, at the top level.
+    DeepSpeed compares it with 0 while it loads the config, to warn that the optimizer does not clip gradients
+    with it. To clip gradients, set `gradient_clipping` at the top level.
 
     Bad:
 
@@ -191,25 +191,25 @@ def max_grad_norm_not_a_number(ctx: Context) -> Iterator[Finding]:
     if not isinstance(norm, int | float):
         yield ctx.at(
             _NORM,
-            f"`max_grad_norm` is {described(norm)} and DeepSpeed compares it with 0",
+            f"`max_grad_norm` is {described(norm)} but DeepSpeed compares it with 0",
             help="remove it; to clip gradients, set `gradient_clipping` at the top level",
             fix=removal(("optimizer", "params", "max_grad_norm")),
         )
 
 
-# A `type` that names no optimizer.
+# A `type` that is not the name of an optimizer.
 
 _TYPE = "optimizer.type"
 
 
 @rule("DSC504", effect="crashes", source=f"{_ENGINE}._is_supported_optimizer")
 def unknown_optimizer(ctx: Context) -> Iterator[Finding]:
-    """`optimizer.type` names no optimizer that the release can build.
+    """`optimizer.type` is not an optimizer that the release can build.
 
-    DeepSpeed's own types are known in any case of letters; every other name has to be a class of
-    `torch.optim`, letter by letter: `SGD`, not `sgd`. Names of DeepSpeed's classes, such as `FusedAdam`, are
-    none, and the 1-bit optimizers are gone since 0.19.7. The engine stops as it starts, or, where the name is
-    something else in `torch.optim` (`Optimizer`, `lr_scheduler`), as it calls that.
+    DeepSpeed matches its own types without regard to case. Every other name has to be a class of
+    `torch.optim`, spelled exactly: `SGD`, not `sgd`. Names of DeepSpeed's classes, such as `FusedAdam`, do
+    not work, and 0.19.7 removed the 1-bit optimizers. Engine initialization raises when it looks up the name,
+    or, if the name is something else in `torch.optim` (`Optimizer`, `lr_scheduler`), when it calls that.
 
     Bad:
 
@@ -223,69 +223,73 @@ def unknown_optimizer(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "optimizer": {"type": "SGD", "params": {"lr": 0.1}}}
     """
-    word = written_type(ctx, "optimizer")
-    if word is None or word in OPTIMIZERS or known_type(ctx, "Optimizer", word):
+    type_name = written_type(ctx, "optimizer")
+    if type_name is None or type_name in OPTIMIZERS or known_type(ctx, "Optimizer", type_name):
         return
-    kind = type_named("Optimizer", word)
-    meant = _meant(word, ctx)
+    kind = type_named("Optimizer", type_name)
+    intended = _closest_type(type_name, ctx)
     yield ctx.at(
         _TYPE,
-        f"`optimizer.type` is {quoted(word)}: {_reason(ctx, kind, word)}",
-        help=_help(meant, [f"`{known}`" for known in known_names(ctx, "Optimizer")]),
+        f"`optimizer.type` is {quoted(type_name)}: {_reason(ctx, kind, type_name)}",
+        help=_help(intended, [f"`{each}`" for each in supported_types(ctx, "Optimizer")]),
         fix=Fix(
-            f"write {quoted(meant)}", (Set(("optimizer", "type"), meant),), safe=meant.lower() == word.lower()
+            f"replace with {quoted(intended)}",
+            (Set(("optimizer", "type"), intended),),
+            safe=intended.lower() == type_name.lower(),
         )
-        if meant
+        if intended
         else None,
     )
 
 
-def _reason(ctx: Context, kind: TypeInfo | None, word: str) -> str:
-    if word == "auto":
-        return "nobody fills it, and the engine takes the text for a name"
+def _reason(ctx: Context, kind: TypeInfo | None, type_name: str) -> str:
+    if type_name == "auto":
+        return "it is not resolved, so the engine looks for an optimizer with this name"
     if kind is None:
-        return f"DeepSpeed {ctx.release_name} knows no such optimizer, nor is it a class of `torch.optim`"
+        return f"neither DeepSpeed {ctx.release_name} nor `torch.optim` has an optimizer with this name"
     if ctx.release > kind.releases.last:
-        return f"DeepSpeed has it up to {name(kind.releases.last)}, and {ctx.release_name} does not"
-    return f"DeepSpeed has it from {name(kind.releases.first)} on, and {ctx.release_name} does not"
+        return f"DeepSpeed has it up to {name(kind.releases.last)}, but not in {ctx.release_name}"
+    return f"DeepSpeed has it since {name(kind.releases.first)}, but not in {ctx.release_name}"
 
 
-def _meant(word: str, ctx: Context) -> str | None:
-    """The type that is meant by a name that names none; never one that the release does not have."""
-    from dsconfig.rules._did_you_mean import alike, nearest_of
+def _closest_type(type_name: str, ctx: Context) -> str | None:
+    """The type most likely meant by an unknown name, out of those that the release has."""
+    from dsconfig.rules._did_you_mean import closest_word, is_same_spelling
 
-    known = [*OPTIMIZERS, *known_names(ctx, "Optimizer")]
-    for wanted in (word, _bare(word)):
-        same = [each for each in known if alike(each, wanted)]
-        if same:
-            return same[-1]
-    return nearest_of(word, known)
+    candidates = [*OPTIMIZERS, *supported_types(ctx, "Optimizer")]
+    for spelling in (type_name, _without_affixes(type_name)):
+        matches = [each for each in candidates if is_same_spelling(each, spelling)]
+        if matches:
+            return matches[-1]
+    return closest_word(type_name, candidates)
 
 
-_MAKERS = (
+_AFFIXES = (
     r"^(deepspeed|torch(optim)?|fused|cpu|onebit|zeroone|bnb|hf)+"
     r"|(?<!torch)(?<!fused)(?<!hf)(torch|fused|hf)+$"
 )
-"""What stands before or after the name in the names of classes, and of other programs.
+"""Prefixes and suffixes in the class names of DeepSpeed and other libraries.
 
-What stands after it is searched from its first word only: from each, it takes the square of a long name.
+A suffix is matched from its first word only: a match from each word takes quadratic time on a long name.
 """
 
 
-def _bare(word: str) -> str:
+def _without_affixes(type_name: str) -> str:
     from dsconfig.core.did_you_mean import letters_of
 
-    return re.sub(_MAKERS, "", letters_of(word))
+    return re.sub(_AFFIXES, "", letters_of(type_name))
 
 
-def _help(meant: str | None, known: list[str]) -> str:
-    if meant:
-        others = f"DeepSpeed knows {one_of(known, 'and')} in any case of letters"
-        return f"write {quoted(meant)}; {others}, and the classes of `torch.optim` as they are spelt"
-    return f"use {one_of(known)}, in any case of letters, or a class of `torch.optim`"
+def _help(intended: str | None, names: list[str]) -> str:
+    if intended:
+        return (
+            f"use {quoted(intended)}; DeepSpeed accepts {one_of(names, 'and')} (case-insensitive), and the"
+            " classes of `torch.optim` with their exact spelling"
+        )
+    return f"use {one_of(names)} (case-insensitive), or a class of `torch.optim`"
 
 
-# Params that the class behind the optimizer's type does not take.
+# Params that the optimizer class does not accept.
 
 _BUILD = "runtime/engine.py:DeepSpeedEngine._configure_basic_optimizer"
 _PARAMS_PATH = ("optimizer", "params")
@@ -295,10 +299,10 @@ _PARAMS_PATH = ("optimizer", "params")
 def unknown_optimizer_param(ctx: Context) -> Iterator[Finding]:
     """A key of `optimizer.params` is not an argument of the class that the engine builds.
 
-    DeepSpeed hands all of `params` over as keyword arguments, so that one unknown name ends in a TypeError as
-    the engine starts. Which class it is depends on more than the type: `Adam` and `AdamW` are FusedAdam,
-    DeepSpeedCPUAdam under offload, and PyTorch's with `torch_adam`, and each takes a few names that the
-    others do not. Muon alone passes over what it does not know, the arguments of `torch.optim.Muon` too.
+    DeepSpeed passes all of `params` as keyword arguments, so an unknown name fails with a TypeError during
+    engine initialization. The class depends on more than the type: `Adam` and `AdamW` build FusedAdam,
+    DeepSpeedCPUAdam with offloading, and PyTorch's classes with `torch_adam`. Each accepts a few arguments
+    that the others do not. Only Muon ignores unknown arguments, including those of `torch.optim.Muon`.
 
     Bad:
 
@@ -312,72 +316,73 @@ def unknown_optimizer_param(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "optimizer": {"type": "AdamW", "params": {"lr": 0.001}}}
     """
-    written = params(ctx, "optimizer")
-    chosen = optimizer(ctx) if written else None
-    if chosen is None or written.keys() <= chosen.accepts:
+    arguments = params(ctx, "optimizer")
+    chosen = optimizer(ctx) if arguments else None
+    if chosen is None or arguments.keys() <= chosen.accepts:
         return
-    for word in written:
-        if word not in chosen.accepts and word != "max_grad_norm":
-            yield _unknown(ctx, chosen, word)
+    for key in arguments:
+        if key not in chosen.accepts and key != "max_grad_norm":
+            yield _unknown(ctx, chosen, key)
 
 
-def _unknown(ctx: Context, chosen: Chosen, word: str) -> Finding:
-    from dsconfig.rules._did_you_mean import alike, nearest_of
+def _unknown(ctx: Context, chosen: BuiltClass, key: str) -> Finding:
+    from dsconfig.rules._did_you_mean import closest_word, is_same_spelling
 
-    path = (*_PARAMS_PATH, word)
-    why, related = _why(ctx, chosen, word)
-    near = nearest_of(word, chosen.accepts - params(ctx, "optimizer").keys())
-    ignored = chosen.name == "Muon"
-    value = params(ctx, "optimizer")[word]
-    fix: Fix | None = removal(path, safe=True) if ignored else loss(path, value)
-    if near:
-        fix = renamed(ctx, path, near, value, safe=not ignored and alike(word, near))
+    path = (*_PARAMS_PATH, key)
+    reason, related = _reason_unknown(ctx, chosen, key)
+    suggestion = closest_word(key, chosen.accepts - params(ctx, "optimizer").keys())
+    is_ignored = chosen.name == "Muon"
+    value = params(ctx, "optimizer")[key]
+    fix: Fix | None = removal(path, safe=True) if is_ignored else removal_with_value(path, value)
+    if suggestion:
+        fix = renamed(ctx, path, suggestion, value, safe=not is_ignored and is_same_spelling(key, suggestion))
     return ctx.at(
         path,
-        f"`{word}` is not an argument of {chosen.built}{why}{', which passes over it' if ignored else ''}",
-        help=f"did you mean `{near}`?" if near else f"remove it; {_known(chosen)}",
-        effect="ignored" if ignored else "crashes",
+        f"`{key}` is not an argument of {chosen.built}{reason}{', which ignores it' if is_ignored else ''}",
+        help=f"did you mean `{suggestion}`?" if suggestion else f"remove it; {_accepted(chosen)}",
+        effect="ignored" if is_ignored else "crashes",
         part="key",
         related=related,
         fix=fix,
     )
 
 
-def _known(chosen: Chosen) -> str:
-    return (
-        f"taken are {one_of((f'`{known}`' for known in sorted(chosen.accepts - {'max_grad_norm'})), 'and')}"
-    )
+def _accepted(chosen: BuiltClass) -> str:
+    names = (f"`{key}`" for key in sorted(chosen.accepts - {"max_grad_norm"}))
+    return f"the accepted arguments are {one_of(names, 'and')}"
 
 
-def _why(ctx: Context, chosen: Chosen, word: str) -> tuple[str, list[tuple[str, str]]]:
-    """What makes the class the one that is built, and who would take the param."""
+def _reason_unknown(ctx: Context, chosen: BuiltClass, key: str) -> tuple[str, list[tuple[str, str]]]:
+    """Why this class is built or does not accept the argument, and the key that selects the class."""
     if chosen.kind is None or chosen.kind.params is None:
         return "", []
-    if chosen.name == "Muon" and word in OPTIMIZERS["Muon"].arguments:
-        return " (but of `torch.optim.Muon`, which this name does not reach)", []
-    info = section_keys(chosen.kind.params).get(word)
+    if chosen.name == "Muon" and key in OPTIMIZERS["Muon"].arguments:
+        return " (but of `torch.optim.Muon`, which this type does not build)", []
+    info = section_keys(chosen.kind.params).get(key)
     if info is not None and not info.read_in(ctx.release):
         return f" before {name(info.spans[0][0])}", []
     if chosen.build == "cpu":
-        return f", which offloading takes for `{chosen.name}`", offload_place(ctx)
+        return f", which offloading uses for `{chosen.name}`", related_offload(ctx)
     if chosen.build == "torch":
-        return ", which `torch_adam` takes", [("PyTorch's is asked for here", "optimizer.params.torch_adam")]
+        return ", which `torch_adam` selects", [
+            ("PyTorch's class is set here", "optimizer.params.torch_adam")
+        ]
     if info is not None and info.taken_by("cpu", ctx.release):
-        return f"; {chosen.kind.cpu}, which offloading takes, has it", []
+        return f"; {chosen.kind.cpu}, which offloading uses, accepts it", []
     return "", []
 
 
-# Values of optimizer params that the class behind the type refuses, at once or at its first step.
+# Values that the optimizer class rejects when it is built or in its first step.
 
 _PARAMS = "optimizer.params"
 
 
 @rule("DSC511", effect="crashes", source="ops/adam/fused_adam.py:FusedAdam.step")
 def betas_not_a_pair(ctx: Context) -> Iterator[Finding]:
-    """`betas` holds fewer or more than two numbers.
+    """`betas` does not contain exactly two numbers.
 
-    Every step takes it apart into two; DeepSpeed's own optimizers look at it for the first time then, and the
-    first step ends in a ValueError.
+    Every step unpacks it into two values. DeepSpeed's own optimizers do not use it before, so their first
+    step fails with a ValueError.
 
     Bad:
 
@@ -394,9 +399,9 @@ def betas_not_a_pair(ctx: Context) -> Iterator[Finding]:
     if chosen is not None and "betas" in chosen.accepts:
         yield ctx.at(
             f"{_PARAMS}.betas",
-            f"`betas` holds {len(betas)} number{'s' if len(betas) != 1 else ''}, and {chosen.built} takes it"
-            " apart into 2",
-            help="write two numbers, such as `[0.9, 0.999]`",
+            f"`betas` contains {len(betas)} number{'s' if len(betas) != 1 else ''}, but {chosen.built}"
+            " unpacks it into 2",
+            help="use two numbers, such as `[0.9, 0.999]`",
         )
 
 
@@ -404,11 +409,11 @@ _NOT_NEGATIVE = ("lr", "weight_decay", "eps")
 
 
 @rule("DSC512", effect="crashes", source="torch.optim:Optimizer")
-def value_that_torch_refuses(ctx: Context) -> Iterator[Finding]:
-    """A param is out of the bounds that PyTorch's class checks.
+def optimizer_param_out_of_range(ctx: Context) -> Iterator[Finding]:
+    """A param is out of the range that PyTorch's class accepts.
 
-    The classes of `torch.optim` (also behind `torch_adam`, and behind `Adagrad` without offloading) check
-    what they are given; DeepSpeed's own do not.
+    The classes of `torch.optim` validate their arguments, including those built for `torch_adam` and for
+    `Adagrad` without offloading. DeepSpeed's own classes do not.
 
     Bad:
 
@@ -418,49 +423,44 @@ def value_that_torch_refuses(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "optimizer": {"type": "SGD", "params": {"lr": 0.1}}}
     """
-    written = params(ctx, "optimizer")
-    if not written or not any(_may_be_refused(value) for value in written.values()):
+    arguments = params(ctx, "optimizer")
+    if not arguments or not any(_may_be_invalid(value) for value in arguments.values()):
         return
     chosen = optimizer(ctx)
     if chosen is None or not chosen.of_torch:
         return
-    for word in chosen.accepts & written.keys():
-        bound = _bound(word, written[word])
-        if bound is not None:
-            at, text = bound
+    for key in chosen.accepts & arguments.keys():
+        violation = _violation(key, arguments[key])
+        if violation is not None:
+            index, accepted = violation
             yield ctx.at(
-                ("optimizer", "params", word, *at),
-                f"`{word}` is {quoted(written[word])}, and {chosen.built} takes {text}",
-                help=f"give {text}",
+                ("optimizer", "params", key, *index),
+                f"`{key}` is {quoted(arguments[key])}, but {chosen.built} requires {accepted}",
+                help=f"use {accepted}",
             )
 
 
-def _may_be_refused(value: Json) -> bool:
+def _may_be_invalid(value: Json) -> bool:
     return isinstance(value, list) or (is_number(value) and value < 0)
 
 
-def _bound(word: str, value: Json) -> tuple[tuple[int, ...], str] | None:
-    """Where a value is out of bounds, and what is taken instead."""
-    if word in _NOT_NEGATIVE and is_number(value) and value < 0:
+def _violation(key: str, value: Json) -> tuple[tuple[int, ...], str] | None:
+    """The index of the invalid element, if any, and the accepted values; None for a valid value."""
+    if key in _NOT_NEGATIVE and is_number(value) and value < 0:
         return (), "a number of at least 0"
-    if word == "betas" and isinstance(value, list) and len(value) == 2:
-        for place, beta in enumerate(value):
+    if key == "betas" and isinstance(value, list) and len(value) == 2:
+        for index, beta in enumerate(value):
             if is_number(beta) and not 0 <= beta < 1:
-                return (place,), "two numbers of at least 0 and less than 1"
+                return (index,), "two numbers of at least 0 and less than 1"
     return None
-
-
-_ALONE = {
-    "LBFGS": "its `step` needs a closure, and DeepSpeed never passes one",
-}
 
 
 @rule("DSC513", effect="crashes", source="runtime/engine.py:DeepSpeedEngine._take_model_step")
 def optimizer_that_cannot_step(ctx: Context) -> Iterator[Finding]:
-    """A class of `torch.optim` with which the engine cannot take a step, as it is set up.
+    """A `torch.optim` class with which the engine cannot take a step.
 
-    `LBFGS` asks for a closure that evaluates the model again, and the engine calls `step` without one. `SGD`
-    refuses `nesterov` without `momentum`, or with `dampening`.
+    `LBFGS` needs a closure that evaluates the model again, but the engine calls `step` without one. `SGD`
+    rejects `nesterov` without `momentum` or with `dampening`.
 
     Bad:
 
@@ -470,20 +470,21 @@ def optimizer_that_cannot_step(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "optimizer": {"type": "AdamW"}}
     """
-    word = ctx.raw("optimizer.type")
-    if word == "LBFGS":
+    type_name = ctx.raw("optimizer.type")
+    if type_name == "LBFGS":
         yield ctx.at(
             "optimizer.type",
-            f"`{word}` cannot be used from a config: {_ALONE[word]}",
+            f"`{type_name}` cannot be used from a config: its `step` needs a closure, and DeepSpeed passes"
+            " none",
             help='use another optimizer, such as `"AdamW"`',
         )
-    elif word == "SGD":
-        written = params(ctx, "optimizer")
-        momentum, dampening = written.get("momentum", 0), written.get("dampening", 0)
-        if written.get("nesterov") and (momentum == 0 or dampening not in (0, False)):
+    elif type_name == "SGD":
+        arguments = params(ctx, "optimizer")
+        momentum, dampening = arguments.get("momentum", 0), arguments.get("dampening", 0)
+        if arguments.get("nesterov") and (momentum == 0 or dampening not in (0, False)):
             yield ctx.at(
                 f"{_PARAMS}.nesterov",
-                "`nesterov` needs a `momentum` above 0 and no `dampening`, and they are"
+                "`nesterov` needs a `momentum` above 0 and no `dampening`, but they are"
                 f" {quoted(momentum)} and {quoted(dampening)}",
                 help='add `"momentum": 0.9`' if momentum == 0 else "remove `dampening`",
                 fix=removal(("optimizer", "params", "nesterov")),

@@ -1,1 +1,1 @@
-"""Number formats: fp16 and bf16, loss scaling, master weights, accumulated gradients, autocast, Apex."""
+"""Precision: fp16 and bf16, loss scaling, master weights, gradient accumulation, autocast, Apex AMP."""

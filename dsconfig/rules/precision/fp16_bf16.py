@@ -10,23 +10,23 @@ from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.wording import kind, quoted
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import Absent, Condition, Is, rule
-from dsconfig.rules._consumer import reader
+from dsconfig.rules._consumer import consumer_label
 from dsconfig.rules._effective_values import (
     OPTIMIZER,
-    bf16_place,
+    bf16_path,
+    describe_stage,
     device,
-    device_place,
-    format_of,
-    format_place,
-    model_format,
+    device_path,
+    dtype_of,
+    related_dtype,
+    related_stage,
     stage,
-    stage_place,
-    stage_set_here,
-    stage_words,
+    stage_path,
+    training_dtype,
 )
 from dsconfig.rules._fixes import removal
 
-# `fp16`, `bf16` and `torch_autocast`: which exclude each other, which are on.
+# `fp16`, `bf16` and `torch_autocast`: conflicts, and sections that are not enabled.
 
 _INIT = "runtime/config.py:DeepSpeedConfig._initialize_params"
 
@@ -40,15 +40,15 @@ _INIT = "runtime/config.py:DeepSpeedConfig._initialize_params"
         Condition(
             "Config",
             (Is("fp16.enabled", (True,)), Is("bf16.enabled", (True,))),
-            Absent("fp16.enabled", "`fp16` and `bf16` are both enabled, and DeepSpeed takes only one"),
+            Absent("fp16.enabled", "`fp16` and `bf16` are both enabled, but DeepSpeed accepts only one"),
         ),
     ),
 )
 def fp16_and_bf16(ctx: Context) -> Iterator[Finding]:
     """`fp16` and `bf16` are both enabled.
 
-    A model trains in one of the two. Up to 0.17.0 the sections are read by hand, and whatever is not empty
-    counts as true: `"auto"` too, where nobody fills it.
+    A model trains in one of the two. Up to 0.17.0, DeepSpeed tests the raw values for truth, so an unresolved
+    "auto" is treated as true.
 
     Bad:
 
@@ -58,15 +58,15 @@ def fp16_and_bf16(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "fp16": {"enabled": false}, "bf16": {"enabled": true}}
     """
-    there = bf16_place(ctx, "enabled")
-    if there and ctx.is_on("fp16.enabled"):
-        section = there.split(".")[0]
+    bf16_key = bf16_path(ctx, "enabled")
+    if bf16_key and ctx.is_on("fp16.enabled"):
+        section = bf16_key.split(".")[0]
         yield ctx.at(
             "fp16.enabled",
             f"`fp16` and `{section}` are both enabled",
-            help=f"set `fp16.enabled` or `{there}` to `false`: `{section}` needs no loss "
-            "scaling, `fp16` runs on older GPUs",
-            related=[(f"`{section}` is enabled here", there)],
+            help=f"set `fp16.enabled` or `{bf16_key}` to `false`: `{section}` needs no loss scaling, `fp16`"
+            " runs on older GPUs",
+            related=[(f"`{section}` is enabled here", bf16_key)],
             fix=Fix("disable `fp16`", (Set(ctx.written_path("fp16.enabled"), False),)),
         )
 
@@ -79,11 +79,11 @@ def fp16_and_bf16(ctx: Context) -> Iterator[Finding]:
     source=f"{_INIT}, runtime/engine.py:DeepSpeedEngine._configure_distributed_model",
 )
 def bf16_at_unsupported_stage(ctx: Context) -> Iterator[Finding]:
-    """bfloat16 is enabled at a ZeRO stage that cannot train in it yet.
+    """bf16 is enabled at a ZeRO stage that does not support it yet.
 
-    The first releases with bfloat16 took it at stage 2 alone; 0.6.0 and 0.6.1 at stages 1 to 3. From 0.6.3 to
-    0.7.4 the config passes and the engine stops without ZeRO, unless the model is a `PipelineModule`; which
-    it is only the script knows, so that is a warning where plain DeepSpeed reads the config.
+    The first releases with bf16 supported it only at stage 2, and 0.6.0 and 0.6.1 at stages 1 to 3. From
+    0.6.3 to 0.7.4, DeepSpeed accepts the config, but without ZeRO the engine raises unless the model is a
+    `PipelineModule`. Only the script knows the model, so this is a warning for plain DeepSpeed.
 
     Bad:
 
@@ -93,23 +93,23 @@ def bf16_at_unsupported_stage(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "bf16": {"enabled": true}, "zero_optimization": {"stage": 2}}
     """
-    there = bf16_place(ctx, "enabled")
+    bf16_key = bf16_path(ctx, "enabled")
     stages = (2,) if ctx.before("0.6.0") else (1, 2, 3)
-    by_engine = ctx.since("0.6.3")
-    if by_engine and (ctx.data.get("pipeline") or ctx.is_on("fp16.enabled")):
+    engine_checks = ctx.since("0.6.3")
+    if engine_checks and (ctx.data.get("pipeline") or ctx.is_on("fp16.enabled")):
         return
-    if there and stage(ctx) not in stages:
-        section = there.split(".")[0]
+    if bf16_key and stage(ctx) not in stages:
+        section = bf16_key.split(".")[0]
         needed = "stage 2" if len(stages) == 1 else "stage 1, 2 or 3"
-        first = "0.7.5" if stage(ctx) == 0 else "0.6.0" if stage(ctx) in (1, 3) else "0.6.3"
-        pipeline = ", unless the model is a `PipelineModule`" if by_engine and not ctx.uses_plugin else ""
+        first_release = "0.7.5" if stage(ctx) == 0 else "0.6.0" if stage(ctx) in (1, 3) else "0.6.3"
+        exception = ", unless the model is a `PipelineModule`" if engine_checks and not ctx.uses_plugin else ""
         yield ctx.at(
-            there,
-            f"`{section}` needs ZeRO {needed} in DeepSpeed {ctx.release_name}, but {stage_words(ctx)}"
-            f"{pipeline}",
-            help=f"use ZeRO {needed}, or upgrade DeepSpeed to {first} or later",
-            effect=("altered" if pipeline else "crashes") if by_engine else "rejected",
-            related=[("the stage is set here", stage_place(ctx))] if ctx.has("zero_optimization") else [],
+            bf16_key,
+            f"`{section}` needs ZeRO {needed} in DeepSpeed {ctx.release_name}, but {describe_stage(ctx)}"
+            f"{exception}",
+            help=f"use ZeRO {needed}, or upgrade DeepSpeed to {first_release} or later",
+            effect=("altered" if exception else "crashes") if engine_checks else "rejected",
+            related=[("the stage is set here", stage_path(ctx))] if ctx.has("zero_optimization") else [],
         )
 
 
@@ -118,10 +118,11 @@ _SWITCHED = ("fp16", "bf16", "torch_autocast")
 
 @rule("DSC323", effect="ignored", source="runtime/precision_config.py:DeepSpeedFP16Config")
 def precision_section_not_enabled(ctx: Context) -> Iterator[Finding]:
-    """A section of number formats holds settings, and no `enabled`.
+    """A precision section has settings but no `enabled`.
 
-    `fp16`, `bf16` and `torch_autocast` are off unless they say `"enabled": true`; written without it, all of
-    the section does nothing. One that says `"enabled": false` was switched off on purpose.
+    `fp16`, `bf16` and `torch_autocast` are disabled unless they contain `"enabled": true`. Without it, the
+    whole section has no effect. A section with `"enabled": false` was disabled on purpose and is not
+    reported.
 
     Bad:
 
@@ -132,15 +133,15 @@ def precision_section_not_enabled(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "fp16": {"enabled": true, "loss_scale": 0, "initial_scale_power": 16}}
     """
     for section in _SWITCHED:
-        written = ctx.data.get(section)
-        if not isinstance(written, dict) or not written or "enabled" in written:
+        settings = ctx.data.get(section)
+        if not isinstance(settings, dict) or not settings or "enabled" in settings:
             continue
-        known = ctx.section(section)
-        keys = [f"`{key}`" for key in written if known is not None and key in known.keys]
+        view = ctx.section(section)
+        keys = [f"`{key}`" for key in settings if view is not None and key in view.keys]
         if keys:
             yield ctx.at(
                 section,
-                f"`{section}` has no `enabled`, so it is off, and {', '.join(keys)} "
+                f"`{section}` has no `enabled`, so it is disabled, and {', '.join(keys)} "
                 f"{'has' if len(keys) == 1 else 'have'} no effect",
                 help='add `"enabled": true`, or remove the section',
                 part="key",
@@ -152,15 +153,16 @@ def precision_section_not_enabled(ctx: Context) -> Iterator[Finding]:
     "DSC324", effect="crashes", since="0.17.1", source="runtime/engine.py:DeepSpeedEngine._cast_inputs_half"
 )
 def auto_cast_without_fp16(ctx: Context) -> Iterator[Finding]:
-    """`fp16.auto_cast` is on, and `fp16` is not enabled.
+    """`fp16.auto_cast` is true, but `fp16` is not enabled.
 
-    The engine casts every floating-point input to fp16 all the same, and the first layer, whose weights are
-    in another format, fails ("must have the same dtype"). It casts what the engine is called with by
-    position, `engine(images)`; inputs by name, `engine(pixel_values=images)`, stay as they are, and so do
-    token ids, which are integers. Up to 0.17.0 DeepSpeed looked at `auto_cast` only where `fp16` is enabled.
+    The engine still casts every floating-point input to fp16, and the first layer, whose weights have another
+    dtype, fails with "must have the same dtype". It casts only positional arguments, as in `engine(images)`.
+    It leaves keyword arguments, as in `engine(pixel_values=images)`, and integers, such as token ids,
+    unchanged. Up to 0.17.0, DeepSpeed read `auto_cast` only if `fp16` was enabled.
 
-    The Trainer of Transformers hands inputs over by name (`compute_loss`), as most loops with Accelerate do:
-    `auto_cast` does nothing there. Where they fill `enabled`, it is right for the runs with fp16.
+    Transformers' Trainer passes inputs as keyword arguments (`compute_loss`), as do most loops with
+    Accelerate, so `auto_cast` has no effect there. If `enabled` is "auto", they resolve it, and `auto_cast`
+    is right for runs with fp16.
 
     Bad:
 
@@ -173,28 +175,32 @@ def auto_cast_without_fp16(ctx: Context) -> Iterator[Finding]:
     path, enabled = "fp16.auto_cast", "fp16.enabled"
     if not ctx.has(path) or not ctx.is_on(path):
         return
-    by_name = ctx.consumer in HUGGING_FACE
-    if (by_name and ctx.raw(enabled) == "auto") or ctx.is_on(enabled) or ctx.is_on("torch_autocast.enabled"):
+    uses_keywords = ctx.consumer in HUGGING_FACE
+    if (
+        (uses_keywords and ctx.raw(enabled) == "auto")
+        or ctx.is_on(enabled)
+        or ctx.is_on("torch_autocast.enabled")
+    ):
         return
     in_bf16 = any(ctx.raw(f"{section}.enabled") is True for section in ("bf16", "bfloat16"))
     yield ctx.at(
         path,
-        "`auto_cast` casts inputs given by position to fp16, though `fp16` is not enabled: those given by "
-        f"name, as {reader(ctx)} gives them, stay as they are"
-        if by_name
-        else f"`auto_cast` casts inputs given by position to fp16, though `fp16` is not "
-        f"enabled: the model is in {model_format(ctx)}, and its layers do not take them",
+        "`auto_cast` casts positional inputs to fp16 although `fp16` is not enabled; keyword arguments, as"
+        f" {consumer_label(ctx)} uses them, stay unchanged"
+        if uses_keywords
+        else "`auto_cast` casts positional inputs to fp16 although `fp16` is not enabled: the layers of the"
+        f" {training_dtype(ctx)} model do not accept them",
         help="remove `auto_cast`" + ("" if in_bf16 else f", or set `{enabled}` to `true`"),
-        effect="ignored" if by_name else None,
+        effect="ignored" if uses_keywords else None,
         fix=removal(ctx.written_path(path)),
     )
 
 
 @rule("DSC311", effect="ignored", since="0.6.0", source="runtime/precision_config.py:get_bfloat16_config")
 def bfloat16_beside_bf16(ctx: Context) -> Iterator[Finding]:
-    """`bfloat16` stands beside `bf16`, its later name.
+    """`bfloat16` is set together with `bf16`, its new name.
 
-    DeepSpeed reads `bfloat16` only where there is no `bf16`.
+    DeepSpeed reads `bfloat16` only if the config has no `bf16`.
 
     Bad:
 
@@ -208,15 +214,15 @@ def bfloat16_beside_bf16(ctx: Context) -> Iterator[Finding]:
     if "bfloat16" in ctx.data and "bf16" in ctx.data and (new is not None or ctx.before("0.17.1")):
         yield ctx.at(
             "bfloat16",
-            f"`bfloat16` is the old name of `bf16`, which is {kind(new)} here: DeepSpeed reads that alone",
-            help="keep `bf16` alone",
+            f"`bfloat16` is the old name of `bf16`, which is {kind(new)} here: DeepSpeed reads only `bf16`",
+            help="keep only `bf16`",
             part="key",
-            related=[("`bf16` is written here", "bf16")],
+            related=[("`bf16` is set here", "bf16")],
             fix=removal(("bfloat16",), safe=True),
         )
 
 
-# What the sections of number formats refuse as soon as the config is loaded.
+# Errors of the precision sections while DeepSpeed loads the config.
 
 _SANITY = "runtime/engine.py:DeepSpeedEngine._do_optimizer_sanity_check"
 _ACCUMULATION = "data_types.grad_accum_dtype"
@@ -224,10 +230,9 @@ _ACCUMULATION = "data_types.grad_accum_dtype"
 
 @rule("DSC309", effect="rejected", until="0.19.7", source="runtime/config.py:get_amp_params")
 def amp_without_enabled(ctx: Context) -> Iterator[Finding]:
-    """The section `amp` does not say `enabled`.
+    """The `amp` section has no `enabled`.
 
-    DeepSpeed takes that key out of the section before it hands the rest to Apex, and fails where there is
-    none.
+    DeepSpeed removes that key before it passes the section to Apex, and raises if the key is absent.
 
     Bad:
 
@@ -240,7 +245,7 @@ def amp_without_enabled(ctx: Context) -> Iterator[Finding]:
     if isinstance(ctx.raw("amp"), dict) and not ctx.has("amp.enabled"):
         yield ctx.at(
             "amp",
-            "`amp` has no `enabled`, which DeepSpeed demands here",
+            "`amp` has no `enabled`, which DeepSpeed requires",
             help='add `"enabled": true` or `false`, or remove the section',
             part="key",
         )
@@ -248,10 +253,10 @@ def amp_without_enabled(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC360", effect="crashes", since="0.3.0", until="0.19.7", source=_SANITY)
 def amp_with_partner(ctx: Context) -> Iterator[Finding]:
-    """`amp` is enabled together with ZeRO, `fp16` or `bf16`, or with another format for gradients.
+    """`amp` is enabled together with ZeRO, `fp16`, `bf16`, or another accumulation dtype.
 
-    Apex casts the model and its optimizer itself. The engine
-    says "Amp and ZeRO are not currently compatible" or "Cannot enable both amp" and stops.
+    Apex casts the model and its optimizer itself. Engine initialization fails with "Amp and ZeRO are not
+    currently compatible" or "Cannot enable both amp".
 
     Bad, release 0.19.5:
 
@@ -263,26 +268,26 @@ def amp_with_partner(ctx: Context) -> Iterator[Finding]:
     """
     if not isinstance(ctx.data.get("amp"), dict) or not ctx.is_on("amp.enabled"):
         return
-    model = model_format(ctx)
-    partner = "ZeRO" if stage(ctx) > 0 else f"`{model}`" if model != "fp32" else None
-    related = stage_set_here(ctx) if stage(ctx) > 0 else format_place(ctx)
+    dtype = training_dtype(ctx)
+    partner = "ZeRO" if stage(ctx) > 0 else f"`{dtype}`" if dtype != "fp32" else None
+    related = related_stage(ctx) if stage(ctx) > 0 else related_dtype(ctx)
     if partner is None and ctx.has(_ACCUMULATION):
-        chosen = format_of(ctx.value(_ACCUMULATION))
-        if chosen not in (None, "fp32") and ctx.since("0.7.6"):
-            partner = f'`grad_accum_dtype` "{chosen}"'
-            related = [("the format is set here", _ACCUMULATION)]
+        accumulation = dtype_of(ctx.value(_ACCUMULATION))
+        if accumulation not in (None, "fp32") and ctx.since("0.7.6"):
+            partner = f'`grad_accum_dtype` "{accumulation}"'
+            related = [("the accumulation dtype is set here", _ACCUMULATION)]
     if partner is None:
         return
     yield ctx.at(
         "amp.enabled",
-        f"`amp` does not work with {partner}, and both are on",
-        help="remove `amp`: `fp16` and `bf16` work with everything, and 0.19.8 knows `amp` no more",
+        f"`amp` does not work with {partner}, but both are enabled",
+        help="remove `amp`: `fp16` and `bf16` work with everything, and DeepSpeed 0.19.8 has no `amp`",
         related=related,
         fix=removal(("amp",)),
     )
 
 
-# Master weights and optimizer states that stay in 16 bits: what they require.
+# Requirements of 16-bit master weights and optimizer states.
 
 _CHECK = "runtime/config.py:DeepSpeedConfig._do_error_check"
 _CONFIGURE = "runtime/base_optimizer.py:ZeROOptimizer._configure_master_weights"
@@ -290,7 +295,7 @@ _FP16 = "fp16.fp16_master_weights_and_grads"
 _BF16 = "bf16_master_weights_and_grads"
 
 
-class _Narrow(NamedTuple):
+class _HalfPrecisionKey(NamedTuple):
     """A key that keeps more than the model in 16 bits."""
 
     section: str
@@ -298,19 +303,19 @@ class _Narrow(NamedTuple):
     since: str
 
 
-_NARROW = (
-    _Narrow("fp16", "fp16_master_weights_and_grads", "0.5.0"),
-    _Narrow("bf16", "bf16_master_weights_and_grads", "0.18.3"),
-    _Narrow("bf16", "bf16_optimizer_states", "0.18.3"),
+_HALF_PRECISION_KEYS = (
+    _HalfPrecisionKey("fp16", "fp16_master_weights_and_grads", "0.5.0"),
+    _HalfPrecisionKey("bf16", "bf16_master_weights_and_grads", "0.18.3"),
+    _HalfPrecisionKey("bf16", "bf16_optimizer_states", "0.18.3"),
 )
 
 
 @rule("DSC307", effect="rejected", since="0.5.0", source=_CHECK)
 def half_precision_master_weights_without_zero(ctx: Context) -> Iterator[Finding]:
-    """Master weights or optimizer states are to stay in 16 bits, and ZeRO is not at a stage that can do so.
+    """16-bit master weights or optimizer states are enabled at a ZeRO stage that does not support them.
 
-    Up to 0.18.2 that is stage 2 alone, from then on any from 1 to 3. From 0.17.1 on it is checked even where
-    the section is not enabled.
+    Up to 0.18.2, only stage 2 supports them; since then, stages 1 to 3 do. Since 0.17.1, DeepSpeed checks
+    this even if the section is not enabled.
 
     Bad:
 
@@ -322,26 +327,26 @@ def half_precision_master_weights_without_zero(ctx: Context) -> Iterator[Finding
         "zero_optimization": {"stage": 2}}
     """
     stages = (1, 2, 3) if ctx.since("0.18.3") else (2,)
-    for row in _NARROW:
+    for row in _HALF_PRECISION_KEYS:
         if ctx.before(row.since) or stage(ctx) in stages:
             continue
-        there = f"fp16.{row.key}" if row.section == "fp16" and ctx.is_on(f"fp16.{row.key}") else None
+        path = f"fp16.{row.key}" if row.section == "fp16" and ctx.is_on(f"fp16.{row.key}") else None
         if row.section == "bf16":
-            there = bf16_place(ctx, row.key)
-        if there and (ctx.since("0.17.1") or ctx.is_on("fp16.enabled")):
+            path = bf16_path(ctx, row.key)
+        if path and (ctx.since("0.17.1") or ctx.is_on("fp16.enabled")):
             needed = "stage 2" if len(stages) == 1 else "stage 1, 2 or 3"
             yield ctx.at(
-                there,
-                f"`{there}` needs ZeRO {needed}, but {stage_words(ctx)}",
+                path,
+                f"`{path}` needs ZeRO {needed}, but {describe_stage(ctx)}",
                 help=f"use ZeRO {needed}, or remove `{row.key}`",
-                related=[("the stage is set here", stage_place(ctx))] if ctx.has("zero_optimization") else [],
-                fix=removal(ctx.written_path(there)),
+                related=[("the stage is set here", stage_path(ctx))] if ctx.has("zero_optimization") else [],
+                fix=removal(ctx.written_path(path)),
             )
 
 
 @rule("DSC308", effect="rejected", since="0.18.3", source=_CHECK)
 def bf16_optimizer_states_without_master_weights(ctx: Context) -> Iterator[Finding]:
-    """`bf16_optimizer_states` is on without `bf16_master_weights_and_grads`.
+    """`bf16_optimizer_states` is true without `bf16_master_weights_and_grads`.
 
     Bad:
 
@@ -353,24 +358,24 @@ def bf16_optimizer_states_without_master_weights(ctx: Context) -> Iterator[Findi
         {"train_batch_size": 8, "zero_optimization": {"stage": 2}, "bf16": {"enabled": true,
         "bf16_optimizer_states": true, "bf16_master_weights_and_grads": true}}
     """
-    there = bf16_place(ctx, "bf16_optimizer_states")
-    if there and not bf16_place(ctx, "bf16_master_weights_and_grads"):
+    path = bf16_path(ctx, "bf16_optimizer_states")
+    if path and not bf16_path(ctx, "bf16_master_weights_and_grads"):
         yield ctx.at(
-            there,
-            f"`{there}` is on, but `bf16_master_weights_and_grads` beside it is not",
+            path,
+            f"`{path}` is `true`, but `bf16_master_weights_and_grads` is not",
             help="set `bf16_master_weights_and_grads` to `true`, or remove `bf16_optimizer_states`",
             fix=Fix(
-                "switch on `bf16_master_weights_and_grads`",
-                (Set((*ctx.written_path(there)[:-1], "bf16_master_weights_and_grads"), True),),
+                "set `bf16_master_weights_and_grads` to `true`",
+                (Set((*ctx.written_path(path)[:-1], "bf16_master_weights_and_grads"), True),),
             ),
         )
 
 
 @rule("DSC331", effect="crashes", since="0.18.3", source=_CONFIGURE)
 def master_weights_in_two_formats(ctx: Context) -> Iterator[Finding]:
-    """Master weights are asked for in fp16 and in bfloat16.
+    """Master weights are enabled in both fp16 and bf16.
 
-    Both keys count whether or not their sections are enabled; the engine says that they are "mutually
+    DeepSpeed checks both keys even if their sections are not enabled, and raises because they are "mutually
     exclusive".
 
     Bad:
@@ -386,75 +391,75 @@ def master_weights_in_two_formats(ctx: Context) -> Iterator[Finding]:
         "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}},
         "bf16": {"enabled": true, "bf16_master_weights_and_grads": true}}
     """
-    there = bf16_place(ctx, _BF16)
-    if there and ctx.has("fp16") and ctx.is_on(_FP16) and stage(ctx) in (1, 2, 3):
-        idle = there if ctx.is_on("fp16.enabled") else _FP16
+    bf16_key = bf16_path(ctx, _BF16)
+    if bf16_key and ctx.has("fp16") and ctx.is_on(_FP16) and stage(ctx) in (1, 2, 3):
+        unused = bf16_key if ctx.is_on("fp16.enabled") else _FP16
         yield ctx.at(
-            idle,
-            f"`{_FP16}` and `{there}` are both on, and exclude each other",
-            help=f"remove `{idle}`",
-            related=[("the other one is on here", _FP16 if idle == there else there)],
-            fix=Fix(f"remove `{idle}`", (Remove(ctx.written_path(idle)),)),
+            unused,
+            f"`{_FP16}` and `{bf16_key}` are both `true`, but exclude each other",
+            help=f"remove `{unused}`",
+            related=[("the other key is set here", _FP16 if unused == bf16_key else bf16_key)],
+            fix=Fix(f"remove `{unused}`", (Remove(ctx.written_path(unused)),)),
         )
 
 
-# 16-bit master weights and DeepSpeed's Adam for the CPU.
+# 16-bit master weights and DeepSpeedCPUAdam.
 
 _STATES = "bf16_optimizer_states"
 _CPU_ADAM = ("adam", "adamw")
 
 
-class _Lack(NamedTuple):
-    """What keeps DeepSpeed from using its CPU Adam, and where that is said."""
+class _Obstacle(NamedTuple):
+    """A reason why DeepSpeed does not use its CPU Adam, the key that sets it, and the remedy."""
 
-    says: str
-    place: str | None
-    way: str
-    """What to do about it."""
+    description: str
+    path: str | None
+    remedy: str
 
 
-def _asks(ctx: Context) -> str | None:
-    """The key by which 16-bit master weights are asked for, where they have to live on the host."""
+def _master_weights_key(ctx: Context) -> str | None:
+    """The key that enables 16-bit master weights, if these require DeepSpeedCPUAdam."""
     if ctx.has("fp16") and ctx.is_on(_FP16) and (ctx.since("0.17.1") or ctx.is_on("fp16.enabled")):
         return _FP16
-    there = bf16_place(ctx, _BF16) if ctx.since("0.18.3") else None
-    if there is None or not bf16_place(ctx, _STATES):
-        return there
-    # The states may stay on the GPU in bf16; 0.19.1 began to look at them where they are offloaded.
-    return None if _states_help(ctx) else there
+    bf16_key = bf16_path(ctx, _BF16) if ctx.since("0.18.3") else None
+    if bf16_key is None or not bf16_path(ctx, _STATES):
+        return bf16_key
+    # With bf16 states, everything may stay on the GPU. Since 0.19.1 the engine checks them if offloaded.
+    return None if _may_stay_on_gpu(ctx) else bf16_key
 
 
-def _states_help(ctx: Context) -> bool:
-    """Whether the weights may stay in 16 bits once the moments are in bfloat16."""
+def _may_stay_on_gpu(ctx: Context) -> bool:
+    """Whether bf16 optimizer states lift the requirement of DeepSpeedCPUAdam."""
     return ctx.before("0.19.1") or device(ctx, OPTIMIZER) == "none"
 
 
-def _lacks(ctx: Context) -> Iterator[_Lack]:
+def _obstacles(ctx: Context) -> Iterator[_Obstacle]:
     if device(ctx, OPTIMIZER) == "none":
-        yield _Lack(
+        yield _Obstacle(
             "the optimizer is not offloaded",
-            device_place(ctx, OPTIMIZER),
+            device_path(ctx, OPTIMIZER),
             f'set `{OPTIMIZER}.device` to `"cpu"`',
         )
     name = ctx.raw("optimizer.type")
-    if not isinstance(name, str):  # the script may hand over a DeepSpeedCPUAdam
+    if not isinstance(name, str):  # the script may pass a DeepSpeedCPUAdam to `deepspeed.initialize`
         return
     if name.lower() not in _CPU_ADAM:
-        yield _Lack(f"the optimizer is {quoted(name)}", "optimizer.type", 'set `optimizer.type` to `"AdamW"`')
-    torch = ctx.raw("optimizer.params.torch_adam")
-    if torch is not MISSING and torch:
-        place = "optimizer.params.torch_adam"
-        yield _Lack(f"`torch_adam` {quoted(torch)} asks for PyTorch's own", place, f"remove `{place}`")
+        remedy = 'set `optimizer.type` to `"AdamW"`'
+        yield _Obstacle(f"the optimizer is {quoted(name)}", "optimizer.type", remedy)
+    torch_adam = ctx.raw("optimizer.params.torch_adam")
+    if torch_adam is not MISSING and torch_adam:
+        path = "optimizer.params.torch_adam"
+        yield _Obstacle(f"`torch_adam` is {quoted(torch_adam)}", path, f"remove `{path}`")
 
 
 @rule("DSC330", effect="crashes", since="0.5.0", source=_CONFIGURE)
 def half_precision_master_weights_without_cpu_adam(ctx: Context) -> Iterator[Finding]:
-    """Master weights are to stay in 16 bits, and the optimizer is not DeepSpeed's CPU Adam.
+    """Master weights are kept in 16 bits, but the optimizer is not DeepSpeedCPUAdam.
 
-    Only `DeepSpeedCPUAdam`, which an `Adam` or `AdamW` becomes when the optimizer is offloaded, keeps its
-    weights in 16 bits. In bfloat16 there is a second way: with `bf16_optimizer_states` the moments are in
-    bfloat16 too, and everything may stay on the GPU. The engine says "Master weights feature requires" and
-    stops; it looks at the key even where its section is not enabled.
+    Only `DeepSpeedCPUAdam` keeps master weights in 16 bits. It is built for `Adam` or `AdamW` if the
+    optimizer is offloaded. For bf16 there is an alternative: with `bf16_optimizer_states`, the optimizer
+    states are in bf16 too, and everything may stay on the GPU. Engine initialization fails with "Master
+    weights feature requires", even if the section is not enabled.
 
     Bad:
 
@@ -466,21 +471,21 @@ def half_precision_master_weights_without_cpu_adam(ctx: Context) -> Iterator[Fin
         {"train_batch_size": 8, "optimizer": {"type": "AdamW"}, "zero_optimization": {"stage": 2},
         "bf16": {"enabled": true, "bf16_master_weights_and_grads": true, "bf16_optimizer_states": true}}
     """
-    there = _asks(ctx)
-    if there is None or stage(ctx) not in (1, 2, 3):
+    path = _master_weights_key(ctx)
+    if path is None or stage(ctx) not in (1, 2, 3):
         return
-    lacks = list(_lacks(ctx))
-    if lacks:
-        lack = lacks[0]
-        key = there.rpartition(".")[2]
-        states = key == _BF16 and not bf16_place(ctx, _STATES) and _states_help(ctx)
-        way = f", or set `{_STATES}` to `true`" if states else ""
+    obstacles = list(_obstacles(ctx))
+    if obstacles:
+        first = obstacles[0]
+        is_bf16 = path.rpartition(".")[2] == _BF16
+        states_help = is_bf16 and not bf16_path(ctx, _STATES) and _may_stay_on_gpu(ctx)
         yield ctx.at(
-            there,
-            f"`{there}` needs DeepSpeed's CPU Adam, but {lack.says}",
-            help=", and ".join(each.way for each in lacks) + way,
-            related=[("this is said here", lack.place)] if lack.place and ctx.has(lack.place) else [],
-            fix=removal(ctx.written_path(there)),
+            path,
+            f"`{path}` needs DeepSpeed's CPU Adam, but {first.description}",
+            help=", and ".join(each.remedy for each in obstacles)
+            + (f", or set `{_STATES}` to `true`" if states_help else ""),
+            related=[("this is set here", first.path)] if first.path and ctx.has(first.path) else [],
+            fix=removal(ctx.written_path(path)),
         )
 
 
@@ -491,9 +496,9 @@ def half_precision_master_weights_without_cpu_adam(ctx: Context) -> Iterator[Fin
     source="runtime/engine.py:DeepSpeedEngine.get_optimizer_configuration",
 )
 def fp32_optimizer_states_overridden(ctx: Context) -> Iterator[Finding]:
-    """`optimizer.params.fp32_optimizer_states` is true beside `bf16_optimizer_states`.
+    """`optimizer.params.fp32_optimizer_states` is overridden by `bf16_optimizer_states`.
 
-    The CPU Adam then keeps its moments in bfloat16 all the same; DeepSpeed only logs a warning.
+    DeepSpeedCPUAdam then keeps its states in bf16. DeepSpeed only logs a warning.
 
     Bad:
 
@@ -508,11 +513,12 @@ def fp32_optimizer_states_overridden(ctx: Context) -> Iterator[Finding]:
         "bf16_master_weights_and_grads": true, "bf16_optimizer_states": true}}
     """
     path = "optimizer.params.fp32_optimizer_states"
-    states = bf16_place(ctx, _STATES)
+    states = bf16_path(ctx, _STATES)
     if states and ctx.raw(path) is True and device(ctx, OPTIMIZER) != "none":
         yield ctx.at(
             path,
-            f"`fp32_optimizer_states` is `true`, but `{states}` overrides it: the moments are in bfloat16",
+            f"`fp32_optimizer_states` is `true`, but `{states}` overrides it: the optimizer states are in"
+            " bf16",
             help=f"remove it, or set `{states}` to `false`",
             related=[("overridden here", states)],
             fix=removal(ctx.written_path(path)),

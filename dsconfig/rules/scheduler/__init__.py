@@ -1,1 +1,1 @@
-"""The scheduler section: its type, the params of that type, what they make of the optimizer's."""
+"""Scheduler section: its type, its params, and how they interact with the optimizer's."""

@@ -1,4 +1,4 @@
-"""Learning rates of a schedule: bounds, warmup, cycles and numbers of steps."""
+"""Learning rates of a schedule: bounds, warmup, cycles and step counts."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dsconfig.core.json_types import Json
 from dsconfig.core.wording import kind, one_of, quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._built_class import Chosen, optimizer, params, scheduler, written_type
-from dsconfig.rules._numbers import as_number, is_number, spelled
+from dsconfig.rules._built_class import BuiltClass, optimizer, params, scheduler, written_type
+from dsconfig.rules._numbers import as_number, is_number, parse_integer
 
-# Learning rates: which of the optimizer's and the schedule's is used.
+# Which learning rate is used: the optimizer's or the schedule's.
 
 _FILE = "runtime/lr_schedules.py"
 _LR = "optimizer.params.lr"
@@ -24,9 +24,9 @@ _MAX = "scheduler.params.warmup_max_lr"
 def learning_rate_replaced_by_schedule(ctx: Context) -> Iterator[Finding]:
     """The schedule rises to another learning rate than the optimizer's, which is then never used.
 
-    `warmup_max_lr` decides. Left out, it is the optimizer's `lr` in `WarmupLR` from 0.17.2 on, and 0.001
-    before; in `WarmupDecayLR` it is 0.001 to this day. Written as null (0.17.2 and later) it is the
-    optimizer's in both.
+    `warmup_max_lr` is the rate that is used. If it is absent, `WarmupLR` uses the optimizer's `lr` since
+    0.17.2, and 0.001 before. `WarmupDecayLR` always uses 0.001. If it is null (0.17.2 and later), both use
+    the optimizer's `lr`.
 
     Bad:
 
@@ -49,18 +49,16 @@ def learning_rate_replaced_by_schedule(ctx: Context) -> Iterator[Finding]:
     chosen = scheduler(ctx) if lr is not None and "scheduler" in ctx.data else None
     if chosen is None or chosen.kind is None or "warmup_max_lr" not in chosen.params:
         return
-    written = ctx.has(_MAX)
-    peak = as_number(ctx.value(_MAX) if written else chosen.params["warmup_max_lr"].default)
-    if peak is not None and peak != lr and peak >= 0:  # -1 stands where a script puts a number
-        by = f"`warmup_max_lr` is {quoted(peak)}" + (
-            "" if written else f" in {chosen.built} unless it is written"
-        )
+    is_set = ctx.has(_MAX)
+    peak = as_number(ctx.value(_MAX) if is_set else chosen.params["warmup_max_lr"].default)
+    if peak is not None and peak != lr and peak >= 0:  # -1 is a placeholder that a script replaces
+        reason = f"`warmup_max_lr` is {quoted(peak)}" + ("" if is_set else f" in {chosen.built} by default")
         yield ctx.at(
             _LR,
-            f"`lr` is {quoted(lr)} and never used: the schedule rises to another rate, for {by}",
-            help=f"set `scheduler.params.warmup_max_lr` to {quoted(lr)}, or write the same in both places",
-            related=[("the schedule's rate is set here", _MAX if written else "scheduler.type")],
-            fix=Fix("take the optimizer's rate", (Set(("scheduler", "params", "warmup_max_lr"), lr),))
+            f"`lr` is {quoted(lr)} but never used: the schedule rises to another rate, because {reason}",
+            help=f"set `scheduler.params.warmup_max_lr` to {quoted(lr)}, or use the same value for both",
+            related=[("the schedule's rate is set here", _MAX if is_set else "scheduler.type")],
+            fix=Fix("use the optimizer's rate", (Set(("scheduler", "params", "warmup_max_lr"), lr),))
             if isinstance(ctx.raw("scheduler.params"), dict)
             else None,
         )
@@ -68,10 +66,10 @@ def learning_rate_replaced_by_schedule(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC573", effect="wasteful", since="0.12.3", source=f"{_FILE}:WarmupCosineLR.__init__")
 def cosine_of_unwritten_rate(ctx: Context) -> Iterator[Finding]:
-    """`WarmupCosineLR` scales the optimizer's learning rate, and none is written.
+    """`WarmupCosineLR` scales the optimizer's learning rate, but none is set.
 
-    It has no rate of its own: what it rises to is the optimizer's `lr`, and where that is absent the default
-    of the optimizer's class, 0.001 for most.
+    The schedule has no rate of its own. It rises to the optimizer's `lr`, or, if that is absent, to the
+    default of the optimizer class, which is 0.001 for most.
 
     Bad:
 
@@ -91,24 +89,24 @@ def cosine_of_unwritten_rate(ctx: Context) -> Iterator[Finding]:
     default = chosen.params["lr"].default if "lr" in chosen.params else None
     yield ctx.at(
         "optimizer.params",
-        f"`lr` is not written, and `WarmupCosineLR` scales it: it rises to {chosen.built}'s own default"
+        f"`lr` is not set, but `WarmupCosineLR` scales it: it rises to the default of {chosen.built}"
         + (f", {default:g}" if default is not None else ""),
         help="add `lr`",
-        related=[("the schedule is chosen here", "scheduler.type")],
+        related=[("the schedule is set here", "scheduler.type")],
         part="key",
     )
 
 
-# Learning rates at both ends of a schedule.
+# Minimum and maximum learning rates of a schedule.
 
 _PAIRS = (("warmup_min_lr", "warmup_max_lr"), ("cycle_min_lr", "cycle_max_lr"))
 
 
 @rule("DSC571", effect="wasteful", source=f"{_FILE}:WarmupLR.__init__")
 def warm_up_that_falls(ctx: Context) -> Iterator[Finding]:
-    """The learning rate begins above the one that it is to rise to.
+    """The initial learning rate of the warmup is higher than the final one.
 
-    DeepSpeed does not compare them: warm-up then leads down.
+    DeepSpeed does not compare them, so the learning rate falls during warmup.
 
     Bad:
 
@@ -125,33 +123,34 @@ def warm_up_that_falls(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "scheduler": {"type": "WarmupLR", "params": {"warmup_min_lr": 0.001,
         "warmup_max_lr": 0.01}}}
     """
-    written = params(ctx, "scheduler")
+    arguments = params(ctx, "scheduler")
     for low, high in _PAIRS:
-        first, last = as_number(written.get(low)), as_number(written.get(high))
-        if first is None or last is None or not 0 <= last < first or not _takes(scheduler(ctx), low):
+        initial, final = as_number(arguments.get(low)), as_number(arguments.get(high))
+        if initial is None or final is None or not 0 <= final < initial or not _accepts(scheduler(ctx), low):
             continue
         yield ctx.at(
             f"scheduler.params.{low}",
-            f"`{low}` is {quoted(first)}, more than `{high}`, {quoted(last)}: the way up leads down",
+            f"`{low}` is {quoted(initial)}, more than `{high}`, {quoted(final)}: the rate falls during"
+            " warmup",
             help=f"swap `{low}` and `{high}`",
-            related=[("the other end is set here", f"scheduler.params.{high}")],
+            related=[("the other rate is set here", f"scheduler.params.{high}")],
             fix=Fix(
-                "swap the two",
-                (Set(("scheduler", "params", low), last), Set(("scheduler", "params", high), first)),
+                f"swap `{low}` and `{high}`",
+                (Set(("scheduler", "params", low), final), Set(("scheduler", "params", high), initial)),
             ),
         )
 
 
-def _takes(chosen: Chosen | None, word: str) -> bool:
-    return chosen is not None and chosen.kind is not None and word in chosen.accepts
+def _accepts(chosen: BuiltClass | None, key: str) -> bool:
+    return chosen is not None and chosen.kind is not None and key in chosen.accepts
 
 
 @rule("DSC572", effect="crashes", source=f"{_FILE}:_format_param")
 def rates_for_different_groups(ctx: Context) -> Iterator[Finding]:
-    """Lists of learning rates that cannot both fit the optimizer's parameter groups.
+    """Lists of learning rates cannot match the optimizer's parameter groups.
 
-    A list needs one number for each group. Two lists of different lengths never both fit, an empty one never
-    at all.
+    A list needs one number per parameter group. Two lists of different lengths can never both match, and an
+    empty list never matches.
 
     Bad:
 
@@ -163,26 +162,26 @@ def rates_for_different_groups(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "scheduler": {"type": "WarmupLR", "params": {"warmup_min_lr": 0.0,
         "warmup_max_lr": 0.001}}}
     """
-    written = params(ctx, "scheduler")
-    lists = {key: value for key, value in written.items() if isinstance(value, list)}
+    arguments = params(ctx, "scheduler")
+    lists = {key: value for key, value in arguments.items() if isinstance(value, list)}
     if not lists:
         return
     chosen = scheduler(ctx)
     for key, value in lists.items():
-        if not value and key in _RATES and _takes(chosen, key):
+        if not value and key in _RATES and _accepts(chosen, key):
             yield ctx.at(
                 f"scheduler.params.{key}",
-                f"`{key}` is an empty list, and there is at least one parameter group",
-                help="write one number for all groups",
+                f"`{key}` is an empty list, but there is at least one parameter group",
+                help="use one number for all groups",
             )
     for low, high in _PAIRS:
-        first, last = lists.get(low), lists.get(high)
-        if first and last and len(first) != len(last) and _takes(chosen, low):
+        low_rates, high_rates = lists.get(low), lists.get(high)
+        if low_rates and high_rates and len(low_rates) != len(high_rates) and _accepts(chosen, low):
             yield ctx.at(
                 f"scheduler.params.{high}",
-                f"`{high}` holds {len(last)} rates and `{low}` {len(first)}, and each needs one for each"
-                " parameter group",
-                help="write one number for all groups, or lists of one length",
+                f"`{high}` has {len(high_rates)} rates and `{low}` has {len(low_rates)}, but each needs one"
+                " per parameter group",
+                help="use one number for all groups, or lists of the same length",
                 related=[("the other list is here", f"scheduler.params.{low}")],
             )
 
@@ -190,33 +189,33 @@ def rates_for_different_groups(ctx: Context) -> Iterator[Finding]:
 _RATES = ("warmup_min_lr", "warmup_max_lr", "cycle_min_lr", "cycle_max_lr", "lr_range_test_min_lr")
 
 
-# Warm-up: how long it is, and the shape of its curve.
+# Warmup: its length and its curve.
 
 _PARAMS = "scheduler.params"
-_WARM_UP = f"{_PARAMS}.warmup_num_steps"
+_WARMUP = f"{_PARAMS}.warmup_num_steps"
 _CURVE = f"{_PARAMS}.warmup_type"
-_NOTABLE = 500
-"""Warm-ups of fewer steps are over before the shape of their curve matters."""
+_MIN_STEPS = 500
+"""In shorter warmups, the shape of the curve hardly matters."""
 
 
-def _warm_up(ctx: Context) -> Json:
-    """The steps of warm-up as a number, written or by default.
+def _warmup_steps(ctx: Context) -> Json:
+    """The number of warmup steps, explicit or by default; None if the schedule has none.
 
     Raises:
-        SkipRule: the consumer fills them.
+        SkipRule: the consumer fills them in.
     """
     chosen = scheduler(ctx)
     if chosen is None or chosen.kind is None or "warmup_num_steps" not in chosen.accepts:
         return None
-    steps = ctx.value(_WARM_UP) if ctx.has(_WARM_UP) else chosen.params["warmup_num_steps"].default
+    steps = ctx.value(_WARMUP) if ctx.has(_WARMUP) else chosen.params["warmup_num_steps"].default
     return as_number(steps)
 
 
 @rule("DSC561", effect="altered", since="0.3.12", source=f"{_FILE}:WarmupLR.__init__")
 def single_warm_up_step(ctx: Context) -> Iterator[Finding]:
-    """`warmup_num_steps` is less than 2, and counts as 2.
+    """`warmup_num_steps` is less than 2, and DeepSpeed uses 2.
 
-    From 0.19.3 on only 1 does; 0 and less are refused.
+    Since 0.19.3 this applies only to 1: DeepSpeed rejects 0 and negative numbers.
 
     Bad:
 
@@ -230,23 +229,23 @@ def single_warm_up_step(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 2}}}
     """
-    if "scheduler" not in ctx.data or not ctx.has(_WARM_UP):
+    if "scheduler" not in ctx.data or not ctx.has(_WARMUP):
         return
-    steps = _warm_up(ctx)
+    steps = _warmup_steps(ctx)
     if steps is not None and steps < 2 and (steps == 1 or ctx.before("0.19.3")):
         yield ctx.at(
-            _WARM_UP,
-            f"`warmup_num_steps` is {quoted(steps)} and counts as 2",
-            help="write 2",
-            fix=Fix("write 2", (Set(("scheduler", "params", "warmup_num_steps"), 2),), safe=True),
+            _WARMUP,
+            f"`warmup_num_steps` is {quoted(steps)}, but DeepSpeed uses 2",
+            help="set it to 2",
+            fix=Fix("replace with 2", (Set(("scheduler", "params", "warmup_num_steps"), 2),), safe=True),
         )
 
 
 @rule("DSC562", effect="wasteful", since="0.3.1", source=f"{_FILE}:WarmupDecayLR.__init__")
 def schedule_shorter_than_warm_up(ctx: Context) -> Iterator[Finding]:
-    """`total_num_steps` is less than the steps of warm-up.
+    """`total_num_steps` is less than the number of warmup steps.
 
-    Training is over before the learning rate is up. Left out, `warmup_num_steps` is 1000.
+    Training ends before the learning rate reaches its maximum. `warmup_num_steps` is 1000 by default.
 
     Bad:
 
@@ -261,21 +260,21 @@ def schedule_shorter_than_warm_up(ctx: Context) -> Iterator[Finding]:
     chosen = scheduler(ctx)
     if not is_number(total) or (chosen and "total_num_steps" not in chosen.accepts):
         return
-    steps = _warm_up(ctx)
+    steps = _warmup_steps(ctx)
     if steps is not None and total < steps:
-        default = "" if ctx.has(_WARM_UP) else " (the default of `warmup_num_steps`)"
+        default = "" if ctx.has(_WARMUP) else " (the default of `warmup_num_steps`)"
         yield ctx.at(
             f"{_PARAMS}.total_num_steps",
-            f"`total_num_steps` is {quoted(total)}, and warm-up alone takes {steps}{default}",
+            f"`total_num_steps` is {quoted(total)}, but warmup alone takes {steps} steps{default}",
             help=f"set `warmup_num_steps` to less than {quoted(total)}, or set `total_num_steps` to "
             f"more than {steps}",
-            related=[("warm-up is set here", _WARM_UP)] if ctx.has(_WARM_UP) else [],
+            related=[("the warmup is set here", _WARMUP)] if ctx.has(_WARMUP) else [],
         )
 
 
 @rule("DSC563", effect="altered", since="0.5.7", source=f"{_FILE}:WarmupLR.__init__")
 def unknown_warm_up_curve(ctx: Context) -> Iterator[Finding]:
-    """`warmup_type` is neither "log" nor "linear", and counts as "log".
+    """`warmup_type` is neither "log" nor "linear", and DeepSpeed uses "log".
 
     Bad:
 
@@ -295,31 +294,33 @@ def unknown_warm_up_curve(ctx: Context) -> Iterator[Finding]:
     chosen = scheduler(ctx)
     if chosen is None or chosen.kind is None or "warmup_type" not in chosen.accepts:
         return
-    stops = isinstance(curve, list | dict)  # looked up in a set, which only takes what can be hashed
-    meant = curve.strip().lower() if isinstance(curve, str) else ""
+    crashes = isinstance(curve, list | dict)  # DeepSpeed looks it up in a set, and lists are not hashable
+    intended = curve.strip().lower() if isinstance(curve, str) else ""
     yield ctx.at(
         _CURVE,
-        f"`warmup_type` is {quoted(curve)}, "
-        + ("which is not the name of a curve" if stops else 'and counts as `"log"`')
-        + ': DeepSpeed knows `"log"` and `"linear"`',
-        help='write `"linear"` or `"log"`',
-        effect="crashes" if stops else "altered",
+        f'`warmup_type` is {quoted(curve)}, but DeepSpeed supports only `"log"` and `"linear"`'
+        + ("" if crashes else ', and uses `"log"`'),
+        help='use `"linear"` or `"log"`',
+        effect="crashes" if crashes else "altered",
         fix=Fix(
-            'write the `"log"` that applies', (Set(("scheduler", "params", "warmup_type"), "log"),), safe=True
+            'replace with `"log"`, the effective value',
+            (Set(("scheduler", "params", "warmup_type"), "log"),),
+            safe=True,
         )
-        if not stops and meant != "linear"
-        else Fix('write `"linear"`', (Set(("scheduler", "params", "warmup_type"), "linear"),))
-        if meant == "linear"
+        if not crashes and intended != "linear"
+        else Fix('replace with `"linear"`', (Set(("scheduler", "params", "warmup_type"), "linear"),))
+        if intended == "linear"
         else None,
     )
 
 
 @rule("DSC564", effect="wasteful", since="0.5.7", source=f"{_FILE}:WarmupLR._get_gamma")
 def logarithmic_warm_up(ctx: Context) -> Iterator[Finding]:
-    """`warmup_type` is left out, and warm-up is steep: logarithmic, not linear.
+    """`warmup_type` is not set, so the warmup is logarithmic and steep, not linear.
 
-    Most frameworks warm up linearly. DeepSpeed's default has half of the way behind it after the square root
-    of the steps, and so spends most of a long warm-up near the top. Said of warm-ups of 500 steps and more.
+    Most frameworks warm up linearly. With DeepSpeed's default, the learning rate completes half of its
+    increase after the square root of the steps, so a long warmup runs mostly near the maximum rate. Reported
+    for warmups of 500 steps or more.
 
     Bad:
 
@@ -335,41 +336,41 @@ def logarithmic_warm_up(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 1000,
         "warmup_type": "log"}}}
     """
-    written = params(ctx, "scheduler")
-    if "warmup_num_steps" not in written or "warmup_type" in written:
+    arguments = params(ctx, "scheduler")
+    if "warmup_num_steps" not in arguments or "warmup_type" in arguments:
         return
-    steps = _warm_up(ctx)
-    if steps is not None and _NOTABLE <= steps < inf:
+    steps = _warmup_steps(ctx)
+    if steps is not None and _MIN_STEPS <= steps < inf:
         yield ctx.at(
-            _WARM_UP,
-            f"warm-up is logarithmic unless `warmup_type` says otherwise: half of the way is done by step"
+            _WARMUP,
+            f"the warmup is logarithmic unless `warmup_type` is set: half of the increase is over by step"
             f" {isqrt(int(steps))} of {quoted(steps)}",
-            help='add `"warmup_type": "linear"`, or `"log"` if that is meant',
+            help='add `"warmup_type": "linear"`, or `"log"` to keep the curve',
             fix=Fix(
-                'write the `"log"` that applies',
+                'set `warmup_type` to `"log"`, the effective value',
                 (Set(("scheduler", "params", "warmup_type"), "log"),),
             ),
         )
 
 
-# Numbers of steps: what counts as one.
+# Valid step counts.
 
-_STRICT = {"warmup_num_steps": "0.19.3", "lr_range_test_step_size": "0.19.4"}
-"""Params that have to be whole and greater than 0, and since when."""
-_HALVES = {
+_POSITIVE_INTEGERS = {"warmup_num_steps": "0.19.3", "lr_range_test_step_size": "0.19.4"}
+"""Params that have to be positive integers, and the first release that checks them."""
+_CYCLE_HALVES = {
     "cycle_first_step_size": "a number greater than 0",
     "cycle_second_step_size": "a number of at least 0",
 }
-"""The halves of `OneCycle`, whose text DeepSpeed turns into a number, and what it takes."""
+"""The halves of `OneCycle`, which DeepSpeed converts from strings too, and the numbers that it accepts."""
 
 
 @rule("DSC560", effect="crashes", source=f"{_FILE}:WarmupLR.__init__")
-def step_count_that_is_none(ctx: Context) -> Iterator[Finding]:
-    """A number of steps is 0, negative, or no whole number.
+def invalid_step_count(ctx: Context) -> Iterator[Finding]:
+    """A step count is 0, negative, or not an integer.
 
-    `warmup_num_steps` (from 0.19.3 on) and `lr_range_test_step_size` (from 0.19.4 on) have to be integers
-    greater than 0: neither 0, for no warm-up at all, nor 1000.0 will do. Of `OneCycle`, the way up has to be
-    longer than 0, the way down may be 0.
+    `warmup_num_steps` (since 0.19.3) and `lr_range_test_step_size` (since 0.19.4) have to be positive
+    integers. Neither 0, to disable the warmup, nor 1000.0 is accepted. For `OneCycle`, the first half has to
+    be longer than 0, and the second may be 0.
 
     Bad:
 
@@ -379,26 +380,26 @@ def step_count_that_is_none(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 1}}}
     """
-    written = params(ctx, "scheduler")
-    chosen = scheduler(ctx) if written else None
+    arguments = params(ctx, "scheduler")
+    chosen = scheduler(ctx) if arguments else None
     if chosen is None:
         return
-    for word in written.keys() & chosen.accepts:
-        found = _fault(ctx, chosen, word)
-        if found is not None:
-            path = f"{_PARAMS}.{word}"
+    for key in arguments.keys() & chosen.accepts:
+        accepted = _accepted_values(ctx, chosen, key)
+        if accepted is not None:
+            path = f"{_PARAMS}.{key}"
             value = ctx.value(path)
             yield ctx.at(
                 path,
-                f"`{word}` is {_shown(value)}, and {chosen.built} takes {found}",
-                help="write 1 for hardly any warm-up"
-                if word == "warmup_num_steps" and value == 0
-                else f"give {found}",
-                fix=_rewritten(word, value),
+                f"`{key}` is {_with_kind(value)}, but {chosen.built} requires {accepted}",
+                help="use 1 for almost no warmup"
+                if key == "warmup_num_steps" and value == 0
+                else f"use {accepted}",
+                fix=_step_count_fix(key, value),
             )
 
 
-def _shown(value: Json) -> str:
+def _with_kind(value: Json) -> str:
     return (
         quoted(value)
         if value is None or isinstance(value, int | float)
@@ -406,48 +407,48 @@ def _shown(value: Json) -> str:
     )
 
 
-def _fault(ctx: Context, chosen: Chosen, word: str) -> str | None:
-    """What the release takes instead of the written value; None where that is fine."""
+def _accepted_values(ctx: Context, chosen: BuiltClass, key: str) -> str | None:
+    """The values that the release accepts, as a phrase; None if the configured value is valid."""
     if chosen.kind is None:
         return None
-    if word in _STRICT:
-        value = ctx.value(f"{_PARAMS}.{word}")
-        if value == "auto":  # `unfilled-auto` reports that
+    if key in _POSITIVE_INTEGERS:
+        value = ctx.value(f"{_PARAMS}.{key}")
+        if value == "auto":  # reported by `unresolved-auto`
             return None
-        if ctx.since(_STRICT[word]):
+        if ctx.since(_POSITIVE_INTEGERS[key]):
             return None if isinstance(value, int) and value > 0 else "an integer greater than 0"
-        return "a number other than 0" if value == 0 and word == "lr_range_test_step_size" else None
-    if word in _HALVES:
-        value = ctx.value(f"{_PARAMS}.{word}")
-        return None if _half(ctx, word, value) else _HALVES[word]
+        return "a number other than 0" if value == 0 and key == "lr_range_test_step_size" else None
+    if key in _CYCLE_HALVES:
+        value = ctx.value(f"{_PARAMS}.{key}")
+        return None if _is_valid_half(ctx, key, value) else _CYCLE_HALVES[key]
     return None
 
 
-def _half(ctx: Context, word: str, value: Json) -> bool:
+def _is_valid_half(ctx: Context, key: str, value: Json) -> bool:
     if value is None:
-        return word == "cycle_second_step_size"
+        return key == "cycle_second_step_size"
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
         return False
-    if ctx.before("0.19.4"):  # unchecked, but the cycle is divided by its length
-        other = "cycle_second_step_size" if word == "cycle_first_step_size" else ""
+    if ctx.before("0.19.4"):  # no check yet, but OneCycle divides by the length of the cycle
+        other = "cycle_second_step_size" if key == "cycle_first_step_size" else ""
         return number != 0 or not other or bool(params(ctx, "scheduler").get(other))
-    return number > 0 or (number == 0 and word == "cycle_second_step_size")
+    return number > 0 or (number == 0 and key == "cycle_second_step_size")
 
 
-def _rewritten(word: str, value: Json) -> Fix | None:
-    path = ("scheduler", "params", word)
-    if isinstance(value, float) and value.is_integer() and value > 0 and word in _STRICT:
-        return Fix(f"write {quoted(int(value))}", (Set(path, int(value)),), safe=True)
-    if (number := spelled(value)) is not None and number > 0:
-        return Fix(f"write {quoted(number)}, without quotes", (Set(path, number),), safe=True)
-    if word == "warmup_num_steps" and isinstance(value, int) and value == 0:
-        return Fix("write 1", (Set(path, 1),))
+def _step_count_fix(key: str, value: Json) -> Fix | None:
+    path = ("scheduler", "params", key)
+    if isinstance(value, float) and value.is_integer() and value > 0 and key in _POSITIVE_INTEGERS:
+        return Fix(f"replace with {quoted(int(value))}", (Set(path, int(value)),), safe=True)
+    if (number := parse_integer(value)) is not None and number > 0:
+        return Fix(f"replace with {quoted(number)}, without quotes", (Set(path, number),), safe=True)
+    if key == "warmup_num_steps" and isinstance(value, int) and value == 0:
+        return Fix("replace with 1", (Set(path, 1),))
     return None
 
 
-# What `OneCycle` does with the optimizer's momentum, and what it does not do.
+# How `OneCycle` changes the optimizer's momentum.
 
 _MOMENTUM = "runtime/lr_schedules.py:OneCycle._initialize_momentum"
 _SWITCH = ("scheduler", "params", "cycle_momentum")
@@ -459,10 +460,10 @@ def _is_one_cycle(ctx: Context) -> bool:
 
 @rule("DSC575", effect="altered", source=_MOMENTUM)
 def cycled_momentum_over_betas(ctx: Context) -> Iterator[Finding]:
-    """`OneCycle` moves the momentum too, and writes over the optimizer's `betas`.
+    """`OneCycle` also cycles the momentum and overwrites the optimizer's `betas`.
 
-    Unless `cycle_momentum` is false, the first of them goes from `cycle_max_mom` to `cycle_min_mom` and back,
-    and the second is 0.99, whatever was written.
+    Unless `cycle_momentum` is false, the first beta moves from `cycle_max_mom` to `cycle_min_mom` and back,
+    and the second is 0.99, whatever the config sets.
 
     Bad:
 
@@ -481,37 +482,38 @@ def cycled_momentum_over_betas(ctx: Context) -> Iterator[Finding]:
         "scheduler": {"type": "OneCycle", "params": {"cycle_min_lr": 0.0001, "cycle_max_lr": 0.001,
         "cycle_momentum": false}}}
     """
-    written = params(ctx, "scheduler")
+    arguments = params(ctx, "scheduler")
     betas = params(ctx, "optimizer").get("betas")
-    if not isinstance(betas, list) or not _is_one_cycle(ctx) or not written.get("cycle_momentum", True):
+    if not isinstance(betas, list) or not _is_one_cycle(ctx) or not arguments.get("cycle_momentum", True):
         return
     if not _has_betas(ctx):
         return
-    high, low = written.get("cycle_max_mom", 0.9), written.get("cycle_min_mom", 0.8)
+    high, low = arguments.get("cycle_max_mom", 0.9), arguments.get("cycle_min_mom", 0.8)
     yield ctx.at(
         "optimizer.params.betas",
-        f"`betas` is {quoted(betas)} and never used: `OneCycle` moves the first between {quoted(low)} and"
+        f"`betas` is {quoted(betas)} but never used: `OneCycle` moves the first between {quoted(low)} and"
         f" {quoted(high)}, and sets the second to 0.99",
         help="set `scheduler.params.cycle_momentum` to `false`, or remove `betas`",
-        related=[("the schedule is chosen here", "scheduler.type")],
-        fix=Fix("leave the momentum alone", (Set(_SWITCH, False),)),
+        related=[("the schedule is set here", "scheduler.type")],
+        fix=Fix("set `cycle_momentum` to `false`", (Set(_SWITCH, False),)),
     )
 
 
 def _has_betas(ctx: Context) -> bool:
-    """Whether the optimizer that the config names has `betas` among its defaults; Muon has none itself."""
+    """Whether the configured optimizer has `betas` among its defaults; Muon has none."""
     chosen = optimizer(ctx)
     return chosen is not None and chosen.name != "Muon" and "betas" in chosen.accepts
 
 
-_OF_MOMENTUM = ("cycle_momentum", "cycle_min_mom", "cycle_max_mom", "decay_mom_rate")
+_MOMENTUM_KEYS = ("cycle_momentum", "cycle_min_mom", "cycle_max_mom", "decay_mom_rate")
 
 
 @rule("DSC576", effect="ignored", source=_MOMENTUM)
 def momentum_cycle_without_betas(ctx: Context) -> Iterator[Finding]:
-    """`OneCycle` is to move the momentum of an optimizer that has no `betas`.
+    """`OneCycle` is configured to cycle the momentum of an optimizer without `betas`.
 
-    It knows no other momentum: `SGD`'s, `RMSprop`'s or Muon's stays what it is, and a warning says so.
+    It cycles no other momentum. The momentum of `SGD`, `RMSprop` or Muon does not change, and DeepSpeed logs
+    a warning.
 
     Bad:
 
@@ -532,28 +534,28 @@ def momentum_cycle_without_betas(ctx: Context) -> Iterator[Finding]:
     """
     if not _is_one_cycle(ctx):
         return
-    written = params(ctx, "scheduler")
-    asked = [key for key in _OF_MOMENTUM if key in written]
-    if not asked or not written.get("cycle_momentum", True):
+    arguments = params(ctx, "scheduler")
+    unused = [key for key in _MOMENTUM_KEYS if key in arguments]
+    if not unused or not arguments.get("cycle_momentum", True):
         return
     chosen = optimizer(ctx)
     if chosen is None or _has_betas(ctx):
         return
-    names = one_of((f"`{key}`" for key in asked), "and")
+    names = one_of((f"`{key}`" for key in unused), "and")
     yield ctx.at(
-        f"scheduler.params.{asked[0]}",
-        f"{names} {'has' if len(asked) == 1 else 'have'} no effect: {chosen.built} has no `betas`, and"
-        " `OneCycle` moves no other momentum",
-        help="remove " + ("it" if len(asked) == 1 else "them"),
+        f"scheduler.params.{unused[0]}",
+        f"{names} {'has' if len(unused) == 1 else 'have'} no effect: {chosen.built} has no `betas`, and"
+        " `OneCycle` cycles no other momentum",
+        help="remove " + ("it" if len(unused) == 1 else "them"),
         part="key",
-        related=[("the optimizer is chosen here", "optimizer.type")],
-        fix=Fix(f"remove {names}", tuple(Remove(("scheduler", "params", key)) for key in asked), safe=True),
+        related=[("the optimizer is set here", "optimizer.type")],
+        fix=Fix(f"remove {names}", tuple(Remove(("scheduler", "params", key)) for key in unused), safe=True),
     )
 
 
 @rule("DSC577", effect="ignored", since="0.5.5", source="runtime/lr_schedules.py:OneCycle._initialize_cycle")
 def decay_without_step_size(ctx: Context) -> Iterator[Finding]:
-    """`OneCycle` is to decay after the cycle, and `decay_step_size` is 0, its default.
+    """`OneCycle` has a decay rate, but `decay_step_size` is 0, its default.
 
     Then nothing decays, whatever `decay_lr_rate` and `decay_mom_rate` are.
 
@@ -567,14 +569,14 @@ def decay_without_step_size(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "scheduler": {"type": "OneCycle", "params": {"cycle_min_lr": 0.0001,
         "cycle_max_lr": 0.001, "decay_lr_rate": 0.1, "decay_step_size": 1000}}}
     """
-    written = params(ctx, "scheduler")
-    rates = [key for key in ("decay_lr_rate", "decay_mom_rate") if written.get(key)]
-    if rates and _is_one_cycle(ctx) and written.get("decay_step_size", 0) == 0:
+    arguments = params(ctx, "scheduler")
+    rates = [key for key in ("decay_lr_rate", "decay_mom_rate") if arguments.get(key)]
+    if rates and _is_one_cycle(ctx) and arguments.get("decay_step_size", 0) == 0:
         names = one_of((f"`{key}`" for key in rates), "and")
         yield ctx.at(
             f"scheduler.params.{rates[0]}",
             f"{names} {'has' if len(rates) == 1 else 'have'} no effect: `decay_step_size` is 0"
-            + ("" if "decay_step_size" in written else ", its default")
-            + ", and so nothing decays",
-            help="add `decay_step_size`, the steps from one decay to the next",
+            + ("" if "decay_step_size" in arguments else ", its default")
+            + ", so nothing decays",
+            help="add `decay_step_size`, the number of steps from one decay to the next",
         )

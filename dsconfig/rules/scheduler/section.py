@@ -1,4 +1,4 @@
-"""Scheduler section: its `type`, the params of that type, and schedulers of PyTorch."""
+"""Scheduler section: its `type`, the params of that type, and PyTorch's schedulers."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from dsconfig.evaluation.rule import rule
 from dsconfig.model.keyinfo import section_keys, type_named, types_of
 from dsconfig.model.torch_classes import OF_OBJECTS, SCHEDULERS
 from dsconfig.rules._built_class import (
-    Chosen,
-    known_names,
+    BuiltClass,
     known_type,
+    missing_type,
     params,
-    required,
+    required_params,
     scheduler,
-    type_left_out,
+    supported_types,
     written_type,
 )
 from dsconfig.rules._effective_values import (
-    format_place,
-    model_format,
-    stage_place_if_written,
-    stage_words,
+    describe_stage,
+    related_dtype,
+    related_stage_key,
+    training_dtype,
     zero_stage,
 )
-from dsconfig.rules._fixes import loss, renamed
+from dsconfig.rules._fixes import removal_with_value, renamed
 
 # A section without `type` or `params`.
 
@@ -38,10 +38,10 @@ _PARAMS = "scheduler.params"
 
 @rule("DSC554", effect="crashes", source=_BUILD)
 def scheduler_without_params(ctx: Context) -> Iterator[Finding]:
-    """The scheduler has a `type` and no `params`, not even empty ones.
+    """The scheduler has a `type` but no `params`, not even an empty object.
 
-    The engine unpacks them into keyword arguments, and what is absent counts as null, which cannot be
-    unpacked: a TypeError as it starts. Optimizers do without.
+    The engine unpacks `params` into keyword arguments. If they are absent, it unpacks None, and engine
+    initialization fails with a TypeError. Optimizers work without `params`.
 
     Bad:
 
@@ -57,23 +57,23 @@ def scheduler_without_params(ctx: Context) -> Iterator[Finding]:
     """
     if not written_type(ctx, "scheduler"):
         return
-    found = ctx.data["scheduler"].get("params")
-    if isinstance(found, dict):
+    value = ctx.data["scheduler"].get("params")
+    if isinstance(value, dict):
         return
     chosen = scheduler(ctx)
-    needed = required(chosen) if chosen else []
+    needed = required_params(chosen) if chosen else []
     yield ctx.at(
         _PARAMS,
         (
-            f"`scheduler.params` is {quoted(found)}"
+            f"`scheduler.params` is {quoted(value)}"
             if "params" in ctx.data["scheduler"]
             else "`scheduler.params` is absent"
         )
-        + ", and the engine unpacks it into arguments",
-        help=f"write an object with {one_of((f'`{key}`' for key in needed), 'and')}"
+        + ", but the engine unpacks it into arguments",
+        help=f"use an object with {one_of((f'`{key}`' for key in needed), 'and')}"
         if needed
-        else "write an object, if only `{}`",
-        fix=Fix("write `{}`", (Set(("scheduler", "params"), {}),), safe=found is None)
+        else "use an object, such as `{}`",
+        fix=Fix("set `scheduler.params` to `{}`", (Set(("scheduler", "params"), {}),), safe=value is None)
         if not needed
         else None,
     )
@@ -81,9 +81,9 @@ def scheduler_without_params(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC555", effect="ignored", source="runtime/config.py:get_scheduler_name")
 def scheduler_without_type(ctx: Context) -> Iterator[Finding]:
-    """The scheduler section has no `type`, and so no effect at all.
+    """The scheduler section has no `type`, so it has no effect.
 
-    The learning rate stays what the optimizer was given.
+    The learning rate stays at the optimizer's value.
 
     Bad:
 
@@ -97,29 +97,29 @@ def scheduler_without_type(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 100}}}
     """
-    yield from type_left_out(ctx, "scheduler", names=("name", "scheduler", "Type"), example="WarmupLR")
+    yield from missing_type(ctx, "scheduler", names=("name", "scheduler", "Type"), example="WarmupLR")
 
 
-# A `type` that names no scheduler.
+# A `type` that is not the name of a scheduler.
 
 _TYPE = "scheduler.type"
-_OTHER_WORDS = {
+_COMMON_NAMES = {
     "constant_with_warmup": "WarmupLR",
     "warmup": "WarmupLR",
     "linear": "WarmupDecayLR",
     "cosine": "WarmupCosineLR",
     "onecyclelr": "OneCycle",
 }
-"""Names that Transformers and PyTorch give to schedules, and DeepSpeed's nearest."""
+"""Names of schedules in Transformers and PyTorch, and DeepSpeed's closest scheduler."""
 
 
 @rule("DSC550", effect="crashes", source=_BUILD)
 def unknown_scheduler(ctx: Context) -> Iterator[Finding]:
-    """`scheduler.type` names no scheduler that the release can build.
+    """`scheduler.type` is not a scheduler that the release can build.
 
-    Unlike optimizers, schedulers are looked up letter by letter: first among DeepSpeed's own, then in
-    `torch.optim.lr_scheduler`. The look-up asks for any attribute of the module, so that `WARMUP_LR`, the
-    constant, is found, and called; either way the engine stops as it starts.
+    Unlike optimizers, schedulers have to be spelled exactly. DeepSpeed looks for the name among its own
+    schedulers and then in `torch.optim.lr_scheduler`. Among its own it accepts any attribute of the module:
+    it finds and calls `WARMUP_LR`, a constant. Engine initialization fails in either case.
 
     Bad:
 
@@ -133,48 +133,55 @@ def unknown_scheduler(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "scheduler": {"type": "WarmupLR", "params": {}}}
     """
-    word = written_type(ctx, "scheduler")
-    if word is None or word in SCHEDULERS or known_type(ctx, "Scheduler", word):
+    type_name = written_type(ctx, "scheduler")
+    if type_name is None or type_name in SCHEDULERS or known_type(ctx, "Scheduler", type_name):
         return
-    if word == "get_torch_optimizer":  # a function of the module, which returns the optimizer: no error
+    if type_name == "get_torch_optimizer":  # a function of the module that returns the optimizer: no error
         return
-    from dsconfig.rules._did_you_mean import alike, nearest_of
+    from dsconfig.rules._did_you_mean import closest_word, is_same_spelling
 
-    own = known_names(ctx, "Scheduler")
-    meant = nearest_of(word, [*own, *SCHEDULERS])
-    other = _OTHER_WORDS.get(word.lower())
+    names = supported_types(ctx, "Scheduler")
+    suggestion = closest_word(type_name, [*names, *SCHEDULERS])
+    counterpart = _COMMON_NAMES.get(type_name.lower())
     yield ctx.at(
         _TYPE,
-        f"`scheduler.type` is {quoted(word)}: {_reason(ctx, word)}",
-        help=_help(quoted(meant) if meant else None, other if other in own else None, own),
-        fix=Fix(f"write {quoted(meant)}", (Set(("scheduler", "type"), meant),), safe=alike(word, meant))
-        if meant
+        f"`scheduler.type` is {quoted(type_name)}: {_reason(ctx, type_name)}",
+        help=_help(
+            quoted(suggestion) if suggestion else None, counterpart if counterpart in names else None, names
+        ),
+        fix=Fix(
+            f"replace with {quoted(suggestion)}",
+            (Set(("scheduler", "type"), suggestion),),
+            safe=is_same_spelling(type_name, suggestion),
+        )
+        if suggestion
         else None,
     )
 
 
-def _reason(ctx: Context, word: str) -> str:
-    if word == "auto":
-        return "nobody fills it, and the engine takes the text for a name"
-    kind = type_named("Scheduler", word)
+def _reason(ctx: Context, type_name: str) -> str:
+    if type_name == "auto":
+        return "it is not resolved, so the engine looks for a scheduler with this name"
+    kind = type_named("Scheduler", type_name)
     if kind is not None:
-        return f"DeepSpeed has it from {name(kind.releases.first)} on, and {ctx.release_name} does not"
+        return f"DeepSpeed has it since {name(kind.releases.first)}, but not in {ctx.release_name}"
     return (
-        f"DeepSpeed {ctx.release_name} knows no such scheduler, nor is it a class of"
-        " `torch.optim.lr_scheduler`"
+        f"neither DeepSpeed {ctx.release_name} nor `torch.optim.lr_scheduler` has a scheduler with this name"
     )
 
 
-def _help(meant: str | None, other: str | None, own: Iterable[str]) -> str:
-    known = [f"`{name}`" for name in own]
-    likely = f"write {meant}" if meant else f"perhaps {quoted(other)}" if other else None
+def _help(suggestion: str | None, counterpart: str | None, names: Iterable[str]) -> str:
+    types = [f"`{each}`" for each in names]
+    likely = f"use {suggestion}" if suggestion else f"consider {quoted(counterpart)}" if counterpart else None
     if likely is None:
-        return f"use {one_of(known)}, or a class of `torch.optim.lr_scheduler`"
-    others = f"{one_of(known, 'and')}, and the classes of `torch.optim.lr_scheduler`"
-    return f"{likely}; DeepSpeed knows {others}, all as they are spelt"
+        return f"use {one_of(types)}, or a class of `torch.optim.lr_scheduler`"
+    return (
+        f"{likely}; DeepSpeed accepts {one_of(types, 'and')}, and the classes of `torch.optim.lr_scheduler`,"
+        " with their exact spelling"
+    )
 
 
-# Params that the scheduler's class does not take, and those that it misses.
+# Params that the scheduler class does not accept, and required ones that are absent.
 
 _PARAMS_PATH = ("scheduler", "params")
 
@@ -183,9 +190,9 @@ _PARAMS_PATH = ("scheduler", "params")
 def unknown_scheduler_param(ctx: Context) -> Iterator[Finding]:
     """A key of `scheduler.params` is not an argument of the scheduler.
 
-    DeepSpeed hands all of `params` over as keyword arguments, so that one unknown name ends in a TypeError as
-    the engine starts. `total_num_steps` belongs to `WarmupDecayLR` and `WarmupCosineLR`, not to `WarmupLR`;
-    `WarmupCosineLR` works in shares of the optimizer's learning rate and has no `warmup_max_lr`.
+    DeepSpeed passes all of `params` as keyword arguments, so an unknown name fails with a TypeError during
+    engine initialization. `total_num_steps` belongs to `WarmupDecayLR` and `WarmupCosineLR`, not to
+    `WarmupLR`. `WarmupCosineLR` uses fractions of the optimizer's learning rate and has no `warmup_max_lr`.
 
     Bad:
 
@@ -199,59 +206,63 @@ def unknown_scheduler_param(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "scheduler": {"type": "WarmupLR", "params": {}}}
     """
-    written = params(ctx, "scheduler")
-    chosen = scheduler(ctx) if written else None
-    if chosen is None or written.keys() <= chosen.accepts:
+    arguments = params(ctx, "scheduler")
+    chosen = scheduler(ctx) if arguments else None
+    if chosen is None or arguments.keys() <= chosen.accepts:
         return
-    for word in written:
-        if word not in chosen.accepts:
-            yield _unknown(ctx, chosen, word)
+    for key in arguments:
+        if key not in chosen.accepts:
+            yield _unknown(ctx, chosen, key)
 
 
-def _unknown(ctx: Context, chosen: Chosen, word: str) -> Finding:
-    from dsconfig.rules._did_you_mean import alike, nearest_of
+def _unknown(ctx: Context, chosen: BuiltClass, key: str) -> Finding:
+    from dsconfig.rules._did_you_mean import closest_word, is_same_spelling
 
-    others = _takers(ctx, word)
-    near = None if others else nearest_of(word, chosen.accepts - params(ctx, "scheduler").keys())
-    path = (*_PARAMS_PATH, word)
-    known = one_of((f"`{key}`" for key in sorted(chosen.accepts)), "and")
-    value = params(ctx, "scheduler")[word]
-    fix = renamed(ctx, path, near, value, safe=alike(word, near)) if near else loss(path, value)
+    others = _types_accepting(ctx, key)
+    suggestion = None if others else closest_word(key, chosen.accepts - params(ctx, "scheduler").keys())
+    path = (*_PARAMS_PATH, key)
+    accepted = one_of((f"`{each}`" for each in sorted(chosen.accepts)), "and")
+    value = params(ctx, "scheduler")[key]
+    fix = (
+        renamed(ctx, path, suggestion, value, safe=is_same_spelling(key, suggestion))
+        if suggestion
+        else removal_with_value(path, value)
+    )
     return ctx.at(
         path,
-        f"`{word}` is not an argument of {chosen.built}{_why(ctx, chosen, word)}",
-        help=f"did you mean `{near}`?"
-        if near
-        else f"remove it, or set `scheduler.type` to {one_of(others)}, which takes it"
+        f"`{key}` is not an argument of {chosen.built}{_release_suffix(ctx, chosen, key)}",
+        help=f"did you mean `{suggestion}`?"
+        if suggestion
+        else f"remove it, or set `scheduler.type` to {one_of(others)}, which accepts it"
         if others
-        else f"remove it; taken are {known}",
+        else f"remove it; the accepted arguments are {accepted}",
         part="key",
         fix=fix,
-    ).as_typo_of((*_PARAMS_PATH, near or word))
+    ).as_typo_of((*_PARAMS_PATH, suggestion or key))
 
 
-def _why(ctx: Context, chosen: Chosen, word: str) -> str:
-    info = section_keys(chosen.kind.params).get(word) if chosen.kind and chosen.kind.params else None
+def _release_suffix(ctx: Context, chosen: BuiltClass, key: str) -> str:
+    info = section_keys(chosen.kind.params).get(key) if chosen.kind and chosen.kind.params else None
     return f" before {name(info.spans[0][0])}" if info is not None and not info.read_in(ctx.release) else ""
 
 
-def _takers(ctx: Context, word: str) -> list[str]:
-    """The types that take a param which this one does not, and with it all that is written."""
-    written = params(ctx, "scheduler").keys()
-    found = []
+def _types_accepting(ctx: Context, key: str) -> list[str]:
+    """Types that accept this param, and all other params in the section."""
+    arguments = params(ctx, "scheduler").keys()
+    types = []
     for kind in types_of("Scheduler").values():
-        known = section_keys(kind.params) if kind.params and kind.releases.first <= ctx.release else {}
-        taken = {name for name, key in known.items() if key.read_in(ctx.release)}
-        if word in taken and {name for name in taken if known[name].required} <= written <= taken:
-            found.append(f"`{kind.name}`")
-    return found
+        infos = section_keys(kind.params) if kind.params and kind.releases.first <= ctx.release else {}
+        accepted = {name for name, info in infos.items() if info.read_in(ctx.release)}
+        if key in accepted and {name for name in accepted if infos[name].required} <= arguments <= accepted:
+            types.append(f"`{kind.name}`")
+    return types
 
 
 @rule("DSC557", effect="crashes", source=_BUILD)
 def missing_scheduler_param(ctx: Context) -> Iterator[Finding]:
-    """A param that the scheduler cannot do without is absent.
+    """A required param of the scheduler is absent.
 
-    What a program of the repository puts into the config before `deepspeed.initialize` is not missed.
+    Params that a program in the repository adds to the config before `deepspeed.initialize` are not reported.
 
     Bad:
 
@@ -265,29 +276,32 @@ def missing_scheduler_param(ctx: Context) -> Iterator[Finding]:
     if "scheduler" not in ctx.data or not isinstance(ctx.raw("scheduler.params"), dict):
         return
     chosen = scheduler(ctx)
-    missing = [key for key in required(chosen) if key not in params(ctx, "scheduler")] if chosen else []
+    missing = (
+        [key for key in required_params(chosen) if key not in params(ctx, "scheduler")] if chosen else []
+    )
     if missing:
         missing = [key for key in missing if ctx.overwrite(f"scheduler.params.{key}") is None]
     if chosen and missing:
         yield ctx.at(
             "scheduler.params",
             f"{one_of((f'`{key}`' for key in missing), 'and')} {'is' if len(missing) == 1 else 'are'} absent,"
-            f" and {chosen.built} needs {'it' if len(missing) == 1 else 'them'}",
+            f" but {chosen.built} requires {'it' if len(missing) == 1 else 'them'}",
             help=f"add {one_of((f'`{key}`' for key in missing), 'and')}",
             part="key",
         ).about_missing((*_PARAMS_PATH, missing[0]) if len(missing) == 1 else _PARAMS_PATH)
 
 
-# Schedulers of PyTorch's that the engine cannot drive.
+# PyTorch schedulers that the engine cannot drive.
 
 
 @rule("DSC551", effect="crashes", source=_BUILD)
 def scheduler_of_torch_around_wrapper(ctx: Context) -> Iterator[Finding]:
-    """A scheduler of PyTorch's, with ZeRO or in 16 bits.
+    """A PyTorch scheduler is used with ZeRO or in 16 bits.
 
-    It is handed the optimizer that the engine has wrapped by then, and insists on one of PyTorch's own: a
-    TypeError as the engine starts. It works in fp32 without ZeRO. From a script it works always, as a
-    function: `deepspeed.initialize(…, lr_scheduler=lambda optimizer: StepLR(optimizer, 10))`.
+    The engine passes it the optimizer that it has already wrapped, but the scheduler accepts only a
+    `torch.optim.Optimizer`: engine initialization fails with a TypeError. It works in fp32 without ZeRO. A
+    script can always pass a function: `deepspeed.initialize(…, lr_scheduler=lambda optimizer:
+    StepLR(optimizer, 10))`.
 
     Bad:
 
@@ -298,36 +312,36 @@ def scheduler_of_torch_around_wrapper(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "scheduler": {"type": "StepLR", "params": {"step_size": 10}}}
     """
-    word = written_type(ctx, "scheduler")
-    if word not in SCHEDULERS or known_type(ctx, "Scheduler", word):
+    type_name = written_type(ctx, "scheduler")
+    if type_name not in SCHEDULERS or known_type(ctx, "Scheduler", type_name):
         return
-    why, related = _wrapped(ctx)
-    if why:
+    reason, related = _reason_wrapped(ctx)
+    if reason:
         yield ctx.at(
             _TYPE,
-            f"`{word}` is PyTorch's, which takes only PyTorch's optimizers, and {why}: the engine has wrapped"
-            " the optimizer",
-            help=f"use {one_of(f'`{own}`' for own in known_names(ctx, 'Scheduler'))}, or hand a function"
-            " that makes the scheduler to `deepspeed.initialize`",
+            f"`{type_name}` is PyTorch's and accepts only PyTorch's optimizers, but {reason}: the engine has"
+            " wrapped the optimizer",
+            help=f"use {one_of(f'`{each}`' for each in supported_types(ctx, 'Scheduler'))}, or pass a function"
+            " that creates the scheduler to `deepspeed.initialize`",
             related=related,
         )
 
 
-def _wrapped(ctx: Context) -> tuple[str | None, list[tuple[str, str]]]:
-    """Why the engine wraps the optimizer; None where it does not."""
+def _reason_wrapped(ctx: Context) -> tuple[str | None, list[tuple[str, str]]]:
+    """Why the engine wraps the optimizer, and the key that sets it; None if it does not wrap it."""
     if zero_stage(ctx) > 0:
-        return stage_words(ctx).replace("the stage", "the ZeRO stage"), stage_place_if_written(ctx)
-    form = model_format(ctx)
-    return (None, []) if form == "fp32" else (f"the model trains in {form}", format_place(ctx))
+        return describe_stage(ctx).replace("the stage", "the ZeRO stage"), related_stage_key(ctx)
+    dtype = training_dtype(ctx)
+    return (None, []) if dtype == "fp32" else (f"the model trains in {dtype}", related_dtype(ctx))
 
 
 @rule("DSC552", effect="altered", source="runtime/engine.py:DeepSpeedEngine._take_model_step")
 def plateau_without_metric(ctx: Context) -> Iterator[Finding]:
-    """`ReduceLROnPlateau` waits for a metric, and the engine gives it the batch size.
+    """`ReduceLROnPlateau` needs a metric, but the engine passes it the batch size.
 
-    The engine steps a scheduler without arguments, and where that fails with `train_batch_size`, as Megatron
-    wants it. That number never improves, so that the learning rate falls each time `patience` has run out.
-    Before 0.10.1 the second attempt fails too.
+    The engine steps a scheduler without arguments, and, if that raises, with `train_batch_size`, which is for
+    Megatron. This number never improves, so the learning rate decreases whenever `patience` runs out. Before
+    0.10.1, the second attempt raises too.
 
     Bad:
 
@@ -337,21 +351,21 @@ def plateau_without_metric(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 100}}}
     """
-    if written_type(ctx, "scheduler") != "ReduceLROnPlateau" or _wrapped(ctx)[0]:
+    if written_type(ctx, "scheduler") != "ReduceLROnPlateau" or _reason_wrapped(ctx)[0]:
         return
-    stops = ctx.before("0.10.1")
+    crashes = ctx.before("0.10.1")
     yield ctx.at(
         _TYPE,
-        "`ReduceLROnPlateau` needs a metric, and the engine has none for it: "
-        + ("its first step fails" if stops else "it watches the batch size instead, which never improves"),
+        "`ReduceLROnPlateau` needs a metric, but the engine passes none: "
+        + ("its first step fails" if crashes else "it gets the batch size instead, which never improves"),
         help="step it in the script, with the metric",
-        effect="crashes" if stops else "altered",
+        effect="crashes" if crashes else "altered",
     )
 
 
 @rule("DSC553", effect="crashes", source=_BUILD)
 def scheduler_of_objects(ctx: Context) -> Iterator[Finding]:
-    """A scheduler of PyTorch's that is made of Python objects, which no config can hold.
+    """A PyTorch scheduler needs Python objects, which a config cannot contain.
 
     Bad:
 
@@ -361,11 +375,11 @@ def scheduler_of_objects(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "scheduler": {"type": "ExponentialLR", "params": {"gamma": 0.9}}}
     """
-    word = written_type(ctx, "scheduler")
-    needs = OF_OBJECTS.get(word) if word else None
+    type_name = written_type(ctx, "scheduler")
+    needs = OF_OBJECTS.get(type_name) if type_name else None
     if needs:
         yield ctx.at(
             _TYPE,
-            f"`{word}` is made of {needs}, and a config cannot hold any",
-            help="hand the scheduler, or a function that makes it, to `deepspeed.initialize`",
+            f"`{type_name}` needs {needs}, which a config cannot contain",
+            help="pass the scheduler, or a function that creates it, to `deepspeed.initialize`",
         )

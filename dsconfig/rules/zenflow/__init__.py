@@ -1,1 +1,1 @@
-"""ZenFlow: what it requires, and how its intervals fit together."""
+"""ZenFlow: its requirements, and how its intervals fit together."""

@@ -1,4 +1,4 @@
-"""Intervals of ZenFlow: gradient accumulation, selection of columns, and keys without effect."""
+"""ZenFlow intervals: gradient accumulation, column selection, and keys without effect."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dsconfig.core.diagnostic import Fix, Set
 from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._effective_values import OPTIMIZER, device, format_of, format_place, model_format, stage
+from dsconfig.rules._effective_values import OPTIMIZER, device, dtype_of, related_dtype, stage, training_dtype
 from dsconfig.rules._fixes import removal
-from dsconfig.rules.zenflow.requirements import ZENFLOW, zenflow
+from dsconfig.rules.zenflow.requirements import ZENFLOW, uses_zenflow
 
-# `update_interval`, which takes the place of gradient accumulation, and the format of gradients.
+# `update_interval`, which replaces gradient accumulation, and the dtype of gradients.
 
 _UPDATE = f"{ZENFLOW}.update_interval"
 _CONFIGURE = "runtime/zenflow/engine.py:configure_zenflow"
@@ -20,11 +20,11 @@ _CONFIGURE = "runtime/zenflow/engine.py:configure_zenflow"
 
 @rule("DSC487", effect="altered", since="0.18.3", source="runtime/engine.py:DeepSpeedEngine.backward")
 def zenflow_update_left_to_auto(ctx: Context) -> Iterator[Finding]:
-    """`update_interval` is "auto", by which DeepSpeed sets gradient accumulation to 0 and divides by it.
+    """`update_interval` is "auto", so DeepSpeed sets gradient accumulation to 0 and divides by it.
 
-    The interval takes the place of `gradient_accumulation_steps`, and "auto", the default, stands for 0
-    there. Every loss is divided by that number, gradients become infinite, and after a few steps all weights
-    are NaN. Nothing is raised.
+    The interval replaces `gradient_accumulation_steps`, and "auto", the default, means 0 there. DeepSpeed
+    divides every loss by that number. Gradients become infinite, and after a few steps all weights are NaN.
+    Nothing is raised.
 
     Bad:
 
@@ -37,12 +37,13 @@ def zenflow_update_left_to_auto(ctx: Context) -> Iterator[Finding]:
         {"lr": 0.001}}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}, "zenflow":
         {"update_interval": 4}}}
     """
-    if zenflow(ctx) and stage(ctx) > 0 and ctx.value(_UPDATE) == "auto":
-        said = "" if ctx.has(_UPDATE) else ", the default"
+    if uses_zenflow(ctx) and stage(ctx) > 0 and ctx.value(_UPDATE) == "auto":
+        default = "" if ctx.has(_UPDATE) else " by default"
         yield ctx.at(
             _UPDATE if ctx.has(_UPDATE) else ZENFLOW,
-            f'`update_interval` is `"auto"`{said}: DeepSpeed sets gradient accumulation to 0 and divides'
-            " every loss by it, and all weights turn NaN",
+            f'`update_interval` is `"auto"`{default}: DeepSpeed sets gradient accumulation to 0 and divides'
+            " every"
+            " loss by it, so all weights become NaN",
             help=f"set `{_UPDATE}` to a number, the same as `gradient_accumulation_steps`",
             part="value" if ctx.has(_UPDATE) else "key",
         )
@@ -50,9 +51,9 @@ def zenflow_update_left_to_auto(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC488", effect="altered", since="0.17.5", source=_CONFIGURE)
 def accumulation_set_by_zenflow(ctx: Context) -> Iterator[Finding]:
-    """`gradient_accumulation_steps` is not ZenFlow's `update_interval`, which takes its place.
+    """`gradient_accumulation_steps` differs from ZenFlow's `update_interval`, which replaces it.
 
-    The global batch then is another one than `train_batch_size` says.
+    The global batch size then differs from `train_batch_size`.
 
     Bad:
 
@@ -73,18 +74,18 @@ def accumulation_set_by_zenflow(ctx: Context) -> Iterator[Finding]:
         {"update_interval": 2}}}
     """
     path = "gradient_accumulation_steps"
-    if not zenflow(ctx) or not ctx.has(path) or stage(ctx) == 0:
+    if not uses_zenflow(ctx) or not ctx.has(path) or stage(ctx) == 0:
         return
-    written, update = ctx.value(path), ctx.value(_UPDATE)
-    if isinstance(written, int) and isinstance(update, int) and written != update:
-        either = f"write {update}, or " if update > 0 else ""  # a batch takes a step at the least
+    steps, update = ctx.value(path), ctx.value(_UPDATE)
+    if isinstance(steps, int) and isinstance(update, int) and steps != update:
+        accepts_update = update > 0  # DeepSpeed rejects a config with less than one step per batch
         yield ctx.at(
             path,
-            f"`{path}` is {written} and counts as {update}, the `update_interval` of ZenFlow;"
-            " `train_batch_size` is not worked out again",
-            help=f"{either}set `{_UPDATE}` to {written}",
+            f"`{path}` is {steps}, but DeepSpeed uses the `update_interval` of ZenFlow, {update}, and does"
+            " not recompute `train_batch_size`",
+            help=(f"set it to {update}, or " if accepts_update else "") + f"set `{_UPDATE}` to {steps}",
             related=[("the interval is set here", _UPDATE)],
-            fix=Fix(f"replace by {update}", (Set((path,), update),)) if either else None,
+            fix=Fix(f"replace with {update}", (Set((path,), update),)) if accepts_update else None,
         )
 
 
@@ -95,11 +96,11 @@ def accumulation_set_by_zenflow(ctx: Context) -> Iterator[Finding]:
     source="runtime/zenflow/zenflow_stage_1_and_2.py:ZenFlowZeroOptimizer._process_selected_fp32_groups_grad",
 )
 def zenflow_beside_other_gradients(ctx: Context) -> Iterator[Finding]:
-    """ZenFlow is on at stage 1, and `data_types.grad_accum_dtype` is not the model's format.
+    """ZenFlow is enabled at stage 1, but `data_types.grad_accum_dtype` is not the model's dtype.
 
-    Stage 1 then moves gradients into an attribute of their own, and ZenFlow takes what it selected from the
-    usual one, which is empty: "'NoneType' object is not subscriptable" in the first backward pass. Stage 2
-    keeps them where they are.
+    Stage 1 then moves gradients into a separate attribute. ZenFlow reads its selection from the usual one,
+    which is empty: the first backward pass fails with "'NoneType' object is not subscriptable". Stage 2 does
+    not move them.
 
     Bad:
 
@@ -122,32 +123,32 @@ def zenflow_beside_other_gradients(ctx: Context) -> Iterator[Finding]:
         "offload_optimizer": {"device": "cpu"}, "zenflow": {"update_interval": 4}}}
     """
     path = "data_types.grad_accum_dtype"
-    if not zenflow(ctx) or not ctx.has(path) or stage(ctx) != 1 or device(ctx, OPTIMIZER) != "cpu":
+    if not uses_zenflow(ctx) or not ctx.has(path) or stage(ctx) != 1 or device(ctx, OPTIMIZER) != "cpu":
         return
-    chosen = format_of(ctx.value(path))
-    if chosen in ("fp32", "bf16", "fp16") and chosen != model_format(ctx):
+    dtype = dtype_of(ctx.value(path))
+    if dtype in ("fp32", "bf16", "fp16") and dtype != training_dtype(ctx):
         yield ctx.at(
             path,
-            f"`grad_accum_dtype` is {quoted(ctx.value(path))}, but the model trains in {model_format(ctx)},"
-            " and ZenFlow at stage 1 finds no gradients then",
+            f"`grad_accum_dtype` is {quoted(ctx.value(path))}, but the model trains in {training_dtype(ctx)}:"
+            " ZenFlow finds no gradients at stage 1",
             help="remove it, or use stage 2",
-            related=[*format_place(ctx), ("ZenFlow is switched on here", ZENFLOW)],
+            related=[*related_dtype(ctx), ("ZenFlow is enabled here", ZENFLOW)],
             fix=removal(ctx.written_path(path)),
         )
 
 
-# When ZenFlow selects columns: intervals that contradict each other.
+# Column selection of ZenFlow: intervals that contradict each other.
 
 _SELECT = f"{ZENFLOW}.select_strategy"
-_EVERY = f"{ZENFLOW}.select_interval"
+_INTERVAL = f"{ZENFLOW}.select_interval"
 
 
 @rule("DSC482", effect="crashes", since="0.17.5", source=_CONFIGURE)
 def zenflow_interval_beside_auto(ctx: Context) -> Iterator[Finding]:
-    """`select_interval` is a number while `select_strategy` is "auto".
+    """`select_interval` is a number, but `select_strategy` is "auto".
 
-    "auto", the default, selects once an epoch and will not be told otherwise. DeepSpeed raises its warning
-    of it as an exception: "If use auto select strategy, select_interval will be set to 1".
+    "auto", the default, selects once per epoch and accepts no other interval. DeepSpeed raises its warning as
+    an exception: "If use auto select strategy, select_interval will be set to 1".
 
     Bad:
 
@@ -167,23 +168,24 @@ def zenflow_interval_beside_auto(ctx: Context) -> Iterator[Finding]:
         {"lr": 0.001}}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}, "zenflow":
         {"select_strategy": "step", "select_interval": 8, "update_interval": 4}}}
     """
-    if zenflow(ctx) and ctx.value(_SELECT) == "auto" and isinstance(ctx.value(_EVERY), int):
-        said = "" if ctx.has(_SELECT) else ", the default"
+    if uses_zenflow(ctx) and ctx.value(_SELECT) == "auto" and isinstance(ctx.value(_INTERVAL), int):
+        default = "" if ctx.has(_SELECT) else " by default"
         yield ctx.at(
-            _EVERY,
-            f'`select_interval` is {quoted(ctx.value(_EVERY))}, which `select_strategy` `"auto"`{said}'
-            " refuses",
+            _INTERVAL,
+            f'`select_interval` is {quoted(ctx.value(_INTERVAL))}, but `select_strategy` is `"auto"`{default}'
+            " and"
+            " accepts no interval",
             help='add `"select_strategy": "step"` or `"epoch"`, or remove `select_interval`',
-            related=[("the strategy is chosen here", _SELECT)] if ctx.has(_SELECT) else [],
-            fix=Fix("count the interval in steps", (Set(ctx.written_path(_SELECT), "step"),)),
+            related=[("the strategy is set here", _SELECT)] if ctx.has(_SELECT) else [],
+            fix=Fix('set `select_strategy` to `"step"`', (Set(ctx.written_path(_SELECT), "step"),)),
         )
 
 
 @rule("DSC483", effect="crashes", since="0.17.5", source=_CONFIGURE)
 def zenflow_strategy_without_interval(ctx: Context) -> Iterator[Finding]:
-    """`select_strategy` is "step" or "epoch", and `select_interval` is not a number.
+    """`select_strategy` is "step" or "epoch", but `select_interval` is not a number.
 
-    The engine stops as it starts: "select_interval must be a number".
+    Engine initialization fails with "select_interval must be a number".
 
     Bad:
 
@@ -197,21 +199,22 @@ def zenflow_strategy_without_interval(ctx: Context) -> Iterator[Finding]:
         {"lr": 0.001}}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}, "zenflow":
         {"select_strategy": "step", "select_interval": 8, "update_interval": 4}}}
     """
-    if zenflow(ctx) and ctx.value(_SELECT) in ("step", "epoch") and ctx.value(_EVERY) == "auto":
-        said = "" if ctx.has(_EVERY) else ", the default"
+    if uses_zenflow(ctx) and ctx.value(_SELECT) in ("step", "epoch") and ctx.value(_INTERVAL) == "auto":
+        default = "" if ctx.has(_INTERVAL) else " by default"
         yield ctx.at(
             _SELECT,
-            f"`select_strategy` is {quoted(ctx.value(_SELECT))}, which needs a number for `select_interval`,"
-            f' and that is `"auto"`{said}',
-            help=f"add `select_interval`, a number of {ctx.value(_SELECT)}s",
+            f"`select_strategy` is {quoted(ctx.value(_SELECT))} and needs a number for `select_interval`,"
+            " which is"
+            f' `"auto"`{default}',
+            help=f"set `select_interval` to a number of {ctx.value(_SELECT)}s",
         )
 
 
 @rule("DSC484", effect="crashes", since="0.17.5", source=_CONFIGURE)
 def zenflow_selection_before_update(ctx: Context) -> Iterator[Finding]:
-    """ZenFlow selects columns more often than it updates the others.
+    """ZenFlow selects columns more often than it updates the other columns.
 
-    The engine stops as it starts: "Select interval must be greater or equal to update interval".
+    Engine initialization fails with "Select interval must be greater or equal to update interval".
 
     Bad:
 
@@ -231,32 +234,30 @@ def zenflow_selection_before_update(ctx: Context) -> Iterator[Finding]:
         {"lr": 0.001}}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}, "zenflow":
         {"select_strategy": "step", "select_interval": 4, "update_interval": 4}}}
     """
-    if (
-        not zenflow(ctx) or ctx.value(_SELECT) != "step"
-    ):  # epochs are counted by the data loader, or not at all
-        return
-    select, update = ctx.value(_EVERY), ctx.value(_UPDATE)
+    if not uses_zenflow(ctx) or ctx.value(_SELECT) != "step":
+        return  # the data loader counts epochs, or nothing does
+    select, update = ctx.value(_INTERVAL), ctx.value(_UPDATE)
     if isinstance(select, int) and isinstance(update, int) and select != 0 and select < update:
         yield ctx.at(
-            _EVERY,
-            f"`select_interval` {select} < {update}, the `update_interval`: a selection must hold for at"
-            " least one update",
-            help=f"write {update} or more",
-            related=[("updates are set here", _UPDATE)],
-            fix=Fix(f"replace by {update}", (Set(ctx.written_path(_EVERY), update),)),
+            _INTERVAL,
+            f"`select_interval` is {select}, less than `update_interval`, {update}: a selection must last for"
+            " at least one update",
+            help=f"set it to {update} or more",
+            related=[("the update interval is set here", _UPDATE)],
+            fix=Fix(f"replace with {update}", (Set(ctx.written_path(_INTERVAL), update),)),
         )
 
 
-# Keys of ZenFlow without effect.
+# ZenFlow keys without effect.
 
 
 @rule("DSC489", effect="ignored", since="0.17.5", source="runtime/zenflow/zenflow_config.py:ZenFlowConfig")
 def zenflow_key_without_effect(ctx: Context) -> Iterator[Finding]:
-    """`steps_per_epoch` is written, or `full_warm_up_rounds` is negative.
+    """`steps_per_epoch` is set, or `full_warm_up_rounds` is negative.
 
-    The first is the engine's own note of how long its data loader is; it counts only where selections are
-    counted in epochs, and there the engine overwrites it as soon as it has a data loader. The second is a
-    number of first rounds, and fewer than none are none.
+    The engine uses the first key to store the length of its data loader. It reads it only if selections are
+    counted in epochs, and overwrites it as soon as it has a data loader. The second key is a number of
+    initial rounds, and a negative number means none.
 
     Bad:
 
@@ -276,24 +277,24 @@ def zenflow_key_without_effect(ctx: Context) -> Iterator[Finding]:
         {"lr": 0.001}}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}, "zenflow":
         {"update_interval": 4}}}
     """
-    if not zenflow(ctx):
+    if not uses_zenflow(ctx):
         return
     steps, rounds = f"{ZENFLOW}.steps_per_epoch", f"{ZENFLOW}.full_warm_up_rounds"
     if ctx.has(steps) and ctx.value(steps) is not None:
-        by_steps = ctx.value(f"{ZENFLOW}.select_strategy") == "step"
+        counts_steps = ctx.value(f"{ZENFLOW}.select_strategy") == "step"
         yield ctx.at(
             steps,
             "`steps_per_epoch` has no effect: selections are counted in steps"
-            if by_steps
-            else "`steps_per_epoch` is the engine's to fill in: it puts the length of its data loader there",
+            if counts_steps
+            else "`steps_per_epoch` is set, but the engine overwrites it with the length of its data loader",
             help="remove it",
-            effect="ignored" if by_steps else "altered",
+            effect="ignored" if counts_steps else "altered",
             fix=removal(ctx.written_path(steps)),
         )
     if ctx.has(rounds) and isinstance(ctx.value(rounds), int) and ctx.value(rounds) < 0:
         yield ctx.at(
             rounds,
-            f"`full_warm_up_rounds` is {ctx.value(rounds)}, which is as good as 0",
-            help="write the number of first rounds in which every gradient is applied at once, or remove it",
+            f"`full_warm_up_rounds` is {ctx.value(rounds)}, which is treated as 0",
+            help="set it to the number of initial rounds that apply every gradient at once, or remove it",
             fix=removal(ctx.written_path(rounds)),
         )

@@ -1,1 +1,1 @@
-"""ZeRO: its stage, keys that a stage does not read or cannot combine, sizes, and old forms."""
+"""ZeRO: its stage, keys that a stage ignores or rejects, sizes, and legacy keys."""

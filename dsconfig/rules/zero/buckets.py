@@ -1,4 +1,4 @@
-"""Buckets of ZeRO, and the reduction of gradients: overlap, layout and norm."""
+"""ZeRO buckets and gradient reduction: overlap, layout and norm."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from dsconfig.rules._effective_values import (
     PARAM,
     ZERO,
     bf16_optimizer,
+    describe_stage,
     device,
-    device_place,
+    device_path,
+    related_stage,
     stage,
-    stage_set_here,
-    stage_words,
-    zero,
+    zero_section,
 )
 from dsconfig.rules._fixes import removal
-from dsconfig.rules.optimizer.muon import refuses_scatter
+from dsconfig.rules.optimizer.muon import requires_reduce_scatter_off
 
-# Buckets and limits that crash, or that cost memory or speed.
+# Buckets and limits that crash, or that waste memory or time.
 
 _STAGES_1_2 = "runtime/zero/stage_1_and_2.py:DeepSpeedZeroOptimizer.__init__"
 _OVERLAP = f"{ZERO}.overlap_comm"
@@ -33,8 +33,8 @@ _OVERLAP = f"{ZERO}.overlap_comm"
 def odd_allgather_bucket(ctx: Context) -> Iterator[Finding]:
     """`allgather_bucket_size` is odd at stage 1 or 2.
 
-    Two 16-bit elements make the 4 bytes at which a gather has to begin, so the optimizer takes even sizes
-    only: "allgather_bucket_size must be a multiple of nccl_start_alignment_factor".
+    An all-gather has to start at a multiple of 4 bytes, which is two 16-bit elements, so the optimizer
+    accepts only even sizes: "allgather_bucket_size must be a multiple of nccl_start_alignment_factor".
 
     Bad:
 
@@ -54,23 +54,23 @@ def odd_allgather_bucket(ctx: Context) -> Iterator[Finding]:
         even = int(size) + 1
         yield ctx.at(
             path,
-            f"`allgather_bucket_size` is {size}, an odd number, and stages 1 and 2 take even ones only",
-            help=f"write {quoted(even)}",
-            related=stage_set_here(ctx),
-            fix=Fix(f"replace by {quoted(even)}", (Set(ctx.written_path(path), even),)),
+            f"`allgather_bucket_size` is {size}, an odd number, but stages 1 and 2 accept only even ones",
+            help=f"set it to {quoted(even)}",
+            related=related_stage(ctx),
+            fix=Fix(f"replace with {quoted(even)}", (Set(ctx.written_path(path), even),)),
         )
 
 
-_LARGE, _MOST = 1_000_000_000, 2**63  # no tensor has more elements
+_LARGE, _MAX_NUMEL = 1_000_000_000, 2**63  # no tensor has more elements
 
 
 @rule(
     "DSC441", effect="wasteful", source="runtime/zero/stage_1_and_2.py:DeepSpeedZeroOptimizer.setup_buckets"
 )
 def overlapping_buckets_of_gigabytes(ctx: Context) -> Iterator[Finding]:
-    """`reduce_bucket_size` is very large while `overlap_comm` keeps two such buckets.
+    """`reduce_bucket_size` is very large, and `overlap_comm` allocates two such buckets.
 
-    With overlap one bucket is reduced while the next is filled, so that a GPU holds both. Reported from a
+    With overlap, one bucket is reduced while the next one is filled, so each GPU holds both. Reported from a
     billion elements on, twice the default.
 
     Bad:
@@ -87,38 +87,38 @@ def overlapping_buckets_of_gigabytes(ctx: Context) -> Iterator[Finding]:
     if not ctx.has(path) or not ctx.has(_OVERLAP):
         return
     size = ctx.value(path)
-    if not isinstance(size, int | float) or not _LARGE <= size < _MOST or not ctx.is_on(_OVERLAP):
+    if not isinstance(size, int | float) or not _LARGE <= size < _MAX_NUMEL or not ctx.is_on(_OVERLAP):
         return
     if stage(ctx) in (1, 2) and ctx.is_on(f"{ZERO}.contiguous_gradients"):
         yield ctx.at(
             path,
-            f"`reduce_bucket_size` is {size:,.0f}, and `overlap_comm` keeps two: 2 × {size:,.0f} × 2 bytes ="
-            f" {4 * size / 1e9:,.1f} GB of 16-bit gradients on each GPU",
-            help="give at most 500000000, the default",
-            related=[("overlap is switched on here", _OVERLAP)],
+            f"`reduce_bucket_size` is {size:,.0f}, and `overlap_comm` allocates two buckets: 2 × {size:,.0f}"
+            f" × 2 bytes = {4 * size / 1e9:,.1f} GB of 16-bit gradients on each GPU",
+            help="set it to at most 500000000, the default",
+            related=[("`overlap_comm` is set here", _OVERLAP)],
         )
 
 
 _NEAR_ZERO: dict[str, tuple[int, tuple[int, ...], str]] = {
-    "reduce_bucket_size": (10_000, (1, 2, 3), "nearly every gradient is reduced on its own"),
-    "sub_group_size": (1, (3,), "the optimizer steps through one parameter at a time"),
-    "stage3_max_live_parameters": (1, (3,), "every parameter is let go after each use and gathered again"),
-    "stage3_max_reuse_distance": (1, (3,), "every parameter is let go after each use and gathered again"),
+    "reduce_bucket_size": (10_000, (1, 2, 3), "almost every gradient is reduced separately"),
+    "sub_group_size": (1, (3,), "the optimizer steps one parameter at a time"),
+    "stage3_max_live_parameters": (1, (3,), "every parameter is released after each use and gathered again"),
+    "stage3_max_reuse_distance": (1, (3,), "every parameter is released after each use and gathered again"),
     "stage3_prefetch_bucket_size": (
         1,
         (3,),
-        "nothing is fetched ahead, and computation waits for every gather",
+        "nothing is prefetched, and computation waits for every all-gather",
     ),
 }
-"""Below which size, at which stages, and what that costs."""
+"""The size below which to report, the stages that use the key, and the cost."""
 
 
 @rule("DSC442", effect="wasteful", source="runtime/zero/config.py:DeepSpeedZeroConfig")
 def sizes_of_nearly_zero(ctx: Context) -> Iterator[Finding]:
-    """A bucket or a limit is so small that ZeRO handles parameters one by one.
+    """A bucket or limit is so small that ZeRO handles parameters one by one.
 
-    DeepSpeed takes 0 in most places where it takes a number of elements. It saves memory at the cost of very
-    many small messages.
+    DeepSpeed accepts 0 for most numbers of elements. This saves memory at the cost of very many small
+    messages.
 
     Bad:
 
@@ -129,18 +129,18 @@ def sizes_of_nearly_zero(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 3, "stage3_max_live_parameters": 1000000000}}
     """
     small: dict[str, list[str]] = {}
-    for name, value in zero(ctx).items():
+    for name, value in zero_section(ctx).items():
         if name in _NEAR_ZERO and isinstance(value, int | float) and 0 <= value < _NEAR_ZERO[name][0]:
             small.setdefault(_NEAR_ZERO[name][2], []).append(f"{ZERO}.{name}")
     for cost, paths in small.items():
         name = paths[0].rpartition(".")[2]
         if stage(ctx) in _NEAR_ZERO[name][1] and not bf16_optimizer(ctx):
-            words = [f"`{ctx.written_path(path)[-1]}` is {quoted(ctx.value(path))}" for path in paths]
+            values = [f"`{ctx.written_path(path)[-1]}` is {quoted(ctx.value(path))}" for path in paths]
             yield ctx.at(
                 paths[0],
-                f"{' and '.join(words)}: {cost}",
-                help=f"remove {'it' if len(paths) == 1 else 'them'}, unless memory is scarcer than time: the"
-                f" default is {ctx.default(paths[0])}",
+                f"{' and '.join(values)}: {cost}",
+                help=f"remove {'it' if len(paths) == 1 else 'them'}, unless memory matters more than speed:"
+                f" the default is {ctx.default(paths[0])}",
             )
 
 
@@ -153,8 +153,8 @@ def sizes_of_nearly_zero(ctx: Context) -> Iterator[Finding]:
 def allgather_bucket_of_zero(ctx: Context) -> Iterator[Finding]:
     """`allgather_bucket_size` is 0 at stage 1 or 2.
 
-    The number of shards to gather is the size of a partition divided by that: the first step ends in a
-    ZeroDivisionError. From 0.10 on one rank alone needs no gather.
+    DeepSpeed divides the size of a partition by it to get the number of shards to gather, so the first step
+    fails with a ZeroDivisionError. Since 0.10, a single rank needs no all-gather.
 
     Bad, release 0.11.2, world size 2:
 
@@ -174,13 +174,13 @@ def allgather_bucket_of_zero(ctx: Context) -> Iterator[Finding]:
             return
         yield ctx.at(
             path,
-            "`allgather_bucket_size` is 0, and DeepSpeed divides by it in the first step",
+            "`allgather_bucket_size` is 0, but DeepSpeed divides by it in the first step",
             help=f"remove it: the default is {ctx.default(path)}",
             fix=removal(ctx.written_path(path)),
         )
 
 
-# `overlap_comm`, and gradient accumulation that is left to the script.
+# `overlap_comm`, and gradient accumulation that the script manages.
 
 _CHECK = "runtime/engine.py:DeepSpeedEngine._do_sanity_check"
 
@@ -192,9 +192,9 @@ _CHECK = "runtime/engine.py:DeepSpeedEngine._do_sanity_check"
     source="runtime/zero/config.py:DeepSpeedZeroConfig.overlap_comm_valid",
 )
 def overlap_left_to_the_stage(ctx: Context) -> Iterator[Finding]:
-    """`overlap_comm` is null, and so true or false by the stage.
+    """`overlap_comm` is null, so its value depends on the stage.
 
-    Null is as good as absent: true at stage 3, false below.
+    Null is treated like an absent key: true at stage 3, false below.
 
     Bad:
 
@@ -209,22 +209,23 @@ def overlap_left_to_the_stage(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 3, "overlap_comm": true}}
     """
     if ctx.raw(_OVERLAP) is None:
-        becomes = stage(ctx) == 3
+        effective = stage(ctx) == 3
         yield ctx.at(
             _OVERLAP,
-            f"`overlap_comm` is `null` and counts as {quoted(becomes)}: true at stage 3, false below",
-            help=f"write {quoted(becomes)}",
-            related=stage_set_here(ctx),
-            fix=Fix(f"replace by {quoted(becomes)}", (Set(ctx.written_path(_OVERLAP), becomes),), safe=True),
+            f"`overlap_comm` is `null`, which is treated as {quoted(effective)}: true at stage 3, false"
+            " below",
+            help=f"set it to {quoted(effective)}",
+            related=related_stage(ctx),
+            fix=Fix(f"replace with {quoted(effective)}", (Set(ctx.written_path(_OVERLAP), effective),), safe=True),
         )
 
 
 @rule("DSC438", effect="crashes", since="0.19.4", source=_CHECK)
 def unmanaged_accumulation_with_overlap(ctx: Context) -> Iterator[Finding]:
-    """`managed_gradient_accumulation` is false, and `overlap_comm` true below stage 2.
+    """`managed_gradient_accumulation` is false, but `overlap_comm` is true below stage 2.
 
-    Also at stage 0, where nothing overlaps: "managed_gradient_accumulation=False supports ZeRO overlap_comm
-    only with ZeRO stage 2". Stage 3 is let through.
+    DeepSpeed checks this even at stage 0, where nothing overlaps: "managed_gradient_accumulation=False
+    supports ZeRO overlap_comm only with ZeRO stage 2". It accepts stage 3.
 
     Bad:
 
@@ -246,20 +247,20 @@ def unmanaged_accumulation_with_overlap(ctx: Context) -> Iterator[Finding]:
     if ctx.has(path) and ctx.is_on(path) and stage(ctx) < 2:
         yield ctx.at(
             path,
-            "`managed_gradient_accumulation` is `false`, with which `overlap_comm` works from stage 2 on, but"
-            f" {stage_words(ctx)}",
+            "`managed_gradient_accumulation` is `false`, which supports `overlap_comm` only at stage 2 and"
+            f" above, but {describe_stage(ctx)}",
             help="remove `overlap_comm`, or use stage 2",
-            related=[("accumulation is left to the script here", "managed_gradient_accumulation")],
+            related=[("the script manages accumulation because of this", "managed_gradient_accumulation")],
             fix=removal(ctx.written_path(path)),
         )
 
 
 @rule("DSC439", effect="crashes", since="0.19.4", source=_CHECK)
 def unmanaged_accumulation_with_deepcompile(ctx: Context) -> Iterator[Finding]:
-    """`managed_gradient_accumulation` is false beside DeepCompile.
+    """`managed_gradient_accumulation` is false together with DeepCompile.
 
-    DeepCompile schedules communication by the boundaries of accumulation, which the script keeps to itself
-    then: "managed_gradient_accumulation=False is not supported with DeepCompile".
+    DeepCompile schedules communication at accumulation boundaries, which only the script knows then:
+    "managed_gradient_accumulation=False is not supported with DeepCompile".
 
     Bad:
 
@@ -278,19 +279,19 @@ def unmanaged_accumulation_with_deepcompile(ctx: Context) -> Iterator[Finding]:
     if ctx.has(path) and not ctx.is_on(path) and ctx.is_on("compile.deepcompile"):
         yield ctx.at(
             path,
-            "`managed_gradient_accumulation` is `false`, which `compile.deepcompile` does not work with",
+            "`managed_gradient_accumulation` is `false`, which `compile.deepcompile` does not support",
             help="remove it, or set `compile.deepcompile` to `false`",
-            related=[("DeepCompile is switched on here", "compile.deepcompile")],
+            related=[("DeepCompile is enabled here", "compile.deepcompile")],
             fix=removal((path,)),
         )
 
 
 @rule("DSC420", effect="crashes", since="0.19.4", until="0.19.7", source=_CHECK)
 def unmanaged_accumulation_with_partner(ctx: Context) -> Iterator[Finding]:
-    """`managed_gradient_accumulation` is false beside `amp`, or in 0.19.4 beside offloading.
+    """`managed_gradient_accumulation` is false together with `amp`, or in 0.19.4 with offloading.
 
-    The config is accepted, and the engine stops: "managed_gradient_accumulation=False is not supported with
-    Apex AMP". Offloading of the optimizer or of parameters works with it from 0.19.5 on.
+    DeepSpeed accepts the config, but engine initialization fails with "managed_gradient_accumulation=False is
+    not supported with Apex AMP". Since 0.19.5, it works with offloading of the optimizer or the parameters.
 
     Bad, release 0.19.4:
 
@@ -305,26 +306,26 @@ def unmanaged_accumulation_with_partner(ctx: Context) -> Iterator[Finding]:
     path = "managed_gradient_accumulation"
     if not ctx.has(path) or ctx.is_on(path):
         return
-    partners = (
+    conflicts = (
         [] if ctx.since("0.19.5") else [each for each in (OPTIMIZER, PARAM) if device(ctx, each) != "none"]
     )
     if isinstance(ctx.data.get("amp"), dict) and ctx.is_on("amp.enabled"):
-        partners.append("amp.enabled")
-    for partner in partners:
-        name = partner.removesuffix(".enabled")
+        conflicts.append("amp.enabled")
+    for key in conflicts:
+        name = key.removesuffix(".enabled")
         yield ctx.at(
             path,
             f"`{path}` is `false`, which does not work with `{name}` in DeepSpeed {ctx.release_name}",
             help="remove it" if name == "amp" else "remove it, or upgrade DeepSpeed to 0.19.5 or later",
-            related=[("both are asked for here", partner)],
+            related=[("the conflicting setting is here", key)],
             fix=removal((path,)),
         )
 
 
-# How gradients of stages 1 and 2 are reduced and laid out.
+# How stages 1 and 2 reduce and store gradients.
 
 _SCALING = (("prescale_gradients", False), ("gradient_predivide_factor", 1))
-"""Keys of the top level that stage 2 takes without `reduce_scatter` alone, and their defaults."""
+"""Top-level keys that stage 2 supports only without `reduce_scatter`, and their defaults."""
 
 
 @rule(
@@ -336,8 +337,8 @@ _SCALING = (("prescale_gradients", False), ("gradient_predivide_factor", 1))
 def all_reduce_at_stage_2(ctx: Context) -> Iterator[Finding]:
     """`reduce_scatter` is false at stage 2.
 
-    Every rank then receives all gradients by an all-reduce, and throws away those it does not own: twice the
-    traffic. Models with mixture-of-experts layers stop with an assertion.
+    Every rank then receives all gradients by an all-reduce and discards those that it does not own, which
+    doubles the traffic. Models with mixture-of-experts layers fail with an assertion.
 
     Bad:
 
@@ -352,21 +353,21 @@ def all_reduce_at_stage_2(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
     """
     path = f"{ZERO}.reduce_scatter"
-    if ctx.has(path) and not ctx.is_on(path) and stage(ctx) == 2 and not refuses_scatter(ctx):
-        needing = [key for key, none in _SCALING if ctx.value(key) != none]
+    if ctx.has(path) and not ctx.is_on(path) and stage(ctx) == 2 and not requires_reduce_scatter_off(ctx):
+        dependents = [key for key, default in _SCALING if ctx.value(key) != default]
         yield ctx.at(
             path,
-            "`reduce_scatter` is `false`: at stage 2 gradients are all-reduced to every rank, twice the"
-            " traffic",
-            help="remove it" + "".join(f", and remove `{key}`, which needs it" for key in needing),
-            related=stage_set_here(ctx),
-            fix=None if needing else removal(ctx.written_path(path)),
+            "`reduce_scatter` is `false`: at stage 2 gradients are all-reduced to every rank, which doubles"
+            " the traffic",
+            help="remove it" + "".join(f", and remove `{key}`, which requires it" for key in dependents),
+            related=related_stage(ctx),
+            fix=None if dependents else removal(ctx.written_path(path)),
         )
 
 
 @rule("DSC444", effect="altered", source="runtime/zero/stage_1_and_2.py:DeepSpeedZeroOptimizer.__init__")
 def contiguous_gradients_off_beside_offload(ctx: Context) -> Iterator[Finding]:
-    """`contiguous_gradients` is false, and optimizer offload switches it on.
+    """`contiguous_gradients` is false, but optimizer offloading sets it to true.
 
     Bad:
 
@@ -385,12 +386,13 @@ def contiguous_gradients_off_beside_offload(ctx: Context) -> Iterator[Finding]:
     path = f"{ZERO}.contiguous_gradients"
     if not ctx.has(path) or ctx.is_on(path):
         return
-    if stage(ctx) in (1, 2) and (home := device(ctx, OPTIMIZER)) != "none":
+    if stage(ctx) in (1, 2) and (target := device(ctx, OPTIMIZER)) != "none":
         yield ctx.at(
             path,
-            f"`contiguous_gradients` is `false` and counts as `true`: the optimizer is offloaded to {home}",
+            "`contiguous_gradients` is `false` but is treated as `true`: the optimizer is offloaded to"
+            f" {target}",
             help="remove it",
-            related=[("the optimizer is offloaded here", device_place(ctx, OPTIMIZER))],
+            related=[("the optimizer is offloaded here", device_path(ctx, OPTIMIZER))],
             fix=removal(ctx.written_path(path)),
         )
 
@@ -402,10 +404,10 @@ def contiguous_gradients_off_beside_offload(ctx: Context) -> Iterator[Finding]:
     source="runtime/zero/stage_1_and_2.py:DeepSpeedZeroOptimizer.complete_grad_norm_calculation_for_cpu_offload",
 )
 def unused_parameters_unchecked(ctx: Context) -> Iterator[Finding]:
-    """`ignore_unused_parameters` is false, and nothing looks for unused parameters.
+    """`ignore_unused_parameters` is false, but DeepSpeed never looks for unused parameters.
 
-    The one place that does works out the norm of gradients on the CPU, so only with optimizer offload at
-    stage 1 or 2.
+    DeepSpeed looks for them only when it computes the gradient norm on the CPU, that is, with optimizer
+    offloading at stage 1 or 2.
 
     Bad:
 
@@ -424,7 +426,7 @@ def unused_parameters_unchecked(ctx: Context) -> Iterator[Finding]:
     if ctx.has(path) and not ctx.is_on(path) and stage(ctx) in (1, 2) and device(ctx, OPTIMIZER) == "none":
         yield ctx.at(
             path,
-            "`ignore_unused_parameters` is `false`, but DeepSpeed looks for unused parameters only where the"
+            "`ignore_unused_parameters` is `false`, but DeepSpeed looks for unused parameters only if the"
             " optimizer is offloaded",
             help="remove it",
             fix=removal(ctx.written_path(path)),
@@ -438,10 +440,10 @@ def unused_parameters_unchecked(ctx: Context) -> Iterator[Finding]:
     source="runtime/zero/stage_1_and_2.py:DeepSpeedZeroOptimizer._round_robin_reorder",
 )
 def round_robin_without_offload(ctx: Context) -> Iterator[Finding]:
-    """`round_robin_gradients` is true, and the optimizer is not offloaded.
+    """`round_robin_gradients` is true, but the optimizer is not offloaded.
 
-    The order of gradients is dealt out to let ranks copy them to host memory in parallel. Without offload
-    there is nothing to copy, and the checkpoint is laid out in that other order.
+    The key reorders gradients so that ranks copy them to host memory in parallel. Without offloading there is
+    nothing to copy, but checkpoints are stored in the changed order.
 
     Bad:
 
@@ -460,14 +462,14 @@ def round_robin_without_offload(ctx: Context) -> Iterator[Finding]:
     if ctx.has(path) and ctx.is_on(path) and stage(ctx) in (1, 2) and device(ctx, OPTIMIZER) == "none":
         yield ctx.at(
             path,
-            "`round_robin_gradients` speeds up the copying of gradients to host memory, and the optimizer is"
-            " not offloaded",
+            "`round_robin_gradients` speeds up copying gradients to host memory, but the optimizer is not"
+            " offloaded",
             help="remove it, unless a checkpoint was saved with it",
             fix=removal(ctx.written_path(path)),
         )
 
 
-# `compute_grad_norm`: where the norm of the gradients cannot be left out.
+# `compute_grad_norm`: where the gradient norm is required.
 
 
 @rule(
@@ -484,9 +486,9 @@ def round_robin_without_offload(ctx: Context) -> Iterator[Finding]:
     ),
 )
 def gradient_norm_skipped_at_wrong_stage(ctx: Context) -> Iterator[Finding]:
-    """`compute_grad_norm` is false, and the stage is neither 1 nor 2.
+    """`compute_grad_norm` is false, but the stage is neither 1 nor 2.
 
-    Only the optimizer of stages 1 and 2 can leave the norm out.
+    Only the optimizer of stages 1 and 2 can skip the norm.
 
     Bad:
 
@@ -500,7 +502,7 @@ def gradient_norm_skipped_at_wrong_stage(ctx: Context) -> Iterator[Finding]:
     if ctx.has(path) and not ctx.is_on(path) and stage(ctx) not in (1, 2):
         yield ctx.at(
             path,
-            f"`compute_grad_norm` may be `false` only at ZeRO stage 1 or 2, but {stage_words(ctx)}",
+            f"`compute_grad_norm` may be `false` only at ZeRO stage 1 or 2, but {describe_stage(ctx)}",
             help="remove the key, or use stage 1 or 2",
             fix=removal(ctx.written_path(path)),
         )
@@ -508,11 +510,11 @@ def gradient_norm_skipped_at_wrong_stage(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC437", effect="crashes", since="0.19.7", source=_STAGES_1_2)
 def gradient_norm_skipped_though_needed(ctx: Context) -> Iterator[Finding]:
-    """`compute_grad_norm` is false, and something else needs the norm.
+    """`compute_grad_norm` is false, but another setting needs the gradient norm.
 
-    Clipping does, and `gradient_clipping` is 1.0 unless it is written; so do optimizer offload, ZenFlow, and
-    the optimizer that stage 1 takes for bf16 with gradients accumulated in fp32. The engine stops as it
-    starts: "compute_grad_norm=false requires gradient_clipping=0", or "does not support …".
+    Clipping needs it, and `gradient_clipping` is 1.0 by default. So do optimizer offloading, ZenFlow, and the
+    optimizer that stage 1 uses for bf16 with fp32 gradient accumulation. Engine initialization fails with
+    "compute_grad_norm=false requires gradient_clipping=0", or "does not support …".
 
     Bad:
 
@@ -530,12 +532,12 @@ def gradient_norm_skipped_though_needed(ctx: Context) -> Iterator[Finding]:
     path = f"{ZERO}.compute_grad_norm"
     if not ctx.has(path) or ctx.is_on(path) or stage(ctx) not in (1, 2):
         return
-    for needs, place in _norm_users(ctx):
+    for reason, place in _norm_users(ctx):
         yield ctx.at(
             path,
-            f"`compute_grad_norm` is `false`, but {needs}",
+            f"`compute_grad_norm` is `false`, but {reason}",
             help="remove it" + (', or add `"gradient_clipping": 0`' if "clipping" in place else ""),
-            related=[("this needs the norm", place)] if ctx.has(place) else [],
+            related=[("the norm is needed because of this", place)] if ctx.has(place) else [],
             fix=removal(ctx.written_path(path)),
         )
         return
@@ -543,15 +545,15 @@ def gradient_norm_skipped_though_needed(ctx: Context) -> Iterator[Finding]:
 
 def _norm_users(ctx: Context) -> Iterator[tuple[str, str]]:
     if device(ctx, OPTIMIZER) != "none":
-        yield "optimizer offload needs the norm of the gradients", device_place(ctx, OPTIMIZER)
+        yield "optimizer offloading needs the gradient norm", device_path(ctx, OPTIMIZER)
     if ctx.value(f"{ZERO}.zenflow") is not None:
-        yield "ZenFlow needs the norm of the gradients", f"{ZERO}.zenflow"
+        yield "ZenFlow needs the gradient norm", f"{ZERO}.zenflow"
     if bf16_optimizer(ctx):
         yield (
-            "stage 1 with bf16 and gradients accumulated in fp32 needs the norm of the gradients",
+            "stage 1 with bf16 and fp32 gradient accumulation needs the gradient norm",
             "data_types.grad_accum_dtype",
         )
     clipping = ctx.value("gradient_clipping")
     if isinstance(clipping, int | float) and clipping > 0:
-        default = "" if ctx.has("gradient_clipping") else ", the default,"
-        yield f"`gradient_clipping` is {clipping}{default} and clips by that norm", "gradient_clipping"
+        default = "" if ctx.has("gradient_clipping") else " by default"
+        yield f"`gradient_clipping` is {clipping}{default} and needs the gradient norm", "gradient_clipping"

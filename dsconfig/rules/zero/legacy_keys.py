@@ -1,4 +1,4 @@
-"""Legacy forms of `zero_optimization`: a boolean, and keys of implementations that are gone."""
+"""Legacy forms of `zero_optimization`: a boolean, and keys of removed implementations."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from dsconfig.evaluation.rule import Absent, Condition, Written, rule
 from dsconfig.rules._effective_values import ZERO, stage
 from dsconfig.rules._fixes import removal
 
-# `zero_optimization` as a boolean, the form of the first release.
+# `zero_optimization` as a boolean, its form in the first release.
 
 
 @rule("DSC140", effect="deprecated", source="runtime/zero/config.py:read_zero_config_deprecated")
 def zero_optimization_as_boolean(ctx: Context) -> Iterator[Finding]:
-    """`zero_optimization` is a boolean, as in the first release.
+    """`zero_optimization` is a boolean, the form of the first release.
 
-    DeepSpeed still reads it, with a warning: true is stage 1, false stage 0, and a top-level `allgather_size`
-    is the `allgather_bucket_size` of the section.
+    DeepSpeed still reads it, with a warning: true is stage 1 and false is stage 0. A top-level
+    `allgather_size` becomes the `allgather_bucket_size` of the section.
 
     Bad:
 
@@ -35,29 +35,29 @@ def zero_optimization_as_boolean(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 1}}
     """
-    switch = ctx.data.get(ZERO)
-    if not isinstance(switch, bool) or ctx.uses_plugin:  # which fail on it: DSC807
+    is_enabled = ctx.data.get(ZERO)
+    if not isinstance(is_enabled, bool) or ctx.uses_plugin:  # Transformers and Accelerate raise: DSC807
         return
-    section: JsonObject = {"stage": int(switch)}
+    section: JsonObject = {"stage": int(is_enabled)}
     operations: tuple[Operation, ...] = ()
     size = ctx.raw("allgather_size")
-    if switch and isinstance(size, int):
+    if is_enabled and isinstance(size, int):
         section["allgather_bucket_size"] = size
         operations = (Remove(("allgather_size",)),)
     yield ctx.at(
         ZERO,
-        f"`{ZERO}` is {quoted(switch)}, the form of the first release: it means stage {int(switch)}",
-        help=f"write {quoted(section)}",
-        fix=Fix(f"write {quoted(section)}", (Set((ZERO,), section), *operations), safe=True),
+        f"`{ZERO}` is {quoted(is_enabled)}, the form of the first release: it means stage {int(is_enabled)}",
+        help=f"replace it with {quoted(section)}",
+        fix=Fix(f"replace with {quoted(section)}", (Set((ZERO,), section), *operations), safe=True),
     )
 
 
 @rule("DSC404", effect="rejected", since="0.7.0", source="runtime/zero/config.py:read_zero_config_deprecated")
 def allgather_size_refused(ctx: Context) -> Iterator[Finding]:
-    """`allgather_size` has a value that ZeRO does not take.
+    """`allgather_size` has a value that ZeRO rejects.
 
-    Beside `"zero_optimization": true`, the first form of the section, DeepSpeed reads `allgather_size` as
-    `zero_optimization.allgather_bucket_size`, and just as strictly.
+    Together with `"zero_optimization": true`, the first form of the section, DeepSpeed reads `allgather_size`
+    as `zero_optimization.allgather_bucket_size`, and validates it as strictly.
 
     Bad:
 
@@ -67,21 +67,21 @@ def allgather_size_refused(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": true, "allgather_size": 500000000}
     """
-    written = ctx.raw("allgather_size")
+    size = ctx.raw("allgather_size")
     section, bucket = ctx.section("zero_optimization"), ctx.key("zero_optimization.allgather_bucket_size")
-    if ctx.raw("zero_optimization") is not True or written is MISSING or section is None or bucket is None:
+    if ctx.raw("zero_optimization") is not True or size is MISSING or section is None or bucket is None:
         return
-    if written != "auto" and isinstance(read(bucket.type, written, section.dialect), Rejected):
+    if size != "auto" and isinstance(read(bucket.type, size, section.dialect), Rejected):
         yield ctx.at(
             "allgather_size",
-            f"`allgather_size` is {quoted(written)}, but must be {expected(bucket.type)}: it becomes"
+            f"`allgather_size` is {quoted(size)}, but must be {expected(bucket.type)}: DeepSpeed reads it as"
             " `zero_optimization.allgather_bucket_size`",
-            help=f"give {expected(bucket.type)}, or write `zero_optimization` as an object",
-            related=[("the boolean form of ZeRO stands here", "zero_optimization")],
+            help=f"use {expected(bucket.type)}, or write `zero_optimization` as an object",
+            related=[("the boolean form of ZeRO is here", "zero_optimization")],
         )
 
 
-# Keys of implementations that are gone.
+# Keys of removed implementations.
 
 _WRAP = "runtime/engine.py:DeepSpeedEngine._configure_zero_optimizer"
 
@@ -95,9 +95,8 @@ _WRAP = "runtime/engine.py:DeepSpeedEngine._configure_zero_optimizer"
 def broadcast_of_partitions(ctx: Context) -> Iterator[Finding]:
     """`allgather_partitions` is false, to broadcast updated parameters.
 
-    Only the first implementation of stage 1 could do so, and that is gone since 0.5.9: parameters are
-    collected by all-gather whatever the key says. true, as most examples have it, says what happens anyhow
-    and is not reported.
+    Only the first implementation of stage 1 supported this, and 0.5.9 removed it: DeepSpeed always
+    all-gathers parameters. True, as in most examples, matches this behavior and is not reported.
 
     Bad:
 
@@ -115,23 +114,23 @@ def broadcast_of_partitions(ctx: Context) -> Iterator[Finding]:
     if ctx.has(path) and not ctx.is_on(path):
         yield ctx.at(
             path,
-            f"`allgather_partitions` is {quoted(ctx.raw(path))}, but DeepSpeed has not looked at it since"
-            " 0.5.9: updated parameters are collected by all-gather",
+            f"`allgather_partitions` is {quoted(ctx.raw(path))}, but DeepSpeed ignores it since 0.5.9: it"
+            " always all-gathers updated parameters",
             help="remove it",
             fix=removal(ctx.written_path(path), safe=True),
         )
 
 
-_REPLACED = (
+_RENAMED_KEYS = (
     ("cpu_offload", "offload_optimizer"),
     ("cpu_offload_param", "offload_param"),
     ("stage3_gather_fp16_weights_on_model_save", "stage3_gather_16bit_weights_on_model_save"),
 )
-"""Old keys whose value DeepSpeed writes into their successor, which must then be absent."""
+"""Deprecated keys whose value DeepSpeed copies to the new key, which must then be absent."""
 
 
-def _both(old: str, new: str) -> str:
-    return f"`{old}` is the old name of `{new}`, and DeepSpeed refuses the two together"
+def _conflict(old: str, new: str) -> str:
+    return f"`{old}` is the old name of `{new}`, and DeepSpeed rejects a config with both"
 
 
 @rule(
@@ -140,14 +139,14 @@ def _both(old: str, new: str) -> str:
     since="0.7.0",
     source="runtime/config_utils.py:DeepSpeedConfigModel._process_deprecated_field",
     conditions=tuple(
-        Condition("ZeroOptimization", (Written(old), Written(new)), Absent(old, _both(old, new)))
-        for old, new in _REPLACED
+        Condition("ZeroOptimization", (Written(old), Written(new)), Absent(old, _conflict(old, new)))
+        for old, new in _RENAMED_KEYS
     ),
 )
 def old_and_new_key_together(ctx: Context) -> Iterator[Finding]:
-    """A deprecated key stands beside the key that replaced it.
+    """A deprecated key is set together with the key that replaced it.
 
-    DeepSpeed refuses the two together whatever they say, null included.
+    DeepSpeed rejects a config with both keys, whatever their values are, null included.
 
     Bad:
 
@@ -158,31 +157,32 @@ def old_and_new_key_together(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}
     """
-    for old, new in _REPLACED:
-        before, after = f"zero_optimization.{old}", f"zero_optimization.{new}"
-        if _counts(ctx, before) and _counts(ctx, after):
-            successor = str(ctx.written_path(after)[-1])
+    for old, new in _RENAMED_KEYS:
+        old_path, new_path = f"zero_optimization.{old}", f"zero_optimization.{new}"
+        if _is_set(ctx, old_path) and _is_set(ctx, new_path):
+            new_name = str(ctx.written_path(new_path)[-1])
             yield ctx.at(
-                before,
-                _both(old, successor),
-                help=f"keep `{successor}` alone",
+                old_path,
+                _conflict(old, new_name),
+                help=f"keep only `{new_name}`",
                 part="key",
-                related=[(f"`{successor}` is set here", after)],
-                fix=removal(ctx.written_path(before)),
+                related=[(f"`{new_name}` is set here", new_path)],
+                fix=removal(ctx.written_path(old_path)),
             )
 
 
-def _counts(ctx: Context, path: str) -> bool:
-    """Whether the key is there for a section that drops every "auto" that nobody fills."""
+def _is_set(ctx: Context, path: str) -> bool:
+    """Whether a section that drops unresolved "auto" values has the key."""
     value = ctx.raw(path)
     return value is not MISSING and (value != "auto" or ctx.value(path) == "auto")
 
 
 @rule("DSC435", effect="crashes", since="0.5.9", source=_WRAP)
 def first_form_of_stage_1(ctx: Context) -> Iterator[Finding]:
-    """`legacy_stage1` asks for an implementation that is gone.
+    """`legacy_stage1` selects an implementation that DeepSpeed removed.
 
-    The engine stops at every stage from 1 on: "The deprecated version of ZeRO Stage 1 is not supported".
+    Engine initialization fails at stages 1 to 3 with "The deprecated version of ZeRO Stage 1 is not
+    supported".
 
     Bad:
 
@@ -200,18 +200,19 @@ def first_form_of_stage_1(ctx: Context) -> Iterator[Finding]:
     if ctx.has(path) and ctx.is_on(path) and stage(ctx) > 0:
         yield ctx.at(
             path,
-            "`legacy_stage1` asks for the first stage 1, which DeepSpeed dropped in 0.5.9: the engine stops"
-            " as it starts",
-            help="remove it; a checkpoint of that form needs DeepSpeed 0.5.8 or earlier",
+            "`legacy_stage1` selects the first implementation of stage 1, which DeepSpeed removed in 0.5.9:"
+            " engine initialization fails",
+            help="remove it; checkpoints of that implementation need DeepSpeed 0.5.8 or earlier",
             fix=removal(ctx.written_path(path)),
         )
 
 
 @rule("DSC425", effect="crashes", until="0.3.15", source=_WRAP)
 def stage_1_without_reduce_scatter(ctx: Context) -> Iterator[Finding]:
-    """Stage 1 is told to all-reduce, and its first implementation only knows reduce-scatter.
+    """`reduce_scatter` is false at stage 1, whose first implementation requires it.
 
-    The config is accepted, and the engine stops: "Stage 1 only supports reduce scatter mode".
+    DeepSpeed accepts the config, but engine initialization fails with "Stage 1 only supports reduce scatter
+    mode".
 
     Bad:
 
@@ -226,8 +227,8 @@ def stage_1_without_reduce_scatter(ctx: Context) -> Iterator[Finding]:
     if ctx.has(path) and not ctx.is_on(path) and stage(ctx) == 1:
         yield ctx.at(
             path,
-            f"`reduce_scatter` is {quoted(ctx.value(path))}, and stage 1 of DeepSpeed {ctx.release_name}"
-            " cannot do without",
+            f"`reduce_scatter` is {quoted(ctx.value(path))}, but stage 1 of DeepSpeed {ctx.release_name}"
+            " requires it",
             help="remove it, or upgrade DeepSpeed to 0.3.16 or later",
             fix=removal(ctx.written_path(path)),
         )

@@ -1,4 +1,4 @@
-"""Buckets, limits and leaf modules of ZeRO, where the model is known."""
+"""Buckets, limits and leaf modules of ZeRO with a known model."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from dsconfig.launch import repository
 from dsconfig.rules._effective_values import (
     STAGE,
     ZERO,
-    autocasts,
     bf16_optimizer,
-    format_of,
-    model_format,
-    sent_format,
+    dtype_of,
+    has_autocast,
+    reduction_dtype,
+    related_stage,
     stage,
-    stage_set_here,
+    training_dtype,
 )
 from dsconfig.rules._model_facts import (
     BLOCKS,
     FUSED,
     Weight,
-    block_of,
-    elements,
-    is_known,
+    has_model,
     largest,
     largest_linear,
     model,
-    names,
+    parameter_count,
+    sparse_block_of,
+    string_list,
     transformers_version,
 )
 from dsconfig.rules._numbers import rounded, rounded_up
 
-# What a known model makes of buckets and limits at the ZeRO stages.
+# Buckets and limits of the ZeRO stages compared with a known model.
 
 _REDUCE = f"{ZERO}.reduce_bucket_size"
 _LIVE, _REUSE = f"{ZERO}.stage3_max_live_parameters", f"{ZERO}.stage3_max_reuse_distance"
-_MOST = 2**63
+_MAX_NUMEL = 2**63
 
 
 @rule(
@@ -49,11 +49,11 @@ _MOST = 2**63
     "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._setup_for_real_optimizer",
 )
 def bucket_larger_than_model(ctx: Context) -> Iterator[Finding]:
-    """`reduce_bucket_size` is larger than the model, and the bucket is allocated whole all the same.
+    """`reduce_bucket_size` is larger than the model, but the whole bucket is allocated.
 
-    Gradients are gathered in a buffer of that many elements before they are reduced. It is made at its full
-    size whatever the model has: at stages 1 and 2 in each backward pass, at stage 3 for the whole run.
-    Reported where the model is known, and gradients are contiguous.
+    DeepSpeed copies gradients into a buffer of this size before it reduces them. It allocates the full size
+    whatever the model needs: in each backward pass at stages 1 and 2, and for the whole run at stage 3.
+    Reported only when the model is known and gradients are contiguous.
 
     Bad:
 
@@ -64,23 +64,23 @@ def bucket_larger_than_model(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 2, "reduce_bucket_size": 50000000},
         "$dsconfig": {"model": "gpt2"}}
     """
-    if not is_known(ctx) or not ctx.has(ZERO) or stage(ctx) not in (1, 2, 3):
+    if not has_model(ctx) or not ctx.has(ZERO) or stage(ctx) not in (1, 2, 3):
         return
     size = ctx.value(_REDUCE)
-    if not isinstance(size, int | float) or size >= _MOST or not ctx.is_on(f"{ZERO}.contiguous_gradients"):
+    if not isinstance(size, int | float) or size >= _MAX_NUMEL or not ctx.is_on(f"{ZERO}.contiguous_gradients"):
         return
-    if bf16_optimizer(ctx) or size <= (count := elements(ctx)):
+    if bf16_optimizer(ctx) or size <= (numel := parameter_count(ctx)):
         return
-    width = 4 if model_format(ctx) == "fp32" else 2
-    more = width * (size - count) / 1e9
-    held = "held for the whole run" if stage(ctx) == 3 else "held in each backward pass"
+    itemsize = 4 if training_dtype(ctx) == "fp32" else 2
+    unused = itemsize * (size - numel) / 1e9
+    duration = "for the whole run" if stage(ctx) == 3 else "in each backward pass"
     yield ctx.at(
         _REDUCE,
-        f"`reduce_bucket_size` is {size:,.0f}{'' if ctx.has(_REDUCE) else ' by default'}, and"
-        f" {model(ctx).shown} has {count:,} parameters: {more:,.2f} GB of the bucket are never filled,"
-        f" and {held}",
-        help=f"set `{_REDUCE}` to {rounded(count)}",
-        related=stage_set_here(ctx),
+        f"`reduce_bucket_size` is {size:,.0f}{'' if ctx.has(_REDUCE) else ' by default'}, but"
+        f" {model(ctx).shown} has {numel:,} parameters: {unused:,.2f} GB of the bucket are allocated"
+        f" {duration} and never used",
+        help=f"set `{_REDUCE}` to {rounded(numel)}",
+        related=related_stage(ctx),
     )
 
 
@@ -92,11 +92,12 @@ def bucket_larger_than_model(ctx: Context) -> Iterator[Finding]:
     "PartitionedParameterCoordinator.__params_to_release",
 )
 def live_parameters_without_effect(ctx: Context) -> Iterator[Finding]:
-    """`stage3_max_live_parameters` has no effect on this model, which stage 3 gathers whole on each GPU.
+    """`stage3_max_live_parameters` has no effect, because stage 3 gathers the whole model on each GPU.
 
-    The limit only stops fetching ahead. What will be used again within `stage3_max_reuse_distance` stays
-    gathered, and from the first layer's forward pass to its backward pass are twice the parameters of the
-    model: where the distance is no less, nothing is let go in between. Reported where the model is known.
+    The limit only stops prefetching. A parameter that is used again within `stage3_max_reuse_distance` stays
+    gathered. Between the forward and the backward pass of the first layer, twice the parameters of the model
+    are used. If the distance is at least that, nothing is released in between. Reported only when the model
+    is known.
 
     Bad:
 
@@ -108,19 +109,19 @@ def live_parameters_without_effect(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 3, "stage3_max_live_parameters": 10000000,
         "stage3_max_reuse_distance": 10000000}, "$dsconfig": {"model": "gpt2"}}
     """
-    if not is_known(ctx) or not ctx.has(_LIVE) or stage(ctx) != 3 or ctx.world_size == 1:
+    if not has_model(ctx) or not ctx.has(_LIVE) or stage(ctx) != 3 or ctx.world_size == 1:
         return
     live, reuse = ctx.value(_LIVE), ctx.value(_REUSE)
     if not isinstance(live, int | float) or not isinstance(reuse, int | float):
         return
-    if reuse < 2 * (count := elements(ctx)):
+    if reuse < 2 * (numel := parameter_count(ctx)):
         return
-    few = rounded(count // 10)
+    suggested = rounded(numel // 10)
     yield ctx.at(
         _LIVE,
-        f"`stage3_max_live_parameters` is {live:,.0f}, and all {count:,} parameters of {model(ctx).shown} are"
-        f" gathered on each GPU whatever it says: `stage3_max_reuse_distance` is {reuse:,.0f}",
-        help=f"set `{_REUSE}` to {few}, and `{_LIVE}` too",
+        f"`stage3_max_live_parameters` is {live:,.0f}, but all {numel:,} parameters of {model(ctx).shown} are"
+        f" gathered on each GPU anyway, because `stage3_max_reuse_distance` is {reuse:,.0f}",
+        help=f"set `{_REUSE}` and `{_LIVE}` to {suggested}",
         related=[("the distance is set here", _REUSE)] if ctx.has(_REUSE) else [],
     )
 
@@ -134,12 +135,13 @@ def live_parameters_without_effect(ctx: Context) -> Iterator[Finding]:
     "runtime/base_optimizer.py:ZeROOptimizer.report_ipg_memory_usage",
 )
 def bucket_too_small_for_another_format(ctx: Context) -> Iterator[Finding]:
-    """Gradients that are sent in another format than their own do not fit `reduce_bucket_size`.
+    """Gradients that are sent in another dtype than their own do not fit in `reduce_bucket_size`.
 
-    From 0.17.2 to 0.18.1 a parameter larger than the bucket is noted by its own format and looked for by the
-    one that is sent, that of `torch_autocast` for linear layers: the first backward pass ends in "start (0) +
-    length (525336576) exceeds dimension size (500000000)". With `communication_data_type` up to 0.18.0 it is
-    enough that the bucket fills: "KeyError: torch.bfloat16". Reported where the model is known.
+    From 0.17.2 to 0.18.1, DeepSpeed registers a parameter larger than the bucket under its own dtype and
+    looks it up by the dtype that is sent, which for linear layers is that of `torch_autocast`. The first
+    backward pass fails with "start (0) + length (525336576) exceeds dimension size (500000000)". With
+    `communication_data_type` up to 0.18.0, a full bucket is enough to fail: "KeyError: torch.bfloat16".
+    Reported only when the model is known.
 
     Bad:
 
@@ -151,58 +153,61 @@ def bucket_too_small_for_another_format(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "torch_autocast": {"enabled": true, "dtype": "bfloat16"}, "zero_optimization":
         {"stage": 2, "reduce_bucket_size": 600000000}, "$dsconfig": {"model": "llama-3-8b"}}
     """
-    if not is_known(ctx) or ctx.facts.adapters or stage(ctx) not in (1, 2) or bf16_optimizer(ctx):
+    if not has_model(ctx) or ctx.facts.adapters or stage(ctx) not in (1, 2) or bf16_optimizer(ctx):
         return
     size = ctx.value(_REDUCE)
     if not isinstance(size, int | float):
         return
-    found = _under_autocast(ctx, size) if autocasts(ctx) else _as_communicated(ctx, size)
-    if found is not None:
-        why, help_ = found
+    problem = _autocast_problem(ctx, size) if has_autocast(ctx) else _communication_problem(ctx, size)
+    if problem is not None:
+        reason, help_ = problem
         yield ctx.at(
             _REDUCE,
-            f"`reduce_bucket_size` is {size:,.0f}{'' if ctx.has(_REDUCE) else ' by default'}, and {why}",
+            f"`reduce_bucket_size` is {size:,.0f}{'' if ctx.has(_REDUCE) else ' by default'}, but {reason}",
             help=help_,
-            related=stage_set_here(ctx),
+            related=related_stage(ctx),
         )
 
 
-def _under_autocast(ctx: Context, size: float) -> tuple[str, str] | None:
-    """What is wrong, and what helps, where linear layers are sent in the format that they compute in."""
-    word = "torch_autocast.dtype"
-    chosen = format_of(ctx.value(word)) if ctx.has(word) else "fp16"
-    if chosen not in ("fp16", "bf16") or ctx.has("torch_autocast.lower_precision_safe_modules"):
+def _autocast_problem(ctx: Context, size: float) -> tuple[str, str] | None:
+    """The reason and the help if linear layers are sent in their autocast dtype."""
+    path = "torch_autocast.dtype"
+    dtype = dtype_of(ctx.value(path)) if ctx.has(path) else "fp16"
+    if dtype not in ("fp16", "bf16") or ctx.has("torch_autocast.lower_precision_safe_modules"):
         return None
-    return _too_large(ctx, largest_linear(ctx), size, chosen)
+    return _too_large(ctx, largest_linear(ctx), size, dtype)
 
 
-def _as_communicated(ctx: Context, size: float) -> tuple[str, str] | None:
-    """The same where `communication_data_type` is not the model's format."""
-    sent, key = sent_format(ctx)
-    if key is None or sent == model_format(ctx):
+def _communication_problem(ctx: Context, size: float) -> tuple[str, str] | None:
+    """The reason and the help if `communication_data_type` is not the model's dtype."""
+    dtype, key = reduction_dtype(ctx)
+    if key is None or dtype == training_dtype(ctx):
         return None
     if ctx.since("0.18.1"):
-        return _too_large(ctx, largest(ctx), size, sent)
-    if (count := elements(ctx)) <= size:
+        return _too_large(ctx, largest(ctx), size, dtype)
+    if (numel := parameter_count(ctx)) <= size:
         return None
-    why = (
-        f"the {count:,} gradients of {model(ctx).shown} fill it more than once; they are sent as {sent}, and"
-        " up to DeepSpeed 0.18.0 a full bucket is looked up by another format"
+    reason = (
+        f"the {numel:,} gradients of {model(ctx).shown} fill it more than once: they are sent as {dtype}, and"
+        " up to 0.18.0 DeepSpeed looks up a full bucket by another dtype"
     )
-    return why, f'set `{key}` to "{model_format(ctx)}", or upgrade DeepSpeed to 0.18.2 or later'
+    return reason, f'set `{key}` to "{training_dtype(ctx)}", or upgrade DeepSpeed to 0.18.2 or later'
 
 
-def _too_large(ctx: Context, most: Weight | None, size: float, sent: str) -> tuple[str, str] | None:
-    if most is None or most.elements <= size or not ctx.is_on(f"{ZERO}.contiguous_gradients"):
+def _too_large(ctx: Context, weight: Weight | None, size: float, dtype: str) -> tuple[str, str] | None:
+    if weight is None or weight.numel <= size or not ctx.is_on(f"{ZERO}.contiguous_gradients"):
         return None
-    why = (
-        f"`{most.name}` in {model(ctx).shown} has {most.elements:,} elements; its gradient is sent as {sent},"
-        " and what is sent in another format has to fit up to DeepSpeed 0.18.1"
+    reason = (
+        f"`{weight.name}` in {model(ctx).shown} has {weight.numel:,} elements: its gradient is sent as"
+        f" {dtype}, and up to 0.18.1 a gradient that is sent in another dtype has to fit"
     )
-    return why, f"set `{_REDUCE}` to {rounded_up(most.elements)}, or upgrade DeepSpeed to 0.18.2 or later"
+    return (
+        reason,
+        f"set `{_REDUCE}` to {rounded_up(weight.numel)}, or upgrade DeepSpeed to 0.18.2 or later",
+    )
 
 
-# Experts and leaves of stage 3, where the model is known.
+# Expert blocks and leaf modules of stage 3 with a known model.
 
 _LEAF = f"{ZERO}.leaf_module"
 _CLASSES = f"{_LEAF}.classes"
@@ -210,15 +215,18 @@ _CLASSES = f"{_LEAF}.classes"
 
 @rule("DSC407", effect="crashes", since="0.13.2", source="utils/z3_leaf_module.py:set_z3_leaf_modules")
 def experts_without_leaf(ctx: Context) -> Iterator[Finding]:
-    """A model with experts trains at stage 3, and the block that holds them is no leaf.
+    """A model with experts trains at stage 3, but its expert block is not a leaf module.
 
-    In Transformers 4 a rank calls only those experts that its tokens go to, so that ranks gather different
-    parameters: with NCCL they wait for each other for ever, with gloo they stop with an error. As a leaf the
-    block is gathered whole. From 0.18.0 on `leaf_module` names such blocks, and those of Mixtral, Qwen2-MoE
-    and Qwen3-MoE are leaves by default; before, a script does it with
-    `deepspeed.utils.set_z3_leaf_modules`. Reported where the model is known, and neither a script of the
-    repository nor its program (LLaMA-Factory, Axolotl, ms-swift) makes leaves; as a note where nothing says
-    that Transformers is older than 5.
+    In Transformers 4, a rank calls only the experts to which its tokens are routed, so ranks gather different
+    parameters. With NCCL they wait for each other forever, and with gloo they raise. As a leaf module, the
+    block is gathered as a whole.
+
+    Since 0.18.0, `leaf_module` lists such blocks, and those of Mixtral, Qwen2-MoE and Qwen3-MoE are leaf
+    modules by default. Before 0.18.0, a script has to call `deepspeed.utils.set_z3_leaf_modules`.
+
+    Reported only when the model is known and neither a script in the repository nor its program
+    (LLaMA-Factory, Axolotl, ms-swift) sets leaf modules. It is an info unless Transformers is known to be
+    older than 5.
 
     Bad, read by transformers==4.57:
 
@@ -231,49 +239,49 @@ def experts_without_leaf(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": "auto", "zero_optimization": {"stage": 3,
         "stage3_gather_16bit_weights_on_model_save": true}, "$dsconfig": {"model": "mixtral-8x7b"}}
     """
-    if not is_known(ctx) or not ctx.has(ZERO) or stage(ctx) != 3 or ctx.world_size == 1:
+    if not has_model(ctx) or not ctx.has(ZERO) or stage(ctx) != 3 or ctx.world_size == 1:
         return
-    found = model(ctx)
-    block = block_of(found)
-    if block is None or _is_leaf(ctx, block) or ctx.facts.program in repository.LEAF_MODULE_PROGRAMS:
+    known_model = model(ctx)
+    block = sparse_block_of(known_model)
+    if block is None or _may_be_leaf(ctx, block) or ctx.facts.program in repository.LEAF_MODULE_PROGRAMS:
         return
     version = transformers_version(ctx)
     if (version is not None and version >= FUSED) or repository.sets_leaf_modules(ctx.document.name):
         return
-    told = (
-        f"{found.shown} has experts in `{block}`, which is no leaf: ranks that skip an expert and ranks that"
-        " use it wait for each other for ever"
+    message = (
+        f"{known_model.shown} has experts in `{block}`, which is not a leaf module: ranks that skip an expert"
+        " and ranks that use it wait for each other forever"
     )
     effect: EffectName = "crashes" if version is not None else "wasteful"
-    told += "" if version is not None else " with Transformers before 5"
+    message += "" if version is not None else " with Transformers before 5"
     if ctx.since("0.18.0"):
-        wanted = [*(names(ctx, _CLASSES) if ctx.has(_CLASSES) else []), block]
-        fix = Fix(f"make `{block}` a leaf", (Set(ctx.written_path(_CLASSES), wanted),))
-        advice = f"add `{_CLASSES}` with `{block}` in it, unless the script makes it a leaf"
-        yield ctx.at(_CLASSES if ctx.has(_CLASSES) else STAGE, told, help=advice, effect=effect, fix=fix)
+        classes = [*(string_list(ctx, _CLASSES) if ctx.has(_CLASSES) else []), block]
+        fix = Fix(f"make `{block}` a leaf module", (Set(ctx.written_path(_CLASSES), classes),))
+        advice = f"add `{block}` to `{_CLASSES}`, unless the script makes it a leaf module"
+        yield ctx.at(_CLASSES if ctx.has(_CLASSES) else STAGE, message, help=advice, effect=effect, fix=fix)
     else:
         call = f"deepspeed.utils.set_z3_leaf_modules(model, [{block}])"
-        yield ctx.at(STAGE, told, help=f"call `{call}` in the script, unless it does", effect=effect)
+        yield ctx.at(STAGE, message, help=f"call `{call}` in the script, unless it does", effect=effect)
 
 
-def _is_leaf(ctx: Context, block: str) -> bool:
-    """Whether the config makes the block a leaf, or may: of a name or an unknown class nobody can tell."""
+def _may_be_leaf(ctx: Context, block: str) -> bool:
+    """Whether the config makes the block a leaf module, or may do so by a name or an unknown class."""
     if ctx.before("0.18.0"):
         return False
-    if names(ctx, f"{_LEAF}.names") or names(ctx, f"{_LEAF}.name_suffixes"):
+    if string_list(ctx, f"{_LEAF}.names") or string_list(ctx, f"{_LEAF}.name_suffixes"):
         return True
-    others = {known for known in BLOCKS.values() if known != block}
-    return any(name.rpartition(".")[2] not in others for name in names(ctx, _CLASSES))
+    other_blocks = {each for each in BLOCKS.values() if each != block}
+    return any(name.rpartition(".")[2] not in other_blocks for name in string_list(ctx, _CLASSES))
 
 
 @rule(
     "DSC408", effect="ignored", since="0.18.0", source="utils/z3_leaf_module.py:apply_zero_leaf_module_config"
 )
 def leaf_module_not_in_model(ctx: Context) -> Iterator[Finding]:
-    """`leaf_module.classes` names blocks of other models than the one that is trained.
+    """`leaf_module.classes` lists only blocks of other models than the one that is trained.
 
-    DeepSpeed says that no module matched, and hooks are applied as usual. Reported where the model is known,
-    and each class is the block of experts of another one.
+    DeepSpeed logs that no module matched and applies its hooks as usual. Reported only when the model is
+    known and each class is the expert block of another model.
 
     Bad:
 
@@ -284,19 +292,19 @@ def leaf_module_not_in_model(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 3}, "$dsconfig": {"model": "llama-3-8b"}}
     """
-    if not is_known(ctx) or not ctx.has(_CLASSES) or stage(ctx) != 3:
+    if not has_model(ctx) or not ctx.has(_CLASSES) or stage(ctx) != 3:
         return
-    if names(ctx, f"{_LEAF}.names") or names(ctx, f"{_LEAF}.name_suffixes"):
+    if string_list(ctx, f"{_LEAF}.names") or string_list(ctx, f"{_LEAF}.name_suffixes"):
         raise SkipRule
-    found, written = model(ctx), names(ctx, _CLASSES)
-    if not written or written == ctx.default(_CLASSES) or block_of(found) is not None:
+    known_model, classes = model(ctx), string_list(ctx, _CLASSES)
+    if not classes or classes == ctx.default(_CLASSES) or sparse_block_of(known_model) is not None:
         return
-    kinds = {known: kind for kind, known in BLOCKS.items()}
-    of = [kinds.get(name.rpartition(".")[2]) for name in written]
-    if None not in of and not set(of) & set(found.kinds) and found.kinds:
+    model_types = {block: model_type for model_type, block in BLOCKS.items()}
+    owners = [model_types.get(name.rpartition(".")[2]) for name in classes]
+    if None not in owners and not set(owners) & set(known_model.kinds) and known_model.kinds:
         yield ctx.at(
             _CLASSES,
-            f"`classes` names blocks of {', '.join(dict.fromkeys(map(str, of)))}, and {found.shown} is of the"
-            f" type {found.kinds[0]}: no module matches",
+            f"`classes` lists blocks of {', '.join(dict.fromkeys(map(str, owners)))}, but the model type of"
+            f" {known_model.shown} is {known_model.kinds[0]}: no module matches",
             help="remove it",
         )

@@ -10,22 +10,22 @@ from dsconfig.core.wording import compact, one_of, quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import Absent, Condition, Counts, Is, Needed, NotEmpty, rule
 from dsconfig.model.keyinfo import ZERO_STAGES
-from dsconfig.rules._consumer import reader
+from dsconfig.rules._consumer import consumer_label
 from dsconfig.rules._effective_values import (
     OPTIMIZER,
     STAGE,
     ZERO,
+    describe_stage,
     device,
+    related_stage,
     stage,
-    stage_place,
-    stage_set_here,
-    stage_words,
-    zero,
+    stage_path,
+    zero_section,
 )
 from dsconfig.rules._fixes import differs_from_default, removal, renamed, without_effect
 from dsconfig.rules._numbers import rounded
 
-# The stage itself: left out, without fp16, or too low to load a checkpoint.
+# The stage itself: absent, without fp16, or too low to load a checkpoint.
 
 _CHECK = "runtime/config.py:DeepSpeedConfig._do_error_check"
 
@@ -37,9 +37,9 @@ _CHECK = "runtime/config.py:DeepSpeedConfig._do_error_check"
     conditions=(Condition("ZeroOptimization", (NotEmpty(),), Needed("stage")),),
 )
 def section_without_stage(ctx: Context) -> Iterator[Finding]:
-    """`zero_optimization` says how, but not at which stage.
+    """`zero_optimization` has settings but no `stage`.
 
-    The default stage is 0, so ZeRO stays off, and with it everything else in the section.
+    The default stage is 0, so ZeRO and all other settings of the section are off.
 
     Bad:
 
@@ -49,26 +49,26 @@ def section_without_stage(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}}
     """
-    written = [name for name in zero(ctx) if name != "stage"]
-    if written and not ctx.has(STAGE):
-        names = one_of((f"`{ctx.written_path(f'{ZERO}.{name}')[-1]}`" for name in written), "and")
+    keys = [name for name in zero_section(ctx) if name != "stage"]
+    if keys and not ctx.has(STAGE):
+        names = one_of((f"`{ctx.written_path(f'{ZERO}.{name}')[-1]}`" for name in keys), "and")
         yield ctx.at(
             ZERO,
             "`zero_optimization` has no `stage`, and the default is 0: ZeRO is off, and"
-            f" {names if len(written) <= _MOST else f'its {len(written)} keys'}"
-            f" {'do' if len(written) > 1 else 'does'} nothing",
-            help=f'add `"stage": 1`, `2` or `3`, or {_off(ctx)}',
+            f" {names if len(keys) <= _MAX_LISTED else f'its {len(keys)} keys'}"
+            f" {'have' if len(keys) > 1 else 'has'} no effect",
+            help=f'add `"stage": 1`, `2` or `3`, or {_how_to_disable(ctx)}',
             part="key",
         ).about_missing(ctx.written_path(STAGE))
 
 
-def _off(ctx: Context) -> str:
-    """How to say that there is no ZeRO; Transformers and Accelerate refuse a config without the section."""
-    return 'write `{"stage": 0}`' if ctx.uses_plugin else "remove the section"
+def _how_to_disable(ctx: Context) -> str:
+    """Advice to disable ZeRO; Transformers and Accelerate reject a config without the section."""
+    return 'use `{"stage": 0}`' if ctx.uses_plugin else "remove the section"
 
 
-_MOST = 3
-"""More names than these are counted only."""
+_MAX_LISTED = 3
+"""Messages count more names than these instead of listing them."""
 
 
 @rule(
@@ -80,15 +80,14 @@ _MOST = 3
         Condition(
             "ZeroOptimization",
             (Is("pipeline_loading_checkpoint", (True,)), Counts("stage", (0, 1, 2))),
-            Absent("pipeline_loading_checkpoint", "`pipeline_loading_checkpoint` works at stage 3 alone"),
+            Absent("pipeline_loading_checkpoint", "`pipeline_loading_checkpoint` works only at stage 3"),
         ),
     ),
 )
 def pipelined_checkpoint_loading_below_stage_3(ctx: Context) -> Iterator[Finding]:
-    """`pipeline_loading_checkpoint` is true, and the stage is not 3.
+    """`pipeline_loading_checkpoint` is true, but the stage is not 3.
 
-    Training does not look at it. Loading a checkpoint does, and stops at stages 1 and 2 with an
-    AssertionError.
+    Training does not read it. Loading a checkpoint does, and fails at stages 1 and 2 with an AssertionError.
 
     Bad:
 
@@ -104,22 +103,22 @@ def pipelined_checkpoint_loading_below_stage_3(ctx: Context) -> Iterator[Finding
     """
     path = f"{ZERO}.pipeline_loading_checkpoint"
     if ctx.has(path) and ctx.is_on(path) and stage(ctx) < 3:
-        at_load = ", and `load_checkpoint` stops with an AssertionError" if stage(ctx) > 0 else ""
+        consequence = ", and `load_checkpoint` fails with an AssertionError" if stage(ctx) > 0 else ""
         yield ctx.at(
             path,
-            f"`pipeline_loading_checkpoint` works at stage 3 alone, but {stage_words(ctx)}{at_load}",
+            f"`pipeline_loading_checkpoint` works only at stage 3, but {describe_stage(ctx)}{consequence}",
             help="remove it, or use stage 3",
-            related=stage_set_here(ctx),
+            related=related_stage(ctx),
             fix=removal(ctx.written_path(path)),
         )
 
 
 @rule("DSC401", effect="rejected", until="0.3.16", source=_CHECK)
 def zero_without_fp16(ctx: Context) -> Iterator[Finding]:
-    """ZeRO is on and `fp16` is not.
+    """ZeRO is on, but `fp16` is not enabled.
 
-    The first releases sharded half-precision training only; 0.3.16 dropped the demand for stages 2 and 3,
-    0.4.0 for stage 1 as well.
+    The first releases sharded only half-precision training. 0.3.16 removed the requirement for stages 2 and
+    3, and 0.4.0 for stage 1.
 
     Bad:
 
@@ -132,24 +131,24 @@ def zero_without_fp16(ctx: Context) -> Iterator[Finding]:
     level = stage(ctx)
     if level > 0 and not ctx.is_on("fp16.enabled") and (ctx.before("0.3.16") or level < 2):
         yield ctx.at(
-            stage_place(ctx),
-            f"stage {compact(level)} needs `fp16`, which is not enabled",
-            help="enable `fp16`; from 0.4.0 on ZeRO works without it",
-            related=[("fp16 is switched here", "fp16.enabled")] if ctx.has("fp16") else [],
+            stage_path(ctx),
+            f"stage {compact(level)} requires `fp16`, which is not enabled",
+            help="enable `fp16`, or upgrade DeepSpeed to 0.4.0 or later",
+            related=[("`fp16` is set here", "fp16.enabled")] if ctx.has("fp16") else [],
         )
 
 
-# Keys that the stage at hand does not read.
+# Keys that the stage does not read.
 
 _WRAP = "runtime/engine.py:DeepSpeedEngine._configure_zero_optimizer"
 
 
 @rule("DSC431", effect="ignored", source=_WRAP)
 def key_of_another_stage(ctx: Context) -> Iterator[Finding]:
-    """A key of `zero_optimization` belongs to another stage than the one in use.
+    """A key of `zero_optimization` belongs to another stage than the configured one.
 
-    The optimizer of stages 1 and 2 and that of stage 3 each take keys of their own, and stage 0 takes none.
-    A key that is written with its default is not reported.
+    The optimizer of stages 1 and 2 and that of stage 3 read different keys, and stage 0 reads none. Keys set
+    to their default are not reported.
 
     Bad:
 
@@ -169,29 +168,29 @@ def key_of_another_stage(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 2, "allgather_bucket_size": 200000000}}
     """
-    values, level = zero(ctx), stage(ctx)
+    values, level = zero_section(ctx), stage(ctx)
     unread = [
         f"{ZERO}.{name}"
         for name in values
         if level not in ZERO_STAGES.get(name, (level,)) and differs_from_default(ctx, f"{ZERO}.{name}")
     ]
-    unread = [path for path in unread if not _taken_at_stage_0(ctx, path)] if level == 0 else unread
+    unread = [path for path in unread if not _is_read_at_stage_0(ctx, path)] if level == 0 else unread
     if unread and ctx.has(f"{ZERO}.stage"):
         them = "them" if len(unread) > 1 else "it"
         readers = [set(ZERO_STAGES[path.rpartition(".")[2]]) for path in unread]
-        wanted, shared = set().union(*readers), sorted({1, 2, 3}.intersection(*readers))
-        stages = _stages(sorted(wanted))
-        off = f"{stage_words(ctx)}, and nothing reads {them}"
+        stages_reading, shared = set().union(*readers), sorted({1, 2, 3}.intersection(*readers))
+        stages = _stages(sorted(stages_reading))
+        off = f"{describe_stage(ctx)}, and nothing reads {them}"
         yield without_effect(
             ctx,
             unread,
-            f"{stage_words(ctx)}, and only {stages} {_reads(wanted)} {them}" if level else off,
+            f"{describe_stage(ctx)}, and only {stages} {_verb(stages_reading)} {them}" if level else off,
             help=(f"use {_stages(shared, 'or')}, or " if shared else "") + f"remove {them}",
-            related=stage_set_here(ctx),
+            related=related_stage(ctx),
         )
 
 
-def _reads(stages: set[int]) -> str:
+def _verb(stages: set[int]) -> str:
     return "read" if len(stages) > 1 else "reads"
 
 
@@ -201,19 +200,19 @@ def _stages(numbers: list[int], conjunction: str = "and") -> str:
     return f"stage{plural} {', '.join(first)}{f' {conjunction} ' if first else ''}{last}"
 
 
-def _taken_at_stage_0(ctx: Context, path: str) -> bool:
-    """Whether the key does something without ZeRO.
+def _is_read_at_stage_0(ctx: Context, path: str) -> bool:
+    """Whether the key has an effect without ZeRO.
 
-    The optimizer around bf16 gathers by the one (runtime/engine.py,
-    `DeepSpeedEngine._configure_bf16_optimizer`); the other is the matter of
-    `unmanaged-accumulation-with-overlap`.
+    The bf16 optimizer uses `allgather_bucket_size` (runtime/engine.py,
+    `DeepSpeedEngine._configure_bf16_optimizer`). The rule `unmanaged-accumulation-with-overlap` covers
+    `overlap_comm`.
     """
     if path.endswith(".allgather_bucket_size"):
         return ctx.is_on("bf16.enabled") or ctx.is_on("bfloat16.enabled")
     return path.endswith(".overlap_comm") and ctx.value("managed_gradient_accumulation") is False
 
 
-# Stage 3 alone: fetching ahead, names without prefix, and what is saved.
+# Stage 3 only: prefetching, key names without the prefix, and saving the model.
 
 
 @rule(
@@ -223,7 +222,7 @@ def _taken_at_stage_0(ctx: Context, path: str) -> bool:
     source="runtime/engine.py:DeepSpeedEngine._configure_zero_optimizer",
 )
 def prefetch_beside_sequential_gather(ctx: Context) -> Iterator[Finding]:
-    """`stage3_prefetch_bucket_size` is written, and `stage3_allgather_sequential` sets it to 1.
+    """`stage3_prefetch_bucket_size` is set, but `stage3_allgather_sequential` overrides it with 1.
 
     Bad:
 
@@ -244,10 +243,10 @@ def prefetch_beside_sequential_gather(ctx: Context) -> Iterator[Finding]:
     if ctx.is_on(sequential) and ctx.value(path) != 1 and stage(ctx) == 3:
         yield ctx.at(
             path,
-            f"`{ctx.written_path(path)[-1]}` is {quoted(ctx.value(path))} and counts as 1, because"
-            f" `{ctx.written_path(sequential)[-1]}` is on",
+            f"`{ctx.written_path(path)[-1]}` is {quoted(ctx.value(path))}, but DeepSpeed uses 1 because"
+            f" `{ctx.written_path(sequential)[-1]}` is `true`",
             help="remove it, or set `stage3_allgather_sequential` to `false`",
-            related=[("parameters are gathered one by one here", sequential)],
+            related=[("sequential gathering is set here", sequential)],
             fix=removal(ctx.written_path(path)),
         )
 
@@ -258,11 +257,11 @@ def prefetch_beside_sequential_gather(ctx: Context) -> Iterator[Finding]:
     since="0.7.0",
     source="accelerate utils/dataclasses.py:DeepSpeedPlugin.deepspeed_config_process",
 )
-def bare_name_left_to_fill(ctx: Context) -> Iterator[Finding]:
-    """A stage-3 key is "auto" under its name without `stage3_`, which the consumer does not fill.
+def auto_without_stage3_prefix(ctx: Context) -> Iterator[Finding]:
+    """A stage 3 key is "auto" under its name without `stage3_`, which the consumer does not resolve.
 
-    DeepSpeed reads `prefetch_bucket_size` like `stage3_prefetch_bucket_size`. Transformers and Accelerate
-    know the long names only, and raise for every "auto" that is left.
+    DeepSpeed reads `prefetch_bucket_size` as `stage3_prefetch_bucket_size`. Transformers and Accelerate know
+    only the long names, and raise for every unresolved "auto".
 
     Bad, read by transformers:
 
@@ -278,17 +277,18 @@ def bare_name_left_to_fill(ctx: Context) -> Iterator[Finding]:
     """
     if not ctx.uses_plugin:
         return
-    for name in zero(ctx):
+    for name in zero_section(ctx):
         path = f"{ZERO}.{name}"
         if not name.startswith("stage3_") or ctx.written_path(path)[-1] == name or ctx.raw(path) != "auto":
             continue
-        bare = ctx.written_path(path)[-1]
+        short_name = ctx.written_path(path)[-1]
         yield ctx.at(
             path,
-            f'`{bare}` is `"auto"`, which {reader(ctx)} fills only under `{name}`: it raises that '
-            f"`{ZERO}.{bare}` is not found in kwargs",
+            f'`{short_name}` is `"auto"`, which {consumer_label(ctx)} resolves only under the name `{name}`: it'
+            " raises that "
+            f"`{ZERO}.{short_name}` is not found in kwargs",
             help=f"rename it to `{name}`",
-            fix=renamed(ctx, ctx.written_path(path), name, "auto", title=f"rename it `{name}`"),
+            fix=renamed(ctx, ctx.written_path(path), name, "auto", title=f"rename to `{name}`"),
         )
 
 
@@ -300,12 +300,12 @@ def bare_name_left_to_fill(ctx: Context) -> Iterator[Finding]:
     " accelerate accelerator.py:Accelerator.get_state_dict",
 )
 def model_saved_without_weights(ctx: Context) -> Iterator[Finding]:
-    """At stage 3 nothing gathers the weights when the consumer saves the model.
+    """Stage 3 does not gather the weights when the consumer saves the model.
 
-    Each rank holds a share of every weight. Unless `stage3_gather_16bit_weights_on_model_save` is true, the
-    model that Transformers' Trainer saves has no weights in it, and they have to be put together from the
-    ZeRO checkpoint by `zero_to_fp32.py`. Accelerate's `get_state_dict` and `save_model` raise instead, at the
-    end of the training. What its launch file says in a block is DSC828.
+    Each rank holds only a partition of every weight. Unless `stage3_gather_16bit_weights_on_model_save` is
+    true, the model that Transformers' Trainer saves contains no weights: `zero_to_fp32.py` has to consolidate
+    them from the ZeRO checkpoint. Accelerate's `get_state_dict` and `save_model` raise instead, at the end of
+    the training. DSC828 covers the same setting in an Accelerate launch file.
 
     Bad, read by transformers:
 
@@ -323,31 +323,31 @@ def model_saved_without_weights(ctx: Context) -> Iterator[Finding]:
     """
     path = f"{ZERO}.stage3_gather_16bit_weights_on_model_save"
     old = f"{ZERO}.stage3_gather_fp16_weights_on_model_save"
-    if ctx.consumer not in HUGGING_FACE or not zero(ctx):
+    if ctx.consumer not in HUGGING_FACE or not zero_section(ctx):
         return
     if not ctx.is_on(path) and not ctx.is_on(old) and stage(ctx) == 3:
-        said = f"is {quoted(ctx.value(path))}" if ctx.has(path) else "is absent, and so `false`"
-        trainer = ctx.consumer == "transformers"
+        value = f"is {quoted(ctx.value(path))}" if ctx.has(path) else "is absent, so it is `false`"
+        consequence = (
+            "the Trainer saves a ZeRO checkpoint, but no model weights"
+            if ctx.consumer == "transformers"
+            else "Accelerate's `get_state_dict` and `save_model` raise when they save the model"
+        )
         yield ctx.at(
             path,
-            f"`stage3_gather_16bit_weights_on_model_save` {said}: "
-            + ("the Trainer saves a ZeRO checkpoint, but no model weights" if trainer else _RAISES),
-            help="write `true`, or put the weights together with `zero_to_fp32.py` afterwards",
+            f"`stage3_gather_16bit_weights_on_model_save` {value}: {consequence}",
+            help="set it to `true`, or consolidate the weights with `zero_to_fp32.py` afterwards",
             fix=Fix("gather the weights on save", (Set(ctx.written_path(path), True),)),
         )
 
 
-_RAISES = "Accelerate's `get_state_dict` and `save_model` raise when the model is to be saved"
-
-
-# What a config holds in memory to no purpose, as engines were seen to (`python -m tests.parity.memory`).
+# Settings that waste memory, as measured with real engines (`python -m tests.parity.memory`).
 
 _LIVE, _REUSE = f"{ZERO}.stage3_max_live_parameters", f"{ZERO}.stage3_max_reuse_distance"
 _REDUCE = f"{ZERO}.reduce_bucket_size"
 _RATIO, _SUB_GROUP = f"{OPTIMIZER}.ratio", f"{ZERO}.sub_group_size"
-_LARGE, _MOST_ELEMENTS = 1_000_000_000, 2**63
-_FEW = 1_000_000
-"""A limit below it is a mistake of another kind."""
+_LARGE, _MAX_NUMEL = 1_000_000_000, 2**63
+_MIN_LIMIT = 1_000_000
+"""Lower limits are another kind of mistake."""
 
 
 def _number(ctx: Context, path: str) -> float | None:
@@ -363,10 +363,10 @@ def _number(ctx: Context, path: str) -> float | None:
     "PartitionedParameterCoordinator.__params_to_release",
 )
 def live_parameters_kept_by_reuse(ctx: Context) -> Iterator[Finding]:
-    """`stage3_max_live_parameters` is lowered, and `stage3_max_reuse_distance` is not.
+    """`stage3_max_live_parameters` is lowered, but `stage3_max_reuse_distance` is not.
 
-    The limit only stops fetching ahead. What will be used again within the reuse distance stays gathered
-    whatever the limit says: a model of fewer parameters than half that distance is whole on each GPU.
+    The limit only stops prefetching. A parameter that is used again within the reuse distance stays gathered
+    whatever the limit is: each GPU holds all parameters of a model with fewer than half that distance.
 
     Bad:
 
@@ -380,23 +380,23 @@ def live_parameters_kept_by_reuse(ctx: Context) -> Iterator[Finding]:
     live, reuse = _number(ctx, _LIVE), _number(ctx, _REUSE)
     if not ctx.has(_LIVE) or live is None or reuse is None or stage(ctx) != 3:
         return
-    if _FEW <= live < min(_LARGE, reuse) and not _gathered_whole(ctx, reuse):
+    if _MIN_LIMIT <= live < min(_LARGE, reuse) and not _gathered_whole(ctx, reuse):
         yield ctx.at(
             _LIVE,
-            f"`stage3_max_live_parameters` is {live:,.0f}, and what is used again within"
-            f" `stage3_max_reuse_distance`, {reuse:,.0f}, stays gathered all the same",
+            f"`stage3_max_live_parameters` is {live:,.0f}, but parameters that are used again within"
+            f" `stage3_max_reuse_distance`, {reuse:,.0f}, stay gathered anyway",
             help=f"set `{_REUSE}` to {live:.0f}",
             related=[("the distance is set here", _REUSE)] if ctx.has(_REUSE) else [],
         )
 
 
 def _gathered_whole(ctx: Context, reuse: float) -> bool:
-    """Whether the model is known, and so small that DSC406 says it all."""
+    """Whether a known model is so small that DSC406 reports it instead."""
     if ctx.facts.model is None or ctx.world_size == 1:
         return False
-    from dsconfig.rules._model_facts import elements_if_known
+    from dsconfig.rules._model_facts import parameter_count_if_known
 
-    return reuse >= 2 * (elements_if_known(ctx) or reuse)
+    return reuse >= 2 * (parameter_count_if_known(ctx) or reuse)
 
 
 @rule(
@@ -408,8 +408,8 @@ def _gathered_whole(ctx: Context, reuse: float) -> bool:
 def bucket_kept_by_stage_3(ctx: Context) -> Iterator[Finding]:
     """`reduce_bucket_size` is very large at stage 3, which keeps the bucket for the whole run.
 
-    At stages 1 and 2 it is there in the backward pass alone. Reported from a billion elements on, twice the
-    default, where gradients are contiguous.
+    At stages 1 and 2, the bucket exists only in the backward pass. Reported from a billion elements on, twice
+    the default, if gradients are contiguous.
 
     Bad:
 
@@ -420,15 +420,15 @@ def bucket_kept_by_stage_3(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 3, "reduce_bucket_size": 200000000}}
     """
     size = _number(ctx, _REDUCE)
-    if not ctx.has(_REDUCE) or size is None or not _LARGE <= size < _MOST_ELEMENTS or stage(ctx) != 3:
+    if not ctx.has(_REDUCE) or size is None or not _LARGE <= size < _MAX_NUMEL or stage(ctx) != 3:
         return
     if ctx.is_on(f"{ZERO}.contiguous_gradients"):
         yield ctx.at(
             _REDUCE,
-            f"`reduce_bucket_size` is {size:,.0f}, and stage 3 holds {2 * size / 1e9:,.1f} GB for it from the"
-            " first step to the last, with gradients of 16 bits",
-            help="give at most 500000000, the default",
-            related=stage_set_here(ctx),
+            f"`reduce_bucket_size` is {size:,.0f}: stage 3 allocates {2 * size / 1e9:,.1f} GB for it for the"
+            " whole run, with 16-bit gradients",
+            help="set it to at most 500000000, the default",
+            related=related_stage(ctx),
         )
 
 
@@ -439,11 +439,14 @@ def bucket_kept_by_stage_3(ctx: Context) -> Iterator[Finding]:
     source="runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._create_fp32_partitions",
 )
 def ratio_of_one_sub_group(ctx: Context) -> Iterator[Finding]:
-    """`ratio` splits whole sub-groups between GPU and host, and there is likely one only.
+    """`ratio` splits whole sub-groups between GPU and host, but there is probably only one.
 
-    A rank has as many sub-groups as `sub_group_size` fits into the parameters that it holds. Of one, any
-    `ratio` above 0 sends all to the host. Reported where a sub-group has a billion elements, the default,
-    which no rank of most runs holds; where model and world size are known, if it is so.
+    A rank divides the parameters that it holds into sub-groups of `sub_group_size`. With a single sub-group,
+    any `ratio` above 0 offloads everything.
+
+    If the model or the world size is unknown, this is reported for sub-groups of a billion elements or more,
+    the default, which is more than a rank holds in most runs. If both are known, it is reported if a rank has
+    a single sub-group.
 
     Bad:
 
@@ -458,33 +461,33 @@ def ratio_of_one_sub_group(ctx: Context) -> Iterator[Finding]:
     ratio, size = _number(ctx, _RATIO), _number(ctx, _SUB_GROUP)
     if not ctx.has(_RATIO) or ratio is None or size is None or not 0 < ratio < 1:
         return
-    shard = _shard(ctx)
+    shard = _shard_numel(ctx)
     if (size >= (shard or _LARGE)) and stage(ctx) == 3 and device(ctx, OPTIMIZER) == "cpu":
-        few = 50_000_000 if shard is None else rounded(max(1, shard // 10))
-        why = "it splits a rank of ten times as many well"
+        suggested = 50_000_000 if shard is None else rounded(max(1, shard // 10))
+        consequence = (
+            f"everything is offloaded unless a rank holds more than {size:,.0f} parameters"
+            if shard is None
+            else f"all of the {shard:,} parameters that a rank holds are offloaded"
+        )
         yield ctx.at(
             _RATIO,
-            f"`ratio` is {ratio:g}, and all is offloaded "
-            + (
-                f"unless a rank holds above {size:,.0f} parameters:"
-                if shard is None
-                else f"of the {shard:,} parameters that a rank holds:"
-            )
-            + " whole sub-groups are, of `sub_group_size`",
-            help=f"set `{_SUB_GROUP}` to {few}{f'; {why}' if shard is None else ''}",
-            related=[("sub-groups have this size", _SUB_GROUP)] if ctx.has(_SUB_GROUP) else [],
+            f"`ratio` is {ratio:g}, but {consequence}: DeepSpeed offloads whole"
+            " sub-groups of `sub_group_size`",
+            help=f"set `{_SUB_GROUP}` to {suggested}"
+            + ("; this works well for ranks with ten times as many parameters" if shard is None else ""),
+            related=[("the sub-group size is set here", _SUB_GROUP)] if ctx.has(_SUB_GROUP) else [],
         )
 
 
-def _shard(ctx: Context) -> int | None:
-    """The parameters that a rank holds, each cut for itself; None where that is not known."""
+def _shard_numel(ctx: Context) -> int | None:
+    """Number of parameters that a rank holds, each partitioned separately; None if unknown."""
     if ctx.facts.model is None or ctx.world_size is None:
         return None
-    from dsconfig.rules._model_facts import elements_if_known, weights
+    from dsconfig.rules._model_facts import parameter_count_if_known, weights
 
-    if elements_if_known(ctx) is None:
+    if parameter_count_if_known(ctx) is None:
         return None
-    return sum(-(-weight.elements // ctx.world_size) for weight in weights(ctx))
+    return sum(-(-weight.numel // ctx.world_size) for weight in weights(ctx))
 
 
 @rule(
@@ -495,11 +498,11 @@ def _shard(ctx: Context) -> int | None:
     "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._create_fp32_partitions",
 )
 def weights_in_fp32_twice(ctx: Context) -> Iterator[Finding]:
-    """ZeRO trains in torch's autocast, and keeps a second copy of the weights.
+    """ZeRO with torch autocast keeps a second copy of the weights.
 
-    Weights stay in fp32 there, and ZeRO clones its part of them as master weights, though they are of the
-    same type; stage 3 of 0.18.2 alone shares them, on the rank. `bf16` keeps the weights in 2 bytes, and
-    masters in 4.
+    With autocast, the weights stay in fp32. ZeRO still clones its partition of them as master weights,
+    although they have the same dtype. Only stage 3 of 0.18.2 shares them, if the optimizer is not offloaded.
+    `bf16` keeps the weights in 2 bytes and the master weights in 4.
 
     Bad:
 
@@ -511,13 +514,13 @@ def weights_in_fp32_twice(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "bf16": {"enabled": true}, "zero_optimization": {"stage": 2}}
     """
     path = "torch_autocast.enabled"
-    shares = stage(ctx) == 3 and ctx.since("0.18.2") and ctx.before("0.18.3")
-    shares = shares and device(ctx, OPTIMIZER) not in ("cpu", "nvme")
-    if ctx.has(path) and ctx.is_on(path) and stage(ctx) in (1, 2, 3) and not shares:
+    shares_weights = stage(ctx) == 3 and ctx.since("0.18.2") and ctx.before("0.18.3")
+    shares_weights = shares_weights and device(ctx, OPTIMIZER) not in ("cpu", "nvme")
+    if ctx.has(path) and ctx.is_on(path) and stage(ctx) in (1, 2, 3) and not shares_weights:
         yield ctx.at(
             path,
-            "torch's autocast leaves the weights in fp32, and ZeRO clones its part of them as master weights:"
-            " 4 bytes more for each of them",
-            help="remove `torch_autocast` and set `bf16.enabled` to true; nothing runs in fp32 then",
-            related=stage_set_here(ctx),
+            "torch autocast keeps the weights in fp32, and ZeRO clones its partition of them as master"
+            " weights: 4 more bytes for each weight",
+            help="remove `torch_autocast` and set `bf16.enabled` to `true`; no operation runs in fp32 then",
+            related=related_stage(ctx),
         )

@@ -10,18 +10,18 @@ from dsconfig.evaluation.rule import rule
 from dsconfig.rules._batch_triplet import divisors
 from dsconfig.rules._effective_values import (
     ZERO,
-    format_place,
-    model_format,
-    sent_format,
+    reduction_dtype,
+    related_dtype,
+    related_stage,
     stage,
-    stage_set_here,
     tensor_parallel,
+    training_dtype,
 )
 from dsconfig.rules._fixes import removal
-from dsconfig.rules._model_facts import is_known, model, weights
+from dsconfig.rules._model_facts import has_model, model, weights
 from dsconfig.rules._numbers import division
 
-# ZeRO++: secondary partitions and quantised gradients.
+# ZeRO++: secondary partitions and quantized gradients.
 
 _GROUPS = "utils/groups.py:_create_zero_param_parallel_group"
 
@@ -30,7 +30,8 @@ _GROUPS = "utils/groups.py:_create_zero_param_parallel_group"
 def secondary_partition_not_a_divisor(ctx: Context) -> Iterator[Finding]:
     """`zero_hpz_partition_size` does not divide the number of ranks.
 
-    The ranks are cut into groups of that size, and none may be left over: "12 is not divisible by 8".
+    DeepSpeed divides the ranks into groups of this size, and none may be left over: "12 is not divisible by
+    8".
 
     Bad, world size 12:
 
@@ -42,27 +43,31 @@ def secondary_partition_not_a_divisor(ctx: Context) -> Iterator[Finding]:
     """
     if not ctx.has(HPZ) or ctx.world_size is None:
         return
-    size, ranks = secondary_partition(ctx), ctx.world_size
+    size, ranks = secondary_partition_size(ctx), ctx.world_size
     if 1 < size < ranks and ranks % size:
-        fits = divisors(ranks)[1:]
-        shown = one_of(fits) if len(fits) <= _MOST else ", ".join(map(quoted, fits[:_MOST])) + ", …"
+        sizes = divisors(ranks)[1:]
+        listed = (
+            one_of(sizes)
+            if len(sizes) <= _MAX_LISTED
+            else ", ".join(map(quoted, sizes[:_MAX_LISTED])) + ", …"
+        )
         yield ctx.at(
             HPZ,
             f"`zero_hpz_partition_size` is {size}, which does not divide the {ranks} ranks: "
             f"{division(ranks, size)}",
-            help=f"use {shown}, or another number of ranks",
+            help=f"use {listed}, or another number of ranks",
         )
 
 
-_MOST = 8
-"""Numbers listed before the rest is left out."""
+_MAX_LISTED = 8
+"""Maximum number of sizes that the help lists."""
 
 
 @rule("DSC449", effect="altered", since="0.10.0", source=_GROUPS)
 def secondary_partition_beyond_ranks(ctx: Context) -> Iterator[Finding]:
     """`zero_hpz_partition_size` is larger than the number of ranks, or 0.
 
-    More ranks than there are count as all of them, 0 as 1: either way there is no second partition.
+    A larger size is treated as the number of ranks, and 0 as 1. Neither creates a secondary partition.
 
     Bad, world size 4:
 
@@ -78,20 +83,20 @@ def secondary_partition_beyond_ranks(ctx: Context) -> Iterator[Finding]:
     """
     if not ctx.has(HPZ):
         return
-    size = secondary_partition(ctx)
+    size = secondary_partition_size(ctx)
     if size == 0:
         yield ctx.at(
             HPZ,
-            "`zero_hpz_partition_size` is 0 and counts as 1: there is no secondary partition",
-            help="write the number of GPUs in a node, or remove the key",
+            "`zero_hpz_partition_size` is 0 and is treated as 1: there is no secondary partition",
+            help="set it to the number of GPUs per node, or remove the key",
             fix=removal(ctx.written_path(HPZ), safe=True),
         )
     elif ctx.world_size is not None and size > max(ctx.world_size, 1):
         yield ctx.at(
             HPZ,
-            f"`zero_hpz_partition_size` is {size} and counts as {ctx.world_size}, the number of ranks: the"
-            " secondary partition is the first one over again",
-            help="write the number of GPUs in a node, or remove the key",
+            f"`zero_hpz_partition_size` is {size} and is treated as {ctx.world_size}, the number of ranks:"
+            " the secondary partition is the same as the primary one",
+            help="set it to the number of GPUs per node, or remove the key",
         )
 
 
@@ -103,11 +108,12 @@ def secondary_partition_beyond_ranks(ctx: Context) -> Iterator[Finding]:
     source="runtime/zero/partition_parameters.py:Init._partition_param_sec",
 )
 def parameter_shorter_than_secondary_parts(ctx: Context) -> Iterator[Finding]:
-    """Some rank's part of a secondary partition would start past the end of a parameter.
+    """A rank's part of a secondary partition would start past the end of a parameter.
 
-    Parameters are padded to a multiple of all ranks, and a node shares that: what is shorter than the padding
-    leaves the last ranks nothing, and up to 0.19.4 `torch.narrow` raises there. Norms of heads have 64 or 128
-    elements, and ranks are many. Reported where model and world size are known.
+    DeepSpeed pads parameters to a multiple of the number of ranks, and the ranks of a node share the padded
+    parameter. If a parameter is shorter than the padding, nothing is left for the last ranks, and up to
+    0.19.4 `torch.narrow` raises. Attention head norms have only 64 or 128 elements. Reported only when the
+    model and the world size are known.
 
     Bad, world size 256:
 
@@ -119,17 +125,17 @@ def parameter_shorter_than_secondary_parts(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 128, "zero_optimization": {"stage": 3, "zero_hpz_partition_size": 8},
         "$dsconfig": {"model": "qwen3-8b"}}
     """
-    ranks, node = ranks_of_known_model(ctx), secondary_partition(ctx)
-    if ranks is None or not 1 < node <= ranks or ranks % node:
+    ranks, group = partitioning_ranks(ctx), secondary_partition_size(ctx)
+    if ranks is None or not 1 < group <= ranks or ranks % group:
         return
     from dsconfig.memory.quantized_gather import behind
 
-    found = behind(((weight.name, weight.elements) for weight in weights(ctx)), ranks, node)
-    if found is not None:
+    parameter = behind(((weight.name, weight.numel) for weight in weights(ctx)), ranks, group)
+    if parameter is not None:
         yield ctx.at(
             HPZ,
-            f"`{found.name}` in {model(ctx).shown} has {found.numel:,} elements, and the part of the last"
-            f" of {node} ranks would start at {found.start:,}: DeepSpeed stops",
+            f"`{parameter.name}` in {model(ctx).shown} has {parameter.numel:,} elements, but the part of"
+            f" the last of {group} ranks would start at {parameter.start:,}, so DeepSpeed raises",
             help="remove it, change the number of GPUs, or upgrade DeepSpeed to 0.19.5 or later",
             fix=removal(ctx.written_path(HPZ)),
         )
@@ -142,9 +148,9 @@ def parameter_shorter_than_secondary_parts(ctx: Context) -> Iterator[Finding]:
     source="runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3.__init__",
 )
 def quantized_gradients_without_reduce_scatter(ctx: Context) -> Iterator[Finding]:
-    """`zero_quantized_gradients` is true at stage 3, and `reduce_scatter` is false.
+    """`zero_quantized_gradients` is true at stage 3, but `reduce_scatter` is false.
 
-    Quantised gradients travel by an all-to-all that stands in for the reduce-scatter: "when enable
+    Quantized gradients are exchanged by an all-to-all that replaces the reduce-scatter: "when enable
     all_to_all_reduce, reduce_scatter should also be enabled".
 
     Bad:
@@ -166,38 +172,38 @@ def quantized_gradients_without_reduce_scatter(ctx: Context) -> Iterator[Finding
     if ctx.is_on(path) and not ctx.is_on(scatter) and stage(ctx) == 3:
         yield ctx.at(
             scatter,
-            "`reduce_scatter` is `false`, but `zero_quantized_gradients` stands in for the reduce-scatter and"
-            " needs it",
+            "`reduce_scatter` is `false`, but `zero_quantized_gradients` replaces the reduce-scatter and"
+            " requires it",
             help="remove it, or set `zero_quantized_gradients` to `false`",
-            related=[("gradients are quantised here", path)],
+            related=[("quantized gradients are enabled here", path)],
             fix=removal(ctx.written_path(scatter)),
         )
 
 
-# Ranks that share parameters at stage 3.
+# Ranks that partition the parameters at stage 3.
 
 HPZ = f"{ZERO}.zero_hpz_partition_size"
 
 
-def secondary_partition(ctx: Context) -> int:
-    """The ranks of a secondary partition as written, where stage 3 makes them; else 1, which is off."""
+def secondary_partition_size(ctx: Context) -> int:
+    """The configured size of a secondary partition at stage 3, else 1, which is off."""
     size = ctx.value(HPZ) if ctx.has(HPZ) else 1
     return size if isinstance(size, int) and stage(ctx) == 3 else 1
 
 
-def ranks_of_known_model(ctx: Context) -> int | None:
-    """The ranks that share the parameters at stage 3, where both model and ranks are known."""
-    if not is_known(ctx) or stage(ctx) != 3:
+def partitioning_ranks(ctx: Context) -> int | None:
+    """The number of ranks that partition the parameters at stage 3, if the model and the ranks are known."""
+    if not has_model(ctx) or stage(ctx) != 3:
         return None
-    apart = tensor_parallel(ctx) > 1 or ctx.is_on("expert_parallel.enabled")
-    return None if apart else ctx.world_size
+    has_other_parallelism = tensor_parallel(ctx) > 1 or ctx.is_on("expert_parallel.enabled")
+    return None if has_other_parallelism else ctx.world_size
 
 
-# ZeRO++: weights and gradients that are quantised as they are sent.
+# ZeRO++: weights and gradients that are quantized for communication.
 
 _WEIGHTS, _GRADIENTS = f"{ZERO}.zero_quantized_weights", f"{ZERO}.zero_quantized_gradients"
-_NODE, _LARGEST_NODE = 8, 16
-"""GPUs of a node where nobody says how many: the usual number, and the most that are common."""
+_GPUS_PER_NODE, _MAX_GPUS_PER_NODE = 8, 16
+"""Usual and largest common number of GPUs per node, for jobs that do not set it."""
 
 
 @rule(
@@ -206,13 +212,13 @@ _NODE, _LARGEST_NODE = 8, 16
     since="0.10.0",
     source="runtime/zero/partition_parameters.py:CUDAQuantizer.quantize",
 )
-def parts_that_are_not_quantized(ctx: Context) -> Iterator[Finding]:
-    """`zero_quantized_weights` is on, and a rank's part of some module is no multiple of eight elements.
+def shard_not_quantizable(ctx: Context) -> Iterator[Finding]:
+    """`zero_quantized_weights` is on, but a rank's part of a module is not a multiple of eight elements.
 
-    Parts are quantised before they are gathered, in groups of eight: "Qantized weight requires the number of
-    weights be a multiple of 8". Norms and biases are short, and ranks are many. With
-    `zero_hpz_partition_size` it is the parts of the copy in a node that are gathered at first. Reported where
-    model and world size are known.
+    DeepSpeed quantizes the parts before it gathers them, in groups of eight: "Qantized weight requires the
+    number of weights be a multiple of 8". The parts of short norms and biases are small on many ranks. With
+    `zero_hpz_partition_size`, the parts of the copy within a node are gathered first. Reported only when the
+    model and the world size are known.
 
     Bad, world size 1024:
 
@@ -224,21 +230,21 @@ def parts_that_are_not_quantized(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 512, "zero_optimization": {"stage": 3, "zero_quantized_weights": true},
         "$dsconfig": {"model": "llama-3-8b"}}
     """
-    ranks = ranks_of_known_model(ctx)
+    ranks = partitioning_ranks(ctx)
     if ranks is None or ranks == 1 or not ctx.is_on(_WEIGHTS):
         return
     from dsconfig.memory.quantized_gather import QUANTIZER_ALIGNMENT, uneven
 
-    node = min(secondary_partition(ctx), ranks)
-    sizes = ((weight.name, weight.elements) for weight in weights(ctx))
-    found = uneven(sizes, ranks, node if node > 1 else ranks)
-    if found is not None:
+    group = min(secondary_partition_size(ctx), ranks)
+    sizes = ((weight.name, weight.numel) for weight in weights(ctx))
+    part = uneven(sizes, ranks, group if group > 1 else ranks)
+    if part is not None:
         yield ctx.at(
             _WEIGHTS,
-            f"one of {ranks:,} ranks has {found.numel:,} elements of `{found.module}` in"
-            f" {model(ctx).shown}, and what is quantised has to be a multiple of {QUANTIZER_ALIGNMENT}",
+            f"one of {ranks:,} ranks has {part.numel:,} elements of `{part.module}` in"
+            f" {model(ctx).shown}, but quantization needs a multiple of {QUANTIZER_ALIGNMENT}",
             help="remove it, or change the number of GPUs",
-            related=stage_set_here(ctx),
+            related=related_stage(ctx),
             fix=removal(ctx.written_path(_WEIGHTS)),
         )
 
@@ -251,10 +257,10 @@ def parts_that_are_not_quantized(ctx: Context) -> Iterator[Finding]:
     source="csrc/quantization/pt_binding.cpp:quantize_kernel",
 )
 def weights_quantized_as_fp16(ctx: Context) -> Iterator[Finding]:
-    """`zero_quantized_weights` is on, and the model is not in fp16.
+    """`zero_quantized_weights` is on, but the model is not in fp16.
 
-    Up to 0.19.5 weights are handed as they are to a kernel that reads fp16: the bits of bf16 and fp32 stand
-    for other numbers there. From 0.19.6 on they are converted (`CUDAQuantizer.quantize`).
+    Up to 0.19.5, DeepSpeed passes the weights unconverted to a kernel that reads fp16, where the bits of bf16
+    and fp32 mean other numbers. Since 0.19.6 it converts them (`CUDAQuantizer.quantize`).
 
     Bad:
 
@@ -266,14 +272,14 @@ def weights_quantized_as_fp16(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "fp16": {"enabled": true}, "zero_optimization": {"stage": 3,
         "zero_quantized_weights": true}}
     """
-    if not ctx.is_on(_WEIGHTS) or stage(ctx) != 3 or ctx.world_size == 1 or model_format(ctx) == "fp16":
+    if not ctx.is_on(_WEIGHTS) or stage(ctx) != 3 or ctx.world_size == 1 or training_dtype(ctx) == "fp16":
         return
     yield ctx.at(
         _WEIGHTS,
-        f"`zero_quantized_weights` reads weights as fp16, but they are {model_format(ctx)}: the model is"
-        " trained with other weights than its own",
+        f"`zero_quantized_weights` reads weights as fp16, but they are {training_dtype(ctx)}: the model is"
+        " trained with wrong weights",
         help="remove it, or upgrade DeepSpeed to 0.19.6 or later",
-        related=format_place(ctx),
+        related=related_dtype(ctx),
         fix=removal(ctx.written_path(_WEIGHTS)),
     )
 
@@ -285,11 +291,11 @@ def weights_quantized_as_fp16(ctx: Context) -> Iterator[Finding]:
     source="csrc/quantization/pt_binding.cpp:ds_swizzle_quant",
 )
 def gradients_quantized_as_fp16(ctx: Context) -> Iterator[Finding]:
-    """`zero_quantized_gradients` is on, and gradients are not sent in fp16.
+    """`zero_quantized_gradients` is on, but gradients are not sent in fp16.
 
-    Where ranks are on several nodes, gradients are handed as they are to a kernel that reads fp16
-    (`runtime/comm/coalesced_collectives.py:all_to_all_quant_reduce`): the bits of bf16 and fp32 stand for
-    other numbers there, and nothing is raised. With `communication_data_type` they are converted before.
+    On several nodes, DeepSpeed passes the gradients unconverted to a kernel that reads fp16
+    (`runtime/comm/coalesced_collectives.py:all_to_all_quant_reduce`), where the bits of bf16 and fp32 mean
+    other numbers. Nothing is raised. With `communication_data_type`, DeepSpeed converts them first.
 
     Bad:
 
@@ -306,17 +312,17 @@ def gradients_quantized_as_fp16(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 16, "fp16": {"enabled": true}, "zero_optimization": {"stage": 3,
         "zero_quantized_gradients": true}}
     """
-    if not ctx.is_on(_GRADIENTS) or stage(ctx) != 3 or _in_one_node(ctx, _NODE):
+    if not ctx.is_on(_GRADIENTS) or stage(ctx) != 3 or _in_one_node(ctx, _GPUS_PER_NODE):
         return
-    sent, key = sent_format(ctx)
-    if sent == "fp16":
+    dtype, key = reduction_dtype(ctx)
+    if dtype == "fp16":
         return
     yield ctx.at(
         _GRADIENTS,
-        f"`zero_quantized_gradients` reads gradients as fp16, but they are {sent}: where ranks are on several"
-        " nodes, the model is trained with other gradients than its own",
+        f"`zero_quantized_gradients` reads gradients as fp16, but they are {dtype}: on several nodes, the"
+        " model is trained with wrong gradients",
         help="set `communication_data_type` to `fp16`, or remove `zero_quantized_gradients`",
-        related=[("gradients are sent in this format", key)] if key else format_place(ctx),
+        related=[("the communication dtype is set here", key)] if key else related_dtype(ctx),
         fix=removal(ctx.written_path(_GRADIENTS)),
     )
 
@@ -327,13 +333,13 @@ def gradients_quantized_as_fp16(ctx: Context) -> Iterator[Finding]:
     since="0.10.0",
     source="runtime/comm/coalesced_collectives.py:all_to_all_quant_reduce",
 )
-def gradients_that_ranks_do_not_share(ctx: Context) -> Iterator[Finding]:
-    """`zero_quantized_gradients` is on, and some gradient has groups that ranks do not share evenly.
+def quantization_groups_not_divisible(ctx: Context) -> Iterator[Finding]:
+    """`zero_quantized_gradients` is on, but the ranks cannot share the groups of a gradient evenly.
 
-    Where ranks are on several nodes, a matrix is quantised in as many groups as its longer side has elements,
-    and their scales are sent in equal parts: "Tensor's dim 0 does not divide equally across group size".
-    Gradients whose elements are no multiple of twice the ranks are not quantised at all. Reported where model
-    and world size are known.
+    On several nodes, DeepSpeed quantizes a matrix in as many groups as its longer side has elements, and
+    sends their scales in equal parts: "Tensor's dim 0 does not divide equally across group size". It does not
+    quantize gradients whose number of elements is not a multiple of twice the number of ranks. Reported only
+    when the model and the world size are known.
 
     Bad, world size 24:
 
@@ -345,29 +351,29 @@ def gradients_that_ranks_do_not_share(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 32, "fp16": {"enabled": true}, "zero_optimization": {"stage": 3,
         "zero_quantized_gradients": true}, "$dsconfig": {"model": "llama-3.2-3b"}}
     """
-    ranks = ranks_of_known_model(ctx)
-    if ranks is None or not ctx.is_on(_GRADIENTS) or ctx.facts.adapters or _in_one_node(ctx, _LARGEST_NODE):
+    ranks = partitioning_ranks(ctx)
+    if ranks is None or not ctx.is_on(_GRADIENTS) or ctx.facts.adapters or _in_one_node(ctx, _MAX_GPUS_PER_NODE):
         return
     from dsconfig.memory.quantized_gather import divided
 
-    found = divided(((weight.name, weight.shape) for weight in weights(ctx)), ranks)
-    if found is not None:
+    gradient = divided(((weight.name, weight.shape) for weight in weights(ctx)), ranks)
+    if gradient is not None:
         yield ctx.at(
             _GRADIENTS,
-            f"the gradient of `{found.name}` in {model(ctx).shown} is quantised in {found.groups:,} groups,"
-            f" which {ranks:,} ranks do not share evenly",
+            f"the gradient of `{gradient.name}` in {model(ctx).shown} is quantized in {gradient.groups:,}"
+            f" groups, which {ranks:,} ranks cannot share evenly",
             help="remove it, or change the number of GPUs",
-            related=stage_set_here(ctx),
+            related=related_stage(ctx),
             fix=removal(ctx.written_path(_GRADIENTS)),
         )
 
 
-def _in_one_node(ctx: Context, node: int) -> bool:
-    """Whether all ranks are known to be in a node of so many GPUs, where nobody says how many it has."""
-    return ctx.world_size is not None and ctx.world_size <= (ctx.facts.gpus_per_node or node)
+def _in_one_node(ctx: Context, default: int) -> bool:
+    """Whether all ranks are on one node, which has `default` GPUs unless the job sets another number."""
+    return ctx.world_size is not None and ctx.world_size <= (ctx.facts.gpus_per_node or default)
 
 
-# MiCS: a whole copy of the model in each group of ranks.
+# MiCS: a full copy of the model in each group of ranks.
 
 _SHARD = f"{ZERO}.mics_shard_size"
 
@@ -382,8 +388,8 @@ _SHARD = f"{ZERO}.mics_shard_size"
 def mics_shard_size_not_a_divisor(ctx: Context) -> Iterator[Finding]:
     """`zero_optimization.mics_shard_size` does not divide the number of ranks.
 
-    MiCS keeps a whole copy of the model in each group of so many ranks, and the groups must tile all ranks.
-    The engine says "dp group size is not dividable by dp_shard_size" and stops.
+    MiCS keeps a full copy of the model in each group of this many ranks, and the groups have to cover all
+    ranks. Engine initialization fails with "dp group size is not dividable by dp_shard_size".
 
     Bad, world size 8:
 
@@ -402,6 +408,6 @@ def mics_shard_size_not_a_divisor(ctx: Context) -> Iterator[Finding]:
     if isinstance(size, int) and size > 0 and ranks % size:
         yield ctx.at(
             _SHARD,
-            f"`mics_shard_size` {size} does not divide {ranks} ranks: {division(ranks, size)}",
+            f"`mics_shard_size` is {size}, which does not divide the {ranks} ranks: {division(ranks, size)}",
             help=f"use a divisor of {ranks}: {', '.join(str(number) for number in divisors(ranks)[:8])}",
         )

@@ -57,7 +57,7 @@ PRECISION = (
         root(fp16={"enabled": True}, bf16={"enabled": True}),
         "fp16.enabled",
         "key",
-        "`fp16` and `bf16` are both enabled, and DeepSpeed takes only one",
+        "`fp16` and `bf16` are both enabled, but DeepSpeed accepts only one",
     ),
     Mistake(
         root(bf16={"enabled": 1}),

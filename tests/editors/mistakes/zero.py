@@ -118,6 +118,6 @@ ZERO = (
         zero(stage=2, pipeline_loading_checkpoint=True),
         f"{SECTION}.pipeline_loading_checkpoint",
         "key",
-        "`pipeline_loading_checkpoint` works at stage 3 alone",
+        "`pipeline_loading_checkpoint` works only at stage 3",
     ),
 )

@@ -10,7 +10,7 @@ from dsconfig.core.diagnostic import Diagnostic
 from dsconfig.core.json_types import KeyPath
 from dsconfig.evaluation.context import Context
 from dsconfig.model.keyinfo import section_keys, types_of
-from dsconfig.rules._suggest_section import places_of, reads
+from dsconfig.rules._suggest_section import is_read, paths_of
 from tests.parity.generators.keyspace import Spec
 
 
@@ -58,7 +58,7 @@ def place(scene: Scene, name: str, *, here: bool) -> KeyPath | None:
             return candidate
     if not here and isinstance(at(scene.data, path), dict):
         return (*path, *parts)
-    for home in places_of(scene.context, str(parts[-1])):
+    for home in paths_of(scene.context, str(parts[-1])):
         candidate = tuple(home.split("."))
         if written(scene, candidate) or (not here and _open(scene, candidate)):
             return candidate
@@ -85,7 +85,7 @@ def _near(scene: Scene, path: KeyPath, parts: KeyPath) -> Iterator[KeyPath]:
 
 def _read(scene: Scene, path: KeyPath) -> bool:
     """Whether the release reads the key, or has no say in it."""
-    return reads(scene.context, path)
+    return is_read(scene.context, path)
 
 
 def _open(scene: Scene, path: KeyPath) -> bool:

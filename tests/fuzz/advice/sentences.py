@@ -70,16 +70,17 @@ Way: TypeAlias = tuple[Step, ...]
 """Steps that are done together."""
 
 _VERBS = (
-    "add|change|check|choose|combine|describe|did you mean|disable|do|enable|fill|give|hand|keep|leave|let"
-    "|list|load|move|name|nest|offload|pad|perhaps|put|raise|remove|rename|round|run|save|say|set|step|swap"
-    "|switch|turn|upgrade|use|widen|write"
+    "add|change|check|choose|combine|consider|correct|describe|did you mean|disable|do|enable|fill|give|hand"
+    "|keep|leave|let|list|load|move|name|nest|offload|pad|pass|perhaps|put|raise|remove|rename|replace|rewrite"
+    "|round|run|save|say|set|step|swap|switch|turn|upgrade|use|widen|write"
 )
 _LITERAL = re.compile(r'`([^`]*)`|"([^"]*)"')
 _HOLE = re.compile(r"@(\d+)@")
 _WHY = re.compile(
     r"(?:; |: |\? |, (?:unless|which|whose|if only|even though|so that|as|without|usual|about|the default|all"
     r"|or (?:the|a class))\b|, in any case"
-    r"| (?:for (?!example)|so that|instead of|to (?:train|leave|clip|offload|switch|what)|that|without)\b).*"
+    r"| (?:for (?!example)|so that|instead of|to (?:train|leave|clip|offload|switch|use|what)|that"
+    r"|without)\b).*"
 )
 _KIND = re.compile(r"@(\d+)@ \((an? [^)]*|@\d+@ or @\d+@)\)")
 _ELSEWHERE = re.compile(r"write (@\d+@): (@\d+@) instead")
@@ -87,10 +88,10 @@ _ASIDE = re.compile(r" \([^)]*\)")
 _OR = re.compile(rf",? or (?=(?:{_VERBS})\b)|, (?=(?:{_VERBS})\b)")
 _AND = re.compile(rf",? and (?=(?:{_VERBS})\b)")
 _BEYOND = re.compile(
-    r"upgrade|change the(?! number of GPUs)|change @\d+@$|use another optimizer$|hand "
+    r"upgrade|change the(?! number of GPUs)|change @\d+@$|use another optimizer$|hand |pass "
     r"|keep it|leave it|fill the template|save |step it|pad |load the file|check |nest |put "
-    r"|list |raise @\d+@(?! to)|use a (?:divisor|multiple)"
-    r"|give the Trainer|describe |choose |name one\b|say it anew|do\b|DeepSpeed "
+    r"|correct |disable |list |raise @\d+@(?! to)|use a (?:divisor|multiple)|run on a multiple"
+    r"|move @\d+@ into a |give the Trainer|describe |choose |name one\b|rewrite it|say it anew|do\b|DeepSpeed "
     r"|offload to"
     r"|write (?:it|them|@\d+@) in the technique|write (?:what is meant|the batch sizes|the same|\d+ entr)"
     r"|use (?:[\w.]+\(|the universal|pin_memory|DeepSpeed |Accelerate |Transformers |PyTorch )"
@@ -197,6 +198,7 @@ def _moved(text: str) -> Iterator[Way]:
 
 
 _LIST = r"@\d+@(?:(?:, | and | or |, or )@\d+@)*"
+_COUNTS = r"(\d+)(?:(?:, | or )\d+)*(?: …)?"
 _FORMS = [
     (re.compile(form), read)
     for form, read in (
@@ -205,7 +207,7 @@ _FORMS = [
             lambda parts: [(Ranks(int(parts[0])),)],
         ),
         (
-            r"(?:(?:change the|use another|another) number of|(?:use|run on) (\d+)) (?:GPUs|ranks)",
+            rf"(?:(?:change the|use another|another) number of|(?:use|run on) {_COUNTS}) (?:GPUs?|ranks)",
             lambda parts: [(Ranks(int(parts[0]) if parts[0] else None),)],
         ),
         (
@@ -221,7 +223,7 @@ _FORMS = [
             r"remove (?:it|the key(?: to have no value)?|the section|the group|one of .*|what .*)",
             lambda _: [(Remove(),)],
         ),
-        (r"keep (?:@\d+@ alone|one(?: of (?:the two|them))?)", lambda _: [(Remove(),)]),
+        (r"keep (?:@\d+@ alone|only @\d+@|one(?: of (?:the two|them))?)", lambda _: [(Remove(),)]),
         (rf"remove ({_LIST})", lambda parts: [(Remove(tuple(words(parts[0]))),)]),
         (r"set (@\d+@)(?: and (@\d+@))?", lambda parts: _added(" ".join(parts))),
         (r"(?:set|raise) (@\d+@) to (.+)", lambda parts: _put(parts[0].strip("`"), parts[1])),
@@ -243,9 +245,9 @@ _FORMS = [
             lambda parts: _staged(*parts),
         ),
         (r"enable (@\d+@)", lambda parts: [(Put(parts[0].strip("`") + ".enabled", "true"),)]),
-        (r"perhaps (@\d+@)", lambda parts: _put("", parts[0])),
+        (r"(?:perhaps|consider) (@\d+@)", lambda parts: _put("", parts[0])),
         (r"use another \w+, such as (.+)", lambda parts: _put("", parts[0])),
-        (r"(?:write|use|give) (.+)", lambda parts: _written(parts[0])),
+        (r"(?:write|use|give|replace it with) (.+)", lambda parts: _written(parts[0])),
     )
 ]
 

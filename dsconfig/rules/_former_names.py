@@ -1,0 +1,29 @@
+"""Former names of rules, which every place that accepts a rule's name still accepts.
+
+A rename adds a line here. The codes never change.
+"""
+
+from __future__ import annotations
+
+FORMER_NAMES = {
+    "accumulation-in-fp32-not-heeded": "fp32-accumulation-ignored",
+    "auto-that-nobody-fills": "unsupported-auto",
+    "bare-name-left-to-fill": "auto-without-stage3-prefix",
+    "gradients-that-ranks-do-not-share": "quantization-groups-not-divisible",
+    "misshapen-section": "section-not-an-object",
+    "misspelt-key": "typo",
+    "muon-before-its-partner": "muon-with-unsupported-zero-feature",
+    "null-that-accelerate-opens": "null-section-with-accelerate",
+    "parts-that-are-not-quantized": "shard-not-quantizable",
+    "refused-beside-deepspeed": "incompatible-with-deepspeed",
+    "step-count-that-is-none": "invalid-step-count",
+    "unfilled-auto": "unresolved-auto",
+    "value-that-torch-refuses": "optimizer-param-out-of-range",
+    "zero-switch-that-accelerate-opens": "zero-optimization-as-boolean-with-accelerate",
+}
+"""The current name by the former one."""
+
+
+def former_names(name: str) -> tuple[str, ...]:
+    """Return the names that the rule had before."""
+    return tuple(former for former, current in FORMER_NAMES.items() if current == name)
