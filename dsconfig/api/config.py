@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dsconfig.core.releases import Target
     from dsconfig.launch.config_source import ConfigSource
     from dsconfig.model.compose import Difference
-    from dsconfig.model.dicts import ConfigDict
+    from dsconfig.model._generated.dicts import ConfigDict
 
 
 # `Config`: the typed model with what is done with it, from reading to handing over.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 #
 # Code, name (the function's), effect, releases and the docstring, which is the rule's page, are all said
 # once, there. `make generate` writes what is to be known of a rule before it runs into
-# `dsconfig/rules/_index.py`, so that a check imports only the modules whose rules may find something; all
+# `dsconfig/rules/_generated/`, so that a check imports only the modules whose rules may find something; all
 # else is read where it is declared.
 
 Subject: TypeAlias = Literal["config", "text", "template", "launch file", "job"]

@@ -14,7 +14,7 @@ from dsconfig.consumers.accelerate_launch_file import BLOCK, is_launch_file
 from dsconfig.core.releases import RELEASES
 from dsconfig.job.run_facts import EXPECTED
 from dsconfig.lsp.document_filter import begins_launch
-from dsconfig.model.key_page import meaning
+from dsconfig.model.key_description import meaning
 from dsconfig.model.keyinfo import child_section, types_of
 
 if TYPE_CHECKING:

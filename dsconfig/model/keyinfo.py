@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from dsconfig.core.json_types import Json, KeyPath, NamedTuple, Spec
 from dsconfig.core.releases import NEVER, NUMBERS, PYDANTIC_2, Interval
-from dsconfig.model._table import MISWRITTEN, SECTIONS, TYPES, VARIANTS
+from dsconfig.model._generated import MISWRITTEN, SECTIONS, TYPES, VARIANTS
 
 # What is known of each key, as `check` reads it: frozen and light.
 #

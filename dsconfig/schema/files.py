@@ -13,7 +13,7 @@ from dsconfig.core.releases import LATEST, NUMBERS, RELEASES, Target
 from dsconfig.document.file_names import CONFIGS, LAUNCH_FILES
 from dsconfig.document.json_format import pretty_file
 from dsconfig.job.settings_file import FAIL_ON, MIN_SEVERITY, OVERRIDES
-from dsconfig.model._table import SECTIONS, TYPES
+from dsconfig.model._generated import SECTIONS, TYPES
 from dsconfig.model.keyinfo import view
 from dsconfig.rules import RULES
 from dsconfig.schema import json_schema

@@ -8,14 +8,10 @@ from functools import cache
 
 from dsconfig.consumers import ELASTIC, HUGGING_FACE
 from dsconfig.core.releases import NUMBERS, Interval, name
-from dsconfig.core.wording import quoted
-from dsconfig.evaluation.rule import Condition, Counts, Is, Less, Needed, NotEmpty, Test, Written, docstring
-from dsconfig.model import iter_fields
-from dsconfig.model.config import Config
-from dsconfig.model.iter_fields import prose
+from dsconfig.evaluation.rule import Condition, Counts, Is, Less, Needed, NotEmpty, Test, Written
+from dsconfig.model.key_description import AUTO, deprecation, describe, meanings, use_instead
 from dsconfig.model.keyinfo import KeyInfo, KeyView, SectionView, child_section, section_keys, types_of, view
-from dsconfig.model.optimizer import OPTIMIZERS, OptimizerType
-from dsconfig.model.scheduler import SCHEDULERS, SchedulerType
+from dsconfig.model.scheduler import SCHEDULERS
 from dsconfig.rules import RULES
 from dsconfig.schema import keywords, snippets
 from dsconfig.schema.keywords import ANY_SHAPE, ANYTHING, AUTO_PATTERN, Auto, Refer, Schema, any_case, needs
@@ -107,7 +103,7 @@ class Builder:
         found = self.refer(inner, shapes_of(seen, key, auto)) if inner else self._scalar(seen, key, auto)
         offered = snippets.of(seen, word, inner, self.release) if inner else []
         more = {"defaultSnippets": offered} if offered else {}
-        return {**found, **key_description(word, key, auto, self.release), **more}
+        return {**found, **annotations(word, key, auto, self.release), **more}
 
     def _auto(self, seen: SectionView, info: KeyInfo) -> Auto:
         if self.consumer in info.fills or (self.consumer is None and info.fills):
@@ -126,7 +122,7 @@ class Builder:
         elif "fold_case" in key.info.flags:
             found = keywords.folded(found)
         found = keywords.explained(keywords.with_auto(found, auto), key.type, auto)
-        return keywords.described(found, means(key.info, auto))
+        return keywords.described(found, _value_meanings(key.info, auto))
 
     def _is_known(self, info: KeyInfo, word: str) -> bool:
         types = {kind.name: kind for kind in types_of(info.section).values()} if info.name == "type" else {}
@@ -221,7 +217,7 @@ def body(seen: SectionView, release: int, properties: dict[str, Schema], refer: 
     """The keywords of the section; `properties` are its other keys."""
     is_scheduler = seen.name == "Scheduler"
     shapes: frozenset[str] = frozenset() if is_scheduler else frozenset({"null"})
-    told: Schema = {"description": description("params", seen.keys["params"], None)}
+    told: Schema = {"description": describe(seen.keys["params"].info).only("Unit").plain()}
     properties["params"] = told
     kinds = [
         kind for kind in types_of(seen.name).values() if kind.params is not None and release in kind.releases
@@ -264,98 +260,43 @@ def _named(section: str, names: list[str]) -> Schema:
     return {"const": names[0]} if len(names) == 1 else {"enum": names}
 
 
-# What editors tell of a key: what it does, its default, its words, that it is deprecated.
+# Keywords that editors show about a key: description, default, deprecation.
 
 _EXACT = 2**53
-"""Editors are written in JavaScript, which rounds integers beyond this one."""
+"""JavaScript, in which most editors are written, rounds integers beyond this one."""
 
 
-def key_description(word: str, key: KeyView, auto: Auto, release: int) -> Schema:
-    """What stands beside the types of a key; `word` is its name or an alias."""
+def annotations(word: str, key: KeyView, auto: Auto, release: int) -> Schema:
+    """The keywords about a key that do not constrain its value; `word` is its name or an alias."""
     info = key.info
-    told = description(word, key, auto)
-    found: Schema = {"description": told}
+    description = describe(info, view=key, alias=word)
     is_offered = word == info.name and not info.flags & {"internal", "not_json"}
-    marked = _marked(told, key) if is_offered else told
-    if marked != told or "`" in told:
-        found["markdownDescription"] = marked  # of the other one VS Code shows the backticks
-    default = key.default
-    if default is not None and not (isinstance(default, int) and abs(default) > _EXACT):
-        found["default"] = default
+    is_exact = not isinstance(key.default, int) or abs(key.default) <= _EXACT
+    # Everything else that is known of the key has a keyword of its own.
+    titles = ["Unit", *([] if is_exact else ["Default"]), *([AUTO] if auto == "filled" else [])]
+    plain = description.only(*titles).plain()
+    if is_offered and key.default is not None:
+        titles.append("Default")  # no editor shows the keyword `default` in a hover
+    markdown = description.only(*titles).paragraph()
+    schema: Schema = {"description": plain}
+    if markdown != plain:
+        schema["markdownDescription"] = markdown
+    if key.default is not None and is_exact:
+        schema["default"] = key.default
     if not is_offered:
-        found["doNotSuggest"] = True
-    message = _deprecation(info, release)
+        schema["doNotSuggest"] = True
+    message = deprecation(info, release)
     if message:
-        found |= {"deprecated": True, "deprecationMessage": message}
-    return found
+        schema |= {"deprecated": True, "deprecationMessage": message}
+    return schema
 
 
-def _marked(told: str, key: KeyView) -> str:
-    """The same as Markdown, with the default."""
-    default = key.default
-    if default is None or (isinstance(default, int) and abs(default) > _EXACT):  # which is in the words
-        return told
-    return f"{told} Default: {quoted(default)}"
-
-
-def description(word: str, key: KeyView, auto: Auto) -> str:
-    """What the key does, in the words of the model."""
-    info = key.info
-    said = [_said(info)] if word == info.name else [f"Another name of `{info.name}`.", _said(info)]
-    if info.unit:
-        said.append(f"Unit: {info.unit}.")
-    if isinstance(key.default, int) and abs(key.default) > _EXACT:
-        said.append(f"Default: {key.default}.")
+def _value_meanings(info: KeyInfo, auto: Auto) -> dict[object, str]:
+    """The documented values of the key, each with its meaning."""
+    by_value: dict[object, str] = dict(meanings(info))
     if auto == "filled":
-        said.append(f'"auto" is filled by {_fillers(info)}.')
-    return " ".join(part for part in said if part)
-
-
-def _said(info: KeyInfo) -> str:
-    return prose(_fields()[info.section][info.name].owner).get(info.name, "")
-
-
-def _deprecation(info: KeyInfo, release: int) -> str | None:
-    if "unread" in info.flags:
-        return "has no effect: DeepSpeed takes it and never looks at it"
-    if info.deprecated > release:
-        return None
-    return f"deprecated since DeepSpeed {name(info.deprecated)}{instead(info)}"
-
-
-def means(info: KeyInfo, auto: Auto) -> dict[object, str]:
-    """What the words of the key stand for."""
-    found = dict(_fields()[info.section][info.name].key.means)
-    if info.name == "type":
-        found |= {kind.name: of_kind(kind) for kind in OPTIMIZERS}
-        found |= {kind.name: of_kind(kind) for kind in SCHEDULERS}
-    return found | ({"auto": f"filled by {_fillers(info)}"} if auto == "filled" else {})
-
-
-@cache
-def _fields() -> dict[str, dict[str, iter_fields.Field]]:
-    """Every field of the model, by section class and key."""
-    return {
-        section.__name__: {field.name: field for field in iter_fields.fields(section)}
-        for section in iter_fields.sections(Config)
-    }
-
-
-def of_kind(kind: OptimizerType | SchedulerType) -> str:
-    """What an optimizer or a scheduler does, in the words of the class of its params."""
-    return " ".join(docstring(kind.params).split()) if kind.params else kind.notes
-
-
-def _fillers(info: KeyInfo) -> str:
-    return " and ".join(map(str.capitalize, info.fills))
-
-
-def instead(info: KeyInfo) -> str:
-    """What to use instead of the key, as the end of a message."""
-    if not info.replaced_by:
-        return ""
-    word = info.replaced_by
-    return f": use {word if ' ' in word or '(' in word else f'`{word}`'} instead"
+        by_value["auto"] = next(fact.text for fact in describe(info).facts if fact.title == AUTO)
+    return by_value
 
 
 # Keys of other releases, which this one refuses or would be silent about.
@@ -369,7 +310,7 @@ def strangers(seen: SectionView, release: int, *, closed: bool) -> Iterator[tupl
         before = [last for _, last in info.spans if last < release]
         after = [first for first, _ in info.spans if first > release]
         if before:
-            yield word, f"`{word}` was removed from DeepSpeed after {name(max(before))}{instead(info)}"
+            yield word, f"`{word}` was removed from DeepSpeed after {name(max(before))}{use_instead(info)}"
         elif after:
             yield word, f"`{word}` is known from DeepSpeed {name(min(after))} on, not in {name(release)}"
 

@@ -38,7 +38,7 @@ def test_color_marks_the_page(run: Runs) -> None:
 def described(monkeypatch: pytest.MonkeyPatch) -> None:
     known = {"zero_optimization.stage": "How much is **partitioned**:\n\n```json\n{}\n```\n"}
     paths = [("zero_optimization", "stage"), ("a", "enabled"), ("b", "enabled")]
-    monkeypatch.setattr("dsconfig.model.key_page.describe", known.get)
+    monkeypatch.setattr("dsconfig.model.key_description.page", known.get)
     monkeypatch.setattr("dsconfig.model.keyinfo.keys", lambda: ((path, None) for path in paths))
 
 
