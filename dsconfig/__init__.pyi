@@ -1,4 +1,4 @@
-"""Type stub of the public names. `HOMES` in `__init__.py` lists the same, with the module of each."""
+# Type stub of the public names. `HOMES` in `__init__.py` lists the same, with the module of each.
 
 from dsconfig import types as types
 from dsconfig.api import presets as presets

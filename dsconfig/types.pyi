@@ -1,3 +1,3 @@
-"""Section classes, the classes of their params, and a TypedDict for each."""
+# Section classes, the classes of their params, and a TypedDict for each.
 
 from dsconfig.model import *

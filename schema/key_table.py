@@ -66,7 +66,7 @@ def _variants(sections: list[type[Section]]) -> Lines:
 
 
 def _types() -> Lines:
-    """Optimizer and scheduler types of DeepSpeed, by the word that DeepSpeed compares, with the class of their params."""
+    """Optimizer and scheduler types, by the word that DeepSpeed compares, with the class of their params."""
     yield "TYPES: dict[str, dict[str, tuple[Any, ...]]] = {"
     yield "    'Optimizer': {"
     for kind in OPTIMIZERS:

@@ -44,8 +44,6 @@ from typing_extensions import Unpack
 from dsconfig.model._generated import dicts
 from dsconfig.model.section import Section
 
-MODULES: dict[str, str]
-
 {classes}'''
 _DICTS = '''\
 """Generated from dsconfig/model by `make generate`; do not edit.
@@ -109,7 +107,9 @@ def _bases(section: type[Section], exported: list[type[Section]]) -> list[type[S
 def _class(section: type[Section], exported: list[type[Section]]) -> str:
     base = next((base.__name__ for base in _bases(section, exported)), "Section")
     name = section.__name__
-    lines = [f"class {name}({base}):", f"    def __init__(self, **values: Unpack[dicts.{name}Dict]) -> None: ..."]
+    # Unlike those of attributes, the docstring of a class is not looked up in `classes.py` for a signature.
+    lines = [f"class {name}({base}):", _docstring(inspect.getdoc(section) or "")]
+    lines += [f"    def __init__(self, **values: Unpack[dicts.{name}Dict]) -> None: ..."]
     lines += [f"    {field.attribute}: {_type(field.annotation)}" for field in iter_fields.fields(section)]
     return "\n".join(lines) + "\n"
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject
     from dsconfig.core.releases import Target
     from dsconfig.launch.config_source import ConfigSource
-    from dsconfig.model.compose import Difference
     from dsconfig.model._generated.dicts import ConfigDict
+    from dsconfig.model.compose import Difference
 
 
 # `Config`: the typed model with what is done with it, from reading to handing over.

@@ -158,7 +158,7 @@ def _keys(at: Cursor, hand: Hand, seen: Scope, section: SectionView) -> Iterator
             word,
             hand.entry(word, at, _first(key, hand, seen)),
             PROPERTY,
-            key_text(word, key),
+            key_text(word, key, seen.release_name),
             info.unit or "",
             _rank(section, key, at.data),
         )

@@ -44,7 +44,7 @@ def _told(judged: Judged, path: KeyPath) -> str:
     if key is None or inside is None:
         return ""
     dotted = ".".join(map(str, inside))
-    said = [code(dotted), key_text(str(path[-1]), key)]
+    said = [code(dotted), key_text(str(path[-1]), key, seen.release_name)]
     value = by_key(judged).get(dotted)
     if value is not None:
         worth = quoted(value.value)[1:-1]
@@ -52,9 +52,9 @@ def _told(judged: Judged, path: KeyPath) -> str:
     return "\n\n".join(said)
 
 
-def key_text(word: str, key: KeyView) -> str:
+def key_text(word: str, key: KeyView, release: str) -> str:
     """The description of a key as one release reads it, as Markdown; `word` is its name or an alias."""
-    return describe(key.info, view=key, alias=word).markdown()
+    return describe(key.info, view=key, release=release, alias=word).markdown()
 
 
 def _of_launch_file(judged: Judged, path: KeyPath) -> str:

@@ -30,7 +30,7 @@ def _modules() -> dict[str, str]:
 
 def __getattr__(name: str) -> object:
     if name == "__all__":
-        return sorted(_modules())
+        return __dir__()
     # The import system asks for each submodule first; their names are lower case, unlike all public names.
     modules = _modules() if name[:1].isupper() else {}
     if name not in modules:
@@ -43,4 +43,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_modules()})
+    return sorted(_modules())

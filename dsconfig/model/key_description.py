@@ -57,21 +57,24 @@ class KeyDescription(NamedTuple):
         return self._replace(facts=tuple(fact for fact in self.facts if not fact.is_history))
 
 
-def describe(info: KeyInfo, *, view: KeyView | None = None, alias: str | None = None) -> KeyDescription:
+def describe(
+    info: KeyInfo, *, view: KeyView | None = None, release: str | None = None, alias: str | None = None
+) -> KeyDescription:
     """The description of a key over all releases.
 
     Args:
         info: the key.
         view: the key as one release reads it; its type and default then replace those of the newest release.
+        release: the name of that release, to be shown with the default.
         alias: the name that the config uses, if it is not the key's own.
     """
     prose = prose_of(info)
     if alias not in (None, info.name):
         prose = f"Another name of `{info.name}`. {prose}".rstrip()
-    return KeyDescription(prose, tuple(fact for fact in _facts(info, view) if fact.text))
+    return KeyDescription(prose, tuple(fact for fact in _facts(info, view, release) if fact.text))
 
 
-def _facts(info: KeyInfo, view: KeyView | None) -> Iterator[Fact]:
+def _facts(info: KeyInfo, view: KeyView | None, release: str | None) -> Iterator[Fact]:
     type_, default = (info.type, info.default) if view is None else (view.type, view.default)
     yield Fact("Accepts", expected(type_))
     for last, earlier in info.was if view is None else ():
@@ -79,7 +82,8 @@ def _facts(info: KeyInfo, view: KeyView | None) -> Iterator[Fact]:
             yield Fact(f"Accepted up to {name(last)}", expected(earlier), is_history=True)
     yield Fact("Unit", info.unit or "")
     yield Fact("Known values", ", ".join(f"`{value}`" for value in info.known))
-    yield Fact("Default", "required" if info.required else quoted(default) if default is not None else "")
+    title = f"Default in {release}" if release else "Default"
+    yield Fact(title, "required" if info.required else quoted(default) if default is not None else "")
     for last, earlier in info.defaults:
         if earlier != default:
             yield Fact(f"Default up to {name(last)}", quoted(earlier), is_history=True)

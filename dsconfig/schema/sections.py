@@ -103,7 +103,7 @@ class Builder:
         found = self.refer(inner, shapes_of(seen, key, auto)) if inner else self._scalar(seen, key, auto)
         offered = snippets.of(seen, word, inner, self.release) if inner else []
         more = {"defaultSnippets": offered} if offered else {}
-        return {**found, **annotations(word, key, auto, self.release), **more}
+        return {**found, **editor_keywords(word, key, auto, self.release), **more}
 
     def _auto(self, seen: SectionView, info: KeyInfo) -> Auto:
         if self.consumer in info.fills or (self.consumer is None and info.fills):
@@ -266,7 +266,7 @@ _EXACT = 2**53
 """JavaScript, in which most editors are written, rounds integers beyond this one."""
 
 
-def annotations(word: str, key: KeyView, auto: Auto, release: int) -> Schema:
+def editor_keywords(word: str, key: KeyView, auto: Auto, release: int) -> Schema:
     """The keywords about a key that do not constrain its value; `word` is its name or an alias."""
     info = key.info
     description = describe(info, view=key, alias=word)

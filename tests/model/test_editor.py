@@ -57,7 +57,7 @@ def test_every_key_is_offered(server: LanguageServer, mark: str, expected: list[
 @pytest.mark.parametrize(
     ("mark", "first", "said"),
     [
-        ("(reduce_b", "reduce_bucket_size: float | Literal['auto']", "in elements"),
+        ("(reduce_b", "reduce_bucket_size: float | Literal['auto']", "- Unit: elements"),
         ("(reduce_b", "reduce_bucket_size: float | Literal['auto']", "- Default: `500000000`"),
         ('{"sta', "stage: Enum | Literal[0, 1, 2, 3, 'auto']", "What is sharded: nothing (0)"),
         (

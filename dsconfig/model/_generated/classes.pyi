@@ -7,9 +7,8 @@ from typing_extensions import Unpack
 from dsconfig.model._generated import dicts
 from dsconfig.model.section import Section
 
-MODULES: dict[str, str]
-
 class Config(Section):
+    """A DeepSpeed config: the content of a `ds_config.json`.\n\nDeepSpeed ignores unknown keys at this level, in every release."""
     def __init__(self, **values: Unpack[dicts.ConfigDict]) -> None: ...
     gradient_clipping: float | Literal["auto"]
     steps_per_print: int | None
@@ -78,6 +77,7 @@ class Config(Section):
     sparse_attention: SparseAttention
 
 class Fp16(Section):
+    """Mixed precision in IEEE half precision, with loss scaling against underflow."""
     def __init__(self, **values: Unpack[dicts.Fp16Dict]) -> None: ...
     enabled: bool | Literal["auto"]
     auto_cast: bool
@@ -90,6 +90,7 @@ class Fp16(Section):
     fp16_master_weights_and_grads: bool
 
 class Bf16(Section):
+    """Mixed precision in bfloat16, which needs no loss scaling."""
     def __init__(self, **values: Unpack[dicts.Bf16Dict]) -> None: ...
     enabled: bool | Literal["auto"]
     immediate_grad_update: bool
@@ -98,17 +99,20 @@ class Bf16(Section):
     bf16_optimizer_states: bool
 
 class Amp(Section):
+    """Mixed precision by NVIDIA Apex; its keys beyond these go to `apex.amp.initialize`."""
     def __init__(self, **values: Unpack[dicts.AmpDict]) -> None: ...
     enabled: bool | Literal["auto"]
     opt_level: str
 
 class TorchAutocast(Section):
+    """Run the forward pass under `torch.autocast`, managed by the engine."""
     def __init__(self, **values: Unpack[dicts.TorchAutocastDict]) -> None: ...
     enabled: bool
     dtype: Literal["torch.float16", "fp16", "float16", "half", "torch.float32", "fp32", "float32", "float", "torch.int8", "int8", "torch.bfloat16", "bf16", "bfloat16"]
     lower_precision_safe_modules: list[str]
 
 class DataTypes(Section):
+    """Number formats of buffers, accumulated gradients and parameters."""
     def __init__(self, **values: Unpack[dicts.DataTypesDict]) -> None: ...
     grad_accum_dtype: Literal["torch.float16", "fp16", "float16", "half", "torch.float32", "fp32", "float32", "float", "torch.int8", "int8", "torch.bfloat16", "bf16", "bfloat16"] | None
     param_dtype: Literal["torch.float16", "fp16", "float16", "half", "torch.float32", "fp32", "float32", "float", "torch.int8", "int8", "torch.bfloat16", "bf16", "bfloat16"] | None
@@ -116,27 +120,32 @@ class DataTypes(Section):
     keep_in_fp32_modules: list[str] | Literal["auto"]
 
 class Optimizer(Section):
+    """The optimizer that the engine builds when `deepspeed.initialize` is given none."""
     def __init__(self, **values: Unpack[dicts.OptimizerDict]) -> None: ...
     type: str | None
     params: OptimizerParams | dict[str, Any] | None
     legacy_fusion: bool
 
 class OptimizerParams(Section):
+    """Keyword arguments of an optimizer; this class holds what all types share."""
     def __init__(self, **values: Unpack[dicts.OptimizerParamsDict]) -> None: ...
     lr: float | Literal["auto"]
     weight_decay: float | Literal["auto"]
     max_grad_norm: float
 
 class Scheduler(Section):
+    """The learning-rate scheduler that the engine builds, and moves on after every optimizer step."""
     def __init__(self, **values: Unpack[dicts.SchedulerDict]) -> None: ...
     type: str | None
     params: SchedulerParams | dict[str, Any]
 
 class SchedulerParams(Section):
+    """Keyword arguments of a scheduler; this class holds what DeepSpeed's own share."""
     def __init__(self, **values: Unpack[dicts.SchedulerParamsDict]) -> None: ...
     last_batch_iteration: int
 
 class ZeroOptimization(Section):
+    """Shard training state over the data-parallel ranks.\n\nThe higher the stage, the less memory and the more traffic. Keys that begin with `stage3_` are also read\nwithout that prefix."""
     def __init__(self, **values: Unpack[dicts.ZeroOptimizationDict]) -> None: ...
     stage: Literal[0, 1, 2, 3, "auto"]
     contiguous_gradients: bool
@@ -188,6 +197,7 @@ class ZeroOptimization(Section):
     leaf_module: LeafModule
 
 class OffloadParam(Section):
+    """Where parameters stay while no layer needs them; stage 3 only."""
     def __init__(self, **values: Unpack[dicts.OffloadParamDict]) -> None: ...
     device: Literal["none", "cpu", "nvme", "auto"]
     nvme_path: str | None
@@ -197,6 +207,7 @@ class OffloadParam(Section):
     pin_memory: bool
 
 class OffloadOptimizer(Section):
+    """Where the optimizer's state lives; its update then runs on the CPU."""
     def __init__(self, **values: Unpack[dicts.OffloadOptimizerDict]) -> None: ...
     device: Literal["none", "cpu", "nvme", "auto"]
     nvme_path: str | None
@@ -210,6 +221,7 @@ class OffloadOptimizer(Section):
     cpuadam_cores_perc: float
 
 class ZenFlow(Section):
+    """Update the important gradient columns on the GPU at once, and the others later on the CPU."""
     def __init__(self, **values: Unpack[dicts.ZenFlowDict]) -> None: ...
     topk_ratio: float
     select_strategy: Literal["auto", "step", "epoch"]
@@ -223,17 +235,20 @@ class ZenFlow(Section):
     steps_per_epoch: int | None
 
 class ZeroppLocoParam(Section):
+    """Error feedback for quantised gradients, handed on unread at load."""
     def __init__(self, **values: Unpack[dicts.ZeroppLocoParamDict]) -> None: ...
     err_beta: float
     reset_T: int
 
 class LeafModule(Section):
+    """Modules that stage 3 fetches whole, without looking inside; usually mixture-of-experts blocks."""
     def __init__(self, **values: Unpack[dicts.LeafModuleDict]) -> None: ...
     classes: list[str] | str
     names: list[str] | str
     name_suffixes: list[str] | str
 
 class Aio(Section):
+    """Asynchronous NVMe reads and writes, as ZeRO-Infinity and the fast checkpoint writer use them."""
     def __init__(self, **values: Unpack[dicts.AioDict]) -> None: ...
     block_size: int
     queue_depth: int
@@ -244,6 +259,7 @@ class Aio(Section):
     use_gds: bool
 
 class ActivationCheckpointing(Section):
+    """Settings of `deepspeed.checkpointing`; without effect unless the script calls its `configure`."""
     def __init__(self, **values: Unpack[dicts.ActivationCheckpointingDict]) -> None: ...
     partition_activations: bool
     contiguous_memory_optimization: bool
@@ -253,6 +269,7 @@ class ActivationCheckpointing(Section):
     profile: bool
 
 class Pipeline(Section):
+    """Pipeline parallelism. Every key is copied; `PipelineModule` settles those that nothing reads."""
     def __init__(self, **values: Unpack[dicts.PipelineDict]) -> None: ...
     stages: int | Literal["auto"]
     partition: str
@@ -263,6 +280,7 @@ class Pipeline(Section):
     use_reentrant: bool
 
 class TensorParallel(Section):
+    """Splits the weights of each layer over ranks; combines with ZeRO up to stage 2."""
     def __init__(self, **values: Unpack[dicts.TensorParallelDict]) -> None: ...
     autotp_size: int
     tp_overlap_comm: bool
@@ -277,6 +295,7 @@ class TensorParallel(Section):
     dtype: object
 
 class PartitionConfig(Section):
+    """Custom partition rules. Taken over as a dictionary and opened when the engine starts."""
     def __init__(self, **values: Unpack[dicts.PartitionConfigDict]) -> None: ...
     tp_size: int
     layer_specs: list[LayerSpec]
@@ -286,6 +305,7 @@ class PartitionConfig(Section):
     strict_mode: bool
 
 class LayerSpec(Section):
+    """One partition rule."""
     def __init__(self, **values: Unpack[dicts.LayerSpecDict]) -> None: ...
     patterns: list[str]
     partition_type: Literal["column", "row", "skip"]
@@ -296,6 +316,7 @@ class LayerSpec(Section):
     grad_allreduce: bool
 
 class TensorParallelGroup(Section):
+    """Inner settings, shared with the inference engine's parser."""
     def __init__(self, **values: Unpack[dicts.TensorParallelGroupDict]) -> None: ...
     tp_size: int
     tp_grain_size: int
@@ -303,6 +324,7 @@ class TensorParallelGroup(Section):
     tp_group: object
 
 class ExpertParallel(Section):
+    """Read without conversion at load and checked when the engine starts, then only if `enabled`.\n\nThe names and patterns describe a model family that no preset covers; with a preset they override it."""
     def __init__(self, **values: Unpack[dicts.ExpertParallelDict]) -> None: ...
     enabled: bool
     autoep_size: int
@@ -342,6 +364,7 @@ class ExpertParallel(Section):
     shared_experts_gate_pattern: str | None
 
 class Checkpoint(Section):
+    """Saving and loading of checkpoints."""
     def __init__(self, **values: Unpack[dicts.CheckpointDict]) -> None: ...
     tag_validation: Literal["WARN", "IGNORE", "FAIL"]
     load_universal: bool
@@ -351,6 +374,7 @@ class Checkpoint(Section):
     parallel_write: ParallelWrite
 
 class CheckpointWriter(Section):
+    """Fast or decoupled writing; an empty object already switches the fast writer on."""
     def __init__(self, **values: Unpack[dicts.CheckpointWriterDict]) -> None: ...
     type: Literal["MOCK", "PYTHON", "FAST"] | None
     decoupled: bool
@@ -361,10 +385,12 @@ class CheckpointWriter(Section):
     io_multiplier: int
 
 class ParallelWrite(Section):
+    """Writing by several ranks at once."""
     def __init__(self, **values: Unpack[dicts.ParallelWriteDict]) -> None: ...
     pipeline_stage: bool
 
 class Nebula(Section):
+    """Asynchronous checkpoints through the Azure Nebula service."""
     def __init__(self, **values: Unpack[dicts.NebulaDict]) -> None: ...
     enabled: bool
     persistent_storage_path: str | None
@@ -374,16 +400,19 @@ class Nebula(Section):
     nebula_load_path: str | None
 
 class DatastatesCkpt(Section):
+    """Asynchronous checkpoints through DataStates-LLM; its keys beyond these belong to that package.\n\nAny value but false, even `{"enabled": false}`, switches it on."""
     def __init__(self, **values: Unpack[dicts.DatastatesCkptDict]) -> None: ...
     host_cache_size: float
 
 class Tensorboard(Section):
+    """Event files for TensorBoard; needs the `tensorboard` package."""
     def __init__(self, **values: Unpack[dicts.TensorboardDict]) -> None: ...
     enabled: bool
     output_path: str
     job_name: str
 
 class Wandb(Section):
+    """Weights & Biases; needs the `wandb` package."""
     def __init__(self, **values: Unpack[dicts.WandbDict]) -> None: ...
     enabled: bool
     group: str | None
@@ -391,12 +420,14 @@ class Wandb(Section):
     project: str
 
 class CsvMonitor(Section):
+    """One CSV file per metric."""
     def __init__(self, **values: Unpack[dicts.CsvMonitorDict]) -> None: ...
     enabled: bool
     output_path: str
     job_name: str
 
 class Comet(Section):
+    """Comet; needs the `comet_ml` package. Keys left out come from Comet's own settings."""
     def __init__(self, **values: Unpack[dicts.CometDict]) -> None: ...
     enabled: bool
     samples_log_interval: int
@@ -409,6 +440,7 @@ class Comet(Section):
     mode: str | None
 
 class FlopsProfiler(Section):
+    """Counts operations, parameters and latency of each module during one step."""
     def __init__(self, **values: Unpack[dicts.FlopsProfilerDict]) -> None: ...
     enabled: bool
     recompute_fwd_factor: float
@@ -421,6 +453,7 @@ class FlopsProfiler(Section):
     end_step: int
 
 class CommsLogger(Section):
+    """Logs size, time and bandwidth of every collective that goes through `deepspeed.comm`."""
     def __init__(self, **values: Unpack[dicts.CommsLoggerDict]) -> None: ...
     enabled: bool
     prof_all: bool
@@ -429,15 +462,18 @@ class CommsLogger(Section):
     debug: bool
 
 class Timers(Section):
+    """Timers of the engine. Only `throughput` is read."""
     def __init__(self, **values: Unpack[dicts.TimersDict]) -> None: ...
     throughput: ThroughputTimer
 
 class ThroughputTimer(Section):
+    """Timer behind the samples per second that the engine prints."""
     def __init__(self, **values: Unpack[dicts.ThroughputTimerDict]) -> None: ...
     enabled: bool
     synchronized: bool
 
 class Autotuning(Section):
+    """The autotuner, started with `deepspeed --autotuning tune` or `run`."""
     def __init__(self, **values: Unpack[dicts.AutotuningDict]) -> None: ...
     enabled: bool
     fast: bool
@@ -462,6 +498,7 @@ class Autotuning(Section):
     num_tuning_micro_batch_sizes: int
 
 class ModelInfo(Section):
+    """What the tuner would otherwise find out with a profiling run."""
     def __init__(self, **values: Unpack[dicts.ModelInfoDict]) -> None: ...
     profile: bool
     num_params: int | None
@@ -470,6 +507,7 @@ class ModelInfo(Section):
     hideen_size: int | None
 
 class DataEfficiency(Section):
+    """The data efficiency library. Every inner section has a switch of its own."""
     def __init__(self, **values: Unpack[dicts.DataEfficiencyDict]) -> None: ...
     enabled: bool
     seed: int
@@ -477,6 +515,7 @@ class DataEfficiency(Section):
     data_routing: DataRouting
 
 class DataSampling(Section):
+    """How batches are sampled."""
     def __init__(self, **values: Unpack[dicts.DataSamplingDict]) -> None: ...
     enabled: bool
     num_epochs: int
@@ -486,12 +525,14 @@ class DataSampling(Section):
     dynamic_batching: DynamicBatching
 
 class MetricCurriculum(Section):
+    """Curriculum learning: easy samples first, by one metric or several."""
     def __init__(self, **values: Unpack[dicts.MetricCurriculumDict]) -> None: ...
     enabled: bool
     data_cluster_path: str
     curriculum_metrics: dict[str, CurriculumMetric]
 
 class CurriculumMetric(Section):
+    """How one metric paces the curriculum. Difficulty bounds and `schedule_type` are needed when it runs."""
     def __init__(self, **values: Unpack[dicts.CurriculumMetricDict]) -> None: ...
     index_to_sample_path: str
     index_to_metric_path: str
@@ -503,6 +544,7 @@ class CurriculumMetric(Section):
     schedule_config: MetricSchedule
 
 class MetricSchedule(Section):
+    """Numbers of the pacing function; which are needed depends on `schedule_type`."""
     def __init__(self, **values: Unpack[dicts.MetricScheduleDict]) -> None: ...
     total_curriculum_step: int
     difficulty_step: int
@@ -511,6 +553,7 @@ class MetricSchedule(Section):
     max_step: list[int]
 
 class DynamicBatching(Section):
+    """Batches of varying size that hold about the same number of tokens.\n\nUnlike other sections read by hand, this one converts its values with bool(), int() and str()."""
     def __init__(self, **values: Unpack[dicts.DynamicBatchingDict]) -> None: ...
     enabled: bool
     metrics_path: str
@@ -522,11 +565,13 @@ class DynamicBatching(Section):
     verbose: bool
 
 class DataRouting(Section):
+    """Routing techniques."""
     def __init__(self, **values: Unpack[dicts.DataRoutingDict]) -> None: ...
     enabled: bool
     random_ltd: RandomLtd
 
 class RandomLtd(Section):
+    """Middle layers see a random part of the tokens. Keys without default are needed when it is on."""
     def __init__(self, **values: Unpack[dicts.RandomLtdDict]) -> None: ...
     enabled: bool
     total_layer_num: int
@@ -539,6 +584,7 @@ class RandomLtd(Section):
     layer_token_lr_schedule: LayerTokenLearningRate
 
 class TokenSchedule(Section):
+    """How many tokens the dropping layers keep; all keys are needed when random-LTD is on."""
     def __init__(self, **values: Unpack[dicts.TokenScheduleDict]) -> None: ...
     min_value: int
     max_value: int
@@ -546,12 +592,14 @@ class TokenSchedule(Section):
     schedule_config: TokenScheduleConfig
 
 class TokenScheduleConfig(Section):
+    """Numbers of the schedule; `require_steps` and `seq_per_step` are needed."""
     def __init__(self, **values: Unpack[dicts.TokenScheduleConfigDict]) -> None: ...
     require_steps: int
     seq_per_step: int
     root_degree: int
 
 class LayerTokenLearningRate(Section):
+    """A learning rate by consumed layer tokens, never finished."""
     def __init__(self, **values: Unpack[dicts.LayerTokenLearningRateDict]) -> None: ...
     enabled: bool
     total_layer_tokens: int
@@ -559,6 +607,7 @@ class LayerTokenLearningRate(Section):
     warmup_layer_tokens: int
 
 class CurriculumLearning(Section):
+    """Short sequences first. The engine hands the current length to the model as an argument."""
     def __init__(self, **values: Unpack[dicts.CurriculumLearningDict]) -> None: ...
     enabled: bool
     curriculum_type: Literal["seqlen"]
@@ -568,6 +617,7 @@ class CurriculumLearning(Section):
     schedule_config: LengthSchedule
 
 class LengthSchedule(Section):
+    """Numbers of the pacing function; which are needed depends on `schedule_type`."""
     def __init__(self, **values: Unpack[dicts.LengthScheduleDict]) -> None: ...
     total_curriculum_step: int
     difficulty_step: int
@@ -576,6 +626,7 @@ class LengthSchedule(Section):
     max_step: list[int]
 
 class CompressionTraining(Section):
+    """Seven techniques, each absent or on by itself."""
     def __init__(self, **values: Unpack[dicts.CompressionTrainingDict]) -> None: ...
     weight_quantization: QuantizedWeights
     activation_quantization: QuantizedActivations
@@ -586,11 +637,13 @@ class CompressionTraining(Section):
     layer_reduction: LayerReduction
 
 class QuantizedWeights(Section):
+    """Quantisation of weights."""
     def __init__(self, **values: Unpack[dicts.QuantizedWeightsDict]) -> None: ...
     shared_parameters: WeightParameters
     different_groups: dict[str, WeightGroup]
 
 class WeightParameters(Section):
+    """Settings for all groups of quantised weights."""
     def __init__(self, **values: Unpack[dicts.WeightParametersDict]) -> None: ...
     enabled: bool
     quantizer_kernel: bool
@@ -603,28 +656,33 @@ class WeightParameters(Section):
     fp16_mixed_quantize: MixedFp16
 
 class MixedFp16(Section):
+    """Blend of fp16 and quantised weights that moves towards the quantised ones."""
     def __init__(self, **values: Unpack[dicts.MixedFp16Dict]) -> None: ...
     enabled: bool
     quantize_change_ratio: float
 
 class WeightGroup(Section):
+    """Modules whose weights are quantised alike."""
     def __init__(self, **values: Unpack[dicts.WeightGroupDict]) -> None: ...
     modules: list[str] | str
     related_modules: list[list[str]] | None
     params: WeightBits
 
 class WeightBits(Section):
+    """Widths of a group of weights."""
     def __init__(self, **values: Unpack[dicts.WeightBitsDict]) -> None: ...
     start_bits: int
     target_bits: int
     quantization_period: int
 
 class QuantizedActivations(Section):
+    """Quantisation of activations."""
     def __init__(self, **values: Unpack[dicts.QuantizedActivationsDict]) -> None: ...
     shared_parameters: ActivationParameters
     different_groups: dict[str, ActivationGroup]
 
 class ActivationParameters(Section):
+    """Settings for all groups of quantised activations."""
     def __init__(self, **values: Unpack[dicts.ActivationParametersDict]) -> None: ...
     enabled: bool
     quantization_type: Literal["symmetric", "asymmetric"]
@@ -632,21 +690,25 @@ class ActivationParameters(Section):
     schedule_offset: int
 
 class ActivationGroup(Section):
+    """Modules whose inputs are quantised alike."""
     def __init__(self, **values: Unpack[dicts.ActivationGroupDict]) -> None: ...
     modules: list[str] | str
     related_modules: list[list[str]] | None
     params: ActivationBits
 
 class ActivationBits(Section):
+    """Width of a group of activations."""
     def __init__(self, **values: Unpack[dicts.ActivationBitsDict]) -> None: ...
     bits: int
 
 class SparsePruning(Section):
+    """Pruning of single weights."""
     def __init__(self, **values: Unpack[dicts.SparsePruningDict]) -> None: ...
     shared_parameters: SparseParameters
     different_groups: dict[str, SparseGroup]
 
 class SparseParameters(Section):
+    """Settings for all groups of single weights."""
     def __init__(self, **values: Unpack[dicts.SparseParametersDict]) -> None: ...
     enabled: bool
     schedule_offset: int
@@ -658,38 +720,45 @@ class SparseParameters(Section):
     schedule_offset_stride: int
 
 class SparseGroup(Section):
+    """Modules whose single weights are pruned alike."""
     def __init__(self, **values: Unpack[dicts.SparseGroupDict]) -> None: ...
     modules: list[str] | str
     related_modules: list[list[str]] | None
     params: DenseRatio
 
 class DenseRatio(Section):
+    """Parameters of a pruned group."""
     def __init__(self, **values: Unpack[dicts.DenseRatioDict]) -> None: ...
     dense_ratio: float
 
 class RowPruning(Section):
+    """Pruning of rows."""
     def __init__(self, **values: Unpack[dicts.RowPruningDict]) -> None: ...
     shared_parameters: RowParameters
     different_groups: dict[str, RowGroup]
 
 class RowParameters(Section):
+    """Settings for all groups of rows."""
     def __init__(self, **values: Unpack[dicts.RowParametersDict]) -> None: ...
     enabled: bool
     schedule_offset: int
     method: Literal["l1", "topk"]
 
 class RowGroup(Section):
+    """Modules whose rows are pruned alike."""
     def __init__(self, **values: Unpack[dicts.RowGroupDict]) -> None: ...
     modules: list[str] | str
     related_modules: list[list[str]] | None
     params: DenseRatio
 
 class HeadPruning(Section):
+    """Pruning of attention heads."""
     def __init__(self, **values: Unpack[dicts.HeadPruningDict]) -> None: ...
     shared_parameters: HeadParameters
     different_groups: dict[str, HeadGroup]
 
 class HeadParameters(Section):
+    """Settings for all groups of attention heads."""
     def __init__(self, **values: Unpack[dicts.HeadParametersDict]) -> None: ...
     enabled: bool
     schedule_offset: int
@@ -697,29 +766,34 @@ class HeadParameters(Section):
     num_heads: int
 
 class HeadGroup(Section):
+    """Modules whose attention heads are pruned alike."""
     def __init__(self, **values: Unpack[dicts.HeadGroupDict]) -> None: ...
     modules: list[str] | str
     related_modules: list[list[str]] | None
     params: DenseRatio
 
 class ChannelPruning(Section):
+    """Pruning of channels."""
     def __init__(self, **values: Unpack[dicts.ChannelPruningDict]) -> None: ...
     shared_parameters: ChannelParameters
     different_groups: dict[str, ChannelGroup]
 
 class ChannelParameters(Section):
+    """Settings for all groups of channels."""
     def __init__(self, **values: Unpack[dicts.ChannelParametersDict]) -> None: ...
     enabled: bool
     schedule_offset: int
     method: Literal["l1", "topk"]
 
 class ChannelGroup(Section):
+    """Modules whose channels are pruned alike."""
     def __init__(self, **values: Unpack[dicts.ChannelGroupDict]) -> None: ...
     modules: list[str] | str
     related_modules: list[list[str]] | None
     params: DenseRatio
 
 class LayerReduction(Section):
+    """Used when `init_compression` is given a teacher model; the keys are then needed."""
     def __init__(self, **values: Unpack[dicts.LayerReductionDict]) -> None: ...
     enabled: bool
     keep_number_layer: int
@@ -728,6 +802,7 @@ class LayerReduction(Section):
     other_module_name: list[str]
 
 class QuantizeTraining(Section):
+    """Mixture of Quantization, up to 0.6.7. From 0.7.0 `compression_training` does this."""
     def __init__(self, **values: Unpack[dicts.QuantizeTrainingDict]) -> None: ...
     enabled: bool
     quantize_verbose: bool
@@ -740,26 +815,31 @@ class QuantizeTraining(Section):
     eigenvalue: Eigenvalue
 
 class QuantizeBits(Section):
+    """From how many bits to how many."""
     def __init__(self, **values: Unpack[dicts.QuantizeBitsDict]) -> None: ...
     start_bits: int
     target_bits: int
 
 class QuantizeSchedule(Section):
+    """When the width shrinks."""
     def __init__(self, **values: Unpack[dicts.QuantizeScheduleDict]) -> None: ...
     quantize_period: int
     schedule_offset: int
 
 class QuantizeAlgo(Section):
+    """How values are rounded to the grid."""
     def __init__(self, **values: Unpack[dicts.QuantizeAlgoDict]) -> None: ...
     q_type: Literal["symmetric", "asymmetric"]
     rounding: Literal["nearest", "stochastic"]
 
 class Fp16MixedQuantize(Section):
+    """Blend of fp16 and quantised weights that moves towards the quantised ones."""
     def __init__(self, **values: Unpack[dicts.Fp16MixedQuantizeDict]) -> None: ...
     enabled: bool
     quantize_change_ratio: float
 
 class Eigenvalue(Section):
+    """Curvature of each layer by power iteration: layers with small eigenvalues are quantised faster.\n\nFrom 0.19.3 to 0.19.6 the section is nominally read again, but switching it on there ends in an assertion."""
     def __init__(self, **values: Unpack[dicts.EigenvalueDict]) -> None: ...
     enabled: bool
     verbose: bool
@@ -771,6 +851,7 @@ class Eigenvalue(Section):
     layer_num: int
 
 class WeightQuantization(Section):
+    """Weight-only quantisation of a model that is served with ZeRO-Inference."""
     def __init__(self, **values: Unpack[dicts.WeightQuantizationDict]) -> None: ...
     enabled: bool
     num_bits: int
@@ -780,6 +861,7 @@ class WeightQuantization(Section):
     post_init_quant: dict[str, GroupQuantization]
 
 class GroupQuantization(Section):
+    """Asymmetric quantisation of a weight in groups. All four keys are needed once weights are quantised."""
     def __init__(self, **values: Unpack[dicts.GroupQuantizationDict]) -> None: ...
     num_bits: Literal[4, 8]
     group_size: int
@@ -787,6 +869,7 @@ class GroupQuantization(Section):
     symmetric: Literal[False]
 
 class Compile(Section):
+    """Graph passes that `engine.compile()` applies; until 0.14.3, how to call torch.compile."""
     def __init__(self, **values: Unpack[dicts.CompileDict]) -> None: ...
     deepcompile: bool
     autoep_non_moe: bool
@@ -811,6 +894,7 @@ class Compile(Section):
     kwargs: dict[str, Any]
 
 class HybridEngine(Section):
+    """Switches a model between training and inference kernels."""
     def __init__(self, **values: Unpack[dicts.HybridEngineDict]) -> None: ...
     enabled: bool
     max_out_tokens: int
@@ -821,6 +905,7 @@ class HybridEngine(Section):
     enable_cuda_graph: bool
 
 class Elasticity(Section):
+    """Computes the batch sizes, so that a job can go on with more or fewer GPUs.\n\nKeys are checked only while `enabled` is true."""
     def __init__(self, **values: Unpack[dicts.ElasticityDict]) -> None: ...
     enabled: bool
     max_train_batch_size: int
@@ -835,12 +920,14 @@ class Elasticity(Section):
     version: float
 
 class ProgressiveLayerDrop(Section):
+    """The engine looks both numbers up when it is on; the defaults are never used."""
     def __init__(self, **values: Unpack[dicts.ProgressiveLayerDropDict]) -> None: ...
     enabled: bool
     theta: float
     gamma: float
 
 class SparseAttention(Section):
+    """Layout of block-sparse attention. `mode` decides which other keys are read; the rest have no effect."""
     def __init__(self, **values: Unpack[dicts.SparseAttentionDict]) -> None: ...
     mode: Literal["dense", "fixed", "variable", "bigbird", "bslongformer"]
     block: int
@@ -857,6 +944,7 @@ class SparseAttention(Section):
     num_sliding_window_blocks: int
 
 class AdamParams(OptimizerParams):
+    """Adam: the fused GPU kernel, the CPU kernel under offload, or PyTorch's own."""
     def __init__(self, **values: Unpack[dicts.AdamParamsDict]) -> None: ...
     lr: float | Literal["auto"]
     weight_decay: float | Literal["auto"]
@@ -873,6 +961,7 @@ class AdamParams(OptimizerParams):
     adamw_mode: bool
 
 class AdagradParams(OptimizerParams):
+    """Adagrad: PyTorch's own, or the CPU kernel under offload, whose params differ."""
     def __init__(self, **values: Unpack[dicts.AdagradParamsDict]) -> None: ...
     lr: float | Literal["auto"]
     weight_decay: float | Literal["auto"]
@@ -884,6 +973,7 @@ class AdagradParams(OptimizerParams):
     initial_accumulator_value: float
 
 class LambParams(OptimizerParams):
+    """Lamb: Adam with a step size for each layer, for very large batches; GPU only."""
     def __init__(self, **values: Unpack[dicts.LambParamsDict]) -> None: ...
     lr: float | Literal["auto"]
     weight_decay: float | Literal["auto"]
@@ -897,6 +987,7 @@ class LambParams(OptimizerParams):
     amsgrad: bool
 
 class LionParams(OptimizerParams):
+    """Lion: steps by the sign of the momentum; half of Adam's state, and no `eps`."""
     def __init__(self, **values: Unpack[dicts.LionParamsDict]) -> None: ...
     lr: float | Literal["auto"]
     weight_decay: float | Literal["auto"]
@@ -906,6 +997,7 @@ class LionParams(OptimizerParams):
     fp32_optimizer_states: bool
 
 class MuonParams(OptimizerParams):
+    """Muon for matrices, Adam for everything else.\n\nThe only type that passes over params it does not know."""
     def __init__(self, **values: Unpack[dicts.MuonParamsDict]) -> None: ...
     lr: float | Literal["auto"]
     weight_decay: float | Literal["auto"]
@@ -922,6 +1014,7 @@ class MuonParams(OptimizerParams):
     fp32_optimizer_states: bool
 
 class OneBitParams(OptimizerParams):
+    """What the optimizers with compressed communication share; they refuse ZeRO."""
     def __init__(self, **values: Unpack[dicts.OneBitParamsDict]) -> None: ...
     lr: float | Literal["auto"]
     weight_decay: float | Literal["auto"]
@@ -935,6 +1028,7 @@ class OneBitParams(OptimizerParams):
     comm_backend_name: str
 
 class LRRangeTestParams(SchedulerParams):
+    """Raise the learning rate until training breaks, to learn how high it may go."""
     def __init__(self, **values: Unpack[dicts.LRRangeTestParamsDict]) -> None: ...
     last_batch_iteration: int
     lr_range_test_min_lr: float | list[float]
@@ -943,6 +1037,7 @@ class LRRangeTestParams(SchedulerParams):
     lr_range_test_staircase: bool
 
 class OneCycleParams(SchedulerParams):
+    """Up, down, and then slowly towards nothing; the momentum goes the other way."""
     def __init__(self, **values: Unpack[dicts.OneCycleParamsDict]) -> None: ...
     last_batch_iteration: int
     cycle_min_lr: float | list[float]
@@ -959,6 +1054,7 @@ class OneCycleParams(SchedulerParams):
     decay_mom_rate: float
 
 class WarmupLRParams(SchedulerParams):
+    """Up to a learning rate, and then stay there."""
     def __init__(self, **values: Unpack[dicts.WarmupLRParamsDict]) -> None: ...
     last_batch_iteration: int
     warmup_min_lr: float | list[float] | Literal["auto"]
@@ -967,6 +1063,7 @@ class WarmupLRParams(SchedulerParams):
     warmup_type: Literal["log", "linear"]
 
 class WarmupCosineLRParams(SchedulerParams):
+    """Up to the optimizer's learning rate, and then down along a cosine; in shares of that rate."""
     def __init__(self, **values: Unpack[dicts.WarmupCosineLRParamsDict]) -> None: ...
     last_batch_iteration: int
     total_num_steps: int | float | Literal["auto"]
@@ -976,6 +1073,7 @@ class WarmupCosineLRParams(SchedulerParams):
     warmup_type: Literal["log", "linear"]
 
 class AdamWParams(AdamParams):
+    """AdamW: Adam whose weight decay does not pass through the gradient."""
     def __init__(self, **values: Unpack[dicts.AdamWParamsDict]) -> None: ...
     lr: float | Literal["auto"]
     weight_decay: float | Literal["auto"]
@@ -992,6 +1090,7 @@ class AdamWParams(AdamParams):
     adamw_mode: bool
 
 class OneBitAdamParams(OneBitParams):
+    """1-bit Adam: after a warm-up, only the sign of the momentum is sent."""
     def __init__(self, **values: Unpack[dicts.OneBitAdamParamsDict]) -> None: ...
     lr: float | Literal["auto"]
     weight_decay: float | Literal["auto"]
@@ -1006,6 +1105,7 @@ class OneBitAdamParams(OneBitParams):
     freeze_step: int
 
 class ZeroOneAdamParams(OneBitParams):
+    """0/1 Adam: compressed from the start, and ranks that do not talk at every step."""
     def __init__(self, **values: Unpack[dicts.ZeroOneAdamParamsDict]) -> None: ...
     lr: float | Literal["auto"]
     weight_decay: float | Literal["auto"]
@@ -1023,6 +1123,7 @@ class ZeroOneAdamParams(OneBitParams):
     local_step_clipper: int
 
 class WarmupDecayLRParams(WarmupLRParams):
+    """Up to a learning rate, and then straight down to zero."""
     def __init__(self, **values: Unpack[dicts.WarmupDecayLRParamsDict]) -> None: ...
     last_batch_iteration: int
     warmup_min_lr: float | list[float] | Literal["auto"]
@@ -1032,6 +1133,7 @@ class WarmupDecayLRParams(WarmupLRParams):
     total_num_steps: int | float | Literal["auto"]
 
 class OneBitLambParams(OneBitAdamParams):
+    """1-bit Lamb: after a warm-up, only the sign of the momentum is sent."""
     def __init__(self, **values: Unpack[dicts.OneBitLambParamsDict]) -> None: ...
     lr: float | Literal["auto"]
     weight_decay: float | Literal["auto"]
