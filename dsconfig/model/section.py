@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 class Section(BaseModel):
     """One JSON object of the config.
 
-    Building one in Python is strict: a misspelt key or a wrong type raises `BuildError`, which names each
-    field once, with what it takes. Two sections are equal where what is written in them is.
+    Building one in Python is strict: a misspelled key or a wrong type raises `BuildError`, which names
+    each field once, with what it takes. Two sections are equal where what is written in them is.
     """
 
     READS: ClassVar[tuple[Reads, ...]] = HAND
