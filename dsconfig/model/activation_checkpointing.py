@@ -1,4 +1,4 @@
-"""Recomputing activations in the backward pass instead of keeping them."""
+"""Activation checkpointing: recompute activations in the backward pass instead of keeping them."""
 
 from typing import Annotated, ClassVar
 

@@ -63,9 +63,9 @@ class Autotuning(Section):
             since="0.5.7",
             known=("latency", "throughput", "flops"),
             means=(
-                ("latency", "the time of a step"),
+                ("latency", "time per step"),
                 ("throughput", "samples per second"),
-                ("flops", "floating-point operations per second on one GPU"),
+                ("flops", "FLOPS per GPU"),
             ),
         ),
     ] = "throughput"
@@ -78,9 +78,9 @@ class Autotuning(Section):
             since="0.5.7",
             wrong_type="altered",
             means=(
-                ("gridsearch", "all in turn"),
-                ("random", "by chance"),
-                ("model_based", "by a cost model that learns from earlier ones"),
+                ("gridsearch", "in order"),
+                ("random", "in random order"),
+                ("model_based", "by a cost model that learns from earlier experiments"),
             ),
         ),
     ] = "gridsearch"
@@ -129,7 +129,7 @@ class AutotuningKeys(RootKeys):
         Key(
             since="0.5.7",
             source="autotuning/config.py:DeepSpeedAutotuningConfig.__init__",
-            opened_by=SCRIPT,  # the tuner, or the end of one of its trials
+            opened_by=SCRIPT,  # the tuner, or a trial run that ends
         ),
     ] = Field(default_factory=Autotuning)
     """Searches for the fastest ZeRO stage and micro-batch size with short trial runs."""

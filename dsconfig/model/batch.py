@@ -1,4 +1,4 @@
-"""The batch triplet, and what else decides how many samples one optimizer step takes."""
+"""Batch triplet, and the other keys that determine the number of samples per optimizer step."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Saving and loading checkpoints: DeepSpeed's own writer, and the engines of others."""
+"""Saving and loading of checkpoints: DeepSpeed's own writer, Nebula and DataStates."""
 
 from typing import Annotated, Literal
 
@@ -44,7 +44,7 @@ class CheckpointWriter(Section):
             means=(
                 ("REPLICA", "all ranks that hold a copy"),
                 ("SOCKET", "the ranks of one CPU socket"),
-                ("MACHINE", "the ranks of one machine"),
+                ("MACHINE", "the ranks of one node"),
             ),
         ),
     ] = None
@@ -81,7 +81,7 @@ class Checkpoint(Section):
             ),
         ),
     ] = "WARN"
-    """Reaction if ranks save under different tags, because such a checkpoint cannot be loaded."""
+    """Reaction if ranks save under different tags, because they then do not find each other's files."""
     # `DeepSpeedConfig.load_universal_checkpoint` is the attribute that the key becomes.
     load_universal: Annotated[
         bool,

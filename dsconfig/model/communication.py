@@ -1,4 +1,4 @@
-"""How gradients and activations travel between ranks: the root keys about communication."""
+"""Root keys about communication between ranks: data types, scaling and reduction of gradients."""
 
 from typing import Annotated, Literal, TypeAlias
 
@@ -7,15 +7,15 @@ from dsconfig.model.section import RootKeys
 
 _FORMATS = (
     ("fp16", "IEEE half precision"),
-    ("bf16", "bfloat16: the range of fp32, fewer digits"),
-    ("bfp16", "bfloat16, by the name that the first releases gave it"),
-    ("fp32", "full precision: exact, and twice the traffic"),
+    ("bf16", "bfloat16: the range of fp32 with less precision"),
+    ("bfp16", "bfloat16, misspelled as in early releases"),
+    ("fp32", "full precision: exact, twice the communication"),
 )
 
 
 WireType: TypeAlias = Literal["fp16", "bf16", "fp32"]
 EarlyWireType: TypeAlias = Literal["fp16", "bfp16", "fp32"]
-"""Up to 0.14.0 the word for bfloat16 was misspelled."""
+"""Releases up to 0.14.0 misspell bfloat16 as `bfp16`."""
 
 
 class CommunicationKeys(RootKeys):
@@ -90,7 +90,7 @@ class CommunicationKeys(RootKeys):
             wrong_type="rejected",
             means=(
                 ("mean", "the average over the ranks"),
-                ("sum", "the sum, which the script scales"),
+                ("sum", "the sum; the script has to scale it"),
             ),
         ),
     ] = "mean"

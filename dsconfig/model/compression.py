@@ -1,4 +1,4 @@
-"""Compression while training with `deepspeed.compression.init_compression`, up to 0.19.6."""
+"""Compression during training with `deepspeed.compression.init_compression`, up to 0.19.6."""
 
 from typing import Annotated, Literal, TypeAlias
 
@@ -8,7 +8,7 @@ from dsconfig.model.annotations import ABSENT, Fraction
 from dsconfig.model.key import SCRIPT, Key, Reads, Was
 from dsconfig.model.section import RootKeys, Section
 
-# What the groups of every compression technique share.
+# Keys that the groups of every compression technique share.
 
 
 class Group(Section):
@@ -29,9 +29,9 @@ class DenseRatio(Section):
     """Fraction of weights that are kept; 0.1 removes nine tenths. DeepSpeed rejects the config without it."""
 
 
-# Quantisation of weights and activations while training.
+# Quantization of weights and activations during training.
 
-_GRIDS = (("symmetric", "a grid around zero"), ("asymmetric", "a grid between the extremes"))
+_GRIDS = (("symmetric", "range centered at zero"), ("asymmetric", "range from minimum to maximum"))
 
 
 class MixedFp16(Section):
@@ -76,7 +76,7 @@ class WeightParameters(Section):
             wrong_type="rejected",
             means=(
                 ("nearest", "to the nearest value"),
-                ("stochastic", "by chance: unbiased, noisier"),
+                ("stochastic", "stochastically: unbiased, noisier"),
             ),
         ),
     ] = "nearest"
@@ -148,8 +148,8 @@ class ActivationParameters(Section):
             until="0.19.6",
             wrong_type="rejected",
             means=(
-                ("dynamic", "found for each batch"),
-                ("static", "found while training, and kept: faster, less exact"),
+                ("dynamic", "determined for each batch"),
+                ("static", "recorded during training: faster, less exact"),
             ),
         ),
     ] = "dynamic"
@@ -197,7 +197,7 @@ class QuantizedActivations(Section):
     """Groups of modules, under names of your choice. Required if the technique is present."""
 
 
-# Pruning of single weights, rows, attention heads and channels while training.
+# Pruning of individual weights, rows, attention heads and channels during training.
 
 _OpenFraction: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
 _Method: TypeAlias = Annotated[
@@ -206,7 +206,7 @@ _Method: TypeAlias = Annotated[
         since="0.7.0",
         until="0.19.6",
         wrong_type="rejected",
-        means=(("l1", "by size"), ("topk", "by a learned score")),
+        means=(("l1", "by magnitude"), ("topk", "by a learned score")),
     ),
 ]
 
@@ -240,9 +240,9 @@ class SparseParameters(_Parameters):
             was=(Was("0.9.2", Literal["l1", "topk"]),),
             wrong_type="rejected",
             means=(
-                ("l1", "by size"),
+                ("l1", "by magnitude"),
                 ("topk", "by a learned score"),
-                ("snip_momentum", "by SNIP scores; needs the package `neural_compressor`"),
+                ("snip_momentum", "by SNIP scores; requires the package `neural_compressor`"),
             ),
         ),
     ] = "l1"
@@ -382,7 +382,7 @@ class ChannelPruning(Section):
     """Groups of modules, under names of your choice. Required if the technique is present."""
 
 
-# Layer reduction: knowledge distillation with a student cut from its teacher.
+# Layer reduction: knowledge distillation with a student initialized from layers of its teacher.
 
 
 class LayerReduction(Section):
@@ -408,7 +408,7 @@ class LayerReduction(Section):
     """Other modules to copy, such as embeddings and the classifier."""
 
 
-# Compression while training, driven by `deepspeed.compression.init_compression`; refused from 0.19.7 on.
+# Compression during training, driven by `deepspeed.compression.init_compression`; DeepSpeed rejects it from 0.19.7 on.
 
 
 class CompressionTraining(Section):

@@ -1,4 +1,4 @@
-"""Data efficiency: which samples make up a batch, and which tokens pass which layers."""
+"""Data efficiency: selection of the samples of a batch, and routing of tokens through layers."""
 
 from typing import Annotated, Literal, TypeAlias
 
@@ -14,9 +14,9 @@ _NEW = "data_efficiency.data_sampling.curriculum_learning"
 _METRIC = f"{_NEW}.curriculum_metrics.*"
 Pacing: TypeAlias = Literal["fixed_linear", "fixed_root", "fixed_discrete", "custom"]
 PACINGS = (
-    ("fixed_linear", "rises evenly"),
-    ("fixed_root", "rises as a root does: fast, then slower"),
-    ("fixed_discrete", "rises in steps that the config lists"),
+    ("fixed_linear", "increases linearly"),
+    ("fixed_root", "increases with a root: fast, then slower"),
+    ("fixed_discrete", "increases in steps that the config lists"),
     ("custom", "set from Python"),
 )
 _KEPT = (Reads("hand", since="0.5.0", unknown="kept"),)
@@ -153,9 +153,10 @@ class CurriculumLearning(Section):
 
 _ANY_SHAPE = (Takes(("null", "true", "false", "[]", "list", "string", "number", "auto")),)
 _Converted: TypeAlias = Annotated[
-    int, Checked(("union", ("int", None, None, None, None), ("str",)))  # what int() refuses has a rule
+    int,
+    Checked(("union", ("int", None, None, None, None), ("str",))),  # a rule reports values that int() rejects
 ]
-"""A number that DeepSpeed makes an integer with int(), which reads digits in quotes too."""
+"""A number that DeepSpeed converts with int(), which also accepts a string of digits."""
 _SAMPLER = "runtime/data_pipeline/data_sampling/data_sampler.py:DeepSpeedDataSampler.__init__"
 
 
@@ -210,7 +211,7 @@ class CurriculumMetric(Section):
             wrong_type="altered",
             means=(
                 ("schedule_based", "clusters samples as the difficulty grows"),
-                ("single_cluster", "takes all samples, and shortens them"),
+                ("single_cluster", "uses all samples, and shortens them"),
             ),
         ),
     ] = ABSENT
@@ -287,9 +288,9 @@ class DynamicBatching(Section):
         Key(
             since="0.16.5",
             means=(
-                ("linear", "in proportion"),
-                ("sqrt", "with its square root"),
-                ("none", "not at all"),
+                ("linear", "in proportion to the batch size"),
+                ("sqrt", "with the square root of the batch size"),
+                ("none", "no scaling"),
             ),
         ),
     ] = "linear"
@@ -305,9 +306,9 @@ class DynamicBatching(Section):
         Key(
             since="0.16.5",
             means=(
-                ("random", "by chance"),
+                ("random", "in random order"),
                 ("seqlen", "by length: least padding"),
-                ("dataloader", "as they come"),
+                ("dataloader", "data loader order"),
             ),
         ),
     ] = "dataloader"
@@ -387,7 +388,7 @@ class TokenSchedule(Section):
     max_value: Annotated[int, Key(since="0.8.0", unit="tokens")] = ABSENT
     """Tokens kept at the end, usually the whole sequence."""
     schedule_type: Annotated[
-        Literal["fixed_linear"], Key(since="0.8.0", means=(("fixed_linear", "rises evenly"),))
+        Literal["fixed_linear"], Key(since="0.8.0", means=(("fixed_linear", "increases linearly"),))
     ] = ABSENT
     """Shape of the schedule; only fixed_linear is implemented."""
     schedule_config: Annotated[TokenScheduleConfig, Key(since="0.8.0", takes=_ANY_SHAPE)] = Field(
@@ -556,7 +557,7 @@ class DataKeys(RootKeys):
         Key(
             since="0.8.0",
             source="runtime/data_pipeline/config.py:get_data_efficiency_enabled",
-            opened_by=SCRIPT,  # the data loader that a `training_data` argument makes
+            opened_by=SCRIPT,  # the data loader that the engine builds from `training_data`
         ),
     ] = Field(default_factory=DataEfficiency)
     """Curriculum sampling, dynamic batches, random token dropping."""

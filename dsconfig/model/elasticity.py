@@ -56,8 +56,8 @@ class Elasticity(Section):
             known=("0.1", "0.2"),
             defaults=(("0.6.7", 0.1),),
             means=(
-                (0.1, "counts single GPUs"),
-                (0.2, "counts machines, and knows model parallelism; from 0.7.0 on"),
+                (0.1, "counts GPUs"),
+                (0.2, "counts nodes, supports model parallelism; from 0.7.0 on"),
             ),
         ),
     ] = 0.2

@@ -1,4 +1,4 @@
-"""What the training engine itself does: clipping, logging, optimizers it will not refuse."""
+"""Root keys of the training engine: clipping, logging, and which optimizers it accepts."""
 
 from typing import Annotated, ClassVar, Literal
 
@@ -53,11 +53,11 @@ class EngineKeys(RootKeys):
             source="runtime/config.py:get_log_level",
             fold_case=True,
             means=(
-                ("debug", "everything"),
-                ("info", "what happens, and all that follows"),
-                ("warning", "what looks wrong, and errors"),
+                ("debug", "all messages"),
+                ("info", "progress, warnings and errors"),
+                ("warning", "warnings and errors"),
                 ("error", "errors"),
-                ("critical", "only what ends the run"),
+                ("critical", "only critical errors"),
             ),
         ),
     ] = None

@@ -59,8 +59,8 @@ class ExpertParallel(Section):
         Key(
             since="0.19.8",
             means=(
-                ("separate", "one after the other"),
-                ("fused", "as one grouped multiplication"),
+                ("separate", "separately"),
+                ("fused", "one grouped matrix multiplication"),
             ),
         ),
     ] = "separate"
@@ -71,7 +71,7 @@ class ExpertParallel(Section):
             since="0.19.2",
             auto_is_value=True,
             means=(
-                ("auto", "as the preset says"),
+                ("auto", "follows the preset"),
                 ("pre", "before the experts"),
                 ("post", "after the experts"),
             ),
@@ -88,7 +88,7 @@ class ExpertParallel(Section):
                 ("auto", "DeepSpeed chooses"),
                 ("weighted_sum", "a weighted sum"),
                 ("fused_weighted_sum", "one kernel; not with tensor parallelism or DeepEP"),
-                ("legacy_bmm", "a batched multiplication, as in the first releases"),
+                ("legacy_bmm", "batched matrix multiplication, as in the first releases"),
             ),
         ),
     ] = "auto"
@@ -101,8 +101,8 @@ class ExpertParallel(Section):
             auto_is_value=True,
             means=(
                 ("auto", "DeepSpeed chooses"),
-                ("eager", "one operation after the other"),
-                ("fused", "one kernel; needs `comm_backend` deepep"),
+                ("eager", "separate operations"),
+                ("fused", "one kernel; requires `comm_backend` deepep"),
             ),
         ),
     ] = "auto"
@@ -113,7 +113,7 @@ class ExpertParallel(Section):
             since="0.19.7",
             means=(
                 ("comm", "DeepSpeed's all-to-all"),
-                ("deepep", "DeepEP's kernels; needs the package `deep_ep`"),
+                ("deepep", "DeepEP's kernels; requires the package `deep_ep`"),
             ),
         ),
     ] = "comm"
@@ -137,8 +137,8 @@ class ExpertParallel(Section):
             since="0.19.2",
             auto_is_value=True,
             means=(
-                ("auto", "as the preset says"),
-                ("softmax", "scores that sum up to 1"),
+                ("auto", "follows the preset"),
+                ("softmax", "scores that sum to 1"),
                 ("sigmoid", "a score between 0 and 1 for each expert"),
             ),
         ),
@@ -205,7 +205,7 @@ class ExpertParallelKeys(RootKeys):
             since="0.19.2",
             source="runtime/config.py:get_expert_parallel_config",
             takes=(Takes(("falsy",), since="0.19.2"),),
-            opened_by=SCRIPT,  # rules of their own know what the engine checks
+            opened_by=SCRIPT,  # separate rules check what the engine validates
         ),
     ] = Field(default_factory=ExpertParallel)
     """Expert parallelism (AutoEP): distributes the experts of Hugging Face models over ranks."""

@@ -1,4 +1,4 @@
-"""Hybrid engine: training and fast generation with one set of weights, as RLHF needs it."""
+"""Hybrid engine: training and fast generation with one set of weights, for RLHF."""
 
 from typing import Annotated
 

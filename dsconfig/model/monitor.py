@@ -1,4 +1,4 @@
-"""Monitors: where the engine writes loss, learning rate and loss scale while it trains."""
+"""Monitors: services and files to which the engine writes loss, learning rate and loss scale."""
 
 from typing import Annotated
 
@@ -89,8 +89,8 @@ class Comet(Section):
             known=("get", "create", "get_or_create"),
             means=(
                 ("get", "continue the experiment of `experiment_key`"),
-                ("create", "start a new one"),
-                ("get_or_create", "whichever is possible"),
+                ("create", "start a new experiment"),
+                ("get_or_create", "continue it if it exists, else start a new one"),
             ),
         ),
     ] = None

@@ -1,4 +1,4 @@
-"""The optimizer that DeepSpeed builds, and the params that each type of it takes."""
+"""The optimizer that DeepSpeed builds, and the params of each type."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
@@ -9,11 +9,11 @@ from dsconfig.model.annotations import DERIVED, Auto, Checked, FreeForm, NonNega
 from dsconfig.model.key import ANYTHING, Key, Only, Reads
 from dsconfig.model.section import RootKeys, Section
 
-# What the params of all types of optimizers share.
+# Params that all types of optimizers share.
 
 Rate: TypeAlias = Annotated[float | Auto, Key(since="0.1.0", fills=("transformers", "accelerate"))]
 Decay: TypeAlias = Annotated[
-    # PyTorch's own classes alone refuse a negative one.
+    # Only PyTorch's own classes reject a negative value.
     Annotated[NonNegativeFloat, Checked(("float", None, None, None, None))] | Auto,
     Key(since="0.1.0", fills=("transformers", "accelerate")),
 ]
@@ -44,7 +44,7 @@ class OptimizerParams(Section):
 
 
 class Moments(Section):
-    """The params of those that average the gradient and its square, as Adam does."""
+    """The params of optimizers that average the gradient and its square, such as Adam."""
 
     lr: Rate = 1e-3
     weight_decay: Decay = 0.0
@@ -89,7 +89,7 @@ class AdamParams(Moments, OptimizerParams):
     argument."""
     fp32_optimizer_states: Annotated[
         bool,
-        # From 0.19.6 on the engine takes it out before it builds any of the three.
+        # From 0.19.6 on the engine removes it before it builds any of the three classes.
         Key(
             since="0.5.0",
             source="ops/adam/cpu_adam.py:DeepSpeedCPUAdam",
@@ -201,7 +201,7 @@ class MuonParams(OptimizerParams):
             since="0.19.0",
             means=(
                 ("gram", "with Gram matrices, which is faster"),
-                ("standard", "as first published"),
+                ("standard", "the published method"),
             ),
         ),
     ] = "gram"
@@ -253,7 +253,7 @@ class OneBitParams(Moments, OptimizerParams):
                 ("nccl", "NVIDIA's library"),
                 ("mpi", "an MPI library"),
                 ("hccl", "Huawei's library"),
-                ("compressed", "compression by kernels, for other accelerators"),
+                ("compressed", "compression kernels, for other accelerators"),
             ),
         ),
     ] = "nccl"
@@ -303,16 +303,16 @@ class OneBitLambParams(OneBitAdamParams):
 
 @dataclass(frozen=True, slots=True)
 class OptimizerType:
-    """A name that DeepSpeed itself knows, in any case of letters."""
+    """An optimizer type of DeepSpeed; case does not matter in its name."""
 
     name: str
     params: type[OptimizerParams] | None
     """None: free-form, the arguments of a class outside DeepSpeed."""
     since: str
     gpu: str
-    """The class that the engine builds; `torch_adam` has it take PyTorch's instead."""
+    """The class that the engine builds; with `torch_adam` it builds the class of PyTorch instead."""
     cpu: str
-    """The class that it builds under offload."""
+    """The class that the engine builds with offload."""
     until: str | None = None
     required: tuple[str, ...] = ()
     notes: str = ""
@@ -343,15 +343,27 @@ OPTIMIZERS: tuple[OptimizerType, ...] = (
             "0.10.2",
             f"mup.{name}",
             f"mup.{name}",
-            notes="needs the mup package; untested with ZeRO",
+            notes="requires the mup package; untested with ZeRO",
         )
         for name in ("MuAdam", "MuAdamW", "MuSGD")
     ),
     OptimizerType(
-        "OneBitAdam", OneBitAdamParams, "0.3.0", "OnebitAdam", "OnebitAdam", "0.19.6", notes="refuses ZeRO"
+        "OneBitAdam",
+        OneBitAdamParams,
+        "0.3.0",
+        "OnebitAdam",
+        "OnebitAdam",
+        "0.19.6",
+        notes="does not support ZeRO",
     ),
     OptimizerType(
-        "OneBitLamb", OneBitLambParams, "0.3.16", "OnebitLamb", "OnebitLamb", "0.19.6", notes="refuses ZeRO"
+        "OneBitLamb",
+        OneBitLambParams,
+        "0.3.16",
+        "OnebitLamb",
+        "OnebitLamb",
+        "0.19.6",
+        notes="does not support ZeRO",
     ),
     OptimizerType(
         "ZeroOneAdam",
@@ -360,10 +372,10 @@ OPTIMIZERS: tuple[OptimizerType, ...] = (
         "ZeroOneAdam",
         "ZeroOneAdam",
         "0.19.6",
-        notes="refuses ZeRO",
+        notes="does not support ZeRO",
     ),
 )
-"""The types that DeepSpeed knows; any other name is looked up in `torch.optim`, letter by letter."""
+"""The types of DeepSpeed; it looks up any other name in `torch.optim`, where case matters."""
 
 
 class Optimizer(Section):

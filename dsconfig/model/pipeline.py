@@ -1,4 +1,4 @@
-"""The pipeline engine."""
+"""Settings of the pipeline engine."""
 
 from typing import Annotated
 
@@ -44,7 +44,7 @@ class PipelineKeys(RootKeys):
         Key(
             since="0.3.0",
             source="runtime/config.py:get_pipeline_config",
-            opened_by=SCRIPT,  # PipelineEngine, made for a PipelineModule
+            opened_by=SCRIPT,  # PipelineEngine, which DeepSpeed builds for a PipelineModule
         ),
     ] = Field(default_factory=Pipeline)
     """Communication and recomputation of the pipeline engine; `PipelineModule` sets the stages."""

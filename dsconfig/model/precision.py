@@ -1,4 +1,4 @@
-"""Number formats: half precision with and without loss scaling, autocast, buffers."""
+"""Training precision: fp16 with loss scaling, bf16, Apex, autocast, and data types of buffers."""
 
 from typing import Annotated, Literal, TypeAlias
 
@@ -8,7 +8,7 @@ from dsconfig.model.annotations import DERIVED, Auto
 from dsconfig.model.key import HALF, Key, Reads, Takes, Was
 from dsconfig.model.section import RootKeys, Section
 
-_HALF, _BRAIN = "IEEE half precision", "bfloat16: the range of fp32, fewer digits"
+_HALF, _BRAIN = "IEEE half precision", "bfloat16: the range of fp32 with less precision"
 _FULL, _BYTE = "full precision", "8-bit integers"
 _MEANS = (
     *((word, _HALF) for word in ("torch.float16", "fp16", "float16", "half")),
@@ -31,7 +31,7 @@ DtypeWord: TypeAlias = Literal[
     "bf16",
     "bfloat16",
 ]
-"""What DeepSpeed's `DtypeEnum` understands; upper case is not among it."""
+"""Names that DeepSpeed's `DtypeEnum` accepts; it rejects upper case."""
 
 PRECISION_READS = (
     Reads("hand", until="0.17.0"),
@@ -156,9 +156,9 @@ class Amp(Section):
             fills=("transformers",),
             means=(
                 ("O0", "casts nothing"),
-                ("O1", "casts what is safe"),
-                ("O2", "casts nearly all, and keeps master weights in fp32"),
-                ("O3", "casts all"),
+                ("O1", "casts safe operations"),
+                ("O2", "casts nearly everything, keeps master weights in fp32"),
+                ("O3", "casts everything"),
             ),
         ),
     ] = "O1"
@@ -212,7 +212,7 @@ class DataTypes(Section):
             since="0.19.8",
             auto_is_value=True,
             wrong_type="rejected",
-            means=(("auto", "the list that a Transformers model brings along"),),
+            means=(("auto", "the list that a Transformers model defines"),),
         ),
     ] = "auto"
     """Buffers that stay in fp32: a list of name patterns, which may be empty, or "auto" for the list that a

@@ -1,4 +1,4 @@
-"""Profilers: FLOPs of the model, traffic of the collectives, throughput of the engine."""
+"""Profilers: FLOPS of the model, size and time of collectives, throughput of the engine."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Progressive layer dropping: skip more and more layers at random as training goes on."""
+"""Progressive layer dropping: randomly skip more and more layers during training."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Quantization: MoQ while training (superseded by compression), and weight-only for ZeRO-Inference."""
+"""Quantization: MoQ during training (superseded by compression), and weight-only for ZeRO-Inference."""
 
 from typing import Annotated, Literal
 
@@ -10,7 +10,7 @@ from dsconfig.model.section import RootKeys, Section
 
 _MOQ = (("0.4.0", "0.6.7"), ("0.19.3", "0.19.6"))
 
-_GRIDS = (("symmetric", "a grid around zero"), ("asymmetric", "a grid between the extremes"))
+_GRIDS = (("symmetric", "range centered at zero"), ("asymmetric", "range from minimum to maximum"))
 
 
 class Eigenvalue(Section):
@@ -117,7 +117,7 @@ class QuantizeAlgo(Section):
             wrong_type="altered",
             means=(
                 ("nearest", "to the nearest value"),
-                ("stochastic", "by chance: unbiased, noisier"),
+                ("stochastic", "stochastically: unbiased, noisier"),
             ),
         ),
     ] = "nearest"
@@ -191,8 +191,8 @@ class GroupQuantization(Section):
             since="0.10.3",
             unit="bits",
             means=(
-                (4, "half the memory of 8, less exact"),
-                (8, "the usual width"),
+                (4, "half the memory of 8 bits, less exact"),
+                (8, "the usual number of bits"),
             ),
         ),
     ] = ABSENT
@@ -202,7 +202,7 @@ class GroupQuantization(Section):
     group_dim: Annotated[int, Key(since="0.10.3")] = ABSENT
     """Dimension that is divided into groups."""
     symmetric: Annotated[
-        Literal[False], Key(since="0.10.3", means=((False, "a grid between the extremes"),))
+        Literal[False], Key(since="0.10.3", means=((False, "range from minimum to maximum"),))
     ] = ABSENT
     """Only false is supported."""
 
@@ -223,7 +223,7 @@ class WeightQuantization(Section):
             unit="bits",
             unread=True,
             source="inference/config.py:BaseQuantConfig.num_bits",
-            means=((8, "the usual width"),),
+            means=((8, "the usual number of bits"),),
         ),
     ] = 8
     """Inherited from a shared class, without effect here: each group has a `num_bits` of its own."""

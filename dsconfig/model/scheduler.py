@@ -1,4 +1,4 @@
-"""The learning-rate scheduler that DeepSpeed builds, and the params that each type of it takes."""
+"""The learning-rate scheduler that DeepSpeed builds, and the params of each type."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
@@ -10,13 +10,13 @@ from dsconfig.model.key import ANY_SHAPE, Key, Reads, Takes, Was
 from dsconfig.model.section import RootKeys, Section
 
 Rates: TypeAlias = float | list[float]
-"""One learning rate, or one for each parameter group."""
+"""One learning rate, or one per parameter group."""
 Whole: TypeAlias = Annotated[int, Checked(("float", None, None, None, None))]
-"""Meant to be whole; DeepSpeed calculates with fractions just as well."""
+"""Number of steps; DeepSpeed also accepts fractions."""
 Length: TypeAlias = Annotated[int | float, Checked(("float", None, None, None, None))]
 Curve: TypeAlias = Annotated[Literal["log", "linear"], Checked(("any",))]
-"""Any other word counts as "log", with a warning."""
-_CURVES = (("log", "steep at first"), ("linear", "straight"))
+"""DeepSpeed replaces any other value with "log" and warns."""
+_CURVES = (("log", "logarithmic: steep at first"), ("linear", "at a constant rate"))
 
 
 class SchedulerParams(Section):
@@ -172,7 +172,7 @@ class WarmupCosineLRParams(SchedulerParams):
 
 @dataclass(frozen=True, slots=True)
 class SchedulerType:
-    """A class of DeepSpeed's own, named exactly so."""
+    """A scheduler type of DeepSpeed; case matters in its name."""
 
     name: str
     params: type[SchedulerParams]
@@ -189,7 +189,7 @@ SCHEDULERS: tuple[SchedulerType, ...] = (
     SchedulerType("WarmupDecayLR", WarmupDecayLRParams, "0.3.1", required=("total_num_steps",)),
     SchedulerType("WarmupCosineLR", WarmupCosineLRParams, "0.12.3", required=("total_num_steps",)),
 )
-"""DeepSpeed's own types; any other name is looked up in `torch.optim.lr_scheduler`, letter by letter."""
+"""The types of DeepSpeed; it looks up any other name in `torch.optim.lr_scheduler`, where case matters."""
 
 
 class Scheduler(Section):

@@ -1,4 +1,4 @@
-"""Block-sparse attention: which blocks of the attention matrix are computed at all."""
+"""Block-sparse attention: layout of the blocks that are computed."""
 
 from typing import Annotated, Literal
 
@@ -25,8 +25,8 @@ class SparseAttention(Section):
             wrong_type="rejected",
             means=(
                 ("dense", "all blocks"),
-                ("fixed", "local windows, and a summary of each"),
-                ("variable", "windows of different sizes, and global blocks"),
+                ("fixed", "local windows with global summary blocks"),
+                ("variable", "windows of different sizes and global blocks"),
                 ("bigbird", "random, sliding and global blocks"),
                 ("bslongformer", "sliding and global blocks"),
             ),
@@ -50,8 +50,8 @@ class SparseAttention(Section):
             since="0.3.0",
             until="0.19.6",
             means=(
-                ("unidirectional", "tokens see what precedes them"),
-                ("bidirectional", "tokens see all others"),
+                ("unidirectional", "tokens attend to preceding tokens"),
+                ("bidirectional", "tokens attend to all tokens"),
             ),
         ),
     ] = "bidirectional"

@@ -1,4 +1,4 @@
-"""AutoTP: tensor-parallel training of a model that was not written for it."""
+"""AutoTP: tensor-parallel training of models without tensor-parallel code."""
 
 from typing import Annotated, Literal
 
@@ -43,7 +43,7 @@ class LayerSpec(Section):
             means=(
                 ("column", "splits the output dimension"),
                 ("row", "splits the input dimension"),
-                ("skip", "stays whole on every rank"),
+                ("skip", "keeps the whole parameter on every rank"),
             ),
         ),
     ] = "column"
@@ -101,7 +101,7 @@ class TensorParallel(Section):
             since="0.19.8",
             means=(
                 ("torch", "PyTorch's own operations"),
-                ("liger", "Liger's kernel: faster; needs the package `liger-kernel`"),
+                ("liger", "Liger's kernel: faster; requires the package `liger-kernel`"),
             ),
         ),
     ] = "torch"
@@ -114,7 +114,7 @@ class TensorParallel(Section):
             known=("llama", "bloom", "chatglm", "mixtral", "deepseek_v2", "qwen2", "phi3"),
             fold_case=True,
             means=(
-                ("llama", "LLaMA and what is built like it"),
+                ("llama", "LLaMA and models with the same architecture"),
                 ("bloom", "BLOOM"),
                 ("chatglm", "ChatGLM"),
                 ("mixtral", "Mixtral"),

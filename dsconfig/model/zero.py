@@ -8,7 +8,7 @@ from dsconfig.model.annotations import EXACT_INT, Auto, Fraction, NonNegativeInt
 from dsconfig.model.key import Alias, Key, Reads, Switch, Takes, Was
 from dsconfig.model.section import RootKeys, Section
 
-# Offloading parameters and optimizer state to host memory or NVMe.
+# Offload of parameters and optimizer state to host memory or NVMe.
 
 Device: TypeAlias = Annotated[
     Literal["none", "cpu", "nvme"] | Auto,
@@ -20,8 +20,8 @@ Device: TypeAlias = Annotated[
         wrong_type="rejected",
         means=(
             ("none", "stays on the GPU"),
-            ("cpu", "goes to host memory"),
-            ("nvme", "goes to an NVMe drive; needs `nvme_path`"),
+            ("cpu", "offload to host memory"),
+            ("nvme", "offload to an NVMe drive; requires `nvme_path`"),
         ),
     ),
 ]
@@ -88,7 +88,7 @@ class OffloadOptimizer(Section):
     """With `super_offload`: fraction of the CPU cores that run the update."""
 
 
-# ZenFlow: an offloaded optimizer that does not make the GPU wait.
+# ZenFlow: optimizer offload without stalls of the GPU.
 
 
 class ZenFlow(Section):
@@ -108,8 +108,8 @@ class ZenFlow(Section):
             auto_is_value=True,
             means=(
                 ("auto", "DeepSpeed chooses"),
-                ("step", "counts steps"),
-                ("epoch", "counts epochs"),
+                ("step", "interval in steps"),
+                ("epoch", "interval in epochs"),
             ),
         ),
     ] = "auto"
@@ -125,7 +125,7 @@ class ZenFlow(Section):
             unit="steps",
             auto_is_value=True,
             was=(Was("0.19.5", int | Auto),),
-            means=(("auto", "adapts as training goes"),),
+            means=(("auto", "adapts during training"),),
         ),
     ] = "auto"
     """Steps over which unimportant gradients are accumulated before they are applied. Larger values mean less
@@ -144,7 +144,7 @@ class ZenFlow(Section):
     """Set by the engine when it starts."""
 
 
-# Modules that stage 3 fetches whole.
+# Leaf modules, which stage 3 fetches as a unit.
 
 
 class LeafModule(Section):
@@ -167,7 +167,7 @@ class LeafModule(Section):
     """Suffixes of the names of leaf modules."""
 
 
-# Error feedback for the quantised gradients of ZeRO++.
+# Error feedback for the quantized gradients of ZeRO++.
 
 
 class ZeroppLocoParam(Section):
@@ -213,8 +213,8 @@ class ZeroOptimization(Section):
             means=(
                 (0, "shards nothing"),
                 (1, "shards optimizer state"),
-                (2, "shards gradients too"),
-                (3, "shards parameters too"),
+                (2, "shards optimizer state and gradients"),
+                (3, "shards optimizer state, gradients and parameters"),
             ),
         ),
     ] = 0

@@ -152,7 +152,7 @@ def _arguments(
     own = {
         word: key
         for word, key in view(section, release).keys.items()
-        if "internal" not in key.info.flags and key.info.taken_by(build, release)
+        if "internal" not in key.info.flags and key.info.accepted_by(build, release)
     }
     theirs = frozenset[str]()
     if built.startswith("torch.optim."):

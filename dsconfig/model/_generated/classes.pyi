@@ -77,7 +77,7 @@ class Config(Section):
     sparse_attention: SparseAttention
 
 class Fp16(Section):
-    """Mixed precision in IEEE half precision, with loss scaling against underflow."""
+    """Mixed precision in fp16 (IEEE half precision), with loss scaling against underflow."""
     def __init__(self, **values: Unpack[dicts.Fp16Dict]) -> None: ...
     enabled: bool | Literal["auto"]
     auto_cast: bool
@@ -99,7 +99,7 @@ class Bf16(Section):
     bf16_optimizer_states: bool
 
 class Amp(Section):
-    """Mixed precision by NVIDIA Apex; its keys beyond these go to `apex.amp.initialize`."""
+    """Mixed precision with NVIDIA Apex; other keys go to `apex.amp.initialize`."""
     def __init__(self, **values: Unpack[dicts.AmpDict]) -> None: ...
     enabled: bool | Literal["auto"]
     opt_level: str
@@ -112,7 +112,7 @@ class TorchAutocast(Section):
     lower_precision_safe_modules: list[str]
 
 class DataTypes(Section):
-    """Number formats of buffers, accumulated gradients and parameters."""
+    """Data types of buffers, accumulated gradients and parameters."""
     def __init__(self, **values: Unpack[dicts.DataTypesDict]) -> None: ...
     grad_accum_dtype: Literal["torch.float16", "fp16", "float16", "half", "torch.float32", "fp32", "float32", "float", "torch.int8", "int8", "torch.bfloat16", "bf16", "bfloat16"] | None
     param_dtype: Literal["torch.float16", "fp16", "float16", "half", "torch.float32", "fp32", "float32", "float", "torch.int8", "int8", "torch.bfloat16", "bf16", "bfloat16"] | None
@@ -120,32 +120,32 @@ class DataTypes(Section):
     keep_in_fp32_modules: list[str] | Literal["auto"]
 
 class Optimizer(Section):
-    """The optimizer that the engine builds when `deepspeed.initialize` is given none."""
+    """The optimizer that the engine builds if `deepspeed.initialize` gets none."""
     def __init__(self, **values: Unpack[dicts.OptimizerDict]) -> None: ...
     type: str | None
     params: OptimizerParams | dict[str, Any] | None
     legacy_fusion: bool
 
 class OptimizerParams(Section):
-    """Keyword arguments of an optimizer; this class holds what all types share."""
+    """Keyword arguments that all optimizer types share."""
     def __init__(self, **values: Unpack[dicts.OptimizerParamsDict]) -> None: ...
     lr: float | Literal["auto"]
     weight_decay: float | Literal["auto"]
     max_grad_norm: float
 
 class Scheduler(Section):
-    """The learning-rate scheduler that the engine builds, and moves on after every optimizer step."""
+    """The learning-rate scheduler that the engine builds and advances after every optimizer step."""
     def __init__(self, **values: Unpack[dicts.SchedulerDict]) -> None: ...
     type: str | None
     params: SchedulerParams | dict[str, Any]
 
 class SchedulerParams(Section):
-    """Keyword arguments of a scheduler; this class holds what DeepSpeed's own share."""
+    """Keyword arguments that all of DeepSpeed's own schedulers share."""
     def __init__(self, **values: Unpack[dicts.SchedulerParamsDict]) -> None: ...
     last_batch_iteration: int
 
 class ZeroOptimization(Section):
-    """Shard training state over the data-parallel ranks.\n\nThe higher the stage, the less memory and the more traffic. Keys that begin with `stage3_` are also read\nwithout that prefix."""
+    """Shard training state over the data-parallel ranks.\n\nA higher stage needs less memory and more communication. Keys that begin with `stage3_` are also read\nwithout that prefix."""
     def __init__(self, **values: Unpack[dicts.ZeroOptimizationDict]) -> None: ...
     stage: Literal[0, 1, 2, 3, "auto"]
     contiguous_gradients: bool
@@ -197,7 +197,7 @@ class ZeroOptimization(Section):
     leaf_module: LeafModule
 
 class OffloadParam(Section):
-    """Where parameters stay while no layer needs them; stage 3 only."""
+    """Offload of parameters while no layer needs them; stage 3 only."""
     def __init__(self, **values: Unpack[dicts.OffloadParamDict]) -> None: ...
     device: Literal["none", "cpu", "nvme", "auto"]
     nvme_path: str | None
@@ -207,7 +207,7 @@ class OffloadParam(Section):
     pin_memory: bool
 
 class OffloadOptimizer(Section):
-    """Where the optimizer's state lives; its update then runs on the CPU."""
+    """Offload of optimizer state; the update then runs on the CPU."""
     def __init__(self, **values: Unpack[dicts.OffloadOptimizerDict]) -> None: ...
     device: Literal["none", "cpu", "nvme", "auto"]
     nvme_path: str | None
@@ -235,13 +235,13 @@ class ZenFlow(Section):
     steps_per_epoch: int | None
 
 class ZeroppLocoParam(Section):
-    """Error feedback for quantised gradients, handed on unread at load."""
+    """Error feedback for quantized gradients; not validated when the config is loaded."""
     def __init__(self, **values: Unpack[dicts.ZeroppLocoParamDict]) -> None: ...
     err_beta: float
     reset_T: int
 
 class LeafModule(Section):
-    """Modules that stage 3 fetches whole, without looking inside; usually mixture-of-experts blocks."""
+    """Leaf modules, which stage 3 fetches as a unit; usually mixture-of-experts blocks."""
     def __init__(self, **values: Unpack[dicts.LeafModuleDict]) -> None: ...
     classes: list[str] | str
     names: list[str] | str
@@ -259,7 +259,7 @@ class Aio(Section):
     use_gds: bool
 
 class ActivationCheckpointing(Section):
-    """Settings of `deepspeed.checkpointing`; without effect unless the script calls its `configure`."""
+    """Settings of `deepspeed.checkpointing`; no effect unless the script calls its `configure`."""
     def __init__(self, **values: Unpack[dicts.ActivationCheckpointingDict]) -> None: ...
     partition_activations: bool
     contiguous_memory_optimization: bool
@@ -269,7 +269,7 @@ class ActivationCheckpointing(Section):
     profile: bool
 
 class Pipeline(Section):
-    """Pipeline parallelism. Every key is copied; `PipelineModule` settles those that nothing reads."""
+    """Pipeline parallelism. Keys that DeepSpeed does not read here are arguments of `PipelineModule`."""
     def __init__(self, **values: Unpack[dicts.PipelineDict]) -> None: ...
     stages: int | Literal["auto"]
     partition: str
@@ -295,7 +295,7 @@ class TensorParallel(Section):
     dtype: object
 
 class PartitionConfig(Section):
-    """Custom partition rules. Taken over as a dictionary and opened when the engine starts."""
+    """Custom partition rules. Not validated until the engine starts."""
     def __init__(self, **values: Unpack[dicts.PartitionConfigDict]) -> None: ...
     tp_size: int
     layer_specs: list[LayerSpec]
@@ -324,7 +324,7 @@ class TensorParallelGroup(Section):
     tp_group: object
 
 class ExpertParallel(Section):
-    """Read without conversion at load and checked when the engine starts, then only if `enabled`.\n\nThe names and patterns describe a model family that no preset covers; with a preset they override it."""
+    """Expert parallelism (AutoEP). Not validated until the engine starts, and then only if `enabled`.\n\nThe names and patterns describe a model family that no preset covers; with a preset they override it."""
     def __init__(self, **values: Unpack[dicts.ExpertParallelDict]) -> None: ...
     enabled: bool
     autoep_size: int
@@ -374,7 +374,7 @@ class Checkpoint(Section):
     parallel_write: ParallelWrite
 
 class CheckpointWriter(Section):
-    """Fast or decoupled writing; an empty object already switches the fast writer on."""
+    """Fast or decoupled checkpoint writer; even an empty object enables the fast writer."""
     def __init__(self, **values: Unpack[dicts.CheckpointWriterDict]) -> None: ...
     type: Literal["MOCK", "PYTHON", "FAST"] | None
     decoupled: bool
@@ -385,7 +385,7 @@ class CheckpointWriter(Section):
     io_multiplier: int
 
 class ParallelWrite(Section):
-    """Writing by several ranks at once."""
+    """Writing of checkpoints by several ranks in parallel."""
     def __init__(self, **values: Unpack[dicts.ParallelWriteDict]) -> None: ...
     pipeline_stage: bool
 
@@ -400,19 +400,19 @@ class Nebula(Section):
     nebula_load_path: str | None
 
 class DatastatesCkpt(Section):
-    """Asynchronous checkpoints through DataStates-LLM; its keys beyond these belong to that package.\n\nAny value but false, even `{"enabled": false}`, switches it on."""
+    """Asynchronous checkpoints through DataStates-LLM; other keys belong to that package.\n\nAny value other than false, even `{"enabled": false}`, enables it."""
     def __init__(self, **values: Unpack[dicts.DatastatesCkptDict]) -> None: ...
     host_cache_size: float
 
 class Tensorboard(Section):
-    """Event files for TensorBoard; needs the `tensorboard` package."""
+    """Event files for TensorBoard; requires the `tensorboard` package."""
     def __init__(self, **values: Unpack[dicts.TensorboardDict]) -> None: ...
     enabled: bool
     output_path: str
     job_name: str
 
 class Wandb(Section):
-    """Weights & Biases; needs the `wandb` package."""
+    """Weights & Biases; requires the `wandb` package."""
     def __init__(self, **values: Unpack[dicts.WandbDict]) -> None: ...
     enabled: bool
     group: str | None
@@ -427,7 +427,7 @@ class CsvMonitor(Section):
     job_name: str
 
 class Comet(Section):
-    """Comet; needs the `comet_ml` package. Keys left out come from Comet's own settings."""
+    """Comet; requires the `comet_ml` package. Absent keys come from Comet's own settings."""
     def __init__(self, **values: Unpack[dicts.CometDict]) -> None: ...
     enabled: bool
     samples_log_interval: int
@@ -498,7 +498,7 @@ class Autotuning(Section):
     num_tuning_micro_batch_sizes: int
 
 class ModelInfo(Section):
-    """What the tuner would otherwise find out with a profiling run."""
+    """Size of the model, which the tuner otherwise determines with a profiling run."""
     def __init__(self, **values: Unpack[dicts.ModelInfoDict]) -> None: ...
     profile: bool
     num_params: int | None
@@ -507,7 +507,7 @@ class ModelInfo(Section):
     hideen_size: int | None
 
 class DataEfficiency(Section):
-    """The data efficiency library. Every inner section has a switch of its own."""
+    """The data efficiency library. Every inner section has its own `enabled`."""
     def __init__(self, **values: Unpack[dicts.DataEfficiencyDict]) -> None: ...
     enabled: bool
     seed: int
@@ -532,7 +532,7 @@ class MetricCurriculum(Section):
     curriculum_metrics: dict[str, CurriculumMetric]
 
 class CurriculumMetric(Section):
-    """How one metric paces the curriculum. Difficulty bounds and `schedule_type` are needed when it runs."""
+    """Schedule of one metric of the curriculum.\n\nThe difficulty bounds and `schedule_type` are required if the curriculum is enabled."""
     def __init__(self, **values: Unpack[dicts.CurriculumMetricDict]) -> None: ...
     index_to_sample_path: str
     index_to_metric_path: str
@@ -544,7 +544,7 @@ class CurriculumMetric(Section):
     schedule_config: MetricSchedule
 
 class MetricSchedule(Section):
-    """Numbers of the pacing function; which are needed depends on `schedule_type`."""
+    """Parameters of the pacing function; `schedule_type` determines which are required."""
     def __init__(self, **values: Unpack[dicts.MetricScheduleDict]) -> None: ...
     total_curriculum_step: int
     difficulty_step: int
@@ -571,7 +571,7 @@ class DataRouting(Section):
     random_ltd: RandomLtd
 
 class RandomLtd(Section):
-    """Middle layers see a random part of the tokens. Keys without default are needed when it is on."""
+    """Random layerwise token dropping: middle layers process a random subset of the tokens.\n\nKeys without a default are required if it is enabled."""
     def __init__(self, **values: Unpack[dicts.RandomLtdDict]) -> None: ...
     enabled: bool
     total_layer_num: int
@@ -584,7 +584,7 @@ class RandomLtd(Section):
     layer_token_lr_schedule: LayerTokenLearningRate
 
 class TokenSchedule(Section):
-    """How many tokens the dropping layers keep; all keys are needed when random-LTD is on."""
+    """Number of tokens that layers with token dropping keep; all keys are required if random-LTD is enabled."""
     def __init__(self, **values: Unpack[dicts.TokenScheduleDict]) -> None: ...
     min_value: int
     max_value: int
@@ -592,14 +592,14 @@ class TokenSchedule(Section):
     schedule_config: TokenScheduleConfig
 
 class TokenScheduleConfig(Section):
-    """Numbers of the schedule; `require_steps` and `seq_per_step` are needed."""
+    """Parameters of the schedule; `require_steps` and `seq_per_step` are required."""
     def __init__(self, **values: Unpack[dicts.TokenScheduleConfigDict]) -> None: ...
     require_steps: int
     seq_per_step: int
     root_degree: int
 
 class LayerTokenLearningRate(Section):
-    """A learning rate by consumed layer tokens, never finished."""
+    """Learning-rate schedule by consumed layer tokens; DeepSpeed never implemented it."""
     def __init__(self, **values: Unpack[dicts.LayerTokenLearningRateDict]) -> None: ...
     enabled: bool
     total_layer_tokens: int
@@ -607,7 +607,7 @@ class LayerTokenLearningRate(Section):
     warmup_layer_tokens: int
 
 class CurriculumLearning(Section):
-    """Short sequences first. The engine hands the current length to the model as an argument."""
+    """Curriculum learning: short sequences first.\n\nThe engine passes the current length to the model as an argument."""
     def __init__(self, **values: Unpack[dicts.CurriculumLearningDict]) -> None: ...
     enabled: bool
     curriculum_type: Literal["seqlen"]
@@ -617,7 +617,7 @@ class CurriculumLearning(Section):
     schedule_config: LengthSchedule
 
 class LengthSchedule(Section):
-    """Numbers of the pacing function; which are needed depends on `schedule_type`."""
+    """Parameters of the pacing function; `schedule_type` determines which are required."""
     def __init__(self, **values: Unpack[dicts.LengthScheduleDict]) -> None: ...
     total_curriculum_step: int
     difficulty_step: int
@@ -626,7 +626,7 @@ class LengthSchedule(Section):
     max_step: list[int]
 
 class CompressionTraining(Section):
-    """Seven techniques, each absent or on by itself."""
+    """Compression techniques, each of which can be enabled separately."""
     def __init__(self, **values: Unpack[dicts.CompressionTrainingDict]) -> None: ...
     weight_quantization: QuantizedWeights
     activation_quantization: QuantizedActivations
@@ -637,13 +637,13 @@ class CompressionTraining(Section):
     layer_reduction: LayerReduction
 
 class QuantizedWeights(Section):
-    """Quantisation of weights."""
+    """Quantization of weights."""
     def __init__(self, **values: Unpack[dicts.QuantizedWeightsDict]) -> None: ...
     shared_parameters: WeightParameters
     different_groups: dict[str, WeightGroup]
 
 class WeightParameters(Section):
-    """Settings for all groups of quantised weights."""
+    """Settings for all groups of quantized weights."""
     def __init__(self, **values: Unpack[dicts.WeightParametersDict]) -> None: ...
     enabled: bool
     quantizer_kernel: bool
@@ -656,33 +656,33 @@ class WeightParameters(Section):
     fp16_mixed_quantize: MixedFp16
 
 class MixedFp16(Section):
-    """Blend of fp16 and quantised weights that moves towards the quantised ones."""
+    """Blend of fp16 and quantized weights that moves towards the quantized ones."""
     def __init__(self, **values: Unpack[dicts.MixedFp16Dict]) -> None: ...
     enabled: bool
     quantize_change_ratio: float
 
 class WeightGroup(Section):
-    """Modules whose weights are quantised alike."""
+    """Modules whose weights are quantized with the same settings."""
     def __init__(self, **values: Unpack[dicts.WeightGroupDict]) -> None: ...
     modules: list[str] | str
     related_modules: list[list[str]] | None
     params: WeightBits
 
 class WeightBits(Section):
-    """Widths of a group of weights."""
+    """Numbers of bits of a group of weights."""
     def __init__(self, **values: Unpack[dicts.WeightBitsDict]) -> None: ...
     start_bits: int
     target_bits: int
     quantization_period: int
 
 class QuantizedActivations(Section):
-    """Quantisation of activations."""
+    """Quantization of activations."""
     def __init__(self, **values: Unpack[dicts.QuantizedActivationsDict]) -> None: ...
     shared_parameters: ActivationParameters
     different_groups: dict[str, ActivationGroup]
 
 class ActivationParameters(Section):
-    """Settings for all groups of quantised activations."""
+    """Settings for all groups of quantized activations."""
     def __init__(self, **values: Unpack[dicts.ActivationParametersDict]) -> None: ...
     enabled: bool
     quantization_type: Literal["symmetric", "asymmetric"]
@@ -690,25 +690,25 @@ class ActivationParameters(Section):
     schedule_offset: int
 
 class ActivationGroup(Section):
-    """Modules whose inputs are quantised alike."""
+    """Modules whose inputs are quantized with the same settings."""
     def __init__(self, **values: Unpack[dicts.ActivationGroupDict]) -> None: ...
     modules: list[str] | str
     related_modules: list[list[str]] | None
     params: ActivationBits
 
 class ActivationBits(Section):
-    """Width of a group of activations."""
+    """Number of bits of a group of activations."""
     def __init__(self, **values: Unpack[dicts.ActivationBitsDict]) -> None: ...
     bits: int
 
 class SparsePruning(Section):
-    """Pruning of single weights."""
+    """Pruning of individual weights."""
     def __init__(self, **values: Unpack[dicts.SparsePruningDict]) -> None: ...
     shared_parameters: SparseParameters
     different_groups: dict[str, SparseGroup]
 
 class SparseParameters(Section):
-    """Settings for all groups of single weights."""
+    """Settings for all groups of individual weights."""
     def __init__(self, **values: Unpack[dicts.SparseParametersDict]) -> None: ...
     enabled: bool
     schedule_offset: int
@@ -720,7 +720,7 @@ class SparseParameters(Section):
     schedule_offset_stride: int
 
 class SparseGroup(Section):
-    """Modules whose single weights are pruned alike."""
+    """Modules whose individual weights are pruned with the same settings."""
     def __init__(self, **values: Unpack[dicts.SparseGroupDict]) -> None: ...
     modules: list[str] | str
     related_modules: list[list[str]] | None
@@ -745,7 +745,7 @@ class RowParameters(Section):
     method: Literal["l1", "topk"]
 
 class RowGroup(Section):
-    """Modules whose rows are pruned alike."""
+    """Modules whose rows are pruned with the same settings."""
     def __init__(self, **values: Unpack[dicts.RowGroupDict]) -> None: ...
     modules: list[str] | str
     related_modules: list[list[str]] | None
@@ -766,7 +766,7 @@ class HeadParameters(Section):
     num_heads: int
 
 class HeadGroup(Section):
-    """Modules whose attention heads are pruned alike."""
+    """Modules whose attention heads are pruned with the same settings."""
     def __init__(self, **values: Unpack[dicts.HeadGroupDict]) -> None: ...
     modules: list[str] | str
     related_modules: list[list[str]] | None
@@ -786,14 +786,14 @@ class ChannelParameters(Section):
     method: Literal["l1", "topk"]
 
 class ChannelGroup(Section):
-    """Modules whose channels are pruned alike."""
+    """Modules whose channels are pruned with the same settings."""
     def __init__(self, **values: Unpack[dicts.ChannelGroupDict]) -> None: ...
     modules: list[str] | str
     related_modules: list[list[str]] | None
     params: DenseRatio
 
 class LayerReduction(Section):
-    """Used when `init_compression` is given a teacher model; the keys are then needed."""
+    """Used if `init_compression` gets a teacher model; all keys are then required."""
     def __init__(self, **values: Unpack[dicts.LayerReductionDict]) -> None: ...
     enabled: bool
     keep_number_layer: int
@@ -815,31 +815,31 @@ class QuantizeTraining(Section):
     eigenvalue: Eigenvalue
 
 class QuantizeBits(Section):
-    """From how many bits to how many."""
+    """Initial and final number of bits."""
     def __init__(self, **values: Unpack[dicts.QuantizeBitsDict]) -> None: ...
     start_bits: int
     target_bits: int
 
 class QuantizeSchedule(Section):
-    """When the width shrinks."""
+    """When the number of bits decreases."""
     def __init__(self, **values: Unpack[dicts.QuantizeScheduleDict]) -> None: ...
     quantize_period: int
     schedule_offset: int
 
 class QuantizeAlgo(Section):
-    """How values are rounded to the grid."""
+    """How values are quantized and rounded."""
     def __init__(self, **values: Unpack[dicts.QuantizeAlgoDict]) -> None: ...
     q_type: Literal["symmetric", "asymmetric"]
     rounding: Literal["nearest", "stochastic"]
 
 class Fp16MixedQuantize(Section):
-    """Blend of fp16 and quantised weights that moves towards the quantised ones."""
+    """Blend of fp16 and quantized weights that moves towards the quantized ones."""
     def __init__(self, **values: Unpack[dicts.Fp16MixedQuantizeDict]) -> None: ...
     enabled: bool
     quantize_change_ratio: float
 
 class Eigenvalue(Section):
-    """Curvature of each layer by power iteration: layers with small eigenvalues are quantised faster.\n\nFrom 0.19.3 to 0.19.6 the section is nominally read again, but switching it on there ends in an assertion."""
+    """Curvature of each layer by power iteration: layers with small eigenvalues are quantized faster.\n\nReleases 0.19.3 to 0.19.6 read the section again, but `enabled` then fails with an AssertionError."""
     def __init__(self, **values: Unpack[dicts.EigenvalueDict]) -> None: ...
     enabled: bool
     verbose: bool
@@ -851,7 +851,7 @@ class Eigenvalue(Section):
     layer_num: int
 
 class WeightQuantization(Section):
-    """Weight-only quantisation of a model that is served with ZeRO-Inference."""
+    """Weight-only quantization of a model for ZeRO-Inference."""
     def __init__(self, **values: Unpack[dicts.WeightQuantizationDict]) -> None: ...
     enabled: bool
     num_bits: int
@@ -861,7 +861,7 @@ class WeightQuantization(Section):
     post_init_quant: dict[str, GroupQuantization]
 
 class GroupQuantization(Section):
-    """Asymmetric quantisation of a weight in groups. All four keys are needed once weights are quantised."""
+    """Asymmetric quantization of a weight in groups. All four keys are required if weights are quantized."""
     def __init__(self, **values: Unpack[dicts.GroupQuantizationDict]) -> None: ...
     num_bits: Literal[4, 8]
     group_size: int
@@ -869,7 +869,7 @@ class GroupQuantization(Section):
     symmetric: Literal[False]
 
 class Compile(Section):
-    """Graph passes that `engine.compile()` applies; until 0.14.3, how to call torch.compile."""
+    """DeepCompile: graph passes that `engine.compile()` applies. Up to 0.14.3: arguments of torch.compile."""
     def __init__(self, **values: Unpack[dicts.CompileDict]) -> None: ...
     deepcompile: bool
     autoep_non_moe: bool
@@ -905,7 +905,7 @@ class HybridEngine(Section):
     enable_cuda_graph: bool
 
 class Elasticity(Section):
-    """Computes the batch sizes, so that a job can go on with more or fewer GPUs.\n\nKeys are checked only while `enabled` is true."""
+    """Computes the batch sizes, so that a job can continue with more or fewer GPUs.\n\nKeys are checked only while `enabled` is true."""
     def __init__(self, **values: Unpack[dicts.ElasticityDict]) -> None: ...
     enabled: bool
     max_train_batch_size: int
@@ -920,14 +920,14 @@ class Elasticity(Section):
     version: float
 
 class ProgressiveLayerDrop(Section):
-    """The engine looks both numbers up when it is on; the defaults are never used."""
+    """Progressive layer drop. Both numbers are required if it is enabled; the defaults are never used."""
     def __init__(self, **values: Unpack[dicts.ProgressiveLayerDropDict]) -> None: ...
     enabled: bool
     theta: float
     gamma: float
 
 class SparseAttention(Section):
-    """Layout of block-sparse attention. `mode` decides which other keys are read; the rest have no effect."""
+    """Layout of block-sparse attention.\n\n`mode` determines which other keys are read; the others have no effect."""
     def __init__(self, **values: Unpack[dicts.SparseAttentionDict]) -> None: ...
     mode: Literal["dense", "fixed", "variable", "bigbird", "bslongformer"]
     block: int
@@ -944,7 +944,7 @@ class SparseAttention(Section):
     num_sliding_window_blocks: int
 
 class AdamParams(OptimizerParams):
-    """Adam: the fused GPU kernel, the CPU kernel under offload, or PyTorch's own."""
+    """Adam: the fused GPU kernel, the CPU kernel with offload, or PyTorch's own."""
     def __init__(self, **values: Unpack[dicts.AdamParamsDict]) -> None: ...
     lr: float | Literal["auto"]
     weight_decay: float | Literal["auto"]
@@ -961,7 +961,7 @@ class AdamParams(OptimizerParams):
     adamw_mode: bool
 
 class AdagradParams(OptimizerParams):
-    """Adagrad: PyTorch's own, or the CPU kernel under offload, whose params differ."""
+    """Adagrad: PyTorch's own, or the CPU kernel with offload, whose params differ."""
     def __init__(self, **values: Unpack[dicts.AdagradParamsDict]) -> None: ...
     lr: float | Literal["auto"]
     weight_decay: float | Literal["auto"]
@@ -973,7 +973,7 @@ class AdagradParams(OptimizerParams):
     initial_accumulator_value: float
 
 class LambParams(OptimizerParams):
-    """Lamb: Adam with a step size for each layer, for very large batches; GPU only."""
+    """LAMB: Adam with a step size per layer, for very large batches; GPU only."""
     def __init__(self, **values: Unpack[dicts.LambParamsDict]) -> None: ...
     lr: float | Literal["auto"]
     weight_decay: float | Literal["auto"]
@@ -987,7 +987,7 @@ class LambParams(OptimizerParams):
     amsgrad: bool
 
 class LionParams(OptimizerParams):
-    """Lion: steps by the sign of the momentum; half of Adam's state, and no `eps`."""
+    """Lion: updates by the sign of the momentum; half the state of Adam, and no `eps`."""
     def __init__(self, **values: Unpack[dicts.LionParamsDict]) -> None: ...
     lr: float | Literal["auto"]
     weight_decay: float | Literal["auto"]
@@ -997,7 +997,7 @@ class LionParams(OptimizerParams):
     fp32_optimizer_states: bool
 
 class MuonParams(OptimizerParams):
-    """Muon for matrices, Adam for everything else.\n\nThe only type that passes over params it does not know."""
+    """Muon for matrices, Adam for everything else.\n\nThe only type that ignores unknown params."""
     def __init__(self, **values: Unpack[dicts.MuonParamsDict]) -> None: ...
     lr: float | Literal["auto"]
     weight_decay: float | Literal["auto"]
@@ -1014,7 +1014,7 @@ class MuonParams(OptimizerParams):
     fp32_optimizer_states: bool
 
 class OneBitParams(OptimizerParams):
-    """What the optimizers with compressed communication share; they refuse ZeRO."""
+    """Keyword arguments that the optimizers with compressed communication share; they reject ZeRO."""
     def __init__(self, **values: Unpack[dicts.OneBitParamsDict]) -> None: ...
     lr: float | Literal["auto"]
     weight_decay: float | Literal["auto"]
@@ -1028,7 +1028,7 @@ class OneBitParams(OptimizerParams):
     comm_backend_name: str
 
 class LRRangeTestParams(SchedulerParams):
-    """Raise the learning rate until training breaks, to learn how high it may go."""
+    """Learning-rate range test: increase the learning rate until training diverges, to find its maximum."""
     def __init__(self, **values: Unpack[dicts.LRRangeTestParamsDict]) -> None: ...
     last_batch_iteration: int
     lr_range_test_min_lr: float | list[float]
@@ -1037,7 +1037,7 @@ class LRRangeTestParams(SchedulerParams):
     lr_range_test_staircase: bool
 
 class OneCycleParams(SchedulerParams):
-    """Up, down, and then slowly towards nothing; the momentum goes the other way."""
+    """1cycle policy: increase, decrease, then decay slowly; the momentum moves in the opposite direction."""
     def __init__(self, **values: Unpack[dicts.OneCycleParamsDict]) -> None: ...
     last_batch_iteration: int
     cycle_min_lr: float | list[float]
@@ -1054,7 +1054,7 @@ class OneCycleParams(SchedulerParams):
     decay_mom_rate: float
 
 class WarmupLRParams(SchedulerParams):
-    """Up to a learning rate, and then stay there."""
+    """Warm up to a learning rate, then keep it."""
     def __init__(self, **values: Unpack[dicts.WarmupLRParamsDict]) -> None: ...
     last_batch_iteration: int
     warmup_min_lr: float | list[float] | Literal["auto"]
@@ -1063,7 +1063,7 @@ class WarmupLRParams(SchedulerParams):
     warmup_type: Literal["log", "linear"]
 
 class WarmupCosineLRParams(SchedulerParams):
-    """Up to the optimizer's learning rate, and then down along a cosine; in shares of that rate."""
+    """Warm up to the optimizer's learning rate, then follow a cosine; in fractions of that rate."""
     def __init__(self, **values: Unpack[dicts.WarmupCosineLRParamsDict]) -> None: ...
     last_batch_iteration: int
     total_num_steps: int | float | Literal["auto"]
@@ -1073,7 +1073,7 @@ class WarmupCosineLRParams(SchedulerParams):
     warmup_type: Literal["log", "linear"]
 
 class AdamWParams(AdamParams):
-    """AdamW: Adam whose weight decay does not pass through the gradient."""
+    """AdamW: Adam with decoupled weight decay."""
     def __init__(self, **values: Unpack[dicts.AdamWParamsDict]) -> None: ...
     lr: float | Literal["auto"]
     weight_decay: float | Literal["auto"]
@@ -1090,7 +1090,7 @@ class AdamWParams(AdamParams):
     adamw_mode: bool
 
 class OneBitAdamParams(OneBitParams):
-    """1-bit Adam: after a warm-up, only the sign of the momentum is sent."""
+    """1-bit Adam: after a warm-up, only the sign of the momentum is communicated."""
     def __init__(self, **values: Unpack[dicts.OneBitAdamParamsDict]) -> None: ...
     lr: float | Literal["auto"]
     weight_decay: float | Literal["auto"]
@@ -1105,7 +1105,7 @@ class OneBitAdamParams(OneBitParams):
     freeze_step: int
 
 class ZeroOneAdamParams(OneBitParams):
-    """0/1 Adam: compressed from the start, and ranks that do not talk at every step."""
+    """0/1 Adam: compressed from the start, and without communication at every step."""
     def __init__(self, **values: Unpack[dicts.ZeroOneAdamParamsDict]) -> None: ...
     lr: float | Literal["auto"]
     weight_decay: float | Literal["auto"]
@@ -1123,7 +1123,7 @@ class ZeroOneAdamParams(OneBitParams):
     local_step_clipper: int
 
 class WarmupDecayLRParams(WarmupLRParams):
-    """Up to a learning rate, and then straight down to zero."""
+    """Warm up to a learning rate, then decay linearly to zero."""
     def __init__(self, **values: Unpack[dicts.WarmupDecayLRParamsDict]) -> None: ...
     last_batch_iteration: int
     warmup_min_lr: float | list[float] | Literal["auto"]
@@ -1133,7 +1133,7 @@ class WarmupDecayLRParams(WarmupLRParams):
     total_num_steps: int | float | Literal["auto"]
 
 class OneBitLambParams(OneBitAdamParams):
-    """1-bit Lamb: after a warm-up, only the sign of the momentum is sent."""
+    """1-bit LAMB: after a warm-up, only the sign of the momentum is communicated."""
     def __init__(self, **values: Unpack[dicts.OneBitLambParamsDict]) -> None: ...
     lr: float | Literal["auto"]
     weight_decay: float | Literal["auto"]

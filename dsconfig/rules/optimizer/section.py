@@ -362,7 +362,7 @@ def _why(ctx: Context, chosen: Chosen, word: str) -> tuple[str, list[tuple[str, 
         return f", which offloading takes for `{chosen.name}`", offload_place(ctx)
     if chosen.build == "torch":
         return ", which `torch_adam` takes", [("PyTorch's is asked for here", "optimizer.params.torch_adam")]
-    if info is not None and info.taken_by("cpu", ctx.release):
+    if info is not None and info.accepted_by("cpu", ctx.release):
         return f"; {chosen.kind.cpu}, which offloading takes, has it", []
     return "", []
 
