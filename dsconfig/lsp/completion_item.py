@@ -112,7 +112,7 @@ def blocks(section: SectionView, key: KeyView, seen: Scope) -> Iterator[Candidat
         return
     from dsconfig.schema import snippets
 
-    for each in snippets.of(section, key.info.name, inner, seen.release):
+    for each in snippets.snippets_of(section, key.info.name, inner, seen.release):
         yield Candidate(each["body"], label=str(each["label"]))
     yield Candidate({}, label="empty")
 
