@@ -212,7 +212,7 @@ _Method: TypeAlias = Annotated[
 
 
 class _Parameters(Section):
-    """What the settings of every pruning technique share."""
+    """Settings that all pruning techniques share."""
 
     enabled: Annotated[bool, Key(since="0.7.0", until="0.19.6")] = False
     """Enable the technique; a group alone has no effect."""

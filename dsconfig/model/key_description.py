@@ -30,7 +30,7 @@ class Fact(NamedTuple):
 
 
 class KeyDescription(NamedTuple):
-    """What a key does, and the facts about it."""
+    """The prose of a key, and the facts about it."""
 
     prose: str
     facts: tuple[Fact, ...]

@@ -392,7 +392,7 @@ def _add(schema: Schema, path: list[str], value: Schema, *, required: bool) -> N
     if rest:
         inner_schema = properties.setdefault(key, {})
         if required:
-            inner_schema["type"] = "object"  # otherwise null, which is no object, passes all tests
+            inner_schema["type"] = "object"  # otherwise null would pass all tests
         _add(inner_schema, rest, value, required=required)
     else:
         properties[key] = value
