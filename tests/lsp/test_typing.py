@@ -154,7 +154,7 @@ HOVER = {
 def test_hover_tells_what_is_known_and_what_counts(editor: Editor, name: str) -> None:
     text, language = HOVER[name], name.rpartition(".")[2]
     told = editor.at("hover", name, text, language)["contents"]["value"]
-    assert told.startswith("`zero_optimization.overlap_comm`\n\nReduce gradients")
+    assert told.startswith("`zero_optimization.overlap_comm`\n\nOverlap the reduction of gradients")
     assert "- Releases: 0.2.0 and later" in told
     assert "Effective value: `true` (derived from `zero_optimization.stage`)" in told
 
