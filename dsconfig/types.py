@@ -1,4 +1,4 @@
-"""Types of the sections of a config: every section class, the classes of parameters, and a TypedDict for each.
+"""Types of the sections of a config: every section class, the classes of params, and a TypedDict for each.
 
     from dsconfig.types import AdamWParams, ZeroOptimizationDict
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 def __getattr__(name: str) -> object:
     from dsconfig import model
 
-    if name not in model.__all__:
+    if name not in model.__dir__():
         raise AttributeError(f"module 'dsconfig.types' has no attribute {name!r}")
     return getattr(model, name)
 
@@ -19,4 +19,4 @@ def __getattr__(name: str) -> object:
 def __dir__() -> list[str]:
     from dsconfig import model
 
-    return sorted(model.__all__)
+    return model.__dir__()

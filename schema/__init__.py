@@ -1,1 +1,1 @@
-"""The schemas that are kept as files, and the development tool that writes every generated file."""
+"""Published JSON Schemas, and the development tool that writes every generated file."""

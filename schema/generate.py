@@ -1,6 +1,7 @@
-"""Writes every generated file from the model: `python -m schema.generate` writes, `--check` compares.
+"""Write every generated file from the model and the rules.
 
-Once is enough: the schemas are made from the table that the model gives, whatever stands in the file.
+`python -m schema.generate` writes the files, `--check` only names the stale ones. A second run changes nothing:
+each generated module is executed in memory before anything that imports it, so stale files have no influence.
 """
 
 from __future__ import annotations
@@ -9,70 +10,80 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from schema import names, table
+from schema import class_modules, key_table
 
 ROOT = Path(__file__).resolve().parents[1]
+MODEL, RULES = "dsconfig/model/_generated", "dsconfig/rules/_generated"
 
 
-def texts() -> dict[str, str]:
-    """Every generated file by its path in the repository, with the text that the model gives it."""
-    found: dict[str, str] = {}
-    root = _made(found, "dsconfig.model.config", names.config())
-    _made(found, "dsconfig.model._table", table.text(root.Config))
-    _index(found)
-    from schema import prose, typed
+def generate() -> dict[str, str]:
+    """The text of every generated file, by its path in the repository."""
+    files = {f"{MODEL}/config.py": class_modules.config_module()}
+    config = _execute("dsconfig.model._generated.config", files[f"{MODEL}/config.py"]).Config
+    files[f"{MODEL}/__init__.py"] = key_table.render(config)
+    _execute("dsconfig.model._generated", files[f"{MODEL}/__init__.py"], ROOT / MODEL)
+    files[f"{RULES}/__init__.py"] = _rule_index()
+    from schema import descriptions
 
-    found["dsconfig/model/_prose.py"] = prose.text(root.Config)
-    found["dsconfig/model/dicts.py"] = typed.dicts(root.Config)
-    beside, every = names.beside(root.Config), names.every(root.Config)
-    found["dsconfig/model/__init__.pyi"] = typed.stub(root.Config, beside, every)
-    found["dsconfig/model/__init__.py"] = names.package(root.Config)
-    found["dsconfig/__init__.pyi"] = names.public(every)
-    found["dsconfig/types.pyi"] = names.types(every)
-    from dsconfig.schema import files
+    files[f"{MODEL}/descriptions.py"] = descriptions.render(config)
+    _execute("dsconfig.model._generated.descriptions", files[f"{MODEL}/descriptions.py"])
+    files[f"{MODEL}/classes.py"] = class_modules.render(config)
+    _execute("dsconfig.model._generated.classes", files[f"{MODEL}/classes.py"])
+    from dsconfig.schema.files import texts
+    from schema import type_stubs
 
-    return found | {f"schema/{name}": make() for name, make in files.texts().items()}
+    files[f"{MODEL}/classes.pyi"] = type_stubs.class_stub(config)
+    files[f"{MODEL}/dicts.py"] = type_stubs.typed_dicts(config)
+    files[f"{MODEL}/root_sections.pyi"] = class_modules.root_sections_stub()
+    return files | {f"schema/{name}": make_text() for name, make_text in texts().items()}
 
 
-def _made(found: dict[str, str], name: str, text: str) -> ModuleType:
-    """Add a module; whoever imports it from here on gets what this text says, whatever stands in its file."""
-    assert name not in sys.modules, f"{name} was imported too early: its readers would not see what is new"
-    path = f"{name.replace('.', '/')}.py"
-    found[path] = text
+def _execute(name: str, text: str, folder: Path | None = None) -> ModuleType:
+    """Execute a generated module, so that later imports see this text instead of the file.
+
+    Args:
+        name: dotted name of the module.
+        text: its source.
+        folder: where the submodules are, if the module is a package.
+    """
+    assert name not in sys.modules, f"{name} was imported before it was generated"
     sys.modules[name] = module = ModuleType(name)
-    exec(compile(text, path, "exec"), module.__dict__)
+    if folder is not None:
+        module.__path__ = [str(folder)]
+    exec(compile(text, name, "exec"), module.__dict__)
     return module
 
 
-def _index(found: dict[str, str]) -> None:
-    """Add the index of the rules. Their package, which reads it, begins with an empty one."""
+def _rule_index() -> str:
+    """The index of the rules. `dsconfig.rules` imports it, so an empty one stands in while it is generated."""
     from dsconfig.evaluation.rule import register_index
 
-    name = "dsconfig.rules._index"
+    name = "dsconfig.rules._generated"
     sys.modules[name] = ModuleType(name)
     sys.modules[name].RULES = ()  # type: ignore[attr-defined]
-    from schema import rules
+    from schema import rule_index
 
-    text = rules.text()
+    text = rule_index.render()
     del sys.modules[name]
-    register_index(_made(found, name, text).RULES)
+    register_index(_execute(name, text).RULES)
+    return text
 
 
 def main() -> int:
     """Write the files, or with `--check` name the stale ones and return 1."""
-    made = texts()
-    stale = [name for name in {**made, **_kept()} if _read(ROOT / name) != made.get(name)]
+    texts = generate()
+    stale = [path for path in {**texts, **_schema_files()} if _read(ROOT / path) != texts.get(path)]
     if "--check" in sys.argv[1:]:
-        for name in stale:
-            print(f"{name} is stale: run `make generate`")
+        for path in stale:
+            print(f"{path} is stale: run `make generate`")
         return 1 if stale else 0
-    for name in stale:
-        _write(ROOT / name, made.get(name))
+    for path in stale:
+        _write(ROOT / path, texts.get(path))
     return 0
 
 
-def _kept() -> dict[str, None]:
-    """Schemas that are there, also those that nothing makes any more."""
+def _schema_files() -> dict[str, None]:
+    """The schema files on disk, including those of releases that no longer get one."""
     return {f"schema/{path.name}": None for path in sorted((ROOT / "schema").glob("*.json"))}
 
 
@@ -84,6 +95,7 @@ def _write(path: Path, text: str | None) -> None:
     if text is None:
         path.unlink()
     else:
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
 
 

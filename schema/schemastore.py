@@ -1,8 +1,8 @@
-"""What SchemaStore asks for, ready to submit: `python -m schema.schemastore CHECKOUT` writes it into theirs.
+"""Files for a pull request to SchemaStore: `python -m schema.schemastore CHECKOUT` writes them into a checkout.
 
-The schemas, for each a folder of files that it takes and one of files that it refuses, the entries of their
-catalogue and of their `schema-validation.jsonc`. `make schemastore CHECKOUT=…` runs their own checks. The
-test files are configs of `tests/cases`: taken where a check has nothing to say, refused where DeepSpeed does.
+It writes the schemas, valid and invalid test files for each, and the entries of SchemaStore's catalogue and
+`schema-validation.jsonc`. `make schemastore CHECKOUT=…` runs SchemaStore's checks. The test files are configs of
+`tests/cases`: valid ones have no diagnostics, invalid ones are rejected by DeepSpeed.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from tests.cases import cases
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
 
-MOST = 12
-"""Test files of each kind for one schema."""
+MAX_FILES = 12
+"""Maximum number of valid, and of invalid, test files per schema."""
 KEYWORDS = ("deprecationMessage", "doNotSuggest", "errorMessage", "patternErrorMessage")
-"""Editors know them, and SchemaStore's validator does not."""
+"""Keywords of editors that SchemaStore's validator does not know."""
 LAUNCH = {"compute_environment": "LOCAL_MACHINE", "distributed_type": "DEEPSPEED", "num_processes": 8}
 LAUNCH_FILES: dict[bool, dict[str, JsonObject]] = {
     True: {
@@ -39,87 +39,91 @@ LAUNCH_FILES: dict[bool, dict[str, JsonObject]] = {
         "no-such-device": {**LAUNCH, "deepspeed_config": {"offload_param_device": "gpu"}},
     },
 }
-"""Accelerate's, taken and refused."""
+"""Valid and invalid test files for Accelerate."""
 
 
 class Sample(NamedTuple):
-    """A config of the tests."""
+    """A config of a test case."""
 
     name: str
     config: Json
 
 
 def samples() -> Iterator[Sample]:
-    """The configs of all cases, smallest first, each once."""
-    found = {
+    """The distinct configs of all cases, smallest first."""
+    label_by_text = {
         json.dumps(case.entry["config"]): case.label
         for case in cases()
         if isinstance(case.entry.get("config"), dict) and case.consumer == "deepspeed"
     }
-    for text, label in sorted(found.items(), key=lambda each: (len(each[0]), each)):
+    for text, label in sorted(label_by_text.items(), key=lambda each: (len(each[0]), each)):
         yield Sample(re.sub(r"[^\w-]+", "-", label), json.loads(text))
 
 
-def chosen(schema: JsonObject, release: str) -> dict[bool, dict[str, Json]]:
-    """Configs that the schema takes and DeepSpeed too, and such that both refuse; at most one of a rule."""
-    judge = jsonschema.Draft7Validator(schema)
-    found: dict[bool, dict[str, Json]] = {True: {}, False: {}}
+def choose_samples(schema: JsonObject, release: str) -> dict[bool, dict[str, Json]]:
+    """Configs that both schema and DeepSpeed accept, and configs that both reject; at most one per rule."""
+    validator = jsonschema.Draft7Validator(schema)
+    samples_by_validity: dict[bool, dict[str, Json]] = {True: {}, False: {}}
     for sample in samples():
         rule = "-".join(sample.name.split("-")[:1])
-        takes = judge.is_valid(sample.config)
-        told = {each.effect for each in check(sample.config, target=release, consumer="deepspeed")}
-        right = not told if takes else Effect.REJECTED in told
-        if right and len(found[takes]) < MOST and not any(name.startswith(rule) for name in found[takes]):
-            found[takes][sample.name] = sample.config
-    return found
+        is_valid = validator.is_valid(sample.config)
+        effects = {each.effect for each in check(sample.config, target=release, consumer="deepspeed")}
+        agrees = not effects if is_valid else Effect.REJECTED in effects
+        if (
+            agrees
+            and len(samples_by_validity[is_valid]) < MAX_FILES
+            and not any(name.startswith(rule) for name in samples_by_validity[is_valid])
+        ):
+            samples_by_validity[is_valid][sample.name] = sample.config
+    return samples_by_validity
 
 
-def written(checkout: Path) -> Iterator[str]:
-    """Write schemas and their test files; the names of the schemas."""
-    known = files.releases()
-    for name in (*known, "accelerate.json"):
+def write_schemas(checkout: Path) -> Iterator[str]:
+    """Write the schemas and their test files, and yield the names of the schemas."""
+    releases = files.releases()
+    for name in (*releases, "accelerate.json"):
         text = (files.folder() / name).read_text("utf-8")
-        put(checkout / "src" / "schemas" / "json" / name, json.loads(text))
-        tested = chosen(json.loads(text), known[name]) if name in known else LAUNCH_FILES
-        for takes, documents in tested.items():
-            folder = checkout / "src" / ("test" if takes else "negative_test") / name.removesuffix(".json")
+        write_json(checkout / "src" / "schemas" / "json" / name, json.loads(text))
+        test_files = choose_samples(json.loads(text), releases[name]) if name in releases else LAUNCH_FILES
+        for is_valid, documents in test_files.items():
+            folder = checkout / "src" / ("test" if is_valid else "negative_test") / name.removesuffix(".json")
             for label, document in documents.items():
-                put(folder / f"{label}.json", document)
+                write_json(folder / f"{label}.json", document)
         yield name
 
 
-def put(path: Path, value: Json) -> None:
-    """Write JSON as their formatter does, nearly: `npm run prettier:fix` does the rest."""
+def write_json(path: Path, value: Json) -> None:
+    """Write JSON; `npm run prettier:fix` of SchemaStore does the final formatting."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def catalogue(checkout: Path) -> None:
-    """Add our entries to their catalogue, in its order."""
+def update_catalogue(checkout: Path) -> None:
+    """Add our entries to SchemaStore's catalogue, in its order."""
     path = checkout / "src" / "api" / "json" / "catalog.json"
-    theirs = json.loads(path.read_text("utf-8"))
-    ours = json.loads((files.folder() / "catalog.json").read_text("utf-8"))["schemas"]
-    names = {entry["name"] for entry in ours}
-    others = [entry for entry in theirs["schemas"] if entry["name"] not in names]
-    for entry in ours:
-        place = next(
-            (at for at, each in enumerate(others) if each["name"].lower() > entry["name"].lower()),
+    catalogue = json.loads(path.read_text("utf-8"))
+    entries = json.loads((files.folder() / "catalog.json").read_text("utf-8"))["schemas"]
+    names = {entry["name"] for entry in entries}
+    others = [entry for entry in catalogue["schemas"] if entry["name"] not in names]
+    for entry in entries:
+        position = next(
+            (index for index, other in enumerate(others) if other["name"].lower() > entry["name"].lower()),
             len(others),
         )
-        others.insert(place, entry)
-    put(path, {**theirs, "schemas": others})
+        others.insert(position, entry)
+    write_json(path, {**catalogue, "schemas": others})
 
 
-def options(checkout: Path, names: list[str]) -> None:
-    """Say how their validator is to read ours, at the beginning of both lists, as text: it has comments.
+def update_validator_options(checkout: Path, names: list[str]) -> None:
+    """Add the options of SchemaStore's validator for our schemas, by text, because the file has comments.
 
-    Most of their schemas are not read in its full strict mode either, which wants a type beside each keyword.
+    Like most of SchemaStore's schemas, ours do not pass Ajv's strict mode, which requires a type next to each keyword.
     """
     path = checkout / "src" / "schema-validation.jsonc"
     text = path.read_text("utf-8")
-    told = ", ".join(f'"{word}"' for word in (*KEYWORDS, "x-dsconfig-consumer", "x-dsconfig-target"))
+    keywords = ", ".join(f'"{word}"' for word in (*KEYWORDS, "x-dsconfig-consumer", "x-dsconfig-target"))
     new = [name for name in names if f'"{name}"' not in text]
-    added = "".join(f'    "{name}": {{ "unknownKeywords": [{told}] }},\n' for name in new)
+    added = "".join(f'    "{name}": {{ "unknownKeywords": [{keywords}] }},\n' for name in new)
     lenient = "".join(f'    "{name}",\n' for name in new)
     for head, lines in (('  "options": {\n', added), ('  "ajvNotStrictMode": [\n', lenient)):
         text = text.replace(head, head + lines, 1)
@@ -127,11 +131,11 @@ def options(checkout: Path, names: list[str]) -> None:
 
 
 def main() -> int:
-    """Write all of it into a checkout of SchemaStore."""
+    """Write all files into a checkout of SchemaStore."""
     checkout = Path(sys.argv[1])
-    names = list(written(checkout))
-    catalogue(checkout)
-    options(checkout, names)
+    names = list(write_schemas(checkout))
+    update_catalogue(checkout)
+    update_validator_options(checkout, names)
     print("\n".join(names))
     return 0
 

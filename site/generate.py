@@ -1,6 +1,6 @@
-"""Writes the generated pages of the site into site/docs: `make docs` runs it first.
+"""Write the generated pages of the site into site/docs; `make docs` runs it first.
 
-They are not kept in the repository. A page that nothing makes any more is removed.
+The pages are not committed. A page that is no longer generated is removed.
 """
 
 from __future__ import annotations
@@ -9,44 +9,44 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from pages import command, keys, messages, playground, readers, releases, rules, schemas
+from pages import command_line, consumers, keys, playground, releases, rules, schemas
 
 DOCS = Path(__file__).resolve().parent / "docs"
-FOLDERS = ("cli", "keys", "messages", "playground", "readers", "releases", "rules", "schema", "settings")
-"""Folders of `docs` in which all files are generated."""
-MAKERS: tuple[Callable[[], dict[str, str]], ...] = (
+FOLDERS = ("cli", "consumers", "keys", "playground", "releases", "rules", "schema", "settings")
+"""Folders below `docs` with generated files only."""
+GENERATORS: tuple[Callable[[], dict[str, str]], ...] = (
     rules.pages,
     messages.pages,
     keys.pages,
     releases.pages,
-    command.pages,
-    readers.pages,
+    command_line.pages,
+    consumers.pages,
     schemas.pages,
 )
 
 
 @cache
 def texts() -> dict[str, str]:
-    """Every generated file by its path below `docs`."""
-    found: dict[str, str] = {}
-    for make in MAKERS:
-        made = make()
-        twice = found.keys() & made.keys()
-        assert not twice, f"two makers of {', '.join(twice)}"
-        found |= made
-    return found
+    """The text of every generated file, by its path below `docs`."""
+    files: dict[str, str] = {}
+    for generate in GENERATORS:
+        pages = generate()
+        duplicates = files.keys() & pages.keys()
+        assert not duplicates, f"{', '.join(duplicates)} is generated twice"
+        files |= pages
+    return files
 
 
 def write(docs: Path) -> None:
-    """Write below a folder what has changed, and remove what is made no more."""
-    made = {name: text.encode() for name, text in texts().items()} | playground.files()
-    for name, content in made.items():
+    """Write changed files below a folder, and remove files that are no longer generated."""
+    files = {name: text.encode() for name, text in texts().items()} | playground.files()
+    for name, content in files.items():
         path = docs / name
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists() or path.read_bytes() != content:
             path.write_bytes(content)
     for path in [path for folder in FOLDERS for path in (docs / folder).rglob("*") if path.is_file()]:
-        if path.relative_to(docs).as_posix() not in made:
+        if path.relative_to(docs).as_posix() not in files:
             path.unlink()
 
 

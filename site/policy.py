@@ -1,4 +1,4 @@
-"""A hook of mkdocs: each page gets a content security policy with the hashes of its inline scripts."""
+"""MkDocs hook that adds a content security policy with the hashes of inline scripts to each page."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ _CHARSET = re.compile(r"<meta charset=\"?utf-8\"?>")
 
 
 def on_post_page(output: str, **_: object) -> str:
-    """Write the policy in front of everything that it is to hold for."""
+    """Insert the policy before everything to which it applies."""
     tag = f'<meta http-equiv="Content-Security-Policy" content="{policy(output)}">'
-    return _CHARSET.sub(lambda found: f"{found[0]}\n{tag}", output, count=1)
+    return _CHARSET.sub(lambda match: f"{match[0]}\n{tag}", output, count=1)
 
 
 def on_post_template(output_content: str, template_name: str, **_: object) -> str:
-    """The same for the page that a dead link leads to."""
+    """Insert the policy into templates such as 404.html."""
     return on_post_page(output_content) if template_name.endswith(".html") else output_content
 
 
 def policy(page: str) -> str:
-    """Scripts, workers and requests of the site alone; WebAssembly is for Pyodide, which the planners start.
+    """The policy of a page: scripts, workers and requests of the site only, and WebAssembly for Pyodide.
 
-    Styles may be inline: the theme and its tables write `style` attributes.
+    Inline styles are allowed, because the theme and its tables use `style` attributes.
     """
     inline = [
-        f"'sha256-{base64.b64encode(hashlib.sha256(found['text'].encode()).digest()).decode()}'"
-        for found in _SCRIPT.finditer(page)
-        if "src=" not in found["attributes"] and "application/json" not in found["attributes"]
+        f"'sha256-{base64.b64encode(hashlib.sha256(script['text'].encode()).digest()).decode()}'"
+        for script in _SCRIPT.finditer(page)
+        if "src=" not in script["attributes"] and "application/json" not in script["attributes"]
     ]
     parts = {
         "default-src": ["'none'"],

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject
     from dsconfig.core.releases import Target
     from dsconfig.launch.config_source import ConfigSource
+    from dsconfig.model._generated.dicts import ConfigDict
     from dsconfig.model.compose import Difference
-    from dsconfig.model.dicts import ConfigDict
 
 
 # `Config`: the typed model with what is done with it, from reading to handing over.
@@ -95,9 +95,9 @@ class Config(Keys):
             BuildError: JSON has nothing for a value.
         """
         from dsconfig.api.typed_model import Options, read_into
-        from dsconfig.model.compose import written
+        from dsconfig.model.compose import json_object
 
-        made, _ = read_into(cls, written(data), Options(target, None, consumer), fields_only=True)
+        made, _ = read_into(cls, json_object(data), Options(target, None, consumer), fields_only=True)
         return made
 
     def to_file(self, path: str | os.PathLike[str]) -> None:
@@ -133,10 +133,10 @@ class Config(Keys):
         Raises:
             BuildError: there is no such key, or it does not take the value.
         """
-        from dsconfig.model.compose import by_path, put
+        from dsconfig.model.compose import iter_paths, put
 
         made = self.model_copy(deep=True)
-        for path, value in (*by_path({} if changes is None else changes, "."), *by_path(values, "__")):
+        for path, value in (*iter_paths({} if changes is None else changes, "."), *iter_paths(values, "__")):
             put(made, path, value)
         return made
 
@@ -148,11 +148,11 @@ class Config(Keys):
         Raises:
             BuildError: a mapping has a key that does not exist, or a value that its key does not take.
         """
-        from dsconfig.model.compose import lay_over
+        from dsconfig.model.compose import merge_into
 
         made = self.model_copy(deep=True)
         for other in others:
-            lay_over(made, other)
+            merge_into(made, other)
         return made
 
     def __or__(self, other: Config | ConfigDict | Mapping[str, Any]) -> Self:
@@ -163,9 +163,9 @@ class Config(Keys):
 
     def diff(self, other: Config | Mapping[str, Any]) -> tuple[Difference, ...]:
         """What differs in another config: each with its `path`, its `kind`, what was `before` and `after`."""
-        from dsconfig.model.compose import differences, written
+        from dsconfig.model.compose import differences, json_object
 
-        return tuple(differences(self.to_dict(), written(other)))
+        return tuple(differences(self.to_dict(), json_object(other)))
 
     # -- judging and handing over --------------------------------------------------------------------------
 

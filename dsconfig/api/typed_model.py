@@ -13,7 +13,7 @@ from dsconfig.check.check import parsed_config
 from dsconfig.check.report import Report
 from dsconfig.core.releases import NUMBERS, Target
 from dsconfig.launch.detect_config import may_be_config
-from dsconfig.model.compose import written
+from dsconfig.model.compose import json_object
 from dsconfig.model.iter_fields import Field, arms, fields
 from dsconfig.model.keyinfo import keys_of, type_named, types_of
 from dsconfig.model.section import Section, is_section, plain
@@ -84,7 +84,7 @@ def read_into(
         OSError: the path cannot be read.
     """
     if isinstance(source, Mapping):
-        source = written(source)
+        source = json_object(source)
     report = told = check(source, **options._asdict())
     if (
         fields_only
@@ -114,22 +114,24 @@ def read_into(
 def construct(section: type[S], data: JsonObject, release: int) -> S:
     """A section with `data` as it is, not validated, and the release's defaults for everything else."""
     known, names = _fields(section), _spellings(section, release)
-    written: JsonObject = {}
+    json_object: JsonObject = {}
     spelled: dict[str, str] = {}
     extra: JsonObject = {}
     for word, value in data.items():
         field = known.get(names.get(word, word))
         if field is None and word in section.model_fields:  # which somebody's own class adds
-            written[word] = value
+            json_object[word] = value
             continue
         if field is None or (word != field.name and field.name in data):
             extra[word] = value
             continue
-        written[field.attribute] = _typed(field, value, data, release)
+        json_object[field.attribute] = _typed(field, value, data, release)
         if word != field.name:
             spelled[field.attribute] = word
-    made = section.model_construct(_fields_set=set(written), **{**_defaults(section, release), **written})
-    made.remember(spelled, extra, tuple(data))
+    made = section.model_construct(
+        _fields_set=set(json_object), **{**_defaults(section, release), **json_object}
+    )
+    made.set_spelling(spelled, extra, tuple(data))
     return made
 
 

@@ -107,16 +107,17 @@ def _page(rule: Rule, style: Style) -> str:
 
 
 def _key(word: str, style: Style) -> str | None:
-    from dsconfig.model.key_page import describe, members
+    from dsconfig.model.key_description import members
+    from dsconfig.model.key_description import page as key_page
 
-    text = describe(word)
+    text = key_page(word)
     if text is None:
         ends = [path for path in _paths() if path.endswith(f".{word}")]
         if len(ends) > 1:
             shown = ends if len(ends) <= 8 else [*ends[:7], "..."]
             refuse(f"`{word}` is the name of several keys: {_listed(shown)}")
         word = ends[0] if ends else word
-        text = describe(word) if ends else None
+        text = key_page(word) if ends else None
     return None if text is None else page(text, style) + _members(members(word), style)
 
 

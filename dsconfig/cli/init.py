@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     if args.list:
         width = max(map(len, presets.PRESETS))
         for preset in presets.PRESETS.values():
-            print(f"{preset.name:{width}}  {preset.says}")
+            print(f"{preset.name:{width}}  {preset.summary}")
         return CLEAN
     target, consumer = schema_choice(args)
     try:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 # Code, name (the function's), effect, releases and the docstring (the rule's page) are declared once, at the
-# function. `make generate` writes the metadata into `dsconfig/rules/_index.py`, so that a check imports only
+# function. `make generate` writes the metadata into `dsconfig/rules/_generated/`, so that a check imports only
 # the modules of rules that may find something. Everything else is read from the declaration.
 
 Subject: TypeAlias = Literal["config", "text", "template", "launch file", "job"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dsconfig.job.run_facts import DSCONFIG_KEY as OWN
 from dsconfig.lsp.completion_item import PROPERTY, SNIPPET, Hand, Offer, blocks, candidates, value_offer
 from dsconfig.lsp.cursor import Cursor, config_in, cursor, key_at, scope, section_at
-from dsconfig.lsp.hover import told
+from dsconfig.lsp.hover import key_text
 from dsconfig.model.keyinfo import child_section
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def _keys(at: Cursor, hand: Hand, seen: Scope, section: SectionView) -> Iterator
             word,
             hand.entry(word, at, _first(key, hand, seen)),
             PROPERTY,
-            told(word, key, seen.release_name),
+            key_text(word, key, seen.release_name),
             info.unit or "",
             _rank(section, key, at.data),
         )

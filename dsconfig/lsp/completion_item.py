@@ -14,7 +14,7 @@ from dsconfig.consumers.accelerate_launch_file import BLOCK, is_launch_file
 from dsconfig.core.releases import RELEASES
 from dsconfig.job.run_facts import EXPECTED_VALUES
 from dsconfig.lsp.document_filter import begins_launch
-from dsconfig.model.key_page import meaning
+from dsconfig.model.key_description import meaning
 from dsconfig.model.keyinfo import child_section, types_of
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def blocks(section: SectionView, key: KeyView, seen: Scope) -> Iterator[Candidat
         return
     from dsconfig.schema import snippets
 
-    for each in snippets.of(section, key.info.name, inner, seen.release):
+    for each in snippets.snippets_of(section, key.info.name, inner, seen.release):
         yield Candidate(each["body"], label=str(each["label"]))
     yield Candidate({}, label="empty")
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dsconfig.consumers.accelerate_launch_file import is_launch_file
-from dsconfig.core.releases import NEVER, name
-from dsconfig.core.wording import expected, quoted
+from dsconfig.core.wording import quoted
 from dsconfig.lsp.cursor import key_of, scope
 from dsconfig.lsp.effective_values import by_key
-from dsconfig.model.key_page import prose_of
+from dsconfig.model.key_description import describe
 from dsconfig.render.terminal import printable
 
 if TYPE_CHECKING:
@@ -46,12 +44,17 @@ def _told(judged: Judged, path: KeyPath) -> str:
     if key is None or inside is None:
         return ""
     dotted = ".".join(map(str, inside))
-    said = [code(dotted), told(str(path[-1]), key, seen.release_name)]
+    said = [code(dotted), key_text(str(path[-1]), key, seen.release_name)]
     value = by_key(judged).get(dotted)
     if value is not None:
         worth = quoted(value.value)[1:-1]
         said.append(f"Effective value: {code(worth)} ({escaped(value.note)})")
     return "\n\n".join(said)
+
+
+def key_text(word: str, key: KeyView, release: str) -> str:
+    """The description of a key as one release reads it, as Markdown; `word` is its name or an alias."""
+    return describe(key.info, view=key, release=release, alias=word).markdown()
 
 
 def _of_launch_file(judged: Judged, path: KeyPath) -> str:
@@ -88,39 +91,6 @@ def entry_at(root: Node | None, offset: int) -> tuple[KeyPath, tuple[int, int]] 
 
 def _holds(span: tuple[int, int], offset: int) -> bool:
     return span[0] <= offset <= span[1]
-
-
-# What is told of a key, as Markdown: what it does, takes and defaults to, since when, who fills it.
-
-
-def told(word: str, key: KeyView, release: str) -> str:
-    """All that is known of a key in the eyes of a release, as Markdown."""
-    info = key.info
-    said = [prose_of(info)]
-    if word != info.name:
-        said.insert(0, f"Another name of `{info.name}`.")
-    facts = "\n".join(f"- {title}: {text}" for title, text in _facts(key, release) if text)
-    return "\n\n".join(part for part in (" ".join(filter(None, said)), facts) if part)
-
-
-def _facts(key: KeyView, release: str) -> Iterator[tuple[str, str]]:
-    info = key.info
-    yield "Takes", expected(key.type) + (f", in {info.unit}" if info.unit else "")
-    default = "" if key.default is None else quoted(key.default)
-    yield f"Default of {release}", "required" if info.required else default
-    for last, value in info.defaults:
-        if value != key.default:
-            yield f"Default up to {name(last)}", quoted(value)
-    yield "Releases", ", ".join(span(*each) for each in info.spans)
-    yield "Deprecated", f"since {name(info.deprecated)}" if info.deprecated < NEVER else ""
-    yield "Use instead", f"`{info.replaced_by}`" if info.replaced_by else ""
-    yield "Also written", ", ".join(f"`{alias}` ({span(*known)})" for alias, known in info.aliases)
-    yield '"auto"', f"filled by {' and '.join(map(str.capitalize, info.fills))}" if info.fills else ""
-
-
-def span(first: int, last: int) -> str:
-    """Releases in words: `0.9.0 and later`."""
-    return f"{name(first)} and later" if last == NEVER else f"{name(first)} to {name(last)}"
 
 
 # Text of a config in Markdown: no link, picture or tag of it is one.

@@ -1,4 +1,4 @@
-"""Recomputing activations in the backward pass instead of keeping them."""
+"""Activation checkpointing: recompute activations in the backward pass instead of keeping them."""
 
 from typing import Annotated, ClassVar
 
@@ -9,26 +9,26 @@ from dsconfig.model.section import RootKeys, Section
 
 
 class ActivationCheckpointing(Section):
-    """Settings of `deepspeed.checkpointing`; without effect unless the script calls its `configure`."""
+    """Settings of `deepspeed.checkpointing`; no effect unless the script calls its `configure`."""
 
     SOURCE = "runtime/activation_checkpointing/config.py:DeepSpeedActivationCheckpointingConfig._initialize"
 
     partition_activations: Annotated[
         bool, Key(since="0.2.0", miswritten=("activation_checkpointing.partitioned_activations",))
     ] = False
-    """Split kept activations over the model-parallel ranks: less memory, an all-gather in the backward
-    pass."""
+    """Partition checkpointed activations over the model-parallel ranks: less memory, one all-gather in the
+    backward pass."""
     contiguous_memory_optimization: Annotated[bool, Key(since="0.2.0")] = False
-    """Copy split activations into one buffer, so that they do not fragment memory; needs
+    """Copy partitioned activations into one contiguous buffer to avoid memory fragmentation; requires
     `number_checkpoints`."""
     cpu_checkpointing: Annotated[bool, Key(since="0.2.0")] = False
-    """Keep split activations in host memory; saves GPU memory and costs transfers."""
+    """Offload partitioned activations to host memory; saves GPU memory and costs transfers."""
     number_checkpoints: Annotated[int | None, Key(since="0.2.0")] = None
-    """Checkpoints that one forward pass makes; gives the contiguous buffers their size."""
+    """Number of activation checkpoints in one forward pass; determines the size of the contiguous buffers."""
     synchronize_checkpoint_boundary: Annotated[bool, Key(since="0.2.0")] = False
-    """Wait for the device at each checkpoint, which makes timings exact and training slower."""
+    """Synchronize the device at each checkpoint; makes timings exact and training slower."""
     profile: Annotated[bool, Key(since="0.2.0")] = False
-    """Log how long each checkpointed function takes forward and backward."""
+    """Log the forward and backward time of each checkpointed function."""
 
 
 class ActivationCheckpointingKeys(RootKeys):
@@ -44,4 +44,4 @@ class ActivationCheckpointingKeys(RootKeys):
             opened_by=SCRIPT,  # deepspeed.checkpointing.configure
         ),
     ] = Field(default_factory=ActivationCheckpointing)
-    """Recomputing activations instead of keeping them."""
+    """Recomputation of activations in the backward pass instead of keeping them."""

@@ -14,11 +14,12 @@ class Aio(Section):
     SOURCE = "runtime/swap_tensor/aio_config.py:get_aio_config"
 
     block_size: Annotated[int, Key(since="0.3.15", unit="bytes")] = 1_048_576
-    """Size of one request. Larger ones give more throughput on fast drives, smaller ones spread better."""
+    """Size of one I/O request. Larger requests give more throughput on fast drives, smaller ones distribute
+    better."""
     queue_depth: Annotated[int, Key(since="0.3.15", unit="requests")] = 8
-    """Requests that one thread keeps in flight."""
+    """I/O requests that one thread keeps in flight."""
     intra_op_parallelism: Annotated[int, Key(since="0.16.4", unit="threads")] = 1
-    """Threads that work on a single read or write together."""
+    """Threads that share a single read or write."""
     thread_count: Annotated[
         int,
         Key(
@@ -29,13 +30,13 @@ class Aio(Section):
             unit="threads",
         ),
     ] = 1
-    """First name of `intra_op_parallelism`; later releases pass over it in silence."""
+    """Earlier name of `intra_op_parallelism`; later releases ignore it without a warning."""
     single_submit: Annotated[bool, Key(since="0.3.15")] = False
-    """Hand requests to the kernel one at a time instead of many in one call; slower, easier to trace."""
+    """Submit requests to the kernel one at a time instead of many per call; slower, easier to trace."""
     overlap_events: Annotated[bool, Key(since="0.3.15")] = True
-    """Submit further requests while earlier ones are still under way."""
+    """Submit further requests before earlier ones complete."""
     use_gds: Annotated[bool, Key(since="0.15.0")] = False
-    """Move data between drive and GPU directly with NVIDIA GPUDirect Storage; needs a CUDA device."""
+    """Transfer data directly between drive and GPU with NVIDIA GPUDirect Storage; requires a CUDA device."""
 
 
 class AioKeys(RootKeys):

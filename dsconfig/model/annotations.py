@@ -1,4 +1,4 @@
-"""The types that annotate fields of the model, besides Python's own."""
+"""Type aliases for annotations of fields in the model."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def _exact_int(value: object) -> object:
 
 
 EXACT_INT = BeforeValidator(_exact_int)
-"""Accompanies a `Literal` of integers, for which pydantic would accept `True` and `3.0`."""
+"""Validator for a `Literal` of integers, for which pydantic would also accept `True` and `3.0`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Accompanies a Python type where DeepSpeed checks another one: that one, as in `dsconfig.model.iter_fields`."""
+    """The type that DeepSpeed checks, as a spec of `iter_fields`, if it differs from the Python type."""
 
     spec: Spec
 
@@ -34,14 +34,14 @@ NonNegativeFloat: TypeAlias = Annotated[float, Field(ge=0)]
 Fraction: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 Pair: TypeAlias = Annotated[list[float], Field(min_length=2, max_length=2)]
 PathText: TypeAlias = Annotated[str, Checked(("path",))]
-"""DeepSpeed makes a `pathlib.Path` of it."""
+"""A string that DeepSpeed converts to a `pathlib.Path`."""
 Names: TypeAlias = Annotated[list[str], Checked(("list", ("any",)))]
-"""Meant to hold names; DeepSpeed checks that it is a list, but not what is in it."""
+"""A list of names; DeepSpeed checks that it is a list, but not its items."""
 PythonObject: TypeAlias = Annotated[object, Checked(("never",))]
-"""The release insists on a Python object: no JSON value will do."""
+"""A Python object: the release accepts no JSON value."""
 FreeForm: TypeAlias = dict[str, Json]
-"""A section whose keys belong to something else (a model, a script, a plugin); every use says to what."""
+"""A section with the keys of another program (a model, a script, a plugin); each use names it."""
 ABSENT: Json = None
-"""Default of a key that may be left out, has no default of its own, and does not accept null."""
+"""Default of an optional key that has no default value and does not accept null."""
 DERIVED: Json = None
-"""The same, where DeepSpeed derives the value; the docstring says how."""
+"""Default of an optional key whose value DeepSpeed derives, as its docstring describes."""

@@ -11,22 +11,22 @@ _Directory = Annotated[str, Field(min_length=1)]
 
 
 class ModelInfo(Section):
-    """What the tuner would otherwise find out with a profiling run."""
+    """Size of the model, which the tuner otherwise determines with a profiling run."""
 
     SOURCE = "autotuning/config.py:get_model_info_config"
 
     profile: Annotated[bool, Key(since="0.5.7")] = False
-    """Run the model once to fill in this section."""
+    """Profile the model once to determine the values of this section."""
     num_params: Annotated[int | None, Key(since="0.5.7", unit="elements")] = None
-    """Parameters of the model."""
+    """Number of parameters of the model."""
     hidden_size: Annotated[int | None, Key(since="0.9.3")] = None
-    """Width of the hidden states."""
+    """Hidden size of the model."""
     num_layers: Annotated[int | None, Key(since="0.5.7")] = None
-    """Layers of the model."""
+    """Number of layers of the model."""
     hideen_size: Annotated[
         int | None, Key(since="0.5.7", until="0.9.2", replaced_by="autotuning.model_info.hidden_size")
     ] = None
-    """Width of the hidden states, under the misspelt name that these releases look for."""
+    """Hidden size of the model, under the misspelled name that these releases read."""
 
 
 class Autotuning(Section):
@@ -45,9 +45,10 @@ class Autotuning(Section):
     exps_dir: Annotated[
         _Directory, Key(since="0.5.7", was=(Was("0.7.4", str | None),), defaults=(("0.7.4", None),))
     ] = "autotuning_exps"
-    """Directory for the descriptions of the experiments. Must not be empty, even while autotuning is off."""
+    """Directory for the configurations of the experiments. Must not be empty, even while autotuning is off.
+    """
     overwrite: Annotated[bool, Key(since="0.5.7")] = True
-    """Run experiments again whose results already exist."""
+    """Repeat experiments whose results already exist."""
     start_profile_step: Annotated[
         int, Key(since="0.5.7", unit="steps", miswritten=("autotuning.start_step",))
     ] = 3
@@ -55,41 +56,40 @@ class Autotuning(Section):
     end_profile_step: Annotated[
         int, Key(since="0.5.7", unit="steps", miswritten=("autotuning.end_step",))
     ] = 5
-    """Step at which an experiment ends; more steps measure better and take longer."""
+    """Step at which an experiment ends; more steps are more exact and take longer."""
     metric: Annotated[
         str,
         Key(
             since="0.5.7",
             known=("latency", "throughput", "flops"),
             means=(
-                ("latency", "the time of a step"),
+                ("latency", "time per step"),
                 ("throughput", "samples per second"),
-                ("flops", "floating-point operations per second on one GPU"),
+                ("flops", "FLOPS per GPU"),
             ),
         ),
     ] = "throughput"
-    """What makes one experiment better than another: the time of a step, samples per second, or
-    floating-point operations per second on one GPU."""
+    """Metric to optimize: time per step, samples per second, or FLOPS per GPU."""
     metric_path: Annotated[str | None, Key(since="0.5.7")] = None
-    """File where an experiment leaves its metric; the tuner sets it."""
+    """File to which an experiment writes its metric; the tuner sets it."""
     tuner_type: Annotated[
         Literal["gridsearch", "random", "model_based"],
         Key(
             since="0.5.7",
             wrong_type="altered",
             means=(
-                ("gridsearch", "all in turn"),
-                ("random", "by chance"),
-                ("model_based", "by a cost model that learns from earlier ones"),
+                ("gridsearch", "in order"),
+                ("random", "in random order"),
+                ("model_based", "by a cost model that learns from earlier experiments"),
             ),
         ),
     ] = "gridsearch"
-    """Order of the experiments: all in turn, by chance, or by a cost model that learns from earlier ones. Any
-    other word counts as gridsearch."""
+    """Search strategy: all experiments in order, in random order, or by a cost model that learns from earlier
+    ones. Any other value means gridsearch."""
     tuner_early_stopping: Annotated[int, Key(since="0.5.7", unit="experiments")] = 5
-    """Experiments without a better result after which a search ends."""
+    """The search ends after this many experiments without a better result."""
     tuner_num_trials: Annotated[int, Key(since="0.5.7", unit="experiments")] = 50
-    """Most experiments in one search."""
+    """Maximum number of experiments in one search."""
     arg_mappings: Annotated[
         dict[str, str] | None,
         Key(
@@ -104,11 +104,11 @@ class Autotuning(Section):
         ModelInfo | None,
         Key(since="0.5.7", source="autotuning/config.py:get_model_info_config", takes=(Takes(("null",)),)),
     ] = None
-    """Size of the model, to save the profiling run."""
+    """Size of the model, which makes the profiling run unnecessary."""
     model_info_path: Annotated[str | None, Key(since="0.5.7")] = None
-    """File where the profiling run leaves the model's size; the tuner sets it."""
+    """File to which the profiling run writes the model's size; the tuner sets it."""
     mp_size: Annotated[int, Key(since="0.5.7")] = 1
-    """GPUs that share one copy of the model."""
+    """Model-parallel degree: GPUs that share one copy of the model."""
     max_train_batch_size: Annotated[int | None, Key(since="0.5.7", unit="samples")] = None
     """Largest global batch to try; null sets no limit."""
     min_train_batch_size: Annotated[int, Key(since="0.5.7", unit="samples")] = 1
@@ -118,7 +118,7 @@ class Autotuning(Section):
     min_train_micro_batch_size_per_gpu: Annotated[int, Key(since="0.5.7", unit="samples")] = 1
     """Smallest micro batch to try."""
     num_tuning_micro_batch_sizes: Annotated[int, Key(since="0.5.7")] = 3
-    """How many micro-batch sizes to try for each stage."""
+    """Number of micro-batch sizes to try per stage."""
 
 
 class AutotuningKeys(RootKeys):
@@ -129,7 +129,7 @@ class AutotuningKeys(RootKeys):
         Key(
             since="0.5.7",
             source="autotuning/config.py:DeepSpeedAutotuningConfig.__init__",
-            opened_by=SCRIPT,  # the tuner, or the end of one of its trials
+            opened_by=SCRIPT,  # the tuner, or a trial run that ends
         ),
     ] = Field(default_factory=Autotuning)
-    """Search for the fastest ZeRO stage and micro-batch size by short trial runs."""
+    """Searches for the fastest ZeRO stage and micro-batch size with short trial runs."""

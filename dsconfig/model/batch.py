@@ -1,4 +1,4 @@
-"""The batch triplet, and what else decides how many samples one optimizer step takes."""
+"""Batch triplet, and the other keys that determine the number of samples per optimizer step."""
 
 from typing import Annotated
 
@@ -22,8 +22,8 @@ class BatchKeys(RootKeys):
             wrong_type="ignored",
         ),
     ] = None
-    """Samples that all ranks together consume per optimizer step: micro-batch times accumulation steps times
-    data-parallel size. Derived when absent; this or `train_micro_batch_size_per_gpu` must be given."""
+    """Global batch size per optimizer step: micro-batch size × gradient accumulation steps × data-parallel
+    size. Derived if absent; this key or `train_micro_batch_size_per_gpu` is required."""
     train_micro_batch_size_per_gpu: Annotated[
         PositiveInt | Auto | None,
         Key(
@@ -42,8 +42,8 @@ class BatchKeys(RootKeys):
             wrong_type="ignored",
         ),
     ] = None
-    """Samples that one rank takes through a single forward and backward pass; larger fills the GPU better
-    and needs more activation memory. Derived from the other two when absent."""
+    """Samples per rank in one forward and backward pass. Larger values use the GPU better and need more
+    activation memory. Derived from the other two batch keys if absent."""
     gradient_accumulation_steps: Annotated[
         PositiveInt | Auto | None,
         Key(
@@ -55,13 +55,13 @@ class BatchKeys(RootKeys):
             wrong_type="ignored",
         ),
     ] = None
-    """Micro-batches summed up on a rank before the optimizer steps; more of them mean larger batches without
-    more memory. Derived from the other two when absent, 1 if only one of them is given."""
+    """Micro-batches per rank whose gradients are accumulated before an optimizer step: larger batches without
+    more memory. Derived from the other two batch keys if absent; 1 if only one of them is set."""
     managed_gradient_accumulation: Annotated[
         bool, Key(since="0.19.4", source="runtime/config.py:get_managed_gradient_accumulation")
     ] = True
-    """Let the engine count micro-batches and step only at the end of a batch; when false every
-    `engine.step()` is an update and the caller keeps count."""
+    """The engine counts micro-batches and updates only at the end of a batch. If false, every `engine.step()`
+    is an update and the caller counts."""
     sequence_parallel_size: Annotated[
         PositiveInt,
         Key(
@@ -71,15 +71,15 @@ class BatchKeys(RootKeys):
             was=(Was("0.19.2", object),),
         ),
     ] = DERIVED
-    """Ranks that share one sequence (Ulysses). Divides the world size in the batch arithmetic; given
-    together with `data_parallel_size`, DeepSpeed builds a device mesh from both. 1 when absent. Up to 0.19.2
-    anything is accepted, and counts as 1 unless it is a number."""
+    """Ranks that share one sequence (Ulysses). Divides the world size in the batch arithmetic. Together with
+    `data_parallel_size`, DeepSpeed builds a device mesh from both. 1 if absent. Releases up to 0.19.2
+    accept any value and use 1 unless it is a number."""
     data_parallel_size: Annotated[
         PositiveInt, Key(since="0.15.0", source="__init__.py:initialize", unit="ranks")
     ] = DERIVED
-    """Data-parallel ranks of the device mesh that is built when `sequence_parallel_size` is given too."""
+    """Data-parallel ranks of the device mesh, which DeepSpeed builds only if `sequence_parallel_size` is set
+    too."""
     dataloader_drop_last: Annotated[
         bool, Key(since="0.5.2", source="runtime/config.py:get_dataloader_drop_last")
     ] = False
-    """Leave out the last, incomplete batch in the data loader that the engine builds from
-    `training_data`."""
+    """Drop the last, incomplete batch in the data loader that the engine builds from `training_data`."""

@@ -1,4 +1,4 @@
-"""Saving and loading checkpoints: DeepSpeed's own writer, and the engines of others."""
+"""Saving and loading of checkpoints: DeepSpeed's own writer, Nebula and DataStates."""
 
 from typing import Annotated, Literal
 
@@ -10,7 +10,7 @@ from dsconfig.model.section import RootKeys, Section
 
 
 class CheckpointWriter(Section):
-    """Fast or decoupled writing; an empty object already switches the fast writer on."""
+    """Fast or decoupled checkpoint writer; even an empty object enables the fast writer."""
 
     SOURCE = "runtime/model_checkpointing/config.py:get_checkpoint_writer_config"
 
@@ -26,14 +26,14 @@ class CheckpointWriter(Section):
             ),
         ),
     ] = "FAST"
-    """Writer: FAST goes through asynchronous I/O, PYTHON through plain files, MOCK writes nothing. Null is
-    let in, and names no writer when the first checkpoint is saved."""
+    """Writer: FAST uses asynchronous I/O, PYTHON plain files, MOCK writes nothing. DeepSpeed accepts null
+    when the config is loaded, but then has no writer when it saves the first checkpoint."""
     decoupled: Annotated[bool, Key(since="0.17.1")] = False
-    """Write from a process of its own, so that training goes on meanwhile."""
+    """Write in a separate process while training continues."""
     io_buffer_size: Annotated[int, Key(since="0.17.1", unit="bytes")] = 67_108_864
-    """Size of the host buffer through which data passes on its way to the drive."""
+    """Size of the host buffer for data that is written to the drive."""
     io_buffer_double: Annotated[bool, Key(since="0.17.1")] = True
-    """Fill one half of the buffer while the other is written."""
+    """Double buffering: fill one half of the buffer while the other is written."""
     show_statistics: Annotated[bool, Key(since="0.17.1")] = False
     """Log the throughput of each file when it is closed."""
     data_parallel: Annotated[
@@ -44,22 +44,23 @@ class CheckpointWriter(Section):
             means=(
                 ("REPLICA", "all ranks that hold a copy"),
                 ("SOCKET", "the ranks of one CPU socket"),
-                ("MACHINE", "the ranks of one machine"),
+                ("MACHINE", "the ranks of one node"),
             ),
         ),
     ] = None
-    """Unit among whose data-parallel ranks the writing is shared; null leaves it to one rank."""
+    """Data-parallel ranks that share the writing; null uses one rank."""
     io_multiplier: Annotated[int, Key(since="0.17.1")] = 1
-    """Multiplies the number of ranks that write at once."""
+    """Factor on the number of ranks that write in parallel."""
 
 
 class ParallelWrite(Section):
-    """Writing by several ranks at once."""
+    """Writing of checkpoints by several ranks in parallel."""
 
     SOURCE = "runtime/config.py:get_checkpoint_parallel_write_pipeline"
 
     pipeline_stage: Annotated[bool, Key(since="0.7.4")] = False
-    """Let every rank of a pipeline stage write a part of its layer files instead of the first rank all."""
+    """Every rank of a pipeline stage writes a part of its layer files; false lets the first rank write all.
+    """
 
 
 class Checkpoint(Section):
@@ -80,7 +81,7 @@ class Checkpoint(Section):
             ),
         ),
     ] = "WARN"
-    """What happens when ranks save under different tags; they would not find each other's files again."""
+    """Reaction if ranks save under different tags, because they then do not find each other's files."""
     # `DeepSpeedConfig.load_universal_checkpoint` is the attribute that the key becomes.
     load_universal: Annotated[
         bool,
@@ -89,9 +90,9 @@ class Checkpoint(Section):
             miswritten=("load_universal_checkpoint", "checkpoint.load_universal_checkpoint"),
         ),
     ] = False
-    """Load checkpoints in the universal format, which fits any number of ranks."""
+    """Load checkpoints in the universal format, which works with any number of ranks."""
     use_node_local_storage: Annotated[bool, Key(since="0.7.5")] = False
-    """Have every node write its own files, where the nodes share no file system."""
+    """Every node writes its own files; for nodes without a shared file system."""
     checkpoint_serialization: Annotated[
         bool,
         Key(
@@ -100,7 +101,7 @@ class Checkpoint(Section):
             unread=True,
         ),
     ] = True
-    """Meant to save in `torch.save`'s zip format; taken, and never looked at."""
+    """Intended to save in the zip format of `torch.save`; accepted without effect."""
     writer: Annotated[
         CheckpointWriter | None,
         Key(
@@ -109,12 +110,12 @@ class Checkpoint(Section):
             takes=(Takes(("null",), since="0.17.1"),),
         ),
     ] = None
-    """Fast or decoupled writing; null keeps `torch.save`."""
+    """Fast or decoupled checkpoint writer; null uses `torch.save`."""
     parallel_write: Annotated[
         ParallelWrite,
         Key(since="0.7.4", source="runtime/config.py:get_checkpoint_parallel_write_pipeline"),
     ] = Field(default_factory=ParallelWrite)
-    """Which ranks write at once."""
+    """Which ranks write in parallel."""
 
 
 class Nebula(Section):
@@ -123,23 +124,23 @@ class Nebula(Section):
     SOURCE = "nebula/config.py:DeepSpeedNebulaConfig._initialize"
 
     enabled: Annotated[bool, Key(since="0.7.0", until="0.19.6")] = False
-    """Hand checkpoints to Nebula."""
+    """Save checkpoints with Nebula."""
     persistent_storage_path: Annotated[str | None, Key(since="0.7.0", until="0.19.6")] = None
-    """Directory for checkpoints that shall last."""
+    """Directory for persistent checkpoints."""
     persistent_time_interval: Annotated[int, Key(since="0.7.0", until="0.19.6", unit="seconds")] = 100
-    """Time between two lasting checkpoints."""
+    """Time between two persistent checkpoints."""
     num_of_version_in_retention: Annotated[int, Key(since="0.7.0", until="0.19.6")] = 2
-    """Lasting checkpoints kept; older ones go."""
+    """Number of persistent checkpoints to keep; older ones are deleted."""
     enable_nebula_load: Annotated[bool, Key(since="0.7.0", until="0.19.6")] = True
-    """Look for checkpoints in Nebula when loading, not only on disk."""
+    """Load checkpoints from Nebula too, not only from disk."""
     nebula_load_path: Annotated[str | None, Key(since="0.7.0", until="0.19.6")] = None
-    """Directory from which Nebula loads; null takes `persistent_storage_path`."""
+    """Directory from which Nebula loads; null uses `persistent_storage_path`."""
 
 
 class DatastatesCkpt(Section):
-    """Asynchronous checkpoints through DataStates-LLM; its keys beyond these belong to that package.
+    """Asynchronous checkpoints through DataStates-LLM; other keys belong to that package.
 
-    Any value but false, even `{"enabled": false}`, switches it on.
+    Any value other than false, even `{"enabled": false}`, enables it.
     """
 
     SOURCE = "datastates/config.py:DeepSpeedDataStatesConfig.__init__"
@@ -149,7 +150,8 @@ class DatastatesCkpt(Section):
     host_cache_size: Annotated[float, Key(since="0.18.1", source="the DataStates package", unit="GB")] = (
         ABSENT
     )
-    """Pinned host memory in which checkpoints wait to be written; when absent, that package decides."""
+    """Pinned host memory for checkpoints that wait to be written; if absent, the DataStates package decides.
+    """
 
 
 class CheckpointKeys(RootKeys):
@@ -178,4 +180,4 @@ class CheckpointKeys(RootKeys):
             takes=(ANYTHING,),
         ),
     ] = Field(default_factory=DatastatesCkpt)
-    """Checkpoints through DataStates-LLM; on as soon as anything but false stands here."""
+    """Checkpoints through DataStates-LLM; any value other than `false` enables it."""

@@ -1,4 +1,4 @@
-"""How gradients and activations travel between ranks: the root keys about communication."""
+"""Root keys about communication between ranks: data types, scaling and reduction of gradients."""
 
 from typing import Annotated, Literal, TypeAlias
 
@@ -7,15 +7,15 @@ from dsconfig.model.section import RootKeys
 
 _FORMATS = (
     ("fp16", "IEEE half precision"),
-    ("bf16", "bfloat16: the range of fp32, fewer digits"),
-    ("bfp16", "bfloat16, by the name that the first releases gave it"),
-    ("fp32", "full precision: exact, and twice the traffic"),
+    ("bf16", "bfloat16: the range of fp32 with less precision"),
+    ("bfp16", "bfloat16, misspelled as in early releases"),
+    ("fp32", "full precision: exact, twice the communication"),
 )
 
 
 WireType: TypeAlias = Literal["fp16", "bf16", "fp32"]
 EarlyWireType: TypeAlias = Literal["fp16", "bfp16", "fp32"]
-"""Up to 0.14.0 the word for bfloat16 was misspelt."""
+"""Releases up to 0.14.0 misspell bfloat16 as `bfp16`."""
 
 
 class CommunicationKeys(RootKeys):
@@ -32,8 +32,8 @@ class CommunicationKeys(RootKeys):
             means=_FORMATS,
         ),
     ] = None
-    """Number format in which gradients are reduced. A half-precision one halves the traffic, fp32 keeps
-    every bit; null follows the training precision."""
+    """Data type in which gradients are reduced. Half precision halves the communication volume, fp32 loses no
+    precision; null follows the training precision."""
     fp32_allreduce: Annotated[
         bool,
         Key(
@@ -44,7 +44,7 @@ class CommunicationKeys(RootKeys):
             rewrite=Switch("fp32"),
         ),
     ] = False
-    """Reduce gradients in fp32 whatever the training precision."""
+    """Reduce gradients in fp32, whatever the training precision."""
     seq_parallel_communication_data_type: Annotated[
         WireType | None,
         Key(
@@ -55,7 +55,7 @@ class CommunicationKeys(RootKeys):
             means=_FORMATS,
         ),
     ] = "fp32"
-    """Number format for reducing gradients over the ranks that share a sequence."""
+    """Data type in which gradients are reduced over the ranks of a sequence-parallel group."""
     seq_parallel_comm_data_type: Annotated[
         WireType | None,
         Key(
@@ -70,16 +70,17 @@ class CommunicationKeys(RootKeys):
             means=_FORMATS,
         ),
     ] = "fp32"
-    """First name of `seq_parallel_communication_data_type`."""
+    """Earlier name of `seq_parallel_communication_data_type`."""
     prescale_gradients: Annotated[
         bool, Key(since="0.1.0", source="runtime/config.py:get_prescale_gradients")
     ] = False
-    """Divide gradients before they are summed over the ranks instead of after: no overflow in fp16 on many
-    ranks, at the price of small gradients that vanish."""
+    """Divide gradients before the sum over the ranks instead of after it. Avoids fp16 overflow on many ranks,
+    but small gradients can underflow."""
     gradient_predivide_factor: Annotated[
         float, Key(since="0.2.0", source="runtime/config.py:get_gradient_predivide_factor")
     ] = 1.0
-    """With `prescale_gradients`, how much of the division comes before the sum; the rest comes after it."""
+    """With `prescale_gradients`: divisor applied before the sum over the ranks; the rest of the division
+    follows the sum."""
     gradient_allreduce_op: Annotated[
         Literal["mean", "sum"],
         Key(
@@ -89,16 +90,17 @@ class CommunicationKeys(RootKeys):
             wrong_type="rejected",
             means=(
                 ("mean", "the average over the ranks"),
-                ("sum", "the sum, which the script scales"),
+                ("sum", "the sum; the script has to scale it"),
             ),
         ),
     ] = "mean"
-    """Average gradients over the data-parallel ranks, or leave them summed. A sum is refused with ZeRO stage
-    3, ZenFlow and DeepCompile."""
+    """Average gradients over the data-parallel ranks, or leave them summed. DeepSpeed rejects `"sum"` with
+    ZeRO stage 3, ZenFlow and DeepCompile."""
     disable_allgather: Annotated[
         bool, Key(since="0.1.0", source="runtime/config.py:get_disable_allgather", unread=True)
     ] = False
-    """Once replaced the all-gather of parameters by broadcasts; still taken, no longer looked at."""
+    """Replaced the all-gather of parameters with broadcasts in early releases. Later releases accept the key
+    and ignore it."""
     allgather_size: Annotated[
         int,
         Key(
@@ -110,8 +112,8 @@ class CommunicationKeys(RootKeys):
             unit="elements",
         ),
     ] = 500_000_000
-    """All-gather bucket of the boolean form of `zero_optimization`; read only beside `"zero_optimization":
-    true`."""
+    """All-gather bucket size for the boolean form of `zero_optimization`; read only if `zero_optimization` is
+    `true`."""
     sparse_gradients: Annotated[
         bool,
         Key(
@@ -121,9 +123,9 @@ class CommunicationKeys(RootKeys):
             source="runtime/config.py:get_sparse_gradients_enabled",
         ),
     ] = False
-    """Send the gradients of `torch.nn.Embedding` as indices and rows instead of whole."""
+    """Reduce the gradients of `torch.nn.Embedding` as sparse tensors (indices and rows)."""
     use_data_before_expert_parallelism: Annotated[
         bool, Key(since="0.12.4", source="runtime/config.py:get_expert_data_topo_config")
     ] = False
-    """Rank layout for mixtures of experts: neighbours are data-parallel first, expert-parallel second,
-    instead of the other way round."""
+    """Rank layout for mixture-of-experts models: consecutive ranks form data-parallel groups first and
+    expert-parallel groups second, instead of the reverse."""

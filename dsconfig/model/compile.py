@@ -10,7 +10,7 @@ from dsconfig.model.section import RootKeys, Section
 
 
 class Compile(Section):
-    """Graph passes that `engine.compile()` applies; until 0.14.3, how to call torch.compile."""
+    """DeepCompile: graph passes that `engine.compile()` applies. Up to 0.14.3: arguments of torch.compile."""
 
     SOURCE = "compile/config.py:CompileConfig"
     READS = (
@@ -21,37 +21,39 @@ class Compile(Section):
     deepcompile: Annotated[bool, Key(since="0.16.6")] = False
     """Apply DeepSpeed's graph passes when `engine.compile()` is called."""
     autoep_non_moe: Annotated[bool, Key(since="0.19.8")] = False
-    """Compile what surrounds AutoEP layers and leave the experts eager."""
+    """Compile the modules around AutoEP layers and run the experts eagerly."""
     free_activation: Annotated[bool, Key(since="0.16.6")] = False
-    """Free large activations inside the graph as soon as nothing reads them; saves memory."""
+    """Free large activations in the graph after their last use; saves memory."""
     free_activation_threshold: Annotated[int, Key(since="0.18.0", unit="bytes")] = 10 * 1024 * 1024
-    """Smallest activation that `free_activation` frees."""
+    """Minimum size of an activation that `free_activation` frees."""
     offload_activation: Annotated[bool, Key(since="0.16.6")] = False
-    """Keep activations for the backward pass in host memory; excludes the other two offloads."""
+    """Offload activations to host memory until the backward pass; cannot be combined with the other two
+    offloads."""
     offload_activation_pin_memory: Annotated[bool, Key(since="0.19.6")] = True
-    """Pin the host buffers of activation offload: copies overlap, at the cost of locked memory."""
+    """Pin the host buffers of activation offload: copies overlap, at the cost of pinned memory."""
     offload_opt_states: Annotated[bool, Key(since="0.16.6")] = False
-    """Keep optimizer state in host memory during forward and backward; meant for one micro batch a step."""
+    """Offload optimizer state to host memory during forward and backward; intended for one micro-batch per
+    step."""
     double_buffer: Annotated[bool, Key(since="0.16.6")] = True
-    """Use two buffers for communication in the graph: more overlap, more memory."""
+    """Use double buffering for communication in the graph: more overlap, more memory."""
     symmetric_memory: Annotated[bool, Key(since="0.16.6")] = False
-    """Use symmetric memory for collectives, where the hardware has it."""
+    """Use symmetric memory for collectives if the hardware supports it."""
     debug_log: Annotated[bool, Key(since="0.16.6")] = False
-    """Write the transformed graphs out."""
+    """Dump the transformed graphs."""
     offload_parameters: Annotated[bool, Key(since="0.16.6")] = False
-    """Move parameters out of the device from within the graph; excludes the other two offloads."""
+    """Offload parameters from within the graph; cannot be combined with the other two offloads."""
     sync_before_reduce: Annotated[bool, Key(since="0.16.6")] = False
-    """For debugging: wait for the device before each gradient reduction."""
+    """For debugging: synchronize the device before each gradient reduction."""
     sync_after_reduce: Annotated[bool, Key(since="0.16.6")] = False
-    """For debugging: wait for the device after each gradient reduction."""
+    """For debugging: synchronize the device after each gradient reduction."""
     sync_before_allgather: Annotated[bool, Key(since="0.16.6")] = False
-    """For debugging: wait for the device before each parameter gather."""
+    """For debugging: synchronize the device before each all-gather of parameters."""
     sync_after_allgather: Annotated[bool, Key(since="0.16.6")] = False
-    """For debugging: wait for the device after each parameter gather."""
+    """For debugging: synchronize the device after each all-gather of parameters."""
     keep_int_input_tensors: Annotated[bool, Key(since="0.17.2")] = True
-    """Profile with the real integer inputs instead of dummies; needed where they steer the computation."""
+    """Profile with the real integer inputs instead of dummies; required if they control the computation."""
     keep_all_input_tensors: Annotated[bool, Key(since="0.17.2")] = False
-    """Profile with all real inputs instead of dummies; takes memory."""
+    """Profile with all real inputs instead of dummies; needs memory."""
     passes: Annotated[
         list[Literal["z1", "z3", "autosp", "autotp"]] | None,
         Key(
@@ -65,7 +67,7 @@ class Compile(Section):
             ),
         ),
     ] = None
-    """Optimisations to combine; null chooses by ZeRO stage."""
+    """Graph passes to apply; null selects them by ZeRO stage."""
     enabled: Annotated[
         bool,
         Key(
@@ -95,7 +97,7 @@ class Compile(Section):
             source="runtime/compiler.py:CompileConfig.kwargs",
         ),
     ] = Field(default={})
-    """Further arguments for torch.compile, by its own names."""
+    """Additional keyword arguments for torch.compile."""
 
 
 class CompileKeys(RootKeys):
@@ -109,5 +111,5 @@ class CompileKeys(RootKeys):
             source="runtime/config.py:DeepSpeedConfig._initialize_params",
         ),
     ] = Field(default_factory=Compile)
-    """Up to 0.14.3 settings for `torch.compile`, from 0.16.6 on for DeepCompile; in between nobody read
-    it."""
+    """Settings for `torch.compile` up to 0.14.3 and for DeepCompile from 0.16.6 on. Releases in between do
+    not read it."""

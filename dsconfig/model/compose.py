@@ -1,4 +1,4 @@
-"""Configs made of others: one value put in its place, one config laid over another, what differs in two."""
+"""Operations on configs: set a value by path, merge two configs, list their differences."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple
 from dsconfig.model.build_section import BuildError, Problem, not_a_key
 from dsconfig.model.keyinfo import keys_of, type_named
 from dsconfig.model.section import Section, plain
-from dsconfig.model.to_json_value import SAYABLE, NotJsonError, in_json
+from dsconfig.model.to_json_value import JSON_VALUE, NotJsonError, in_json
 
 
 class Difference(NamedTuple):
-    """One place at which two configs differ; None stands for what is not there."""
+    """One key at which two configs differ; None is the value of an absent key."""
 
     path: KeyPath
     kind: Literal["added", "removed", "changed"]
@@ -24,90 +24,90 @@ class Difference(NamedTuple):
 
     @property
     def dotted(self) -> str:
-        """The path as people write it."""
+        """The path as a string, such as `zero_optimization.stage`."""
         return dotted(self.path)
 
 
-def differences(before: JsonObject, after: JsonObject, above: KeyPath = ()) -> Iterator[Difference]:
-    """What has to be done to one config for it to be the other: object by object, lists as a whole."""
+def differences(before: JsonObject, after: JsonObject, parent: KeyPath = ()) -> Iterator[Difference]:
+    """The changes that turn one config into the other, key by key; a list is one value."""
     for key, old in before.items():
-        path = (*above, key)
+        path = (*parent, key)
         if key not in after:
             yield Difference(path, "removed", old, None)
         elif isinstance(old, dict) and isinstance(after[key], dict):
             yield from differences(old, after[key], path)
-        elif _kinds(old) != _kinds(after[key]):
+        elif _comparable(old) != _comparable(after[key]):
             yield Difference(path, "changed", old, after[key])
     for key, new in after.items():
         if key not in before:
-            yield Difference((*above, key), "added", None, new)
+            yield Difference((*parent, key), "added", None, new)
 
 
-def written(given: object) -> JsonObject:
-    """What a config or a mapping writes, a value that JSON has for each of Python's.
+def json_object(config: object) -> JsonObject:
+    """The JSON object of a config or a mapping.
 
     Raises:
-        BuildError: JSON has nothing for a value.
-        TypeError: it is neither.
+        BuildError: a value has no JSON representation.
+        TypeError: the argument is neither.
     """
-    if isinstance(given, Section):
-        return given.to_dict()
-    if not isinstance(given, Mapping):
-        raise TypeError(f"expected a Config or a mapping, not {type(given).__name__}")
-    found = [_said(key, value) for key, value in given.items()]
-    if problems := [each for each in found if isinstance(each, Problem)]:
+    if isinstance(config, Section):
+        return config.to_dict()
+    if not isinstance(config, Mapping):
+        raise TypeError(f"expected a Config or a mapping, not {type(config).__name__}")
+    converted = [_convert(key, value) for key, value in config.items()]
+    if problems := [each for each in converted if isinstance(each, Problem)]:
         raise BuildError("Config", problems)
-    return {key: value for each in found if isinstance(each, dict) for key, value in each.items()}
+    return {key: value for each in converted if isinstance(each, dict) for key, value in each.items()}
 
 
-def _said(key: object, value: object) -> JsonObject | Problem:
+def _convert(key: object, value: object) -> JsonObject | Problem:
     try:
         return {str(key): plain(item) for key, item in in_json({key: value}).items()}
     except NotJsonError as error:
-        return Problem(dotted(error.path), error.says, SAYABLE, value)
+        return Problem(dotted(error.path), error.message, JSON_VALUE, value)
 
 
-def _kinds(value: Json) -> object:
-    """A value that equals another one only where both write the same: `true` is not 1."""
+def _comparable(value: Json) -> object:
+    """A form of a JSON value for comparison, in which `true` differs from 1."""
     if isinstance(value, dict):
-        return {key: _kinds(item) for key, item in value.items()}
+        return {key: _comparable(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_kinds(item) for item in value]
+        return [_comparable(item) for item in value]
     return (isinstance(value, bool), value)
 
 
 def put(section: Section, path: tuple[str, ...], value: object) -> None:
-    """Set one value, however deep; sections on the way come into being.
+    """Set one value by its path; absent sections on the path are created.
 
     Raises:
-        BuildError: there is no such key, or it does not take the value.
+        BuildError: the key is unknown, or does not accept the value.
     """
     head, *rest = path
     name = _attribute(section, head)
-    inner = getattr(section, name) if name else section.remembered.get(head)
+    inner = getattr(section, name) if name else section.unknown_keys.get(head)
     if rest and isinstance(inner, Section):
         try:
             put(inner, tuple(rest), value)
         except BuildError as error:
-            raise _from_above(section, head, error) from None
+            raise _in_section(section, head, error) from None
         return
     for key in reversed(rest):
         value = {key: value}
     if rest and isinstance(inner, dict) and isinstance(value, dict):
-        value = _laid_over(inner, value)
+        value = _merged(inner, value)
     _assign(section, name, head, value)
 
 
-def by_path(changes: object, mark: str) -> Iterator[tuple[tuple[str, ...], object]]:
-    """Values by the keys that lead to them: a path is a tuple of them, or has `mark` between them.
+def iter_paths(changes: object, separator: str) -> Iterator[tuple[tuple[str, ...], object]]:
+    """Values with their paths: a path is a tuple of keys, or a string of keys with `separator` between them.
 
     Raises:
-        TypeError: these are no values by path.
+        TypeError: the argument is no mapping, or a path is neither.
     """
     if not isinstance(changes, Mapping):
         raise TypeError(f"expected values by path, not {type(changes).__name__}")
     for path, value in changes.items():
-        keys = tuple(path.split(mark)) if isinstance(path, str) else path
+        keys = tuple(path.split(separator)) if isinstance(path, str) else path
         if not (isinstance(keys, tuple) and keys and all(isinstance(key, str) for key in keys)):
             raise TypeError(
                 f"expected a path such as `zero_optimization.stage`, or a tuple of keys, not {path!r}"
@@ -115,81 +115,82 @@ def by_path(changes: object, mark: str) -> Iterator[tuple[tuple[str, ...], objec
         yield keys, value
 
 
-def lay_over(section: Section, other: Section | Mapping[str, object]) -> None:
-    """Write everything of `other` into a section: the later wins, sections key by key.
+def merge_into(section: Section, other: Section | Mapping[str, object]) -> None:
+    """Merge `other` into a section, inner sections key by key; values of `other` take precedence.
 
-    Params are those of one type: where the type changes, they are not mixed. What another section holds is
-    taken as it is, since a file may have it so; what a mapping holds is validated.
+    Params belong to one type: if the type changes, the old ones are removed. Values of another section are not
+    validated, because it may come from a file; values of a mapping are.
 
     Raises:
-        BuildError: there is no such key, or it does not take the value.
+        BuildError: a key is unknown, or does not accept its value.
         TypeError: `other` is neither a section nor a mapping.
     """
     if not isinstance(other, Section | Mapping):
         raise TypeError(f"expected a Config or a mapping, not {type(other).__name__}")
-    held = other.written() if isinstance(other, Section) else None
-    given = dict(other) if held is None else {word: value for word, (_, value) in held.items()}
-    if _other_type(section, given.get("type")) and "params" in section.model_fields_set:
-        section.forget("params")
-    for word in sorted(given, key=lambda word: word != "type"):  # by which params are read
-        value, name = given[word], _attribute(section, word)
-        inner = section.__dict__.get(name) if name else section.remembered.get(word)
+    set_keys = other.set_keys() if isinstance(other, Section) else None
+    values = dict(other) if set_keys is None else {key: value for key, (_, value) in set_keys.items()}
+    if _changes_type(section, values.get("type")) and "params" in section.model_fields_set:
+        section.unset("params")
+    # The type comes first, because it determines how params are read.
+    for key in sorted(values, key=lambda key: key != "type"):
+        value, name = values[key], _attribute(section, key)
+        inner = section.__dict__.get(name) if name else section.unknown_keys.get(key)
         if isinstance(inner, Section) and isinstance(value, Section | Mapping):
             try:
-                lay_over(inner, value)
+                merge_into(inner, value)
             except BuildError as error:
-                raise _from_above(section, word, error) from None
-            section.model_fields_set.add(name or word)
-        elif isinstance(inner, dict) and isinstance(value, Mapping) and (held is None or not name):
-            _assign(section, name, word, _laid_over(inner, value))
-        elif held is not None and name:
+                raise _in_section(section, key, error) from None
+            section.model_fields_set.add(name or key)
+        elif isinstance(inner, dict) and isinstance(value, Mapping) and (set_keys is None or not name):
+            _assign(section, name, key, _merged(inner, value))
+        elif set_keys is not None and name:
             if isinstance(inner, dict) and isinstance(value, Mapping):
-                value = _laid_over(inner, value)
-            section.adopt(name, deepcopy(value), word)
-        elif held is not None:
-            section.remembered[word] = deepcopy(value)
+                value = _merged(inner, value)
+            section.set_unvalidated(name, deepcopy(value), key)
+        elif set_keys is not None:
+            section.unknown_keys[key] = deepcopy(value)
         else:
-            _assign(section, name, word, value)
+            _assign(section, name, key, value)
 
 
-def _other_type(section: Section, word: object) -> bool:
+def _changes_type(section: Section, new: object) -> bool:
     old = getattr(section, "type", None)
-    kind, other = (type_named(type(section).__name__, each) for each in (old, word))
-    return isinstance(word, str) and (kind != other if kind or other else word != old)
+    old_kind, new_kind = (type_named(type(section).__name__, each) for each in (old, new))
+    return isinstance(new, str) and (old_kind != new_kind if old_kind or new_kind else new != old)
 
 
-def _laid_over(below: Mapping[str, Json], above: Mapping[str, Json]) -> JsonObject:
-    """Plain objects, one over the other."""
-    made = dict(below)
+def _merged(below: Mapping[str, Json], above: Mapping[str, Json]) -> JsonObject:
+    """Merge two JSON objects; values of `above` take precedence."""
+    merged = dict(below)
     for key, value in above.items():
-        old = made.get(key)
-        made[key] = _laid_over(old, value) if isinstance(old, dict) and isinstance(value, Mapping) else value
-    return made
+        old = merged.get(key)
+        merged[key] = _merged(old, value) if isinstance(old, dict) and isinstance(value, Mapping) else value
+    return merged
 
 
-def _attribute(section: Section, word: str) -> str | None:
-    """The attribute that holds a key, whichever of its names is used."""
-    if not isinstance(word, str):
+def _attribute(section: Section, key: str) -> str | None:
+    """The attribute of a key, given its name or an alias."""
+    if not isinstance(key, str):
         raise BuildError(
-            type(section).__name__, (Problem("", f"takes keys that are strings, not `{word!r}`", None, word),)
+            type(section).__name__, (Problem("", f"must have strings as keys, not `{key!r}`", None, key),)
         )
-    if word in type(section).model_fields:
-        return word
+    if key in type(section).model_fields:
+        return key
     keys = keys_of(type(section)).values()
-    return next((info.name for info in keys if any(word == alias for alias, _ in info.aliases)), None)
+    return next((info.name for info in keys if any(key == alias for alias, _ in info.aliases)), None)
 
 
-def _assign(section: Section, name: str | None, word: str, value: object) -> None:
+def _assign(section: Section, name: str | None, key: str, value: object) -> None:
     if name is not None:
         setattr(section, name, value)
-    elif section.keeps(word):
-        section.remembered.update(written({word: value}))
+    elif section.allows(key):
+        section.unknown_keys.update(json_object({key: value}))
     else:
-        says, meant = not_a_key(word, keys_of(type(section)))
-        raise BuildError(type(section).__name__, (Problem(word or '""', says, None, value, meant),))
+        message, similar = not_a_key(key, keys_of(type(section)))
+        raise BuildError(type(section).__name__, (Problem(key or '""', message, None, value, similar),))
 
 
-def _from_above(section: Section, key: str, error: BuildError) -> BuildError:
-    """The error as the section above tells it: with the whole path."""
+def _in_section(section: Section, key: str, error: BuildError) -> BuildError:
+    """The error of the outer section, with the whole path."""
     problems = (each._replace(path=f"{key}.{each.path}") for each in error.problems)
     return BuildError(type(section).__name__, problems)

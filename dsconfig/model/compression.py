@@ -1,4 +1,4 @@
-"""Compression while training with `deepspeed.compression.init_compression`, up to 0.19.6."""
+"""Compression during training with `deepspeed.compression.init_compression`, up to 0.19.6."""
 
 from typing import Annotated, Literal, TypeAlias
 
@@ -8,16 +8,16 @@ from dsconfig.model.annotations import ABSENT, Fraction
 from dsconfig.model.key import SCRIPT, Key, Reads, Was
 from dsconfig.model.section import RootKeys, Section
 
-# What the groups of every compression technique share.
+# Keys that the groups of every compression technique share.
 
 
 class Group(Section):
     """Modules that are compressed alike; each technique adds its `params`."""
 
     modules: Annotated[list[str] | str, Key(since="0.7.0", until="0.19.6")] = "*"
-    """Regular expressions for the names of the modules; the default takes all."""
+    """Regular expressions for the names of the modules; the default matches all."""
     related_modules: Annotated[list[list[str]] | None, Key(since="0.7.0", until="0.19.6")] = None
-    """For each of `modules`, those that must shrink with it because they share a dimension."""
+    """For each entry of `modules`: the modules that must be pruned with it because they share a dimension."""
 
 
 class DenseRatio(Section):
@@ -26,47 +26,48 @@ class DenseRatio(Section):
     SOURCE = "compression/config.py:get_params"
 
     dense_ratio: Annotated[Fraction, Key(since="0.7.0", until="0.19.6")]
-    """Share of weights that stay; 0.1 removes nine tenths. The config is refused without it."""
+    """Fraction of weights that are kept; 0.1 removes nine tenths. DeepSpeed rejects the config without it."""
 
 
-# Quantisation of weights and activations while training.
+# Quantization of weights and activations during training.
 
-_GRIDS = (("symmetric", "a grid around zero"), ("asymmetric", "a grid between the extremes"))
+_GRIDS = (("symmetric", "range centered at zero"), ("asymmetric", "range from minimum to maximum"))
 
 
 class MixedFp16(Section):
-    """Blend of fp16 and quantised weights that moves towards the quantised ones."""
+    """Blend of fp16 and quantized weights that moves towards the quantized ones."""
 
     SOURCE = "compression/config.py:get_weight_quantization_shared_parameters"
 
     enabled: Annotated[bool, Key(since="0.7.0", until="0.19.6")] = False
-    """Blend instead of switching at once."""
+    """Blend fp16 and quantized weights instead of switching at once."""
     quantize_change_ratio: Annotated[float, Key(since="0.7.0", until="0.19.6")] = 0.001
-    """Share by which the quantised weights gain at each step."""
+    """Fraction by which the share of the quantized weights grows at each step."""
 
 
 class WeightParameters(Section):
-    """Settings for all groups of quantised weights."""
+    """Settings for all groups of quantized weights."""
 
     SOURCE = "compression/config.py:get_weight_quantization_shared_parameters"
 
     enabled: Annotated[bool, Key(since="0.7.0", until="0.19.6")] = False
-    """Quantise weights."""
+    """Quantize weights."""
     quantizer_kernel: Annotated[bool, Key(since="0.7.0", until="0.19.6")] = False
-    """Quantise with the CUDA kernel; only with the fp16 optimizer."""
+    """Quantize with the CUDA kernel; works only with the fp16 optimizer."""
     schedule_offset: Annotated[int, Key(since="0.7.0", until="0.19.6", unit="steps")] = 0
-    """Steps before quantisation begins; a model that trained first loses less."""
+    """Steps before quantization starts; training without it first loses less accuracy."""
     quantize_groups: Annotated[int, Key(since="0.7.0", until="0.19.6")] = 1
-    """Groups of a weight matrix with scales of their own; more are more exact and cost more."""
+    """Number of groups of a weight matrix that have separate scales; more groups are more exact and cost
+    more."""
     quantize_verbose: Annotated[bool, Key(since="0.7.0", until="0.19.6")] = False
-    """Log what is quantised."""
+    """Log each quantization."""
     quantization_type: Annotated[
         Literal["symmetric", "asymmetric"],
         Key(since="0.7.0", until="0.19.6", wrong_type="rejected", means=_GRIDS),
     ] = "symmetric"
-    """Grid around zero, or between the extremes."""
+    """Symmetric: the range is centered at zero. Asymmetric: the range spans minimum to maximum."""
     quantize_weight_in_forward: Annotated[bool, Key(since="0.7.0", until="0.19.6")] = False
-    """Quantise in the forward pass rather than in the optimizer step; fp32 training needs it."""
+    """Quantize in the forward pass instead of the optimizer step; required for fp32 training."""
     rounding: Annotated[
         Literal["nearest", "stochastic"],
         Key(
@@ -75,41 +76,41 @@ class WeightParameters(Section):
             wrong_type="rejected",
             means=(
                 ("nearest", "to the nearest value"),
-                ("stochastic", "by chance: unbiased, noisier"),
+                ("stochastic", "stochastically: unbiased, noisier"),
             ),
         ),
     ] = "nearest"
-    """Round to the nearest value, or by chance, which is unbiased and noisier."""
+    """Round to the nearest value, or stochastically, which is unbiased and noisier."""
     fp16_mixed_quantize: Annotated[MixedFp16, Key(since="0.7.0", until="0.19.6")] = Field(
         default_factory=MixedFp16
     )
-    """Blend of fp16 and quantised weights."""
+    """Blend of fp16 and quantized weights."""
 
 
 class WeightBits(Section):
-    """Widths of a group of weights."""
+    """Numbers of bits of a group of weights."""
 
     SOURCE = "compression/config.py:get_weight_quantization_different_groups"
 
     start_bits: Annotated[int, Key(since="0.7.0", until="0.19.6", unit="bits")]
-    """Width to start with. The config is refused without it."""
+    """Initial number of bits. DeepSpeed rejects the config without it."""
     target_bits: Annotated[int, Key(since="0.7.0", until="0.19.6", unit="bits")]
-    """Width to end with. The config is refused without it."""
+    """Final number of bits. DeepSpeed rejects the config without it."""
     quantization_period: Annotated[int, Key(since="0.7.0", until="0.19.6", unit="steps")] = 1
-    """Steps until the next bit goes; a slow descent loses less."""
+    """Steps between two reductions by one bit; a longer period loses less accuracy."""
 
 
 class WeightGroup(Group):
-    """Modules whose weights are quantised alike."""
+    """Modules whose weights are quantized with the same settings."""
 
     SOURCE = "compression/config.py:get_weight_quantization_different_groups"
 
     params: Annotated[WeightBits, Key(since="0.7.0", until="0.19.6")]
-    """From how many bits to how many, and how fast."""
+    """Start bits, target bits and period."""
 
 
 class QuantizedWeights(Section):
-    """Quantisation of weights."""
+    """Quantization of weights."""
 
     SOURCE = "compression/config.py:get_weight_quantization"
 
@@ -125,21 +126,21 @@ class QuantizedWeights(Section):
     different_groups: Annotated[
         dict[str, WeightGroup], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")
     ]
-    """Groups of modules, under names of your choice. Needed whenever the technique is mentioned."""
+    """Groups of modules, under names of your choice. Required if the technique is present."""
 
 
 class ActivationParameters(Section):
-    """Settings for all groups of quantised activations."""
+    """Settings for all groups of quantized activations."""
 
     SOURCE = "compression/config.py:get_activation_quantization_shared_parameters"
 
     enabled: Annotated[bool, Key(since="0.7.0", until="0.19.6")] = False
-    """Quantise activations."""
+    """Quantize activations."""
     quantization_type: Annotated[
         Literal["symmetric", "asymmetric"],
         Key(since="0.7.0", until="0.19.6", wrong_type="rejected", means=_GRIDS),
     ] = "symmetric"
-    """Grid around zero, or between the extremes."""
+    """Symmetric: the range is centered at zero. Asymmetric: the range spans minimum to maximum."""
     range_calibration: Annotated[
         Literal["dynamic", "static"],
         Key(
@@ -147,36 +148,37 @@ class ActivationParameters(Section):
             until="0.19.6",
             wrong_type="rejected",
             means=(
-                ("dynamic", "found for each batch"),
-                ("static", "found while training, and kept: faster, less exact"),
+                ("dynamic", "determined for each batch"),
+                ("static", "recorded during training: faster, less exact"),
             ),
         ),
     ] = "dynamic"
-    """Find the range for each batch, or keep one that training found: faster, less exact."""
+    """Determine the range for each batch, or use one that was recorded during training: faster, less exact.
+    """
     schedule_offset: Annotated[int, Key(since="0.7.0", until="0.19.6", unit="steps")] = 1000
-    """Steps before quantisation begins."""
+    """Steps before quantization starts."""
 
 
 class ActivationBits(Section):
-    """Width of a group of activations."""
+    """Number of bits of a group of activations."""
 
     SOURCE = "compression/config.py:get_activation_quantization_different_groups"
 
     bits: Annotated[int, Key(since="0.7.0", until="0.19.6", unit="bits")]
-    """Width of an activation. The config is refused without it."""
+    """Number of bits of an activation. DeepSpeed rejects the config without it."""
 
 
 class ActivationGroup(Group):
-    """Modules whose inputs are quantised alike."""
+    """Modules whose inputs are quantized with the same settings."""
 
     SOURCE = "compression/config.py:get_activation_quantization_different_groups"
 
     params: Annotated[ActivationBits, Key(since="0.7.0", until="0.19.6")]
-    """How many bits."""
+    """Number of bits."""
 
 
 class QuantizedActivations(Section):
-    """Quantisation of activations."""
+    """Quantization of activations."""
 
     SOURCE = "compression/config.py:get_activation_quantization"
 
@@ -192,10 +194,10 @@ class QuantizedActivations(Section):
     different_groups: Annotated[
         dict[str, ActivationGroup], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")
     ]
-    """Groups of modules, under names of your choice. Needed whenever the technique is mentioned."""
+    """Groups of modules, under names of your choice. Required if the technique is present."""
 
 
-# Pruning of single weights, rows, attention heads and channels while training.
+# Pruning of individual weights, rows, attention heads and channels during training.
 
 _OpenFraction: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
 _Method: TypeAlias = Annotated[
@@ -204,29 +206,29 @@ _Method: TypeAlias = Annotated[
         since="0.7.0",
         until="0.19.6",
         wrong_type="rejected",
-        means=(("l1", "by size"), ("topk", "by a learned score")),
+        means=(("l1", "by magnitude"), ("topk", "by a learned score")),
     ),
 ]
 
 
 class _Parameters(Section):
-    """What the settings of every pruning technique share."""
+    """Settings that all pruning techniques share."""
 
     enabled: Annotated[bool, Key(since="0.7.0", until="0.19.6")] = False
-    """Switch the technique on; a group alone does nothing."""
+    """Enable the technique; a group alone has no effect."""
     schedule_offset: Annotated[int, Key(since="0.7.0", until="0.19.6", unit="steps")] = 1000
-    """Steps before pruning begins; a model that trained first loses less."""
+    """Steps before pruning starts; training without it first loses less accuracy."""
 
 
 class _PrunedGroup(Group):
     """Modules that are pruned alike."""
 
     params: Annotated[DenseRatio, Key(since="0.7.0", until="0.19.6")]
-    """How much stays."""
+    """Fraction that is kept."""
 
 
 class SparseParameters(_Parameters):
-    """Settings for all groups of single weights."""
+    """Settings for all groups of individual weights."""
 
     SOURCE = "compression/config.py:get_sparse_pruning_shared_parameters"
 
@@ -238,33 +240,33 @@ class SparseParameters(_Parameters):
             was=(Was("0.9.2", Literal["l1", "topk"]),),
             wrong_type="rejected",
             means=(
-                ("l1", "by size"),
+                ("l1", "by magnitude"),
                 ("topk", "by a learned score"),
-                ("snip_momentum", "by SNIP scores; needs the package `neural_compressor`"),
+                ("snip_momentum", "by SNIP scores; requires the package `neural_compressor`"),
             ),
         ),
     ] = "l1"
-    """Rank weights by size, by a learned score, or by SNIP scores, which needs `neural_compressor`."""
+    """Rank weights by magnitude, by a learned score, or by SNIP scores, which require `neural_compressor`."""
     block_pattern: Annotated[str, Key(since="0.9.3", until="0.19.6")] = "4x1"
-    """Shape of what is pruned together, as blocks (4x1) or N of M (2:4). For snip_momentum."""
+    """Pruning pattern: blocks (4x1) or N of M (2:4). For snip_momentum."""
     dense_ratio: Annotated[_OpenFraction, Key(since="0.9.3", until="0.19.6")] = 0.1
-    """Share of weights that stay. For snip_momentum, and checked only with it."""
+    """Fraction of weights that are kept. For snip_momentum, and validated only with it."""
     excluded_modules: Annotated[list[str], Key(since="0.9.3", until="0.19.6")] = Field(default=[])
-    """Modules to leave alone. For snip_momentum."""
+    """Modules that are not pruned. For snip_momentum."""
     schedule_offset_end: Annotated[int, Key(since="0.9.3", until="0.19.6", unit="steps")] = ABSENT
-    """Last pruning step, not before `schedule_offset`, which is also its default. For snip_momentum."""
+    """Last pruning step, not before `schedule_offset`, which is the default. For snip_momentum."""
     schedule_offset_stride: Annotated[int, Key(since="0.9.3", until="0.19.6", unit="steps")] = 1
-    """Steps from one pruning to the next. For snip_momentum."""
+    """Steps between two prunings. For snip_momentum."""
 
 
 class SparseGroup(_PrunedGroup):
-    """Modules whose single weights are pruned alike."""
+    """Modules whose individual weights are pruned with the same settings."""
 
     SOURCE = "compression/config.py:get_sparse_pruning_different_groups"
 
 
 class SparsePruning(Section):
-    """Pruning of single weights."""
+    """Pruning of individual weights."""
 
     SOURCE = "compression/config.py:get_sparse_pruning"
 
@@ -278,7 +280,7 @@ class SparsePruning(Section):
     different_groups: Annotated[
         dict[str, SparseGroup], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")
     ]
-    """Groups of modules, under names of your choice. Needed whenever the technique is mentioned."""
+    """Groups of modules, under names of your choice. Required if the technique is present."""
 
 
 class RowParameters(_Parameters):
@@ -287,11 +289,11 @@ class RowParameters(_Parameters):
     SOURCE = "compression/config.py:get_row_pruning_shared_parameters"
 
     method: _Method = "l1"
-    """Rank rows by size, or by a learned score."""
+    """Rank rows by magnitude, or by a learned score."""
 
 
 class RowGroup(_PrunedGroup):
-    """Modules whose rows are pruned alike."""
+    """Modules whose rows are pruned with the same settings."""
 
     SOURCE = "compression/config.py:get_row_pruning_different_groups"
 
@@ -309,7 +311,7 @@ class RowPruning(Section):
     different_groups: Annotated[
         dict[str, RowGroup], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")
     ]
-    """Groups of modules, under names of your choice. Needed whenever the technique is mentioned."""
+    """Groups of modules, under names of your choice. Required if the technique is present."""
 
 
 class HeadParameters(_Parameters):
@@ -320,11 +322,11 @@ class HeadParameters(_Parameters):
     method: _Method = "topk"
     """Ranking of heads; only topk, a learned score, is implemented."""
     num_heads: Annotated[int, Key(since="0.7.0", until="0.19.6")] = ABSENT
-    """Attention heads of a layer. Must be given when the technique is on."""
+    """Number of attention heads of a layer. Required if the technique is enabled."""
 
 
 class HeadGroup(_PrunedGroup):
-    """Modules whose attention heads are pruned alike."""
+    """Modules whose attention heads are pruned with the same settings."""
 
     SOURCE = "compression/config.py:get_head_pruning_different_groups"
 
@@ -342,7 +344,7 @@ class HeadPruning(Section):
     different_groups: Annotated[
         dict[str, HeadGroup], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")
     ]
-    """Groups of modules, under names of your choice. Needed whenever the technique is mentioned."""
+    """Groups of modules, under names of your choice. Required if the technique is present."""
 
 
 class ChannelParameters(_Parameters):
@@ -351,11 +353,11 @@ class ChannelParameters(_Parameters):
     SOURCE = "compression/config.py:get_channel_pruning_shared_parameters"
 
     method: _Method = "l1"
-    """Rank channels by size, or by a learned score."""
+    """Rank channels by magnitude, or by a learned score."""
 
 
 class ChannelGroup(_PrunedGroup):
-    """Modules whose channels are pruned alike."""
+    """Modules whose channels are pruned with the same settings."""
 
     SOURCE = "compression/config.py:get_channel_pruning_different_groups"
 
@@ -377,14 +379,14 @@ class ChannelPruning(Section):
     different_groups: Annotated[
         dict[str, ChannelGroup], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")
     ]
-    """Groups of modules, under names of your choice. Needed whenever the technique is mentioned."""
+    """Groups of modules, under names of your choice. Required if the technique is present."""
 
 
-# Layer reduction: knowledge distillation with a student cut from its teacher.
+# Layer reduction: knowledge distillation with a student initialized from layers of its teacher.
 
 
 class LayerReduction(Section):
-    """Used when `init_compression` is given a teacher model; the keys are then needed."""
+    """Used if `init_compression` gets a teacher model; all keys are then required."""
 
     SOURCE = "compression/compress.py:student_initialization"
     READS = (Reads("hand", since="0.7.0", unknown="kept"),)
@@ -397,20 +399,20 @@ class LayerReduction(Section):
         int,
         Key(since="0.7.0", until="0.19.6", unread=True, source="compression/constants.py:KEEP_NUMBER_LAYER"),
     ] = ABSENT
-    """Layers of the student; for the reader only, the length of `teacher_layer` counts."""
+    """Number of layers of the student. Informative only: DeepSpeed uses the length of `teacher_layer`."""
     module_name_prefix: Annotated[str, Key(since="0.7.0", until="0.19.6")] = ABSENT
     """Attribute path of the list of layers, the same in both models."""
     teacher_layer: Annotated[list[int], Key(since="0.7.0", until="0.19.6")] = ABSENT
-    """Layers of the teacher, by index, that become the student's in this order."""
+    """Indices of the teacher's layers that initialize the student's layers, in this order."""
     other_module_name: Annotated[list[str], Key(since="0.7.0", until="0.19.6")] = ABSENT
-    """Further modules to copy, such as embeddings and the classifier."""
+    """Other modules to copy, such as embeddings and the classifier."""
 
 
-# Compression while training, driven by `deepspeed.compression.init_compression`; refused from 0.19.7 on.
+# Compression during training, driven by `deepspeed.compression.init_compression`; DeepSpeed rejects it from 0.19.7 on.
 
 
 class CompressionTraining(Section):
-    """Seven techniques, each absent or on by itself."""
+    """Compression techniques, each of which can be enabled separately."""
 
     SOURCE = "compression/config.py:get_compression_config"
 
@@ -418,37 +420,37 @@ class CompressionTraining(Section):
         QuantizedWeights,
         Key(since="0.7.0", until="0.19.6", source="compression/config.py:get_weight_quantization"),
     ] = Field(default_factory=QuantizedWeights.absent)
-    """Quantise weights, from many bits to few."""
+    """Weight quantization, from many bits to few."""
     activation_quantization: Annotated[
         QuantizedActivations,
         Key(since="0.7.0", until="0.19.6", source="compression/config.py:get_activation_quantization"),
     ] = Field(default_factory=QuantizedActivations.absent)
-    """Quantise activations."""
+    """Quantize activations."""
     sparse_pruning: Annotated[
         SparsePruning,
         Key(since="0.7.0", until="0.19.6", source="compression/config.py:get_sparse_pruning"),
     ] = Field(default_factory=SparsePruning.absent)
-    """Set single weights to zero; compresses most, and only special kernels gain speed."""
+    """Set individual weights to zero: the highest compression, but only special kernels become faster."""
     row_pruning: Annotated[
         RowPruning,
         Key(since="0.7.0", until="0.19.6", source="compression/config.py:get_row_pruning"),
     ] = Field(default_factory=RowPruning.absent)
-    """Remove rows of weight matrices."""
+    """Prune rows of weight matrices."""
     head_pruning: Annotated[
         HeadPruning,
         Key(since="0.7.0", until="0.19.6", source="compression/config.py:get_head_pruning"),
     ] = Field(default_factory=HeadPruning.absent)
-    """Remove attention heads."""
+    """Prune attention heads."""
     channel_pruning: Annotated[
         ChannelPruning,
         Key(since="0.7.0", until="0.19.6", source="compression/config.py:get_channel_pruning"),
     ] = Field(default_factory=ChannelPruning.absent)
-    """Remove channels of convolutions."""
+    """Prune channels of convolutions."""
     layer_reduction: Annotated[
         LayerReduction,
         Key(since="0.7.0", until="0.19.6", source="compression/config.py:get_layer_reduction_enabled"),
     ] = Field(default_factory=LayerReduction)
-    """Start a shallow student from layers of a deep teacher."""
+    """Initialize a shallow student from layers of a deep teacher."""
 
 
 class CompressionKeys(RootKeys):
@@ -465,4 +467,4 @@ class CompressionKeys(RootKeys):
             opened_by=SCRIPT,  # deepspeed.compression.init_compression
         ),
     ] = Field(default_factory=CompressionTraining)
-    """Pruning and quantising while training."""
+    """Pruning and quantization during training."""

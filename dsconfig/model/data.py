@@ -1,4 +1,4 @@
-"""Data efficiency: which samples make up a batch, and which tokens pass which layers."""
+"""Data efficiency: selection of the samples of a batch, and routing of tokens through layers."""
 
 from typing import Annotated, Literal, TypeAlias
 
@@ -14,16 +14,16 @@ _NEW = "data_efficiency.data_sampling.curriculum_learning"
 _METRIC = f"{_NEW}.curriculum_metrics.*"
 Pacing: TypeAlias = Literal["fixed_linear", "fixed_root", "fixed_discrete", "custom"]
 PACINGS = (
-    ("fixed_linear", "rises evenly"),
-    ("fixed_root", "rises as a root does: fast, then slower"),
-    ("fixed_discrete", "rises in steps that the config lists"),
+    ("fixed_linear", "increases linearly"),
+    ("fixed_root", "increases with a root: fast, then slower"),
+    ("fixed_discrete", "increases in steps that the config lists"),
     ("custom", "set from Python"),
 )
 _KEPT = (Reads("hand", since="0.5.0", unknown="kept"),)
 
 
 class LengthSchedule(Section):
-    """Numbers of the pacing function; which are needed depends on `schedule_type`."""
+    """Parameters of the pacing function; `schedule_type` determines which are required."""
 
     SOURCE = "runtime/data_pipeline/curriculum_scheduler.py:CurriculumScheduler.__init__"
     READS = _KEPT
@@ -68,7 +68,7 @@ class LengthSchedule(Section):
             replaced_by=f"{_METRIC}.schedule_config.difficulty",
         ),
     ] = ABSENT
-    """Difficulties in turn. For fixed_discrete."""
+    """List of difficulties in order. For fixed_discrete."""
     max_step: Annotated[
         list[int],
         Key(
@@ -79,11 +79,14 @@ class LengthSchedule(Section):
             replaced_by=f"{_METRIC}.schedule_config.max_step",
         ),
     ] = ABSENT
-    """Last step of each difficulty but the final one, so one entry fewer. For fixed_discrete."""
+    """Last step of each difficulty except the final one, so one entry fewer. For fixed_discrete."""
 
 
 class CurriculumLearning(Section):
-    """Short sequences first. The engine hands the current length to the model as an argument."""
+    """Curriculum learning: short sequences first.
+
+    The engine passes the current length to the model as an argument.
+    """
 
     SOURCE = "runtime/data_pipeline/curriculum_scheduler.py:CurriculumScheduler.__init__"
     READS = _KEPT
@@ -98,7 +101,7 @@ class CurriculumLearning(Section):
             replaced_by=f"{_NEW}.enabled",
         ),
     ]
-    """Turn the curriculum on. The section is refused without this key."""
+    """Enable the curriculum. DeepSpeed rejects the section without this key."""
     curriculum_type: Annotated[
         Literal["seqlen"],
         Key(
@@ -111,17 +114,17 @@ class CurriculumLearning(Section):
             means=(("seqlen", "sequence length"),),
         ),
     ] = ABSENT
-    """What difficulty means; only sequence length is offered. Needed when the curriculum is on."""
+    """Metric of difficulty; only sequence length is implemented. Required if the curriculum is enabled."""
     min_difficulty: Annotated[
         int,
         Key(since="0.5.0", until="0.19.7", deprecated="0.8.0", replaced_by=f"{_METRIC}.min_difficulty"),
     ] = ABSENT
-    """Difficulty at the first step. Needed when the curriculum is on."""
+    """Initial difficulty. Required if the curriculum is enabled."""
     max_difficulty: Annotated[
         int,
         Key(since="0.5.0", until="0.19.7", deprecated="0.8.0", replaced_by=f"{_METRIC}.max_difficulty"),
     ] = ABSENT
-    """Difficulty at the end, usually the full length. Needed when the curriculum is on."""
+    """Final difficulty, usually the full sequence length. Required if the curriculum is enabled."""
     schedule_type: Annotated[
         Pacing,
         Key(
@@ -132,7 +135,7 @@ class CurriculumLearning(Section):
             means=PACINGS,
         ),
     ] = ABSENT
-    """Pacing function; custom is set from Python. Needed when the curriculum is on."""
+    """Pacing function; custom is set from Python. Required if the curriculum is enabled."""
     schedule_config: Annotated[
         LengthSchedule,
         Key(
@@ -143,21 +146,22 @@ class CurriculumLearning(Section):
             replaced_by=f"{_METRIC}.schedule_config",
         ),
     ] = Field(default_factory=LengthSchedule)
-    """Numbers of the pacing function; needed unless it is custom."""
+    """Parameters of the pacing function; required unless it is custom."""
 
 
 # Data sampling: curricula by custom metrics, and batches limited by tokens.
 
 _ANY_SHAPE = (Takes(("null", "true", "false", "[]", "list", "string", "number", "auto")),)
 _Converted: TypeAlias = Annotated[
-    int, Checked(("union", ("int", None, None, None, None), ("str",)))  # what int() refuses has a rule
+    int,
+    Checked(("union", ("int", None, None, None, None), ("str",))),  # a rule reports values that int() rejects
 ]
-"""A number that DeepSpeed makes an integer with int(), which reads digits in quotes too."""
+"""A number that DeepSpeed converts with int(), which also accepts a string of digits."""
 _SAMPLER = "runtime/data_pipeline/data_sampling/data_sampler.py:DeepSpeedDataSampler.__init__"
 
 
 class MetricSchedule(Section):
-    """Numbers of the pacing function; which are needed depends on `schedule_type`."""
+    """Parameters of the pacing function; `schedule_type` determines which are required."""
 
     SOURCE = "runtime/data_pipeline/curriculum_scheduler.py:CurriculumScheduler.__init__"
     READS = (Reads("hand", since="0.8.0", unknown="kept"),)
@@ -169,21 +173,24 @@ class MetricSchedule(Section):
     root_degree: Annotated[int, Key(since="0.8.0")] = ABSENT
     """Degree of the root: 1 is linear, 2 rises fast and then slows down. For fixed_root."""
     difficulty: Annotated[list[int], Key(since="0.8.0")] = ABSENT
-    """Difficulties in turn. For fixed_discrete."""
+    """List of difficulties in order. For fixed_discrete."""
     max_step: Annotated[list[int], Key(since="0.8.0", unit="steps")] = ABSENT
-    """Last step of each difficulty but the final one, so one entry fewer. For fixed_discrete."""
+    """Last step of each difficulty except the final one, so one entry fewer. For fixed_discrete."""
 
 
 class CurriculumMetric(Section):
-    """How one metric paces the curriculum. Difficulty bounds and `schedule_type` are needed when it runs."""
+    """Schedule of one metric of the curriculum.
+
+    The difficulty bounds and `schedule_type` are required if the curriculum is enabled.
+    """
 
     SOURCE = _SAMPLER
     READS = (Reads("hand", since="0.8.0", unknown="kept"),)
 
     index_to_sample_path: Annotated[str, Key(since="0.8.0")] = ABSENT
-    """File of the data analyser with the samples of each metric value; not for single_cluster."""
+    """File of the data analyzer with the samples of each metric value; not for single_cluster."""
     index_to_metric_path: Annotated[str, Key(since="0.8.0")] = ABSENT
-    """File of the data analyser with the metric value of each sample; not for single_cluster."""
+    """File of the data analyzer with the metric value of each sample; not for single_cluster."""
     difficulty_type: Annotated[
         Literal["value", "percentile"],
         Key(
@@ -195,7 +202,8 @@ class CurriculumMetric(Section):
             ),
         ),
     ] = ABSENT
-    """Whether difficulty is a value of the metric or a percentile of the data, as which other words count."""
+    """Whether difficulty is a value of the metric or a percentile of the data. Any other value means
+    percentile."""
     clustering_type: Annotated[
         Literal["schedule_based", "single_cluster"],
         Key(
@@ -203,25 +211,26 @@ class CurriculumMetric(Section):
             wrong_type="altered",
             means=(
                 ("schedule_based", "clusters samples as the difficulty grows"),
-                ("single_cluster", "takes all samples, and shortens them"),
+                ("single_cluster", "uses all samples, and shortens them"),
             ),
         ),
     ] = ABSENT
-    """Cluster samples as the difficulty grows, as other words do too, or take all and shorten them."""
+    """Cluster samples as the difficulty grows, or use all samples and shorten them. Any other value means
+    schedule_based."""
     min_difficulty: Annotated[
         int,
         Key(
             since="0.8.0", source="runtime/data_pipeline/curriculum_scheduler.py:CurriculumScheduler.__init__"
         ),
     ] = ABSENT
-    """Difficulty at the first step."""
+    """Initial difficulty."""
     max_difficulty: Annotated[
         int,
         Key(
             since="0.8.0", source="runtime/data_pipeline/curriculum_scheduler.py:CurriculumScheduler.__init__"
         ),
     ] = ABSENT
-    """Difficulty at the end; with difficulty_type percentile 100 is all data."""
+    """Final difficulty; with difficulty_type percentile, 100 is all data."""
     schedule_type: Annotated[
         Pacing,
         Key(
@@ -239,7 +248,7 @@ class CurriculumMetric(Section):
             takes=_ANY_SHAPE,
         ),
     ] = Field(default_factory=MetricSchedule)
-    """Numbers of the pacing function; needed unless it is custom."""
+    """Parameters of the pacing function; required unless it is custom."""
 
 
 class MetricCurriculum(Section):
@@ -251,11 +260,11 @@ class MetricCurriculum(Section):
     enabled: Annotated[
         bool, Key(since="0.8.0", source="runtime/data_pipeline/config.py:get_curriculum_learning_enabled")
     ] = False
-    """Draw samples by the difficulty that the schedule allows at each step."""
+    """Sample by the difficulty that the schedule allows at each step."""
     data_cluster_path: Annotated[str, Key(since="0.8.0", source=_SAMPLER)] = ABSENT
-    """Directory where clusters of samples are kept; needed when it is on."""
+    """Directory for the clusters of samples; required if the curriculum is enabled."""
     curriculum_metrics: Annotated[dict[str, CurriculumMetric], Key(since="0.8.0", takes=_ANY_SHAPE)] = ABSENT
-    """Metrics by the names of the data analyser. Must be given when the curriculum is on."""
+    """Metrics, by their names in the data analyzer. Required if the curriculum is enabled."""
 
 
 class DynamicBatching(Section):
@@ -273,39 +282,39 @@ class DynamicBatching(Section):
         str,
         Key(since="0.16.5", source="runtime/data_pipeline/data_sampling/variable_batch_size_and_lr.py"),
     ] = ABSENT
-    """Directory of the data analyser's sequence lengths; needed unless lengths are passed in from Python."""
+    """Directory with the data analyzer's sequence lengths; required unless the script passes lengths."""
     lr_scaling_method: Annotated[
         Literal["linear", "sqrt", "none"],
         Key(
             since="0.16.5",
             means=(
-                ("linear", "in proportion"),
-                ("sqrt", "with its square root"),
-                ("none", "not at all"),
+                ("linear", "in proportion to the batch size"),
+                ("sqrt", "with the square root of the batch size"),
+                ("none", "no scaling"),
             ),
         ),
     ] = "linear"
-    """How the learning rate follows the size of the batch."""
+    """Scaling of the learning rate with the batch size."""
     min_batch_size: Annotated[_Converted, Key(since="0.16.5", unit="samples")] = 1
-    """Fewest samples in a batch; smaller ones are left out."""
+    """Minimum number of samples in a batch; smaller batches are dropped."""
     max_batch_size: Annotated[_Converted, Key(since="0.16.5", unit="samples")] = ABSENT
-    """Most samples in a batch; leave it out for no limit, null is refused."""
+    """Maximum number of samples in a batch; omit it for no limit, because DeepSpeed rejects null."""
     max_tokens: Annotated[_Converted, Key(since="0.16.5", unit="tokens")] = ABSENT
-    """Most tokens in a batch. Must be given when dynamic batching is on."""
+    """Maximum number of tokens in a batch. Required if dynamic batching is enabled."""
     sequence_picking_order: Annotated[
         Literal["random", "seqlen", "dataloader"],
         Key(
             since="0.16.5",
             means=(
-                ("random", "by chance"),
+                ("random", "in random order"),
                 ("seqlen", "by length: least padding"),
-                ("dataloader", "as they come"),
+                ("dataloader", "data loader order"),
             ),
         ),
     ] = "dataloader"
-    """Order in which sequences are packed: by chance, by length (least padding), or as they come."""
+    """Order in which sequences are packed: random, by length (least padding), or data loader order."""
     verbose: Annotated[bool, Key(since="0.16.5")] = False
-    """Log the batches that are built."""
+    """Log the batches."""
 
 
 class DataSampling(Section):
@@ -320,7 +329,7 @@ class DataSampling(Section):
     enabled: Annotated[
         bool, Key(since="0.8.0", source="runtime/data_pipeline/config.py:get_data_sampling_enabled")
     ] = False
-    """Meant to turn sampling techniques on; each of them has the switch that counts."""
+    """Intended to enable sampling techniques; only the `enabled` key of each technique has an effect."""
     num_epochs: Annotated[
         int,
         Key(
@@ -329,7 +338,7 @@ class DataSampling(Section):
             source="runtime/data_pipeline/config.py:get_data_sampling_num_epochs",
         ),
     ] = 1000
-    """Most passes over the data; the sampler prepares its indices for that many."""
+    """Maximum number of epochs; the sampler prepares its indices for that many."""
     num_workers: Annotated[
         int, Key(since="0.8.0", source="runtime/data_pipeline/config.py:get_data_sampling_num_workers")
     ] = 0
@@ -342,11 +351,11 @@ class DataSampling(Section):
         MetricCurriculum,
         Key(since="0.8.0", source="runtime/data_pipeline/config.py:get_curriculum_learning_enabled"),
     ] = Field(default_factory=MetricCurriculum)
-    """Easy samples first."""
+    """Curriculum learning: easy samples first."""
     dynamic_batching: Annotated[
         DynamicBatching, Key(since="0.16.5", source="runtime/data_pipeline/config.py:get_dynamic_batching")
     ] = Field(default_factory=DynamicBatching)
-    """Batches by number of tokens."""
+    """Dynamic batching: batches by number of tokens."""
 
 
 # Data routing: random layerwise token dropping (random-LTD).
@@ -355,7 +364,7 @@ _ROUTING_KEPT = (Reads("hand", since="0.8.0", unknown="kept"),)
 
 
 class TokenScheduleConfig(Section):
-    """Numbers of the schedule; `require_steps` and `seq_per_step` are needed."""
+    """Parameters of the schedule; `require_steps` and `seq_per_step` are required."""
 
     SOURCE = "runtime/data_pipeline/data_routing/scheduler.py:BaseScheduler.__fixed_root_get_value"
     READS = _ROUTING_KEPT
@@ -365,23 +374,23 @@ class TokenScheduleConfig(Section):
     seq_per_step: Annotated[int, Key(since="0.8.0", unit="tokens")] = ABSENT
     """The kept length is rounded down to a multiple of this; 8 or 16 suits tensor cores."""
     root_degree: Annotated[int, Key(since="0.8.0", unread=True)] = ABSENT
-    """Degree of a root schedule that is not offered."""
+    """Degree of the root schedule, which is not implemented."""
 
 
 class TokenSchedule(Section):
-    """How many tokens the dropping layers keep; all keys are needed when random-LTD is on."""
+    """Number of tokens that layers with token dropping keep; all keys are required if random-LTD is enabled."""
 
     SOURCE = "runtime/data_pipeline/data_routing/scheduler.py:RandomLTDScheduler.reset_to_init"
     READS = _ROUTING_KEPT
 
     min_value: Annotated[int, Key(since="0.8.0", unit="tokens")] = ABSENT
-    """Tokens kept at the start; fewer save more and disturb more."""
+    """Tokens kept at the start; smaller values save more computation and disturb training more."""
     max_value: Annotated[int, Key(since="0.8.0", unit="tokens")] = ABSENT
-    """Tokens kept in the end, usually the whole sequence."""
+    """Tokens kept at the end, usually the whole sequence."""
     schedule_type: Annotated[
-        Literal["fixed_linear"], Key(since="0.8.0", means=(("fixed_linear", "rises evenly"),))
+        Literal["fixed_linear"], Key(since="0.8.0", means=(("fixed_linear", "increases linearly"),))
     ] = ABSENT
-    """Shape of the schedule; only a straight line is offered."""
+    """Shape of the schedule; only fixed_linear is implemented."""
     schedule_config: Annotated[TokenScheduleConfig, Key(since="0.8.0", takes=_ANY_SHAPE)] = Field(
         default_factory=TokenScheduleConfig
     )
@@ -389,13 +398,13 @@ class TokenSchedule(Section):
 
 
 class LayerTokenLearningRate(Section):
-    """A learning rate by consumed layer tokens, never finished."""
+    """Learning-rate schedule by consumed layer tokens; DeepSpeed never implemented it."""
 
     SOURCE = "runtime/data_pipeline/data_routing/scheduler.py:RandomLTDScheduler.__init__"
     READS = _ROUTING_KEPT
 
     enabled: Annotated[bool, Key(since="0.8.0")] = False
-    """Must be false: true ends in NotImplementedError. Must be given when the section is."""
+    """Must be false: true raises NotImplementedError. Required in this section."""
     total_layer_tokens: Annotated[
         int,
         Key(
@@ -404,12 +413,12 @@ class LayerTokenLearningRate(Section):
             source="runtime/data_pipeline/constants.py:RANDOM_LTD_TOTAL_LAYER_TOKENS",
         ),
     ] = ABSENT
-    """Tokens times layers that the whole training computes; never looked at."""
+    """Layer tokens (tokens × layers) of the whole training; never read."""
     warmup_type: Annotated[
         str,
         Key(since="0.8.0", unread=True, source="runtime/data_pipeline/constants.py:RANDOM_LTD_WARMUP_TYPE"),
     ] = ABSENT
-    """Shape of the warm-up; never looked at."""
+    """Shape of the warm-up; never read."""
     warmup_layer_tokens: Annotated[
         int,
         Key(
@@ -418,11 +427,14 @@ class LayerTokenLearningRate(Section):
             source="runtime/data_pipeline/constants.py:RANDOM_LTD_WARMUP_LAYER_TOKENS",
         ),
     ] = ABSENT
-    """Tokens times layers that the warm-up lasts; never looked at."""
+    """Layer tokens (tokens × layers) of the warm-up; never read."""
 
 
 class RandomLtd(Section):
-    """Middle layers see a random part of the tokens. Keys without default are needed when it is on."""
+    """Random layerwise token dropping: middle layers process a random subset of the tokens.
+
+    Keys without a default are required if it is enabled.
+    """
 
     SOURCE = "runtime/data_pipeline/data_routing/basic_layer.py:RandomLayerTokenDrop.init_config"
     READS = _ROUTING_KEPT
@@ -430,7 +442,8 @@ class RandomLtd(Section):
     enabled: Annotated[
         bool, Key(since="0.8.0", source="runtime/data_pipeline/config.py:get_random_ltd_enabled")
     ] = False
-    """Let the layers of `random_ltd_layer_id` see only a random part of the tokens."""
+    """Enable random layerwise token dropping: the layers of `random_ltd_layer_id` process a random subset of
+    the tokens."""
     total_layer_num: Annotated[
         int,
         Key(
@@ -438,7 +451,7 @@ class RandomLtd(Section):
             source="runtime/data_pipeline/data_routing/scheduler.py:RandomLTDScheduler.__init__",
         ),
     ] = ABSENT
-    """Layers of the model, to count the tokens that were computed."""
+    """Number of layers of the model, used to count processed tokens."""
     random_ltd_layer_num: Annotated[
         int,
         Key(
@@ -446,13 +459,13 @@ class RandomLtd(Section):
             source="runtime/data_pipeline/data_routing/scheduler.py:RandomLTDScheduler.__init__",
         ),
     ] = ABSENT
-    """Layers that drop tokens; as many as `random_ltd_layer_id` names."""
+    """Number of layers that drop tokens; must equal the length of `random_ltd_layer_id`."""
     random_ltd_layer_id: Annotated[
         list[int], Key(since="0.8.0", source="runtime/engine.py:DeepSpeedEngine.random_ltd_initialize")
     ] = ABSENT
-    """Which layers drop tokens; leaving out the first and the last keeps quality."""
+    """Indices of the layers that drop tokens; exclude the first and the last layer to preserve quality."""
     model_mask_name: Annotated[str | None, Key(since="0.8.0")] = ABSENT
-    """Name of the attention mask among a layer's arguments; null if it has none."""
+    """Name of the attention mask argument of a layer; null if it has none."""
     model_type: Annotated[
         Literal["decoder", "encoder"],
         Key(
@@ -463,7 +476,7 @@ class RandomLtd(Section):
             ),
         ),
     ] = ABSENT
-    """Kind of model, for the way masks are cut."""
+    """Kind of model, which determines how masks are sliced."""
     hidden_state_order: Annotated[
         Literal["batch_seq_dim", "seq_batch_dim"],
         Key(
@@ -483,7 +496,7 @@ class RandomLtd(Section):
             takes=_ANY_SHAPE,
         ),
     ] = Field(default_factory=TokenSchedule)
-    """How many tokens are kept over time."""
+    """Schedule of the number of tokens that are kept."""
     layer_token_lr_schedule: Annotated[
         LayerTokenLearningRate,
         Key(
@@ -492,7 +505,7 @@ class RandomLtd(Section):
             takes=_ANY_SHAPE,
         ),
     ] = Field(default_factory=LayerTokenLearningRate)
-    """A learning rate by consumed layer tokens. Unfinished: leave it out, or off."""
+    """Learning-rate schedule by consumed layer tokens. Not implemented: omit it, or leave it disabled."""
 
 
 class DataRouting(Section):
@@ -503,7 +516,7 @@ class DataRouting(Section):
     enabled: Annotated[
         bool, Key(since="0.8.0", source="runtime/data_pipeline/config.py:get_data_routing_enabled")
     ] = False
-    """Meant to turn routing techniques on; `random_ltd` has the switch that counts."""
+    """Intended to enable routing techniques; only `random_ltd.enabled` has an effect."""
     random_ltd: Annotated[
         RandomLtd, Key(since="0.8.0", source="runtime/data_pipeline/config.py:get_random_ltd_enabled")
     ] = Field(default_factory=RandomLtd)
@@ -514,14 +527,14 @@ __all__ = ["CurriculumLearning", "DataEfficiency"]
 
 
 class DataEfficiency(Section):
-    """The data efficiency library. Every inner section has a switch of its own."""
+    """The data efficiency library. Every inner section has its own `enabled`."""
 
     SOURCE = "runtime/data_pipeline/config.py:get_data_efficiency_config"
 
     enabled: Annotated[
         bool, Key(since="0.8.0", source="runtime/data_pipeline/config.py:get_data_efficiency_enabled")
     ] = False
-    """Turn the library on."""
+    """Enable the data efficiency library."""
     seed: Annotated[
         int, Key(since="0.8.0", source="runtime/data_pipeline/config.py:get_data_efficiency_seed")
     ] = 1234
@@ -544,7 +557,7 @@ class DataKeys(RootKeys):
         Key(
             since="0.8.0",
             source="runtime/data_pipeline/config.py:get_data_efficiency_enabled",
-            opened_by=SCRIPT,  # the data loader that a `training_data` argument makes
+            opened_by=SCRIPT,  # the data loader that the engine builds from `training_data`
         ),
     ] = Field(default_factory=DataEfficiency)
     """Curriculum sampling, dynamic batches, random token dropping."""
@@ -561,4 +574,4 @@ class DataKeys(RootKeys):
             opened_by="curriculum_learning.enabled",
         ),
     ] = Field(default_factory=CurriculumLearning.absent)
-    """First form of curriculum learning, by sequence length."""
+    """Earlier form of curriculum learning, by sequence length."""

@@ -10,7 +10,7 @@ from dsconfig.model.section import RootKeys, Section
 
 
 class Elasticity(Section):
-    """Computes the batch sizes, so that a job can go on with more or fewer GPUs.
+    """Computes the batch sizes, so that a job can continue with more or fewer GPUs.
 
     Keys are checked only while `enabled` is true.
     """
@@ -20,32 +20,34 @@ class Elasticity(Section):
     enabled: Annotated[
         bool, Key(since="0.3.9", until="0.19.7", source="elasticity/elasticity.py:elasticity_enabled")
     ] = False
-    """Let DeepSpeed choose the batch sizes; the batch keys at the top are then refused or overwritten."""
+    """Let DeepSpeed choose the batch sizes; top-level batch keys are then rejected or overwritten."""
     max_train_batch_size: Annotated[int, Key(since="0.3.9", until="0.19.7", unit="samples")] = 2000
-    """Largest acceptable global batch. Must be given when elasticity is on."""
+    """Maximum global batch size. Required if elasticity is enabled."""
     micro_batch_sizes: Annotated[list[PositiveInt], Key(since="0.3.9", until="0.19.7", unit="samples")] = (
         Field(default=[2, 4, 6])
     )
-    """Micro-batch sizes to choose from; more allow more GPU counts. Must be given when elasticity is on."""
+    """Candidate micro-batch sizes; more candidates allow more GPU counts. Required if elasticity is enabled.
+    """
     min_gpus: Annotated[PositiveInt, Key(since="0.3.9", until="0.19.7")] = 1
-    """Smallest GPU count that must work."""
+    """Minimum GPU count."""
     max_gpus: Annotated[PositiveInt, Key(since="0.3.9", until="0.19.7")] = 10000
-    """Largest GPU count to consider; not below `min_gpus`."""
+    """Maximum GPU count; not below `min_gpus`."""
     num_gpus_per_node: Annotated[PositiveInt, Key(since="0.7.0", until="0.19.7")] = 1
-    """GPUs in one machine; algorithm 0.2 scales by whole machines."""
+    """GPUs per node; version 0.2 scales by whole nodes."""
     model_parallel_size: Annotated[PositiveInt, Key(since="0.7.0", until="0.19.7")] = 1
-    """GPUs that share one copy of the model; above 1 only with algorithm 0.2."""
+    """Model-parallel degree: GPUs that share one copy of the model. Values above 1 require version 0.2."""
     min_time: Annotated[
         NonNegativeInt,
         Key(since="0.3.9", until="0.19.7", unit="minutes", defaults=(("0.3.9", "20"),)),
     ] = 0
-    """Shortest run before a scheduler may change the GPU count again; 0 leaves it to the scheduler."""
+    """Minimum run time before a scheduler may change the GPU count again; 0 leaves it to the scheduler."""
     prefer_larger_batch: Annotated[
         bool, Key(since="0.3.9", until="0.19.7", miswritten=("elasticity.prefer_large_batch",))
     ] = True
-    """Of equally flexible batch sizes take the larger one; false takes the smaller."""
+    """Prefer the larger of two batch sizes that allow the same number of GPU counts; false prefers the
+    smaller."""
     ignore_non_elastic_batch_info: Annotated[bool, Key(since="0.3.9", until="0.19.7")] = False
-    """Overwrite batch keys found at the top of the config instead of refusing them."""
+    """Overwrite top-level batch keys instead of rejecting them."""
     version: Annotated[
         float,
         Key(
@@ -54,12 +56,13 @@ class Elasticity(Section):
             known=("0.1", "0.2"),
             defaults=(("0.6.7", 0.1),),
             means=(
-                (0.1, "counts single GPUs"),
-                (0.2, "counts machines, and knows model parallelism; from 0.7.0 on"),
+                (0.1, "counts GPUs"),
+                (0.2, "counts nodes, supports model parallelism; from 0.7.0 on"),
             ),
         ),
     ] = 0.2
-    """Algorithm: 0.1 counts single GPUs; 0.2 (from 0.7.0 on) counts machines and knows model parallelism."""
+    """Version of the algorithm: 0.1 counts GPUs; 0.2 (from 0.7.0 on) counts nodes and supports model
+    parallelism."""
 
 
 class ElasticityKeys(RootKeys):
@@ -71,10 +74,10 @@ class ElasticityKeys(RootKeys):
             since="0.3.9",
             until="0.19.7",
             refused_from="0.19.8",
-            advice="remove it, and write the batch sizes that `dsconfig resolve --world-size N` finds for "
+            advice="remove it, and set the batch sizes that `dsconfig resolve --world-size N` computes for "
             "it, or check with `--consumer elastic` if `dsconfig elastic run` starts the job",
             opened_by="elasticity.enabled",
             source="elasticity/elasticity.py:elasticity_enabled",
         ),
     ] = Field(default_factory=Elasticity.absent)
-    """Batch sizes that fit many numbers of GPUs."""
+    """Elastic training: batch sizes that work with many GPU counts."""

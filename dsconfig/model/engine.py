@@ -1,4 +1,4 @@
-"""What the training engine itself does: clipping, logging, optimizers it will not refuse."""
+"""Root keys of the training engine: clipping, logging, and which optimizers it accepts."""
 
 from typing import Annotated, ClassVar, Literal
 
@@ -23,7 +23,7 @@ class EngineKeys(RootKeys):
             wrong_type="crashes",
         ),
     ] = 1.0
-    """Largest norm that all gradients together may have; above, they are scaled down. 0 clips nothing."""
+    """Maximum global gradient norm; larger gradients are scaled down. 0 disables clipping."""
     steps_per_print: Annotated[
         int | None,
         Key(
@@ -34,18 +34,18 @@ class EngineKeys(RootKeys):
             wrong_type="crashes",
         ),
     ] = None
-    """Optimizer steps from one progress line to the next; null logs none."""
+    """Optimizer steps between two progress lines in the log; null logs none."""
     wall_clock_breakdown: Annotated[
         bool, Key(since="0.1.0", source="runtime/config.py:get_wall_clock_breakdown")
     ] = False
-    """Time forward, backward and step, and log the result; makes the device wait. Also on with the flops
-    profiler."""
+    """Log the time of forward, backward and step; synchronizes the device. The flops profiler enables it too.
+    """
     memory_breakdown: Annotated[bool, Key(since="0.2.0", source="runtime/config.py:get_memory_breakdown")] = (
         False
     )
     """Log device memory at several points of a step."""
     dump_state: Annotated[bool, Key(since="0.1.0", source="runtime/config.py:get_dump_state")] = False
-    """Print the engine's whole configuration when it is ready."""
+    """Print the whole configuration once the engine is initialized."""
     log_level: Annotated[
         Literal["debug", "info", "warning", "error", "critical"] | None,
         Key(
@@ -53,35 +53,37 @@ class EngineKeys(RootKeys):
             source="runtime/config.py:get_log_level",
             fold_case=True,
             means=(
-                ("debug", "everything"),
-                ("info", "what happens, and all that follows"),
-                ("warning", "what looks wrong, and errors"),
+                ("debug", "all messages"),
+                ("info", "progress, warnings and errors"),
+                ("warning", "warnings and errors"),
                 ("error", "errors"),
-                ("critical", "only what ends the run"),
+                ("critical", "only critical errors"),
             ),
         ),
     ] = None
-    """How much DeepSpeed's own logger says; null leaves it as it is."""
+    """Level of DeepSpeed's logger; null leaves it unchanged."""
     disable_python_gc: Annotated[
         bool, Key(since="0.19.8", source="runtime/config.py:get_disable_python_gc")
     ] = False
-    """Switch Python's collector of cycles off while training, whose pauses come at a different time on every
-    rank; cycles then stay in memory."""
+    """Disable Python's garbage collector during training, because its pauses come at a different time on
+    every rank. Reference cycles then stay in memory."""
     vocabulary_size: Annotated[
         int | None,
         Key(
             since="0.1.0", source="runtime/config.py:DeepSpeedConfig._do_warning_check", wrong_type="ignored"
         ),
     ] = None
-    """Only used to warn when it is not a multiple of 8, as tensor cores prefer."""
+    """Vocabulary size of the model. DeepSpeed only warns if it is not a multiple of 8, which tensor cores
+    prefer."""
     zero_allow_untested_optimizer: Annotated[
         bool, Key(since="0.1.0", source="runtime/config.py:get_zero_allow_untested_optimizer")
     ] = False
-    """Let ZeRO work with an optimizer that DeepSpeed has not been tested with."""
+    """Allow ZeRO with an optimizer that DeepSpeed has not been tested with."""
     zero_force_ds_cpu_optimizer: Annotated[
         bool, Key(since="0.8.3", source="runtime/config.py:get_zero_force_ds_cpu_optimizer")
     ] = True
-    """With an offloaded optimizer, refuse any but DeepSpeed's CPU ones; false lets slower ones through."""
+    """With optimizer offload, reject every optimizer other than DeepSpeed's CPU kernels; false allows slower
+    ones."""
     graph_harvesting: Annotated[
         bool,
         Key(
@@ -91,4 +93,4 @@ class EngineKeys(RootKeys):
             source="runtime/config.py:get_graph_harvesting",
         ),
     ] = False
-    """Replay the repeated work of the bf16 optimizer as CUDA graphs."""
+    """Replay the repeated operations of the bf16 optimizer as CUDA graphs."""

@@ -10,7 +10,7 @@ from dsconfig.model.section import RootKeys, Section
 
 
 class ExpertParallel(Section):
-    """Read without conversion at load and checked when the engine starts, then only if `enabled`.
+    """Expert parallelism (AutoEP). Not validated until the engine starts, and then only if `enabled`.
 
     The names and patterns describe a model family that no preset covers; with a preset they override it.
     """
@@ -19,15 +19,16 @@ class ExpertParallel(Section):
     READS = (Reads("hand", since="0.19.2"),)
 
     enabled: Annotated[bool, Key(since="0.19.2")] = False
-    """Replace the MoE layers of the model."""
+    """Replace the MoE layers of the model with expert-parallel ones."""
     autoep_size: Annotated[PositiveInt, Key(since="0.19.2")] = 1
-    """Ranks that share one set of experts; must divide the experts and the ranks of a pipeline stage."""
+    """Expert-parallel degree: ranks that share one set of experts. Must divide the number of experts and the
+    ranks of a pipeline stage."""
     expert_tensor_parallel_size: Annotated[PositiveInt, Key(since="0.19.3")] = 1
     """Tensor-parallel degree inside an expert; only 1 is supported."""
     validate_folding_routing: Annotated[bool, Key(since="0.19.3")] = False
-    """Check routing while running, when expert and tensor parallelism share ranks; slow."""
+    """Validate the routing at run time if expert and tensor parallelism share ranks; slow."""
     async_split_plan: Annotated[bool, Key(since="0.19.8")] = False
-    """Work out the sizes of the all-to-all while other work goes on; not together with tensor parallelism."""
+    """Compute the sizes of the all-to-all asynchronously; not supported with tensor parallelism."""
     preset_model: Annotated[
         Literal["mixtral", "qwen3_moe", "qwen3_5_moe", "deepseek_v2", "deepseek_v3", "minimax_m3"] | None,
         Key(
@@ -48,9 +49,9 @@ class ExpertParallel(Section):
             ),
         ),
     ] = None
-    """Built-in description of a model family; null tries to recognise it."""
+    """Built-in description of a model family; null detects it."""
     use_grouped_mm: Annotated[bool, Key(since="0.19.2")] = True
-    """Run all experts of a rank in one grouped multiplication; false loops over them."""
+    """Run all experts of a rank in one grouped matrix multiplication; false loops over them."""
     disable_triton_grouped_mm: Annotated[bool, Key(since="0.19.4")] = False
     """Do not use the Triton kernel on devices older than Hopper."""
     gate_up_impl: Annotated[
@@ -58,25 +59,25 @@ class ExpertParallel(Section):
         Key(
             since="0.19.8",
             means=(
-                ("separate", "one after the other"),
-                ("fused", "as one grouped multiplication"),
+                ("separate", "separately"),
+                ("fused", "one grouped matrix multiplication"),
             ),
         ),
     ] = "separate"
-    """Run gate and up projection one after the other, or as one grouped multiplication."""
+    """Run the gate and up projections separately, or as one grouped matrix multiplication."""
     score_apply: Annotated[
         Literal["auto", "pre", "post"],
         Key(
             since="0.19.2",
             auto_is_value=True,
             means=(
-                ("auto", "as the preset says"),
+                ("auto", "follows the preset"),
                 ("pre", "before the experts"),
                 ("post", "after the experts"),
             ),
         ),
     ] = "auto"
-    """Multiply by the router's scores before or after the experts; auto follows the preset."""
+    """Apply the router's scores before or after the experts; auto follows the preset."""
     combine_impl: Annotated[
         Literal["auto", "weighted_sum", "fused_weighted_sum", "legacy_bmm"],
         Key(
@@ -87,11 +88,12 @@ class ExpertParallel(Section):
                 ("auto", "DeepSpeed chooses"),
                 ("weighted_sum", "a weighted sum"),
                 ("fused_weighted_sum", "one kernel; not with tensor parallelism or DeepEP"),
-                ("legacy_bmm", "a batched multiplication, as in the first releases"),
+                ("legacy_bmm", "batched matrix multiplication, as in the first releases"),
             ),
         ),
     ] = "auto"
-    """How a token's expert outputs are added up; the fused form excludes tensor parallelism and DeepEP."""
+    """Implementation that combines the expert outputs of a token; the fused one does not support tensor
+    parallelism or DeepEP."""
     row_weighting_impl: Annotated[
         Literal["auto", "eager", "fused"],
         Key(
@@ -99,52 +101,55 @@ class ExpertParallel(Section):
             auto_is_value=True,
             means=(
                 ("auto", "DeepSpeed chooses"),
-                ("eager", "one operation after the other"),
-                ("fused", "one kernel; needs `comm_backend` deepep"),
+                ("eager", "separate operations"),
+                ("fused", "one kernel; requires `comm_backend` deepep"),
             ),
         ),
     ] = "auto"
-    """How rows are weighted by their scores; fused needs `comm_backend` deepep."""
+    """Implementation that weights rows by their scores; fused requires `comm_backend` deepep."""
     comm_backend: Annotated[
         Literal["comm", "deepep"],
         Key(
             since="0.19.7",
             means=(
                 ("comm", "DeepSpeed's all-to-all"),
-                ("deepep", "DeepEP's kernels; needs the package `deep_ep`"),
+                ("deepep", "DeepEP's kernels; requires the package `deep_ep`"),
             ),
         ),
     ] = "comm"
-    """All-to-all of DeepSpeed, or DeepEP's kernels, which need the `deep_ep` package."""
+    """DeepSpeed's all-to-all, or DeepEP's kernels, which require the `deep_ep` package."""
     comm_num_sm: Annotated[PositiveInt, Key(since="0.19.7")] = 12
-    """Multiprocessors DeepEP may take; more move data faster and leave fewer for computing."""
+    """Streaming multiprocessors for DeepEP; more make communication faster and leave fewer for computation.
+    """
     comm_qp_margin: Annotated[NonNegativeInt, Key(since="0.19.7")] = 4
-    """RDMA queue pairs DeepEP gets beyond what it needs."""
+    """Additional RDMA queue pairs for DeepEP, beyond those it needs."""
     comm_max_tokens_per_rank: Annotated[NonNegativeInt, Key(since="0.19.7", unit="tokens")] = 0
-    """Most tokens that one rank routes, for DeepEP's buffers; with DeepEP it must be above 0."""
+    """Maximum number of tokens that one rank routes; sets the size of DeepEP's buffers. Must be above 0 with
+    DeepEP."""
     num_expert_groups: Annotated[PositiveInt | None, Key(since="0.19.2")] = None
-    """Groups of experts for routing by group; null takes it from the model."""
+    """Number of expert groups for group-limited routing; null reads it from the model."""
     num_limited_groups: Annotated[PositiveInt | None, Key(since="0.19.2")] = None
-    """Groups a token may choose from, at most `num_expert_groups`; null takes it from the model."""
+    """Number of groups from which a token may choose experts, at most `num_expert_groups`; null reads it from
+    the model."""
     score_func: Annotated[
         Literal["auto", "softmax", "sigmoid"],
         Key(
             since="0.19.2",
             auto_is_value=True,
             means=(
-                ("auto", "as the preset says"),
-                ("softmax", "scores that sum up to 1"),
+                ("auto", "follows the preset"),
+                ("softmax", "scores that sum to 1"),
                 ("sigmoid", "a score between 0 and 1 for each expert"),
             ),
         ),
     ] = "auto"
-    """Function that makes scores of the router's output; auto follows the preset."""
+    """Function that turns the router's output into scores; auto follows the preset."""
     top_k: Annotated[
         int | Auto, Key(since="0.19.2", auto_is_value=True, means=(("auto", "read from the model's config"),))
     ] = "auto"
-    """Experts for each token; auto reads it from the model's config."""
+    """Number of experts per token; auto reads it from the model's config."""
     route_norm: Annotated[bool | None, Key(since="0.19.2")] = None
-    """Scale the chosen scores to a sum of 1; null follows the preset."""
+    """Normalize the selected scores to a sum of 1; null follows the preset."""
     route_scale: Annotated[float, Key(since="0.19.2")] = 1.0
     """Factor on the router's scores."""
     routed_scaling_factor: Annotated[
@@ -153,19 +158,19 @@ class ExpertParallel(Section):
     ] = "auto"
     """Factor on the routed experts' sum; auto reads it from the model's config."""
     load_balance_coeff: Annotated[None, Key(since="0.19.2")] = None
-    """Reserved: anything but null is refused."""
+    """Reserved: DeepSpeed rejects any value other than null."""
     moe_layer_pattern: Annotated[str | None, Key(since="0.19.2")] = None
-    """Regular expression over module names that finds the MoE layers."""
+    """Regular expression that matches the module names of MoE layers."""
     router_pattern: Annotated[str | None, Key(since="0.19.2")] = None
     """Attribute of a MoE layer that holds its router."""
     expert_pattern: Annotated[str | None, Key(since="0.19.2")] = None
     """Attribute of a MoE layer that holds its experts."""
     expert_w1: Annotated[str | None, Key(since="0.19.2")] = None
-    """Name of an expert's gate weight, or of gate and up in one."""
+    """Name of an expert's gate weight, or of the fused gate and up weight."""
     expert_w2: Annotated[str | None, Key(since="0.19.2")] = None
     """Name of an expert's down projection."""
     expert_w3: Annotated[str | None, Key(since="0.19.2")] = ABSENT
-    """Name of an expert's up projection. Null: it is part of `expert_w1`; left out: the preset decides."""
+    """Name of an expert's up projection. Null: it is part of `expert_w1`. If absent, the preset decides."""
     expert_activation: Annotated[
         Literal["swiglu", "geglu_tanh", "swiglu_clamped", "swiglu_oai"] | None,
         Key(
@@ -182,9 +187,9 @@ class ExpertParallel(Section):
     num_experts_attr: Annotated[str | None, Key(since="0.19.2")] = None
     """Attribute of the model's config with the number of experts."""
     top_k_attr: Annotated[str | None, Key(since="0.19.2")] = None
-    """Attribute of the model's config with the experts for each token."""
+    """Attribute of the model's config with the number of experts per token."""
     has_shared_experts: Annotated[bool | None, Key(since="0.19.2")] = None
-    """Whether some experts see every token; null follows the preset."""
+    """Whether the model has shared experts, which process every token; null follows the preset."""
     shared_experts_pattern: Annotated[str | None, Key(since="0.19.2")] = None
     """Attribute of a MoE layer that holds the shared experts."""
     shared_experts_gate_pattern: Annotated[str | None, Key(since="0.19.2")] = None
@@ -200,7 +205,7 @@ class ExpertParallelKeys(RootKeys):
             since="0.19.2",
             source="runtime/config.py:get_expert_parallel_config",
             takes=(Takes(("falsy",), since="0.19.2"),),
-            opened_by=SCRIPT,  # rules of their own know what the engine checks
+            opened_by=SCRIPT,  # separate rules check what the engine validates
         ),
     ] = Field(default_factory=ExpertParallel)
-    """Spreading the experts of Hugging Face models over ranks."""
+    """Expert parallelism (AutoEP): distributes the experts of Hugging Face models over ranks."""

@@ -1,4 +1,4 @@
-"""Hybrid engine: training and fast generation with one set of weights, as RLHF needs it."""
+"""Hybrid engine: training and fast generation with one set of weights, for RLHF."""
 
 from typing import Annotated
 
@@ -16,19 +16,21 @@ class HybridEngine(Section):
     READS = (Reads("pydantic", since="0.9.0", unknown="rejected", drops_auto=True),)
 
     enabled: Annotated[bool, Key(since="0.9.0")] = False
-    """Build the hybrid engine instead of the plain one."""
+    """Use the hybrid engine instead of the default engine."""
     max_out_tokens: Annotated[PositiveInt, Key(since="0.9.0", unit="tokens", was=(Was("0.19.6", int),))] = 512
-    """Longest sequence, prompt included, for which inference buffers are made; more takes more memory."""
+    """Maximum sequence length, including the prompt, for which inference buffers are allocated; larger values
+    need more memory."""
     inference_tp_size: Annotated[int, Key(since="0.9.0")] = 1
-    """Ranks that share the model while it generates; lets larger models fit."""
+    """Tensor-parallel degree during generation; allows larger models."""
     release_inference_cache: Annotated[bool, Key(since="0.9.0")] = False
-    """Free the inference buffers after each generation: memory for training, time to make them again."""
+    """Free the inference buffers after each generation: more memory for training, but they have to be
+    allocated again."""
     pin_parameters: Annotated[bool, Key(since="0.9.0")] = True
-    """Keep gathered parameters in place during a generation phase: faster, more memory."""
+    """Keep gathered parameters during a generation phase: faster, more memory."""
     tp_gather_partition_size: Annotated[int, Key(since="0.9.0", unit="layers")] = 8
-    """Layers gathered at once when switching to inference tensor parallelism; fewer take less memory."""
+    """Layers gathered at once for inference tensor parallelism; smaller values need less memory."""
     enable_cuda_graph: Annotated[bool, Key(since="0.19.6")] = False
-    """Replay token generation from CUDA graphs; saves launch time where shapes stay the same."""
+    """Use CUDA graphs for token generation; saves launch overhead if shapes do not change."""
 
 
 class HybridEngineKeys(RootKeys):
@@ -37,4 +39,4 @@ class HybridEngineKeys(RootKeys):
     hybrid_engine: Annotated[
         HybridEngine, Key(since="0.9.0", source="runtime/config.py:get_hybrid_engine_config")
     ] = Field(default_factory=HybridEngine)
-    """Training and generating in turns with one set of weights, as RLHF does."""
+    """Alternates training and generation with one set of weights, for RLHF."""

@@ -1,4 +1,7 @@
-"""Iteration over the model: section classes, their fields, types and docstrings."""
+"""Iteration over the model: section classes, their fields, types and docstrings.
+
+The key table, the descriptions, the stubs and the typed API are derived from these iterators.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,6 @@ from dsconfig.model.annotations import Checked
 from dsconfig.model.key import Key
 from dsconfig.model.section import Section, is_section
 
-# The one walker over the model: section classes, their fields, and what is declared on them.
-#
-# The checker's table, the JSON Schema and the reference pages are made from what it yields.
-
 
 @dataclass(frozen=True, slots=True)
 class Field:
@@ -38,7 +37,7 @@ class Field:
 
     @property
     def spec(self) -> Spec:
-        """The type that DeepSpeed accepts, as `dsconfig.model.iter_fields` writes it: no "auto" for consumers."""
+        """The spec of the type that DeepSpeed accepts, without an "auto" that only consumers resolve."""
         whole = of(self.annotation)
         return without_auto(whole) if self.key.fills and not self.key.auto_is_value else whole
 
@@ -66,18 +65,18 @@ def fields(section: type[Section]) -> Iterator[Field]:
         )
 
 
-def paths(root: type[Section], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Field]]:
-    """Every field with its path, parents first; lists and objects with free names are not entered."""
+def paths(root: type[Section], parent: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Field]]:
+    """Every field with its path, parents first, without the fields inside lists and free-form objects."""
     for field in fields(root):
-        here = (*above, field.name)
-        yield here, field
+        path = (*parent, field.name)
+        yield path, field
         for section in filter(is_section, arms(field.annotation)):
             for cls in (section, *variants(section)):
-                yield from paths(cls, here)
+                yield from paths(cls, path)
 
 
 def arms(annotation: object) -> Iterator[object]:
-    """The types of a union; `Annotated` wrappers come off."""
+    """The types of a union, without `Annotated` wrappers."""
     if get_origin(annotation) in (list, dict) or not get_args(annotation):
         yield annotation
     else:
@@ -87,16 +86,16 @@ def arms(annotation: object) -> Iterator[object]:
 
 def sections(root: type[Section]) -> Iterator[type[Section]]:
     """`root` and every section class reachable from it, each once, depth first."""
-    seen: set[str] = set()
-    waiting = [root]
-    while waiting:
-        section = waiting.pop()
-        if section.__name__ in seen:
+    names: set[str] = set()
+    stack = [root]
+    while stack:
+        section = stack.pop()
+        if section.__name__ in names:
             continue
-        seen.add(section.__name__)
+        names.add(section.__name__)
         yield section
-        inner = [cls for field in fields(section) for cls in _classes(field)]
-        waiting.extend(reversed(inner))
+        children = [cls for field in fields(section) for cls in _classes(field)]
+        stack.extend(reversed(children))
 
 
 def _classes(field: Field) -> Iterator[type[Section]]:
@@ -114,7 +113,7 @@ def _named(annotation: object) -> Iterator[type[Section]]:
 
 
 def variants(section: type[Section]) -> Iterator[type[Section]]:
-    """Classes that may take the section's place: its subclasses, such as the params of one optimizer."""
+    """Subclasses, which may be used in place of the section, such as the params of one optimizer."""
     for child in section.__subclasses__():
         yield child
         yield from variants(child)
@@ -136,12 +135,14 @@ def _default(value: object) -> Json:
     return value
 
 
-# Annotations of the model as plain tuples, the form in which the checker's table holds types.
+# Specs: the types of the model as plain tuples, which the key table contains.
 #
-# ("bool",) ("str",) ("path",) ("null",) ("any",) "path" is a string that becomes a pathlib.Path ("never",)
-# refuses every JSON value ("int", ge, gt, le, lt) ("float", ge, gt, le, lt) a bound that is not set is None
-# ("enum", member, …) strings, integers, booleans ("list", item) ("map", value) ("section", class name)
-# ("union", arm, …)
+#   ("bool",) ("str",) ("null",) ("any",)
+#   ("path",)                                        a string that DeepSpeed converts to a pathlib.Path
+#   ("never",)                                       no JSON value
+#   ("int", ge, gt, le, lt) ("float", ge, gt, le, lt)   None: no bound
+#   ("enum", member, …)                              strings, integers, booleans
+#   ("list", item) ("map", value) ("section", class name) ("union", arm, …)
 
 _BOUNDS = ("ge", "gt", "le", "lt")
 _PLAIN: dict[object, str] = {bool: "bool", str: "str", type(None): "null", Any: "any", object: "any"}
@@ -151,12 +152,12 @@ def of(annotation: object) -> Spec:
     """The spec of an annotation.
 
     Raises:
-        TypeError: the annotation is outside the model's vocabulary.
+        TypeError: the model may not use the annotation.
     """
     if get_origin(annotation) is Annotated:
         inner, *metadata = get_args(annotation)
-        instead = [item.spec for item in metadata if isinstance(item, Checked)]
-        return instead[0] if instead else _bounded(of(inner), metadata)
+        overrides = [item.spec for item in metadata if isinstance(item, Checked)]
+        return overrides[0] if overrides else _bounded(of(inner), metadata)
     if annotation is int or annotation is float:
         return (annotation.__name__, None, None, None, None)
     if is_section(annotation):
@@ -178,7 +179,7 @@ def _generic(annotation: object) -> Spec:
     origin = get_origin(annotation)
     build = _GENERIC.get(origin)
     if build is None:
-        raise TypeError(f"{annotation!r} is not in the vocabulary of the model")
+        raise TypeError(f"{annotation!r} is not an annotation that the model may use")
     return build(get_args(annotation))
 
 
@@ -200,35 +201,35 @@ _GENERIC: dict[object, Callable[[tuple[object, ...]], Spec]] = {
 
 
 def _bounded(spec: Spec, metadata: list[object]) -> Spec:
-    """`spec` with the bounds that stand in `metadata`, as pydantic or annotated_types write them."""
-    found: JsonObject = {}
+    """`spec` with the bounds in `metadata`, which are objects of pydantic or annotated_types."""
+    bounds: JsonObject = {}
     for item in metadata:
         parts = item.metadata if isinstance(item, FieldInfo) else [item]
         for part in parts:
-            found.update({name: getattr(part, name) for name in _BOUNDS if hasattr(part, name)})
-    if not found:
+            bounds.update({name: getattr(part, name) for name in _BOUNDS if hasattr(part, name)})
+    if not bounds:
         return spec
     if spec[0] not in ("int", "float"):
-        raise TypeError(f"bounds {found} on {spec}: constrain the numeric arm")
-    return (spec[0], *(found.get(name) for name in _BOUNDS))
-
-
-# What stands under each field of the model, for what is generated; `dsconfig.model.key_page` holds the
-# rest.
+        raise TypeError(f"bounds {bounds} on {spec}: constrain the numeric arm")
+    return (spec[0], *(bounds.get(name) for name in _BOUNDS))
 
 
 @cache
 def prose(section: type[Section]) -> dict[str, str]:
-    """The docstring under each field, by JSON key, read from the source: importing the model skips that."""
-    found: dict[str, str] = {}
+    """The docstring of each field, by JSON key, parsed from the source; importing the model does not collect them."""
+    by_attribute: dict[str, str] = {}
     for cls in reversed(section.__mro__):
         if issubclass(cls, Section) and cls is not Section:
-            found.update(_docstrings(cls))
-    return {field.name: found[field.attribute] for field in fields(section) if field.attribute in found}
+            by_attribute.update(_docstrings(cls))
+    return {
+        field.name: by_attribute[field.attribute]
+        for field in fields(section)
+        if field.attribute in by_attribute
+    }
 
 
 def _docstrings(cls: type[Section]) -> Iterator[tuple[str, str]]:
-    if not inspect.get_annotations(cls):  # `Config`, which only combines others
+    if not inspect.get_annotations(cls):  # `Config`, which declares no field itself
         return
     tree = ast.parse(inspect.getsource(cls))
     body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []

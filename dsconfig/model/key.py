@@ -1,4 +1,4 @@
-"""`Key`: everything known of a key apart from its type, default and description."""
+"""`Key`, the metadata of one config key, and `Reads`, how releases read a section."""
 
 from __future__ import annotations
 
@@ -7,28 +7,26 @@ from typing import Literal, TypeAlias
 
 from dsconfig.core.json_types import Json
 
-# `Key`: everything known of a key apart from its type, default and description; and how a section is read.
-#
-# A field of the model is the only place that knows a key. Its annotation is what the newest release that reads
-# the key accepts, its default what DeepSpeed uses when the key is absent, its docstring the description, and
-# `Key` the rest: releases, unit, aliases, replacement, earlier types, who fills "auto". `schema.generate` turns
-# all of it into the table that the checker works on, which `dsconfig.model.keyinfo` reads.
+# A field of the model is the only place where a key is declared. Its annotation is the type that the newest
+# release accepts, its default the value that DeepSpeed uses if the key is absent, its docstring the description.
+# `Key` holds the rest: releases, unit, aliases, replacement, earlier types, consumers that resolve "auto".
+# `schema.generate` turns the fields into the key table of the checker, which `dsconfig.model.keyinfo` reads.
 
 Filler: TypeAlias = Literal["transformers", "accelerate"]
 """A consumer that replaces "auto" with a value of its own."""
 Shape: TypeAlias = Literal[
     "null", "true", "false", "[]", "list", "string", "number", "auto", "falsy", "mapping"
 ]
-"""A JSON value other than an object where a section belongs. `falsy` is whatever Python counts as false, such
-as an empty string or 0; `mapping` is what `dict()` accepts: an empty list or string, a list of pairs."""
+"""A JSON value other than an object in place of a section. `falsy` is every value that is false in Python, such
+as an empty string or 0; `mapping` is every argument of `dict()`: an empty list or string, a list of pairs."""
 
 Build: TypeAlias = Literal["gpu", "cpu", "torch"]
-"""Which class an optimizer's type leads to: DeepSpeed's kernel, its kernel for offload, or PyTorch's own."""
+"""The class that DeepSpeed builds for an optimizer type: its GPU kernel, its CPU kernel, or PyTorch's class."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """Another name under which a release reads the key."""
+    """An alias under which releases read the key."""
 
     name: str
     since: str
@@ -37,7 +35,7 @@ class Alias:
 
 @dataclass(frozen=True, slots=True)
 class Was:
-    """An earlier type of a key: what releases up to and including `until` accepted."""
+    """The type of a key in releases up to and including `until`."""
 
     until: str
     type: object
@@ -45,9 +43,9 @@ class Was:
 
 @dataclass(frozen=True, slots=True)
 class Takes:
-    """What a release accepts in place of an object where a section belongs.
+    """JSON values that releases accept in place of a section.
 
-    Only sections that DeepSpeed opens by hand need it; inside a pydantic section the type says so.
+    Only sections that DeepSpeed reads by hand need it; for a pydantic section, the type of the field suffices.
     """
 
     shapes: tuple[Shape, ...]
@@ -65,12 +63,12 @@ class Only:
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """A switch that is on becomes `value` under the key that replaced it; one that is off is dropped."""
+    """Rewrite of a boolean key: if true, its replacement gets `value`; if false, it is removed."""
 
     value: Json
 
     def __hash__(self) -> int:
-        return hash(repr(self.value))  # an object has no hash of its own
+        return hash(repr(self.value))  # a dict is not hashable
 
 
 ANY_SHAPE: tuple[Shape, ...] = ("null", "true", "false", "[]", "list", "string", "number", "auto")
@@ -79,7 +77,7 @@ ANYTHING = Takes(ANY_SHAPE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """What is known of one key apart from its type, default and description.
+    """Metadata of one key, in addition to its type, default and description.
 
     `since` and `until` are the first and last release that read the key (`until` None: it is still read);
     `spans` replaces them where a key came, went and came back. `source` is the DeepSpeed file and symbol
@@ -97,18 +95,18 @@ class Key:
     replaced_by: str | None = None
     """Dotted path of the key to use instead, or a short phrase where that is not a key."""
     rewrite: Literal["rename", "negate"] | Switch | None = None
-    """How to express the key through the one in `replaced_by`, which stands beside it: rename it, negate its
+    """How to rewrite the key as the one in `replaced_by`, which is in the same section: rename it, negate its
     boolean, or see `Switch`. None: it cannot be rewritten mechanically."""
     advice: str | None = None
-    """What to do about a removed key that nothing in DeepSpeed replaces."""
+    """Advice for a removed key without a replacement in DeepSpeed."""
     miswritten: tuple[str, ...] = ()
-    """Dotted paths at which documentation, examples and other frameworks write the key, although no release
-    ever read it there."""
+    """Dotted paths at which documentation, examples and other frameworks place the key, although no release
+    reads it there."""
     hidden_by: str | None = None
-    """A sibling key: where it is present, DeepSpeed's hand-written readers do not look at this one."""
+    """A key of the same section. If it is present, DeepSpeed's hand-written parsing does not read this one."""
     opened_by: str | None = None
-    """What makes an engine look at the value, or into the section: the dotted path of a key that is on, or
-    one of `dsconfig.model.key`. None: every engine looks."""
+    """Condition under which an engine reads the key or section: the dotted path of a key that must be enabled,
+    or a constant of `dsconfig.model.key`. None: every engine reads it."""
     aliases: tuple[Alias, ...] = ()
     unit: str | None = None
     was: tuple[Was, ...] = ()
@@ -118,36 +116,36 @@ class Key:
     newest."""
     takes: tuple[Takes, ...] = ()
     fills: tuple[Filler, ...] = ()
-    """Consumers that replace "auto" here with a value of their own. The annotation then has an `Auto` arm, so
-    that such a config can be built; the checker's table leaves it out, since DeepSpeed does not accept it."""
+    """Consumers that resolve "auto". The annotation then has an `Auto` arm, so that such a config can be built;
+    the key table omits it, because DeepSpeed does not accept it."""
     auto_is_value: bool = False
-    """DeepSpeed itself gives "auto" a meaning here; elsewhere it drops it, or fails on it."""
+    """DeepSpeed itself interprets "auto"; for other keys it drops "auto" or fails."""
     known: tuple[str, ...] = ()
-    """Values that exist today, where the set is open or checked only after loading."""
+    """Documented values, if the set is open or DeepSpeed validates it only after loading."""
     means: tuple[tuple[Json, str], ...] = ()
-    """What each value of a closed or known set stands for."""
+    """The meaning of each documented value."""
     fold_case: bool = False
     """Case does not matter when words are compared."""
     unread: bool = False
-    """Accepted, and never looked at again."""
+    """Accepted without effect."""
     internal: bool = False
-    """Meant for DeepSpeed itself, not for users."""
+    """For internal use by DeepSpeed, not for users."""
     not_json: bool = False
     """Cannot be given a meaningful value in JSON."""
     secret: bool = False
-    """The value is never shown, wherever a key of this name stands."""
+    """dsconfig never shows the value of any key with this name."""
     complete: bool = False
-    """The section is read completely while the config is loaded, so that leaving out a key without a default
-    raises."""
+    """DeepSpeed reads the whole section when it loads the config, and raises if a key without a default is
+    absent."""
     spelled_out: bool = False
-    """What a preset is about: the value is written out even for a consumer that could fill it."""
+    """Presets write the value even for consumers that could resolve "auto"."""
     only: tuple[Only, ...] = ()
     """Which classes behind an optimizer's type accept the param, oldest first; empty: all of them."""
     wrong_type: Literal["rejected", "crashes", "altered", "ignored"] | None = None
     """Usual effect of a wrong type where loading does not check it; None: it depends on the type."""
 
     def __hash__(self) -> int:
-        # Programs that read annotations keep them in tables; defaults may be lists, which have no hash.
+        # Tools hash annotations, but a default may be a list, which is not hashable.
         return hash((self.since, self.until, self.source, self.unit))
 
 
@@ -170,9 +168,9 @@ class Reads:
 HAND = (Reads("hand"),)
 
 
-# What makes an engine look at a value or into a section, besides the switches in the config.
+# Conditions for `Key.opened_by` that the config does not show.
 
 SCRIPT = "script"
-"""A call in the script, a kind of model, a tool: nothing that the config shows."""
+"""A call in the script, a kind of model, or a tool."""
 HALF = "half precision"
-"""Casting the model to half precision."""
+"""The model is cast to half precision."""

@@ -1,4 +1,7 @@
-"""Key table of the config as `check` reads it: keys by section, path and release; no pydantic."""
+"""Key table of the config: keys by section, path and release.
+
+The table itself is generated from the model. Nothing here imports pydantic, so that a check starts quickly.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,7 @@ from typing import Literal, TypeAlias
 
 from dsconfig.core.json_types import Json, KeyPath, NamedTuple, Spec
 from dsconfig.core.releases import NEVER, NUMBERS, PYDANTIC_2, Interval
-from dsconfig.model._table import MISWRITTEN, SECTIONS, TYPES, VARIANTS
-
-# What is known of each key, as `check` reads it: frozen and light.
-#
-# The table behind it (`_table`) is generated from the model; nothing here imports pydantic.
+from dsconfig.model._generated import MISWRITTEN, SECTIONS, TYPES, VARIANTS
 
 ROOT = "Config"
 
@@ -29,7 +28,7 @@ class KeyInfo(NamedTuple):
     default: Json
     required: bool
     spans: tuple[Interval, ...]
-    """The releases that look at the key; it may have gone and come back."""
+    """The releases that read the key; a key may have been removed and added again."""
     was: tuple[tuple[int, Spec], ...]
     defaults: tuple[tuple[int, Json], ...]
     aliases: tuple[tuple[str, Interval], ...]
@@ -38,7 +37,7 @@ class KeyInfo(NamedTuple):
     deprecated: int
     replaced_by: str | None
     rewrite: tuple[str, Json] | None
-    """`rename`, `negate` or `switch`, with what a switch that is on stands for."""
+    """`rename`, `negate` or `switch`, and for a switch the value that replaces true."""
     advice: str | None
     hidden_by: str | None
     opened_by: str | None
@@ -46,40 +45,40 @@ class KeyInfo(NamedTuple):
     unit: str | None
     known: tuple[str, ...]
     flags: frozenset[str]
-    """Which of the booleans of `dsconfig.model.key.Key` are set, by name."""
+    """Names of the booleans of `dsconfig.model.key.Key` that are true."""
     only: tuple[tuple[tuple[str, ...], int], ...]
     wrong_type: Literal["rejected", "crashes", "altered", "ignored"] | None
 
     def read_in(self, release: int) -> bool:
-        """Whether the release looks at the key."""
-        for first, last in self.spans:  # noqa: SIM110  a generator would cost a call for each span
+        """Whether the release reads the key."""
+        for first, last in self.spans:  # noqa: SIM110  a generator would cost a call per span
             if first <= release <= last:
                 return True
         return False
 
     def type_in(self, release: int) -> Spec:
-        """The type that the release takes."""
+        """The type that the release accepts."""
         for last, earlier in self.was:
             if release <= last:
                 return earlier
         return self.type
 
     def default_in(self, release: int) -> Json:
-        """What the release uses when the key is absent."""
+        """The value that the release uses if the key is absent."""
         for last, earlier in self.defaults:
             if release <= last:
                 return earlier
         return self.default
 
     def takes_in(self, release: int) -> frozenset[str]:
-        """Shapes other than an object that the release takes where this section belongs."""
+        """JSON values other than an object that the release accepts for this section."""
         for shapes, releases in self.takes:
             if release in releases:
                 return shapes
         return _NONE
 
-    def taken_by(self, build: str, release: int) -> bool:
-        """Whether the class of that kind takes this param of an optimizer."""
+    def accepted_by(self, build: str, release: int) -> bool:
+        """Whether the optimizer class of that build accepts this param."""
         return all(build in builds or release > last for builds, last in self.only)
 
 
@@ -87,20 +86,20 @@ _NONE: frozenset[str] = frozenset()
 
 
 class TypeInfo(NamedTuple):
-    """A type of optimizer or scheduler that DeepSpeed itself knows, in these releases."""
+    """A type of optimizer or scheduler of DeepSpeed, and the releases that have it."""
 
     name: str
     params: str | None
-    """The section class of its params; None: they are a foreign class's arguments."""
+    """The section class of its params; None: they are the arguments of a class outside DeepSpeed."""
     releases: Interval
     gpu: str
     cpu: str
-    """Names of the classes behind it, without offload and with."""
+    """Names of the classes that DeepSpeed builds without and with offload."""
 
 
 @cache
 def types_of(section: str) -> dict[str, TypeInfo]:
-    """The types that the section's `type` may name, by the word they are compared with; empty for others."""
+    """The types that the section's `type` may name, by the word that DeepSpeed compares; empty for other sections."""
     return {
         word: TypeInfo(name, params, Interval(first, last), *classes)
         for word, (name, params, first, last, *classes) in TYPES.get(section, {}).items()
@@ -108,7 +107,7 @@ def types_of(section: str) -> dict[str, TypeInfo]:
 
 
 def type_named(section: str, word: object) -> TypeInfo | None:
-    """The type of that name in any release; those of optimizers are compared in lower case."""
+    """The type of that name in any release; DeepSpeed compares the types of optimizers in lower case."""
     if not isinstance(word, str):
         return None
     return types_of(section).get(word.lower() if section == "Optimizer" else word)
@@ -118,7 +117,8 @@ def type_named(section: str, word: object) -> TypeInfo | None:
 def section_keys(name: str) -> dict[str, KeyInfo]:
     """Every key of the section class over all releases, by name."""
     keys = {}
-    for key, (type_, default, spans, extra) in SECTIONS[name][1].items():  # no call per key: there are 900
+    # Inlined, because a call for each of the 900 keys would be slow.
+    for key, (type_, default, spans, extra) in SECTIONS[name][1].items():
         get = extra.get
         keys[key] = KeyInfo(
             name=key,
@@ -160,21 +160,21 @@ def all_keys() -> frozenset[str]:
 
 
 def keys_of(section: type) -> dict[str, KeyInfo]:
-    """Every key of a section class, or of the one that it is derived from; empty for any other class."""
+    """Every key of a section class, or of its base class in the table; empty for any other class."""
     return next((section_keys(cls.__name__) for cls in section.__mro__ if cls.__name__ in SECTIONS), {})
 
 
 @cache
 def secrets() -> frozenset[str]:
-    """Names of keys whose value is never shown."""
+    """Names of keys whose values dsconfig never shows."""
     return frozenset(
         name for section in SECTIONS for name, info in section_keys(section).items() if "secret" in info.flags
     )
 
 
-def is_secret(word: str, within: str = "") -> bool:
-    """Whether a key, or one that a text of JSON names, holds what nobody else may see."""
-    return word in secrets() or re.search(_SECRET, word + within, re.IGNORECASE) is not None
+def is_secret(word: str, text: str = "") -> bool:
+    """Whether the value of a key may be a secret; `text` is the JSON of the value, which may hold more keys."""
+    return word in secrets() or re.search(_SECRET, word + text, re.IGNORECASE) is not None
 
 
 _SECRET = "key|token|secret|passw|credential"
@@ -190,10 +190,10 @@ def child_section(spec: Spec) -> str | None:
     return None
 
 
-# The sections as one release sees them.
+# Views of sections as one release reads them.
 #
-# A view also says for which releases in a row it holds, so that a range of releases costs one evaluation
-# for each class of releases that behave alike.
+# A view names the consecutive releases for which it holds, so that checking a range of releases costs one
+# evaluation per view instead of one per release.
 
 Dialect: TypeAlias = Literal["hand", "pydantic1", "pydantic2"]
 
@@ -201,7 +201,7 @@ _TAKES_NOTHING: frozenset[str] = frozenset()
 
 
 class KeyView(NamedTuple):
-    """A key as one release sees it."""
+    """A key as one release reads it."""
 
     info: KeyInfo
     type: Spec
@@ -210,7 +210,7 @@ class KeyView(NamedTuple):
 
 
 class SectionView(NamedTuple):
-    """A section as the `releases` see it, all of them alike; `keys` holds aliases too."""
+    """A section as all of the `releases` read it; `keys` contains aliases too."""
 
     name: str
     releases: Interval
@@ -221,7 +221,7 @@ class SectionView(NamedTuple):
 
 
 def view(name: str, release: int) -> SectionView:
-    """The section class as the release (a number, see `dsconfig.core.releases`) sees it."""
+    """The section class as a release reads it (a number, see `dsconfig.core.releases`)."""
     borders = SECTIONS[name][2]
     index = bisect_right(borders, release)
     return _view(name, Interval(borders[index - 1], borders[index] - 1 if index < len(borders) else NEVER))
@@ -238,62 +238,62 @@ def _view(name: str, releases: Interval) -> SectionView:
     dialect: Dialect = "hand" if by == "hand" else "pydantic2" if low >= PYDANTIC_2 else "pydantic1"
     keys: dict[str, KeyView] = {}
     for info in section_keys(name).values():
-        for first, last in info.spans:  # `info.read_in(low)` without a call for each key
+        for first, last in info.spans:  # inlines `info.read_in(low)`: a call per key would be slow
             if first <= low <= last:
                 break
         else:
             continue
-        seen = KeyView(
+        view_of_key = KeyView(
             info,
             info.type_in(low) if info.was else info.type,
             info.default_in(low) if info.defaults else info.default,
             info.takes_in(low) if info.takes else _TAKES_NOTHING,
         )
-        keys[info.name] = seen
+        keys[info.name] = view_of_key
         for alias, (first, last) in info.aliases:
             if first <= low <= last:
-                keys[alias] = seen
+                keys[alias] = view_of_key
     return SectionView(name, releases, dialect, unknown, drops_auto, keys)
 
 
 def may_read(path: KeyPath, release: int) -> bool:
-    """Whether the release reads what stands at a path, or leaves it to code that may."""
-    seen = view(ROOT, release)
+    """Whether the release, or code that DeepSpeed passes the section to, may read the value at a path."""
+    section = view(ROOT, release)
     for part in path:
-        entry = seen.keys.get(str(part))
-        if entry is None:
-            return seen.unknown == "kept"
-        inner = child_section(entry.type)
+        key = section.keys.get(str(part))
+        if key is None:
+            return section.unknown == "kept"
+        inner = child_section(key.type)
         if inner is None:
             return True
-        seen = view(inner, release)
+        section = view(inner, release)
     return True
 
 
 @cache
 def find(path: str, release: int) -> tuple[KeyView | None, Interval]:
-    """The key at a dotted path as the release sees it, and the releases that see the way to it alike.
+    """The key at a dotted path as the release reads it, and the releases that read the path in the same way.
 
-    None in place of the key: the release does not read it.
+    None instead of the key: the release does not read it.
     """
     *sections, last = path.split(".")
-    seen = view(ROOT, release)
-    alike = seen.releases
+    section = view(ROOT, release)
+    releases = section.releases
     for part in sections:
-        entry = seen.keys.get(part)
-        inner = child_section(entry.type) if entry else None
+        key = section.keys.get(part)
+        inner = child_section(key.type) if key else None
         if inner is None:
-            return None, alike
-        seen = view(inner, release)
-        alike = alike.meet(seen.releases)
-    return seen.keys.get(last), alike
+            return None, releases
+        section = view(inner, release)
+        releases = releases.meet(section.releases)
+    return section.keys.get(last), releases
 
 
-# The keys by their paths: all of them, those on the way to one, and those that a wrong path means.
+# Keys by path: all keys, the keys along one path, and the right path for a wrong one.
 
 
 def along(path: KeyPath) -> Iterator[KeyInfo]:
-    """The keys along a path, as far as the model knows them."""
+    """The keys along a path, up to the first that the model does not have."""
     section: str | None = ROOT
     for word in path:
         info = section_keys(section).get(str(word)) if section else None
@@ -305,27 +305,27 @@ def along(path: KeyPath) -> Iterator[KeyInfo]:
 
 @cache
 def _miswritten() -> dict[tuple[str, str], tuple[str, KeyPath]]:
-    """By section class, of which a config may name one twice, and word: section and path of what is meant."""
-    found: dict[tuple[str, str], tuple[str, KeyPath]] = {}
-    for path, meant in MISWRITTEN.items():
-        above, _, word = path.rpartition(".")
-        place = tuple(meant.split(".")) if meant else ()
-        found[_section_at(above), word] = _section_at(meant.rpartition(".")[0]), place
-    return found
+    """Section and path of the right key, by section class and wrong name; a class may occur at several paths."""
+    right_keys: dict[tuple[str, str], tuple[str, KeyPath]] = {}
+    for path, right_path in MISWRITTEN.items():
+        parent, _, word = path.rpartition(".")
+        steps = tuple(right_path.split(".")) if right_path else ()
+        right_keys[_section_at(parent), word] = _section_at(right_path.rpartition(".")[0]), steps
+    return right_keys
 
 
 @cache
 def _section_at(path: str) -> str:
-    last = ROOT
+    section = ROOT
     for info in along(tuple(path.split("."))) if path else ():
-        last = child_section(info.type) or last
-    return last
+        section = child_section(info.type) or section
+    return section
 
 
-def meant_in(section: str, word: str) -> tuple[str, KeyPath] | None:
-    """Section and path of the key that is meant by a word which no release ever read in the section.
+def intended_key(section: str, word: str) -> tuple[str, KeyPath] | None:
+    """Section and path of the right key for a name that no release ever read in the section.
 
-    The path is empty where no key is meant. None: nothing is known of the word.
+    The path is empty if there is no right key. None: the model does not list the name.
     """
     return _miswritten().get((section, word))
 
@@ -333,8 +333,8 @@ def meant_in(section: str, word: str) -> tuple[str, KeyPath] | None:
 def keys(release: str | None = None) -> Iterator[tuple[tuple[str, ...], KeyInfo]]:
     """Every key with its path, parents first; `*` stands for a free-form name or a list element.
 
-    With a release: only what that release reads. A path occurs once for every section class that has it: the
-    params of all optimizers share their paths.
+    With a release: only the keys that it reads. A path occurs once per section class that has it: the params of
+    all optimizers share their paths.
     """
     yield from _walk(ROOT, (), NUMBERS[release] if release else None)
 
@@ -343,21 +343,21 @@ def _walk(name: str, path: tuple[str, ...], release: int | None) -> Iterator[tup
     for info in section_keys(name).values():
         if release is not None and not info.read_in(release):
             continue
-        here = (*path, info.name)
-        yield here, info
+        key_path = (*path, info.name)
+        yield key_path, info
         spec = info.type if release is None else info.type_in(release)
-        for inner, more in _inner(spec):
-            for one in (inner, *VARIANTS.get(inner, ())):
-                yield from _walk(one, (*here, *more), release)
+        for inner, steps in _inner(spec):
+            for cls in (inner, *VARIANTS.get(inner, ())):
+                yield from _walk(cls, (*key_path, *steps), release)
 
 
 def _inner(spec: Spec) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Section classes inside a type, each with the `*` steps that lead to it."""
+    """Section classes inside a type, each with the `*` steps of its path."""
     if spec[0] == "section":
         yield spec[1], ()
     elif spec[0] in ("list", "map"):
-        for name, more in _inner(spec[1]):
-            yield name, ("*", *more)
+        for name, steps in _inner(spec[1]):
+            yield name, ("*", *steps)
     elif spec[0] == "union":
         for arm in spec[1:]:
             yield from _inner(arm)
@@ -365,8 +365,8 @@ def _inner(spec: Spec) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 # Which ZeRO stages read a key of `zero_optimization`.
 #
-# Source: deepspeed runtime/engine.py:DeepSpeedEngine._configure_zero_optimizer, which hands each optimizer
-# its own keys.
+# Source: deepspeed runtime/engine.py:DeepSpeedEngine._configure_zero_optimizer, which passes only some keys to
+# each optimizer.
 
 _PARTITIONED = (3,)
 _GRADIENTS = (1, 2)
@@ -403,4 +403,4 @@ ZERO_STAGES: dict[str, tuple[int, ...]] = {
     "overlap_comm": (1, 2, 3),
     "load_from_fp32_weights": (1, 2, 3),
 }
-"""The stages that look at a key; keys with a rule of their own are not here."""
+"""The stages that read a key; keys with a separate rule are not listed."""

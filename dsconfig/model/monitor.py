@@ -1,4 +1,4 @@
-"""Monitors: where the engine writes loss, learning rate and loss scale while it trains."""
+"""Monitors: services and files to which the engine writes loss, learning rate and loss scale."""
 
 from typing import Annotated
 
@@ -15,7 +15,7 @@ _TAKES = (Takes(("mapping", "auto"), since="0.8.1", until="0.14.5"), Takes(("aut
 
 
 class Tensorboard(Section):
-    """Event files for TensorBoard; needs the `tensorboard` package."""
+    """Event files for TensorBoard; requires the `tensorboard` package."""
 
     SOURCE = "monitor/config.py:TensorBoardConfig"
     READS = (Reads("hand", until="0.6.5"), *_STRICT)
@@ -23,13 +23,13 @@ class Tensorboard(Section):
     enabled: Annotated[bool, Key(since="0.1.0")] = False
     """Write event files, on rank 0 only."""
     output_path: Annotated[str, Key(since="0.1.0")] = ""
-    """Directory for the files; empty means below the directory the script was started in."""
+    """Output directory; empty means below the working directory of the script."""
     job_name: Annotated[str, Key(since="0.1.0")] = "DeepSpeedJobName"
-    """Name of the run, used as a sub-directory of `output_path`; runs of one name share it."""
+    """Name of the run, used as a subdirectory of `output_path`; runs with the same name share it."""
 
 
 class Wandb(Section):
-    """Weights & Biases; needs the `wandb` package."""
+    """Weights & Biases; requires the `wandb` package."""
 
     SOURCE = "monitor/config.py:WandbConfig"
     READS = _STRICT
@@ -37,11 +37,11 @@ class Wandb(Section):
     enabled: Annotated[bool, Key(since="0.6.6")] = False
     """Send metrics to Weights & Biases, from rank 0 only."""
     group: Annotated[str | None, Key(since="0.6.6")] = None
-    """Group under which the service shows the run with others."""
+    """Group of the run in Weights & Biases."""
     team: Annotated[str | None, Key(since="0.6.6")] = None
-    """Team or user that owns the run; null takes the account's default entity."""
+    """Team or user that owns the run; null uses the account's default entity."""
     project: Annotated[str, Key(since="0.6.6")] = "deepspeed"
-    """Project that receives the run."""
+    """Project of the run."""
 
 
 class CsvMonitor(Section):
@@ -53,13 +53,14 @@ class CsvMonitor(Section):
     enabled: Annotated[bool, Key(since="0.6.6")] = False
     """Write CSV files, on rank 0 only."""
     output_path: Annotated[str, Key(since="0.6.6")] = ""
-    """Directory for the files; empty means below the directory the script was started in."""
+    """Output directory; empty means below the working directory of the script."""
     job_name: Annotated[str, Key(since="0.6.6")] = "DeepSpeedJobName"
-    """Name of the run, a sub-directory of `output_path`; runs of one name append to the same files."""
+    """Name of the run, used as a subdirectory of `output_path`; runs with the same name append to the same
+    files."""
 
 
 class Comet(Section):
-    """Comet; needs the `comet_ml` package. Keys left out come from Comet's own settings."""
+    """Comet; requires the `comet_ml` package. Absent keys come from Comet's own settings."""
 
     SOURCE = "monitor/config.py:CometConfig"
     READS = (Reads("pydantic", since="0.14.3", unknown="rejected", drops_auto=True),)
@@ -67,19 +68,20 @@ class Comet(Section):
     enabled: Annotated[bool, Key(since="0.14.3")] = False
     """Send metrics to Comet, from rank 0 only."""
     samples_log_interval: Annotated[int, Key(since="0.14.3", unit="samples")] = 100
-    """Samples between two submissions; fewer give a finer curve and more traffic."""
+    """Samples between two submissions; smaller values give finer curves and more network traffic."""
     project: Annotated[str | None, Key(since="0.14.3")] = None
-    """Project that receives the experiment."""
+    """Project of the experiment."""
     workspace: Annotated[str | None, Key(since="0.14.3")] = None
     """Workspace of the project."""
     api_key: Annotated[str | None, Key(since="0.14.3", secret=True)] = None
-    """Key of the account. A config is easily shared: rather set COMET_API_KEY in the environment."""
+    """API key of the account. Configs are easily shared: prefer the environment variable COMET_API_KEY."""
     experiment_name: Annotated[str | None, Key(since="0.14.3")] = None
     """Display name of the experiment."""
     experiment_key: Annotated[str | None, Key(since="0.14.3")] = None
-    """Identity of the experiment, 32 to 50 letters and digits; lets a restarted job continue its curves."""
+    """Key of the experiment, 32 to 50 letters and digits; a restarted job with the same key continues its
+    curves."""
     online: Annotated[bool | None, Key(since="0.14.3")] = None
-    """True sends to the server, false keeps an experiment on disk, null leaves it to Comet (online)."""
+    """True sends to the server, false keeps the experiment on disk, null uses Comet's default (online)."""
     mode: Annotated[
         str | None,
         Key(
@@ -87,8 +89,8 @@ class Comet(Section):
             known=("get", "create", "get_or_create"),
             means=(
                 ("get", "continue the experiment of `experiment_key`"),
-                ("create", "start a new one"),
-                ("get_or_create", "whichever is possible"),
+                ("create", "start a new experiment"),
+                ("get_or_create", "continue it if it exists, else start a new one"),
             ),
         ),
     ] = None
@@ -107,17 +109,17 @@ class MonitorKeys(RootKeys):
             miswritten=("monitor_config",),
         ),
     ] = Field(default_factory=Tensorboard)
-    """Loss, learning rate and loss scale, written for TensorBoard."""
+    """Writes loss, learning rate and loss scale for TensorBoard."""
     wandb: Annotated[
         Wandb,
         Key(since="0.6.6", source="monitor/config.py:DeepSpeedMonitorConfig.wandb", takes=_TAKES),
     ] = Field(default_factory=Wandb)
-    """Loss, learning rate and loss scale, sent to Weights & Biases."""
+    """Sends loss, learning rate and loss scale to Weights & Biases."""
     csv_monitor: Annotated[
         CsvMonitor,
         Key(since="0.6.6", source="monitor/config.py:DeepSpeedMonitorConfig.csv_monitor", takes=_TAKES),
     ] = Field(default_factory=CsvMonitor)
-    """Loss, learning rate and loss scale, written to CSV files."""
+    """Writes loss, learning rate and loss scale to CSV files."""
     comet: Annotated[
         Comet,
         Key(
@@ -126,4 +128,4 @@ class MonitorKeys(RootKeys):
             takes=_TAKES,
         ),
     ] = Field(default_factory=Comet)
-    """Loss, learning rate and loss scale, sent to Comet."""
+    """Sends loss, learning rate and loss scale to Comet."""

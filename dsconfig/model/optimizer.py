@@ -1,4 +1,4 @@
-"""The optimizer that DeepSpeed builds, and the params that each type of it takes."""
+"""The optimizer that DeepSpeed builds, and the params of each type."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
@@ -9,11 +9,11 @@ from dsconfig.model.annotations import DERIVED, Auto, Checked, FreeForm, NonNega
 from dsconfig.model.key import ANYTHING, Key, Only, Reads
 from dsconfig.model.section import RootKeys, Section
 
-# What the params of all types of optimizers share.
+# Params that all types of optimizers share.
 
 Rate: TypeAlias = Annotated[float | Auto, Key(since="0.1.0", fills=("transformers", "accelerate"))]
 Decay: TypeAlias = Annotated[
-    # PyTorch's own classes alone refuse a negative one.
+    # Only PyTorch's own classes reject a negative value.
     Annotated[NonNegativeFloat, Checked(("float", None, None, None, None))] | Auto,
     Key(since="0.1.0", fills=("transformers", "accelerate")),
 ]
@@ -22,15 +22,15 @@ Epsilon: TypeAlias = Annotated[float | Auto, Key(since="0.1.0", fills=("transfor
 
 
 class OptimizerParams(Section):
-    """Keyword arguments of an optimizer; this class holds what all types share."""
+    """Keyword arguments that all optimizer types share."""
 
     SOURCE = "runtime/config.py:get_optimizer_params"
     READS = (Reads("hand", unknown="kept"),)
 
     lr: Rate = DERIVED
-    """Learning rate of all parameters; when absent, the optimizer's own default."""
+    """Learning rate of all parameters; if absent, the optimizer's default."""
     weight_decay: Decay = DERIVED
-    """How strongly weights are pulled towards zero; when absent, the optimizer's own default."""
+    """Weight decay coefficient; if absent, the optimizer's default."""
     max_grad_norm: Annotated[
         float,
         Key(
@@ -39,41 +39,42 @@ class OptimizerParams(Section):
             replaced_by="gradient_clipping",
         ),
     ] = 0.0
-    """Clipping by the optimizer itself. The engine refuses it beside any type."""
+    """Gradient clipping in the optimizer. The engine rejects it for every optimizer type; use
+    `gradient_clipping`."""
 
 
 class Moments(Section):
-    """The params of those that average the gradient and its square, as Adam does."""
+    """The params of optimizers that average the gradient and its square, such as Adam."""
 
     lr: Rate = 1e-3
     weight_decay: Decay = 0.0
     betas: Betas = Field(default=[0.9, 0.999])
-    """Decay of the running averages of the gradient and of its square."""
+    """Decay rates of the running averages of the gradient and its square."""
     eps: Epsilon = 1e-8
-    """Added to the denominator against division by zero."""
+    """Term added to the denominator to avoid division by zero."""
 
 
 # Params of Adam, AdamW and Adagrad.
 
 
 class AdamParams(Moments, OptimizerParams):
-    """Adam: the fused GPU kernel, the CPU kernel under offload, or PyTorch's own."""
+    """Adam: the fused GPU kernel, the CPU kernel with offload, or PyTorch's own."""
 
     SOURCE = "ops/adam/fused_adam.py:FusedAdam"
 
     bias_correction: Annotated[bool, Key(since="0.1.0", only=(Only(("gpu", "cpu")),))] = True
-    """Make up for the running averages starting at zero."""
+    """Correct the bias of running averages that start at zero."""
     amsgrad: Annotated[bool, Key(since="0.1.0")] = False
-    """Keep the largest second moment seen; only PyTorch's own implementation can."""
+    """Use the AMSGrad variant; only PyTorch's implementation supports it."""
     adam_w_mode: Annotated[
         bool, Key(since="0.3.1", source="runtime/engine.py:DeepSpeedEngine._configure_basic_optimizer")
     ] = True
-    """Take weight decay apart from the gradient, as AdamW does, even for type Adam; false is classic L2.
-    Type AdamW ignores false."""
+    """Decouple weight decay from the gradient (AdamW), even for type Adam; false is L2 regularization. Type
+    AdamW ignores false."""
     torch_adam: Annotated[
         bool, Key(since="0.3.1", source="runtime/engine.py:DeepSpeedEngine.get_optimizer_configuration")
     ] = False
-    """Take `torch.optim` instead of DeepSpeed's kernels: slower, and every option of PyTorch works."""
+    """Use `torch.optim` instead of DeepSpeed's kernels: slower, but all of PyTorch's options work."""
     foreach: Annotated[
         bool | None,
         Key(
@@ -82,90 +83,92 @@ class AdamParams(Moments, OptimizerParams):
             only=(Only(("torch",)),),
         ),
     ] = None
-    """With `torch_adam`: force or forbid the implementation that handles many tensors at once; null lets
-    PyTorch choose."""
+    """With `torch_adam`: force or forbid PyTorch's multi-tensor implementation; null lets PyTorch choose."""
     set_grad_none: Annotated[bool, Key(since="0.3.1", only=(Only(("gpu",)),))] = True
-    """Drop gradients in `zero_grad` instead of zeroing them; not known to the CPU kernel."""
+    """Set gradients to None in `zero_grad` instead of zeroing them; the CPU kernel does not have this
+    argument."""
     fp32_optimizer_states: Annotated[
         bool,
-        # From 0.19.6 on the engine takes it out before it builds any of the three.
+        # From 0.19.6 on the engine removes it before it builds any of the three classes.
         Key(
             since="0.5.0",
             source="ops/adam/cpu_adam.py:DeepSpeedCPUAdam",
             only=(Only(("cpu",), until="0.19.5"),),
         ),
     ] = True
-    """Keep the CPU kernel's moments in fp32; false halves their memory with half-precision parameters."""
+    """Keep the moments of the CPU kernel in fp32; with half-precision parameters, false halves their memory.
+    """
     adamw_mode: Annotated[
         bool, Key(since="0.3.1", source="ops/adam/cpu_adam.py:DeepSpeedCPUAdam", internal=True)
     ] = True
-    """The CPU kernel's name for `adam_w_mode`, which the engine fills in; write that one."""
+    """The CPU kernel's name for `adam_w_mode`. The engine sets it; use `adam_w_mode` instead."""
 
 
 class AdamWParams(AdamParams):
-    """AdamW: Adam whose weight decay does not pass through the gradient."""
+    """AdamW: Adam with decoupled weight decay."""
 
 
 class AdagradParams(OptimizerParams):
-    """Adagrad: PyTorch's own, or the CPU kernel under offload, whose params differ."""
+    """Adagrad: PyTorch's own, or the CPU kernel with offload, whose params differ."""
 
     SOURCE = "ops/adagrad/cpu_adagrad.py:DeepSpeedCPUAdagrad"
 
     lr: Rate = 1e-2
     weight_decay: Decay = 0.0
     eps: Epsilon = 1e-10
-    """Added to the denominator against division by zero."""
+    """Term added to the denominator to avoid division by zero."""
     amsgrad: Annotated[bool, Key(since="0.5.5", only=(Only(("cpu",)),))] = False
-    """Only under offload, where it does nothing."""
+    """Only with offload, where it has no effect."""
     fp32_optimizer_states: Annotated[bool, Key(since="0.5.5", only=(Only(("cpu",)),))] = True
-    """Only under offload: keep the sum of squares in fp32."""
+    """Only with offload: keep the sum of squares in fp32."""
     lr_decay: Annotated[float, Key(since="0.5.5", source="torch.optim.Adagrad", only=(Only(("gpu",)),))] = 0.0
-    """Only without offload: how fast the learning rate falls."""
+    """Only without offload: decay of the learning rate."""
     initial_accumulator_value: Annotated[
         float, Key(since="0.5.5", source="torch.optim.Adagrad", only=(Only(("gpu",)),))
     ] = 0.0
-    """Only without offload: value from which squares are summed up."""
+    """Only without offload: initial value of the sum of squares."""
 
 
 # Params of Lamb.
 
 
 class LambParams(Moments, OptimizerParams):
-    """Lamb: Adam with a step size for each layer, for very large batches; GPU only."""
+    """LAMB: Adam with a step size per layer, for very large batches; GPU only."""
 
     SOURCE = "ops/lamb/fused_lamb.py:FusedLamb"
 
     bias_correction: Annotated[bool, Key(since="0.1.0")] = True
-    """Make up for the running averages starting at zero."""
+    """Correct the bias of running averages that start at zero."""
     eps_inside_sqrt: Annotated[bool, Key(since="0.1.0")] = False
-    """Add `eps` before the square root is drawn instead of after."""
+    """Add `eps` inside the square root instead of after it."""
     max_coeff: Annotated[float, Key(since="0.1.0")] = 10.0
-    """Largest factor by which a layer's norm may scale its step."""
+    """Maximum of the scaling coefficient of a layer's update."""
     min_coeff: Annotated[float, Key(since="0.1.0")] = 0.01
-    """Smallest factor by which a layer's norm may scale its step."""
+    """Minimum of the scaling coefficient of a layer's update."""
     amsgrad: Annotated[bool, Key(since="0.1.0")] = False
-    """Here only because Adam has it; the kernel refuses true."""
+    """Exists only for compatibility with Adam; the kernel rejects true."""
 
 
 # Params of Lion.
 
 
 class LionParams(OptimizerParams):
-    """Lion: steps by the sign of the momentum; half of Adam's state, and no `eps`."""
+    """Lion: updates by the sign of the momentum; half the state of Adam, and no `eps`."""
 
     SOURCE = "ops/lion/fused_lion.py:FusedLion"
 
     lr: Rate = 1e-3
     weight_decay: Decay = 0.0
     betas: Betas = Field(default=[0.9, 0.999])
-    """Weight of the momentum in a step, and its decay."""
+    """Weight of the momentum in an update, and decay rate of the momentum."""
     set_grad_none: Annotated[bool, Key(since="0.11.0", only=(Only(("gpu",)),))] = True
-    """Drop gradients in `zero_grad` instead of zeroing them; not known to the CPU kernel."""
+    """Set gradients to None in `zero_grad` instead of zeroing them; the CPU kernel does not have this
+    argument."""
     fp32_optimizer_states: Annotated[
         bool,
         Key(since="0.11.0", source="ops/lion/cpu_lion.py:DeepSpeedCPULion", only=(Only(("cpu",)),)),
     ] = True
-    """Only under offload: keep the momentum in fp32."""
+    """Only with offload: keep the momentum in fp32."""
 
 
 # Params of Muon.
@@ -174,71 +177,72 @@ class LionParams(OptimizerParams):
 class MuonParams(OptimizerParams):
     """Muon for matrices, Adam for everything else.
 
-    The only type that passes over params it does not know.
+    The only type that ignores unknown params.
     """
 
     SOURCE = "runtime/zero/muon/original_muon.py:Muon"
 
     lr: Rate = DERIVED
-    """Learning rate of both halves; when absent, 0.02 for Muon and 0.0003 for Adam."""
+    """Learning rate of both the Muon and the Adam part; if absent, 0.02 for Muon and 0.0003 for Adam."""
     muon_lr: Annotated[
         float, Key(since="0.18.3", source="runtime/engine.py:DeepSpeedEngine._muon_half_defaults")
     ] = DERIVED
-    """Learning rate of the matrices; when absent, `lr`."""
+    """Learning rate of the parameters that Muon updates (matrices); if absent, `lr`."""
     adam_lr: Annotated[
         float, Key(since="0.18.3", source="runtime/engine.py:DeepSpeedEngine._muon_half_defaults")
     ] = DERIVED
-    """Learning rate of what is left to Adam; when absent, `lr`."""
+    """Learning rate of the parameters that Adam updates; if absent, `lr`."""
     weight_decay: Decay = 0.0
     momentum: Annotated[float, Key(since="0.17.6")] = 0.95
-    """How much of the past the direction of a step keeps."""
+    """Momentum coefficient of Muon."""
     ns_method: Annotated[
         Literal["gram", "standard"],
         Key(
             since="0.19.0",
             means=(
                 ("gram", "with Gram matrices, which is faster"),
-                ("standard", "as first published"),
+                ("standard", "the published method"),
             ),
         ),
     ] = "gram"
-    """How the step is made orthogonal: with Gram matrices, which is faster, or as first published."""
+    """Newton-Schulz variant that orthogonalizes the update: with Gram matrices, which is faster, or the
+    published one."""
     per_head_muon: Annotated[bool, Key(since="0.19.8", source="__init__.py:set_optimizer_flags")] = False
-    """Make attention projections orthogonal head by head."""
+    """Orthogonalize the update of attention projections separately for each head."""
     betas: Betas = Field(default=[0.9, 0.95])
-    """Adam half: decay of the running averages of the gradient and of its square."""
+    """For Adam: decay rates of the running averages of the gradient and its square."""
     eps: Epsilon = 1e-10
-    """Adam half: added to the denominator."""
+    """For Adam: term added to the denominator."""
     adam_w_mode: Annotated[
         bool, Key(since="0.19.6", source="runtime/engine.py:DeepSpeedEngine._configure_basic_optimizer")
     ] = True
-    """Adam half: take weight decay apart from the gradient."""
+    """For Adam: decouple weight decay from the gradient."""
     torch_adam: Annotated[
         bool, Key(since="0.19.6", source="runtime/engine.py:DeepSpeedEngine.get_optimizer_configuration")
     ] = False
-    """Adam half: take `torch.optim` instead of DeepSpeed's kernels."""
+    """For Adam: use `torch.optim` instead of DeepSpeed's kernels."""
     fp32_optimizer_states: Annotated[
         bool, Key(since="0.19.6", source="runtime/engine.py:DeepSpeedEngine.get_optimizer_configuration")
     ] = True
-    """Adam half, on the CPU: keep the moments in fp32."""
+    """For Adam on the CPU: keep the moments in fp32."""
 
 
 # Params of the optimizers with compressed communication, up to 0.19.6.
 
 
 class OneBitParams(Moments, OptimizerParams):
-    """What the optimizers with compressed communication share; they refuse ZeRO."""
+    """Keyword arguments that the optimizers with compressed communication share; they reject ZeRO."""
 
     SOURCE = "runtime/fp16/onebit/adam.py:OnebitAdam"
 
     bias_correction: Annotated[bool, Key(since="0.3.0", until="0.19.6")] = True
-    """Make up for the running averages starting at zero."""
+    """Correct the bias of running averages that start at zero."""
     eps_inside_sqrt: Annotated[bool, Key(since="0.3.0", until="0.19.6")] = False
-    """Add `eps` before the square root is drawn instead of after."""
+    """Add `eps` inside the square root instead of after it."""
     amsgrad: Annotated[bool, Key(since="0.3.0", until="0.19.6")] = False
-    """Here only because Adam has it; true is refused."""
+    """Exists only for compatibility with Adam; the optimizer rejects true."""
     cuda_aware: Annotated[bool, Key(since="0.3.0", until="0.19.6")] = False
-    """The MPI library can read GPU memory itself."""
+    """The MPI library is CUDA-aware: it can access GPU memory."""
     comm_backend_name: Annotated[
         str,
         Key(
@@ -249,66 +253,66 @@ class OneBitParams(Moments, OptimizerParams):
                 ("nccl", "NVIDIA's library"),
                 ("mpi", "an MPI library"),
                 ("hccl", "Huawei's library"),
-                ("compressed", "compression by kernels, for other accelerators"),
+                ("compressed", "compression kernels, for other accelerators"),
             ),
         ),
     ] = "nccl"
-    """Library that carries the compressed messages."""
+    """Communication library for the compressed messages."""
 
 
 class OneBitAdamParams(OneBitParams):
-    """1-bit Adam: after a warm-up, only the sign of the momentum is sent."""
+    """1-bit Adam: after a warm-up, only the sign of the momentum is communicated."""
 
     freeze_step: Annotated[int, Key(since="0.3.0", until="0.19.6", unit="steps")] = 100_000
-    """Warm-up steps without compression; too few of them spoil convergence."""
+    """Warm-up steps without compression; too few harm convergence."""
 
 
 class ZeroOneAdamParams(OneBitParams):
-    """0/1 Adam: compressed from the start, and ranks that do not talk at every step."""
+    """0/1 Adam: compressed from the start, and without communication at every step."""
 
     SOURCE = "runtime/fp16/onebit/zoadam.py:ZeroOneAdam"
 
     var_freeze_step: Annotated[int, Key(since="0.6.1", until="0.19.6", unit="steps")] = 100_000
-    """Last step at which the variance still changes."""
+    """Last step at which the variance is updated."""
     var_update_scaler: Annotated[int, Key(since="0.6.1", until="0.19.6", unit="steps")] = 16
-    """How fast the interval between updates of the variance grows."""
+    """Growth of the interval between variance updates."""
     local_step_scaler: Annotated[int, Key(since="0.6.1", until="0.19.6", unit="steps")] = 32_678
-    """Steps after which the interval between messages grows."""
+    """Steps after which the interval between synchronizations grows."""
     local_step_clipper: Annotated[int, Key(since="0.6.1", until="0.19.6", unit="steps")] = 16
-    """Longest interval between messages."""
+    """Maximum interval between synchronizations."""
 
 
 class OneBitLambParams(OneBitAdamParams):
-    """1-bit Lamb: after a warm-up, only the sign of the momentum is sent."""
+    """1-bit LAMB: after a warm-up, only the sign of the momentum is communicated."""
 
     SOURCE = "runtime/fp16/onebit/lamb.py:OnebitLamb"
 
     max_coeff: Annotated[float, Key(since="0.3.16", until="0.19.6")] = 10.0
-    """Largest factor by which a layer's norm may scale its step."""
+    """Maximum of the scaling coefficient of a layer's update."""
     min_coeff: Annotated[float, Key(since="0.3.16", until="0.19.6")] = 0.01
-    """Smallest factor by which a layer's norm may scale its step."""
+    """Minimum of the scaling coefficient of a layer's update."""
     coeff_beta: Annotated[float, Key(since="0.3.16", until="0.19.6")] = 0.9
-    """Decay of the running average of that factor."""
+    """Decay rate of the running average of the scaling coefficient."""
     factor_max: Annotated[float, Key(since="0.3.16", until="0.19.6")] = 4.0
-    """Largest correction of the factor after the warm-up."""
+    """Maximum correction factor of the scaling coefficient after the warm-up."""
     factor_min: Annotated[float, Key(since="0.3.16", until="0.19.6")] = 0.5
-    """Smallest correction of the factor after the warm-up."""
+    """Minimum correction factor of the scaling coefficient after the warm-up."""
     factor_threshold: Annotated[float, Key(since="0.3.16", until="0.19.6")] = 0.1
-    """Largest change of the correction from one step to the next."""
+    """Maximum change of the correction factor between two steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class OptimizerType:
-    """A name that DeepSpeed itself knows, in any case of letters."""
+    """An optimizer type of DeepSpeed; case does not matter in its name."""
 
     name: str
     params: type[OptimizerParams] | None
     """None: free-form, the arguments of a class outside DeepSpeed."""
     since: str
     gpu: str
-    """The class that the engine builds; `torch_adam` has it take PyTorch's instead."""
+    """The class that the engine builds; with `torch_adam` it builds the class of PyTorch instead."""
     cpu: str
-    """The class that it builds under offload."""
+    """The class that the engine builds with offload."""
     until: str | None = None
     required: tuple[str, ...] = ()
     notes: str = ""
@@ -339,15 +343,27 @@ OPTIMIZERS: tuple[OptimizerType, ...] = (
             "0.10.2",
             f"mup.{name}",
             f"mup.{name}",
-            notes="needs the mup package; untested with ZeRO",
+            notes="requires the mup package; untested with ZeRO",
         )
         for name in ("MuAdam", "MuAdamW", "MuSGD")
     ),
     OptimizerType(
-        "OneBitAdam", OneBitAdamParams, "0.3.0", "OnebitAdam", "OnebitAdam", "0.19.6", notes="refuses ZeRO"
+        "OneBitAdam",
+        OneBitAdamParams,
+        "0.3.0",
+        "OnebitAdam",
+        "OnebitAdam",
+        "0.19.6",
+        notes="does not support ZeRO",
     ),
     OptimizerType(
-        "OneBitLamb", OneBitLambParams, "0.3.16", "OnebitLamb", "OnebitLamb", "0.19.6", notes="refuses ZeRO"
+        "OneBitLamb",
+        OneBitLambParams,
+        "0.3.16",
+        "OnebitLamb",
+        "OnebitLamb",
+        "0.19.6",
+        notes="does not support ZeRO",
     ),
     OptimizerType(
         "ZeroOneAdam",
@@ -356,14 +372,14 @@ OPTIMIZERS: tuple[OptimizerType, ...] = (
         "ZeroOneAdam",
         "ZeroOneAdam",
         "0.19.6",
-        notes="refuses ZeRO",
+        notes="does not support ZeRO",
     ),
 )
-"""The types that DeepSpeed knows; any other name is looked up in `torch.optim`, letter by letter."""
+"""The types of DeepSpeed; it looks up any other name in `torch.optim`, where case matters."""
 
 
 class Optimizer(Section):
-    """The optimizer that the engine builds when `deepspeed.initialize` is given none."""
+    """The optimizer that the engine builds if `deepspeed.initialize` gets none."""
 
     SOURCE = "runtime/config.py:get_optimizer_name"
 
@@ -376,8 +392,8 @@ class Optimizer(Section):
             miswritten=("optimizer_name",),
         ),
     ] = None
-    """Name of the optimizer: one of DeepSpeed's own in any case of letters, or a class of `torch.optim`,
-    written exactly so. Without it the whole section has no effect."""
+    """Name of the optimizer: one of DeepSpeed's own (case does not matter) or a class of `torch.optim` (exact
+    name). Without `type` the whole section has no effect."""
     params: Annotated[
         SerializeAsAny[OptimizerParams] | FreeForm | None,
         Key(
@@ -387,12 +403,12 @@ class Optimizer(Section):
             opened_by="optimizer.type",
         ),
     ] = None
-    """Arguments for the optimizer: the params class of its type, or, for a class of `torch.optim` or `mup`,
-    a free mapping with that class's own keywords."""
+    """Keyword arguments of the optimizer: the params class of its type, or, for a class of `torch.optim` or
+    `mup`, a mapping with the arguments of that class."""
     legacy_fusion: Annotated[
         bool, Key(since="0.1.0", source="runtime/config.py:get_optimizer_legacy_fusion")
     ] = False
-    """Flatten parameters the way the first fp16 wrapper did."""
+    """Flatten parameters in the same way as the first fp16 wrapper."""
 
 
 class OptimizerKeys(RootKeys):

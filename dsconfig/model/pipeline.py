@@ -1,4 +1,4 @@
-"""The pipeline engine."""
+"""Settings of the pipeline engine."""
 
 from typing import Annotated
 
@@ -10,7 +10,7 @@ from dsconfig.model.section import RootKeys, Section
 
 
 class Pipeline(Section):
-    """Pipeline parallelism. Every key is copied; `PipelineModule` settles those that nothing reads."""
+    """Pipeline parallelism. Keys that DeepSpeed does not read here are arguments of `PipelineModule`."""
 
     SOURCE = "runtime/config.py:get_pipeline_config"
     READS = (Reads("hand", unknown="kept"),)
@@ -18,21 +18,22 @@ class Pipeline(Section):
     stages: Annotated[
         int | Auto, Key(since="0.3.0", unread=True, auto_is_value=True, means=(("auto", "the default"),))
     ] = "auto"
-    """Taken and never looked at: the number of stages comes from `PipelineModule`."""
+    """Accepted without effect: `PipelineModule` sets the number of stages."""
     partition: Annotated[str, Key(since="0.3.0", unread=True)] = "best"
-    """Taken and never looked at: `PipelineModule(partition_method=...)` decides how layers are spread."""
+    """Accepted without effect: `PipelineModule(partition_method=...)` sets the partitioning of layers."""
     seed_layers: Annotated[bool, Key(since="0.3.0", unread=True)] = False
-    """Taken and never looked at: `PipelineModule(seed_layers=...)` decides."""
+    """Accepted without effect: use `PipelineModule(seed_layers=...)`."""
     activation_checkpoint_interval: Annotated[int, Key(since="0.3.0", unit="layers")] = 0
-    """Recompute activations in groups of this many layers; 0 leaves it to `PipelineModule`."""
+    """Number of layers between activation checkpoints; 0 uses the setting of `PipelineModule`."""
     pipe_partitioned: Annotated[bool, Key(since="0.12.3")] = True
-    """Send activations between stages split over the tensor-parallel ranks: less traffic, one all-gather."""
+    """Partition the activations sent between stages over the tensor-parallel ranks: less communication, one
+    all-gather."""
     grad_partitioned: Annotated[bool, Key(since="0.12.3")] = True
-    """Send gradients between stages split over the tensor-parallel ranks."""
+    """Partition the gradients sent between stages over the tensor-parallel ranks."""
     use_reentrant: Annotated[
         bool, Key(since="0.10.3", source="runtime/pipe/engine.py:PipelineEngine.__init__")
     ] = True
-    """Recompute activations with PyTorch's reentrant checkpoint function; false takes the newer one."""
+    """Use PyTorch's reentrant activation checkpointing; false uses the non-reentrant implementation."""
 
 
 class PipelineKeys(RootKeys):
@@ -43,7 +44,7 @@ class PipelineKeys(RootKeys):
         Key(
             since="0.3.0",
             source="runtime/config.py:get_pipeline_config",
-            opened_by=SCRIPT,  # PipelineEngine, made for a PipelineModule
+            opened_by=SCRIPT,  # PipelineEngine, which DeepSpeed builds for a PipelineModule
         ),
     ] = Field(default_factory=Pipeline)
-    """Traffic and recomputation of the pipeline engine; the stages come from `PipelineModule`."""
+    """Communication and recomputation of the pipeline engine; `PipelineModule` sets the stages."""

@@ -1,4 +1,4 @@
-"""Number formats: half precision with and without loss scaling, autocast, buffers."""
+"""Training precision: fp16 with loss scaling, bf16, Apex, autocast, and data types of buffers."""
 
 from typing import Annotated, Literal, TypeAlias
 
@@ -8,7 +8,7 @@ from dsconfig.model.annotations import DERIVED, Auto
 from dsconfig.model.key import HALF, Key, Reads, Takes, Was
 from dsconfig.model.section import RootKeys, Section
 
-_HALF, _BRAIN = "IEEE half precision", "bfloat16: the range of fp32, fewer digits"
+_HALF, _BRAIN = "IEEE half precision", "bfloat16: the range of fp32 with less precision"
 _FULL, _BYTE = "full precision", "8-bit integers"
 _MEANS = (
     *((word, _HALF) for word in ("torch.float16", "fp16", "float16", "half")),
@@ -31,7 +31,7 @@ DtypeWord: TypeAlias = Literal[
     "bf16",
     "bfloat16",
 ]
-"""What DeepSpeed's `DtypeEnum` understands; upper case is not among it."""
+"""Names that DeepSpeed's `DtypeEnum` accepts; it rejects upper case."""
 
 PRECISION_READS = (
     Reads("hand", until="0.17.0"),
@@ -40,7 +40,7 @@ PRECISION_READS = (
 
 
 class Fp16(Section):
-    """Mixed precision in IEEE half precision, with loss scaling against underflow."""
+    """Mixed precision in fp16 (IEEE half precision), with loss scaling against underflow."""
 
     SOURCE = "runtime/precision_config.py:DeepSpeedFP16Config"
     READS = PRECISION_READS
@@ -59,8 +59,8 @@ class Fp16(Section):
     loss_scale: Annotated[
         Annotated[float, Field(ge=0, allow_inf_nan=False)], Key(since="0.1.0", was=(Was("0.18.7", float),))
     ] = 0.0
-    """Factor on the loss that keeps small gradients from vanishing; 0 lets DeepSpeed adapt it. From 0.18.8
-    on a boolean is refused too."""
+    """Static loss scale, which keeps small gradients from underflow; 0 selects dynamic loss scaling. From
+    0.18.8 on DeepSpeed rejects booleans."""
     initial_scale_power: Annotated[
         int,
         Key(
@@ -70,20 +70,21 @@ class Fp16(Section):
             miswritten=("fp16.initial_loss_scale_power",),
         ),
     ] = 16
-    """Power of two at which the adapting loss scale starts. Too high costs skipped steps at the
+    """Dynamic loss scaling starts at 2 to this power. A value that is too high causes skipped steps at the
     beginning."""
     loss_scale_window: Annotated[int, Key(since="0.1.0", unit="steps")] = 1000
-    """Steps without overflow after which the adapting scale doubles. From 0.19.3 on it must be positive
-    where fp16 is enabled with a scale that adapts."""
+    """Steps without overflow after which the dynamic loss scale doubles. From 0.19.3 on it must be positive
+    if fp16 uses dynamic loss scaling."""
     hysteresis: Annotated[int, Key(since="0.1.0", unit="overflows")] = 2
-    """Overflows that are let pass before the adapting scale is halved."""
+    """Overflows that are tolerated before the dynamic loss scale is halved."""
     consecutive_hysteresis: Annotated[bool, Key(since="0.9.3")] = False
-    """Count only overflows in a row: a step without one fills the allowance up again."""
+    """Reset the `hysteresis` count after each step without overflow, so that only consecutive overflows
+    count."""
     min_loss_scale: Annotated[int, Key(since="0.1.0")] = 1
-    """Floor of the adapting scale. From 0.19.3 on it must be positive where fp16 is enabled with a scale
-    that adapts."""
+    """Minimum of the dynamic loss scale. From 0.19.3 on it must be positive if fp16 uses dynamic loss
+    scaling."""
     fp16_master_weights_and_grads: Annotated[bool, Key(since="0.5.0")] = False
-    """Keep master weights and gradients in fp16 too: half the memory, less accuracy. Needs ZeRO and CPU
+    """Keep master weights and gradients in fp16 too: half the memory, less accuracy. Requires ZeRO and CPU
     Adam."""
 
 
@@ -113,12 +114,12 @@ class Bf16(Section):
     immediate_grad_update: Annotated[
         bool, Key(since="0.13.3", defaults=(("0.16.4", False), ("0.17.0", True)))
     ] = False
-    """Add each gradient to its fp32 sum as soon as it exists, instead of all after the backward pass; frees
+    """Accumulate each gradient in fp32 as soon as it is computed, instead of after the backward pass; frees
     the bfloat16 copy early."""
     check_grad_overflow: Annotated[
         bool, Key(since="0.17.1", defaults=(("0.19.2", False),), miswritten=("bf16.check_overflow",))
     ] = True
-    """Look for infinite and undefined gradients before a step, and leave the step out if there are any."""
+    """Check gradients for inf and NaN before a step, and skip the step if there are any."""
     bf16_master_weights_and_grads: Annotated[
         bool, Key(since="0.18.3", miswritten=("bf16.fp16_master_weights_and_grads",))
     ] = False
@@ -128,7 +129,7 @@ class Bf16(Section):
 
 
 class Amp(Section):
-    """Mixed precision by NVIDIA Apex; its keys beyond these go to `apex.amp.initialize`."""
+    """Mixed precision with NVIDIA Apex; other keys go to `apex.amp.initialize`."""
 
     SOURCE = "runtime/config.py:get_amp_params"
     READS = (Reads("hand", unknown="kept"),)
@@ -144,7 +145,7 @@ class Amp(Section):
             fills=("transformers",),
         ),
     ]
-    """Hand model and optimizer to Apex. The section is refused without this key."""
+    """Initialize model and optimizer with Apex. DeepSpeed rejects the section without this key."""
     opt_level: Annotated[
         str,
         Key(
@@ -155,13 +156,13 @@ class Amp(Section):
             fills=("transformers",),
             means=(
                 ("O0", "casts nothing"),
-                ("O1", "casts what is safe"),
-                ("O2", "casts nearly all, and keeps master weights in fp32"),
-                ("O3", "casts all"),
+                ("O1", "casts safe operations"),
+                ("O2", "casts nearly everything, keeps master weights in fp32"),
+                ("O3", "casts everything"),
             ),
         ),
     ] = "O1"
-    """How much Apex casts: O0 nothing, O1 what is safe, O2 nearly all, O3 all."""
+    """Apex optimization level: O0 casts nothing, O1 safe operations, O2 nearly everything, O3 everything."""
 
 
 class TorchAutocast(Section):
@@ -170,7 +171,7 @@ class TorchAutocast(Section):
     SOURCE = "runtime/config.py:get_torch_autocast_enabled"
 
     enabled: Annotated[bool, Key(since="0.17.2", miswritten=("torch_autocast.enable",))] = False
-    """Switch managed autocast on."""
+    """Run the forward pass under autocast."""
     dtype: Annotated[
         DtypeWord,
         Key(
@@ -180,42 +181,42 @@ class TorchAutocast(Section):
             means=_MEANS,
         ),
     ] = DERIVED
-    """Number format of autocast; when absent, PyTorch's own for the device."""
+    """Data type of autocast; if absent, PyTorch's default for the device."""
     lower_precision_safe_modules: Annotated[
         list[str],
         Key(
             since="0.17.2", source="runtime/config.py:get_lower_precision_safe_modules", wrong_type="ignored"
         ),
     ] = DERIVED
-    """Full names of module classes whose parameters may travel in the autocast format; when absent, linear
-    layers and convolutions."""
+    """Full names of module classes whose parameters may be communicated in the autocast data type; if absent,
+    linear layers and convolutions."""
 
 
 class DataTypes(Section):
-    """Number formats of buffers, accumulated gradients and parameters."""
+    """Data types of buffers, accumulated gradients and parameters."""
 
     SOURCE = "runtime/config.py:DeepSpeedConfig._initialize_params"
 
     grad_accum_dtype: Annotated[
         DtypeWord | None, Key(since="0.7.6", means=_MEANS, miswritten=("gradient_accumulation_dtype",))
     ] = None
-    """Format in which gradients add up over micro-batches; null follows the model. fp32 loses nothing and
-    takes twice the memory."""
+    """Data type in which gradients are accumulated over micro-batches; null follows the model. fp32 loses no
+    precision and takes twice the memory."""
     param_dtype: Annotated[DtypeWord | None, Key(since="0.19.2", means=_MEANS)] = None
-    """Format of the parameters. It can only repeat what `fp16` or `bf16` says, and null means just that."""
+    """Data type of the parameters. Must agree with `fp16` or `bf16`; null follows them."""
     buffer_dtype: Annotated[DtypeWord | None, Key(since="0.19.2", means=_MEANS, opened_by=HALF)] = None
-    """Cast the buffers of the model to this format; null leaves them as they were loaded."""
+    """Cast the buffers of the model to this data type; null leaves them unchanged."""
     keep_in_fp32_modules: Annotated[
         list[str] | Auto,
         Key(
             since="0.19.8",
             auto_is_value=True,
             wrong_type="rejected",
-            means=(("auto", "the list that a Transformers model brings along"),),
+            means=(("auto", "the list that a Transformers model defines"),),
         ),
     ] = "auto"
-    """Buffers that stay in fp32: name patterns, none for an empty list, or "auto" for the list that a
-    Transformers model brings along."""
+    """Buffers that stay in fp32: a list of name patterns, which may be empty, or "auto" for the list that a
+    Transformers model defines."""
 
 
 class PrecisionKeys(RootKeys):
@@ -245,7 +246,7 @@ class PrecisionKeys(RootKeys):
             hidden_by="bf16",
         ),
     ] = Field(default_factory=Bf16)
-    """First name of `bf16`; read only where that one is absent."""
+    """Earlier name of `bf16`; read only if `bf16` is absent."""
     amp: Annotated[
         Amp,
         Key(
@@ -256,12 +257,12 @@ class PrecisionKeys(RootKeys):
             replaced_by="torch_autocast",
         ),
     ] = Field(default_factory=Amp.absent)
-    """Mixed precision by NVIDIA Apex."""
+    """Mixed precision with NVIDIA Apex."""
     torch_autocast: Annotated[
         TorchAutocast, Key(since="0.17.2", source="runtime/config.py:get_torch_autocast_enabled")
     ] = Field(default_factory=TorchAutocast)
-    """Mixed precision by PyTorch's autocast."""
+    """Mixed precision with PyTorch's autocast."""
     data_types: Annotated[DataTypes, Key(since="0.7.6", source="runtime/config.py:get_data_types_params")] = (
         Field(default_factory=DataTypes)
     )
-    """Number formats of buffers, accumulated gradients and parameters."""
+    """Data types of buffers, accumulated gradients and parameters."""

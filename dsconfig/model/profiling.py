@@ -1,4 +1,4 @@
-"""Profilers: FLOPs of the model, traffic of the collectives, throughput of the engine."""
+"""Profilers: FLOPS of the model, size and time of collectives, throughput of the engine."""
 
 from typing import Annotated
 
@@ -15,17 +15,17 @@ class FlopsProfiler(Section):
     SOURCE = "profiling/config.py:DeepSpeedFlopsProfilerConfig._initialize"
 
     enabled: Annotated[bool, Key(since="0.3.11")] = False
-    """Profile one step, which is then slow; also turns on the timers of `wall_clock_breakdown`."""
+    """Profile one step, which becomes slow; also enables `wall_clock_breakdown`."""
     recompute_fwd_factor: Annotated[float, Key(since="0.9.3")] = 0.0
     """Extra forward passes to count in each step: 1.0 when all activations are recomputed."""
     profile_step: Annotated[int, Key(since="0.3.12", unit="steps", miswritten=("flops_profiler.step",))] = 1
-    """Global step to profile; a later one leaves out the warm-up."""
+    """Global step to profile; choose one after the warm-up."""
     module_depth: Annotated[int, Key(since="0.3.11")] = -1
-    """Depth of the module tree down to which totals are printed; -1 goes down to the innermost."""
+    """Depth of the module tree to which totals are printed; -1 prints all levels."""
     top_modules: Annotated[int, Key(since="0.3.11", defaults=(("0.3.16", 3),))] = 1
-    """Modules to list at each depth, the heaviest first."""
+    """Number of modules to list at each depth, most expensive first."""
     detailed: Annotated[bool, Key(since="0.3.12")] = True
-    """Print the whole module tree with its figures, not only the totals."""
+    """Print the profile of every module in the tree, not only the totals."""
     output_file: Annotated[str | None, Key(since="0.4.0")] = None
     """File for the report; null prints it."""
     start_step: Annotated[
@@ -49,11 +49,11 @@ class CommsLogger(Section):
     )
 
     enabled: Annotated[bool, Key(since="0.7.0")] = False
-    """Log collectives; each of them is then synchronised, which costs speed."""
+    """Log collectives. Each of them is synchronized, which slows training down."""
     prof_all: Annotated[bool, Key(since="0.7.0")] = True
-    """Log every operation, whatever `prof_ops` says."""
+    """Log every operation; `prof_ops` is then ignored."""
     prof_ops: Annotated[Names, Key(since="0.7.0")] = Field(default=[])
-    """Operations to log when `prof_all` is false, by the names of `deepspeed.comm`."""
+    """Operations to log if `prof_all` is false, by their names in `deepspeed.comm`."""
     verbose: Annotated[bool, Key(since="0.7.0")] = False
     """Print each collective as it happens, not only a summary on request."""
     debug: Annotated[bool, Key(since="0.7.0")] = False
@@ -69,7 +69,7 @@ class ThroughputTimer(Section):
     enabled: Annotated[bool, Key(since="0.14.3")] = True
     """Measure throughput."""
     synchronized: Annotated[bool, Key(since="0.14.3")] = True
-    """Wait for the device before reading the clock: exact, but it stalls the pipeline of kernels."""
+    """Synchronize the device before the timer is read: exact, but interrupts the queue of kernels."""
 
 
 class Timers(Section):
@@ -92,7 +92,7 @@ class ProfilingKeys(RootKeys):
             opened_by="flops_profiler.enabled",
         ),
     ] = Field(default_factory=FlopsProfiler)
-    """Count of a model's operations, parameters and time, module by module."""
+    """Profiles operations, parameters and latency of each module."""
     comms_logger: Annotated[
         CommsLogger,
         Key(
@@ -101,7 +101,7 @@ class ProfilingKeys(RootKeys):
             miswritten=("comms_config",),
         ),
     ] = Field(default_factory=CommsLogger)
-    """Log of the size and bandwidth of collectives."""
+    """Logs size and bandwidth of collectives."""
     timers: Annotated[
         Timers,
         Key(
@@ -110,4 +110,4 @@ class ProfilingKeys(RootKeys):
             takes=(Takes(("[]", "list", "string", "auto"), since="0.14.3"),),
         ),
     ] = Field(default_factory=Timers)
-    """Clocks of the engine: how throughput is measured."""
+    """Timers of the engine: how throughput is measured."""

@@ -1,4 +1,4 @@
-"""Progressive layer dropping: skip more and more layers at random as training goes on."""
+"""Progressive layer dropping: randomly skip more and more layers during training."""
 
 from typing import Annotated
 
@@ -9,7 +9,7 @@ from dsconfig.model.section import RootKeys, Section
 
 
 class ProgressiveLayerDrop(Section):
-    """The engine looks both numbers up when it is on; the defaults are never used."""
+    """Progressive layer drop. Both numbers are required if it is enabled; the defaults are never used."""
 
     SOURCE = "runtime/progressive_layer_drop.py:ProgressiveLayerDrop.__init__"
     READS = (Reads("hand", unknown="kept"),)
@@ -17,11 +17,11 @@ class ProgressiveLayerDrop(Section):
     enabled: Annotated[
         bool, Key(since="0.3.1", until="0.19.7", source="runtime/config.py:get_pld_enabled, get_pld_params")
     ]
-    """Turn layer dropping on. The section is refused without this key."""
+    """Enable layer dropping. DeepSpeed rejects the section without this key."""
     theta: Annotated[float, Key(since="0.3.1", until="0.19.7")] = 0.5
-    """Share of layers kept in the end; lower trains faster and less robustly."""
+    """Fraction of layers kept at the end; lower values train faster and less robustly."""
     gamma: Annotated[float, Key(since="0.3.1", until="0.19.7")] = 0.001
-    """How fast the share falls from 1 to `theta`, per step."""
+    """Rate at which the fraction falls from 1 to `theta`, per step."""
 
 
 class ProgressiveLayerDropKeys(RootKeys):
@@ -38,4 +38,4 @@ class ProgressiveLayerDropKeys(RootKeys):
             opened_by="progressive_layer_drop.enabled",
         ),
     ] = Field(default_factory=ProgressiveLayerDrop.absent)
-    """Skipping more and more layers at random while training."""
+    """Randomly skips more and more layers during training."""

@@ -1,4 +1,4 @@
-"""Quantisation: MoQ while training (superseded by compression), and weight-only for ZeRO-Inference."""
+"""Quantization: MoQ during training (superseded by compression), and weight-only for ZeRO-Inference."""
 
 from typing import Annotated, Literal
 
@@ -10,13 +10,13 @@ from dsconfig.model.section import RootKeys, Section
 
 _MOQ = (("0.4.0", "0.6.7"), ("0.19.3", "0.19.6"))
 
-_GRIDS = (("symmetric", "a grid around zero"), ("asymmetric", "a grid between the extremes"))
+_GRIDS = (("symmetric", "range centered at zero"), ("asymmetric", "range from minimum to maximum"))
 
 
 class Eigenvalue(Section):
-    """Curvature of each layer by power iteration: layers with small eigenvalues are quantised faster.
+    """Curvature of each layer by power iteration: layers with small eigenvalues are quantized faster.
 
-    From 0.19.3 to 0.19.6 the section is nominally read again, but switching it on there ends in an assertion.
+    Releases 0.19.3 to 0.19.6 read the section again, but `enabled` then fails with an AssertionError.
     """
 
     SOURCE = "runtime/config.py:get_eigenvalue_config"
@@ -25,7 +25,7 @@ class Eigenvalue(Section):
         bool,
         Key(since="0.4.0", until="0.19.6", spans=_MOQ, source="runtime/config.py:get_eigenvalue_enabled"),
     ] = False
-    """Compute eigenvalues; slow, and refused in most releases."""
+    """Compute eigenvalues; slow, and rejected by most releases."""
     verbose: Annotated[
         bool,
         Key(since="0.4.0", until="0.19.6", spans=_MOQ, source="runtime/config.py:get_eigenvalue_verbose"),
@@ -35,17 +35,17 @@ class Eigenvalue(Section):
         int,
         Key(since="0.4.0", until="0.19.6", spans=_MOQ, source="runtime/config.py:get_eigenvalue_max_iter"),
     ] = 100
-    """Most iterations for one layer; more take longer and find the value better."""
+    """Maximum number of iterations per layer; more are slower and more exact."""
     tol: Annotated[
         float,
         Key(since="0.4.0", until="0.19.6", spans=_MOQ, source="runtime/config.py:get_eigenvalue_tol"),
     ] = 1e-2
-    """Relative change at which the iteration ends."""
+    """Relative change at which the iteration stops."""
     stability: Annotated[
         float,
         Key(since="0.4.0", until="0.19.6", spans=_MOQ, source="runtime/config.py:get_eigenvalue_stability"),
     ] = 1e-6
-    """Small constant that keeps divisions stable."""
+    """Small constant for numerical stability of divisions."""
     gas_boundary_resolution: Annotated[
         int,
         Key(
@@ -56,7 +56,7 @@ class Eigenvalue(Section):
             source="runtime/config.py:get_eigenvalue_gas_boundary_resolution",
         ),
     ] = 1
-    """Compute again every so many optimizer steps."""
+    """Optimizer steps between two computations."""
     layer_name: Annotated[
         str,
         Key(since="0.4.0", until="0.19.6", spans=_MOQ, source="runtime/config.py:get_eigenvalue_layer_name"),
@@ -70,29 +70,30 @@ class Eigenvalue(Section):
 
 
 class QuantizeBits(Section):
-    """From how many bits to how many."""
+    """Initial and final number of bits."""
 
     SOURCE = "runtime/config.py:get_quantize_training"
 
     start_bits: Annotated[int, Key(since="0.4.0", until="0.6.7", unit="bits")] = 16
-    """Width to start with."""
+    """Initial number of bits."""
     target_bits: Annotated[int, Key(since="0.4.0", until="0.6.7", unit="bits")]
-    """Width to end with. The config is refused without it; 8 holds only while the whole section is absent."""
+    """Final number of bits. DeepSpeed rejects the config without it; the default 8 applies only if the whole
+    section is absent."""
 
 
 class QuantizeSchedule(Section):
-    """When the width shrinks."""
+    """When the number of bits decreases."""
 
     SOURCE = "runtime/config.py:get_quantize_training"
 
     quantize_period: Annotated[int, Key(since="0.4.0", until="0.6.7", unit="steps")]
-    """Steps until the next bit goes. Must be given in this section; without the section it is 1000."""
+    """Steps between two reductions by one bit. Required in this section; without the section it is 1000."""
     schedule_offset: Annotated[int, Key(since="0.4.0", until="0.6.7", unit="steps")] = 1000
-    """Steps before quantisation begins."""
+    """Steps before quantization starts."""
 
 
 class QuantizeAlgo(Section):
-    """How values are rounded to the grid."""
+    """How values are quantized and rounded."""
 
     SOURCE = "runtime/config.py:get_quantize_training"
 
@@ -106,7 +107,8 @@ class QuantizeAlgo(Section):
             miswritten=("quantize_training.quantize_type",),
         ),
     ] = "symmetric"
-    """Grid around zero, or between the extremes. Any other word counts as symmetric."""
+    """Symmetric: the range is centered at zero. Asymmetric: the range spans minimum to maximum. Any other
+    value means symmetric."""
     rounding: Annotated[
         Literal["nearest", "stochastic"],
         Key(
@@ -115,22 +117,22 @@ class QuantizeAlgo(Section):
             wrong_type="altered",
             means=(
                 ("nearest", "to the nearest value"),
-                ("stochastic", "by chance: unbiased, noisier"),
+                ("stochastic", "stochastically: unbiased, noisier"),
             ),
         ),
     ] = "nearest"
-    """Round to the nearest value or by chance. Any other word counts as nearest."""
+    """Round to the nearest value or stochastically. Any other value means nearest."""
 
 
 class Fp16MixedQuantize(Section):
-    """Blend of fp16 and quantised weights that moves towards the quantised ones."""
+    """Blend of fp16 and quantized weights that moves towards the quantized ones."""
 
     SOURCE = "runtime/config.py:get_quantize_training"
 
     enabled: Annotated[bool, Key(since="0.4.0", until="0.6.7")] = False
-    """Blend instead of switching at once."""
+    """Blend fp16 and quantized weights instead of switching at once."""
     quantize_change_ratio: Annotated[float, Key(since="0.4.0", until="0.6.7")] = 0.001
-    """Share by which the quantised weights gain at each step."""
+    """Fraction by which the share of the quantized weights grows at each step."""
 
 
 class QuantizeTraining(Section):
@@ -141,27 +143,28 @@ class QuantizeTraining(Section):
     enabled: Annotated[
         bool, Key(since="0.4.0", until="0.6.7", source="runtime/config.py:get_quantize_enabled")
     ] = False
-    """Quantise weights while training."""
+    """Quantize weights during training."""
     quantize_verbose: Annotated[bool, Key(since="0.4.0", until="0.6.7")] = False
-    """Log every change of width."""
+    """Log every change of the number of bits."""
     quantizer_kernel: Annotated[bool, Key(since="0.4.0", until="0.6.7")] = False
-    """Quantise with the CUDA kernel."""
+    """Quantize with the CUDA kernel."""
     quantize_groups: Annotated[int, Key(since="0.4.0", until="0.6.7")] = 1
-    """Groups of a weight matrix with scales of their own; more are more exact and cost more."""
+    """Number of groups of a weight matrix that have separate scales; more groups are more exact and cost
+    more."""
     quantize_bits: Annotated[QuantizeBits, Key(since="0.4.0", until="0.6.7")]
-    """Range of widths. The config is refused without it."""
+    """Initial and final number of bits. DeepSpeed rejects the config without it."""
     quantize_schedule: Annotated[QuantizeSchedule, Key(since="0.4.0", until="0.6.7")] = Field(
         default_factory=QuantizeSchedule.absent
     )
-    """When the width shrinks."""
+    """When the number of bits decreases."""
     quantize_algo: Annotated[
         QuantizeAlgo, Key(since="0.4.0", until="0.6.7", miswritten=("quantize_training.quantize-algo",))
     ] = Field(default_factory=QuantizeAlgo)
-    """How values are rounded to the grid."""
+    """How values are quantized and rounded."""
     fp16_mixed_quantize: Annotated[Fp16MixedQuantize, Key(since="0.4.0", until="0.6.7")] = Field(
         default_factory=Fp16MixedQuantize
     )
-    """Blend of fp16 and quantised weights."""
+    """Blend of fp16 and quantized weights."""
     eigenvalue: Annotated[
         Eigenvalue,
         Key(
@@ -173,11 +176,11 @@ class QuantizeTraining(Section):
             takes=(ANYTHING,),
         ),
     ] = Field(default_factory=Eigenvalue)
-    """Curvature that sets the pace of each layer. Opened only where `enabled` is true."""
+    """Curvature that determines the quantization schedule of each layer. Read only if `enabled` is true."""
 
 
 class GroupQuantization(Section):
-    """Asymmetric quantisation of a weight in groups. All four keys are needed once weights are quantised."""
+    """Asymmetric quantization of a weight in groups. All four keys are required if weights are quantized."""
 
     SOURCE = "inference/quantization/utils.py:Quantizer"
     READS = (Reads("hand", since="0.10.3", unknown="kept"),)
@@ -188,30 +191,31 @@ class GroupQuantization(Section):
             since="0.10.3",
             unit="bits",
             means=(
-                (4, "half the memory of 8, less exact"),
-                (8, "the usual width"),
+                (4, "half the memory of 8 bits, less exact"),
+                (8, "the usual number of bits"),
             ),
         ),
     ] = ABSENT
-    """Width of a weight: 4 halves the memory of 8 and loses more."""
+    """Bits per weight: 4 needs half the memory of 8 and loses more accuracy."""
     group_size: Annotated[int, Key(since="0.10.3", unit="elements")] = ABSENT
-    """Elements that share a scale; must divide the size along `group_dim`. Fewer are more exact."""
+    """Elements that share a scale; must divide the size along `group_dim`. Smaller groups are more exact."""
     group_dim: Annotated[int, Key(since="0.10.3")] = ABSENT
-    """Dimension that is cut into groups."""
+    """Dimension that is divided into groups."""
     symmetric: Annotated[
-        Literal[False], Key(since="0.10.3", means=((False, "a grid between the extremes"),))
+        Literal[False], Key(since="0.10.3", means=((False, "range from minimum to maximum"),))
     ] = ABSENT
     """Only false is supported."""
 
 
 class WeightQuantization(Section):
-    """Weight-only quantisation of a model that is served with ZeRO-Inference."""
+    """Weight-only quantization of a model for ZeRO-Inference."""
 
     SOURCE = "inference/config.py:WeightQuantConfig"
     READS = (Reads("pydantic", since="0.10.3", unknown="rejected", drops_auto=True),)
 
     enabled: Annotated[bool, Key(since="0.10.3", unread=True)] = True
-    """Inherited from a shared model; what counts is which of the two sections below is filled."""
+    """Inherited from a shared class, without effect here: quantization is enabled by
+    `quantized_initialization` or `post_init_quant`."""
     num_bits: Annotated[
         int,
         Key(
@@ -219,33 +223,34 @@ class WeightQuantization(Section):
             unit="bits",
             unread=True,
             source="inference/config.py:BaseQuantConfig.num_bits",
-            means=((8, "the usual width"),),
+            means=((8, "the usual number of bits"),),
         ),
     ] = 8
-    """Inherited from a shared model; the width of each group section counts."""
+    """Inherited from a shared class, without effect here: each group has a `num_bits` of its own."""
     q_type: Annotated[
         Literal["symmetric", "asymmetric"],
         Key(since="0.10.3", unread=True, source="inference/config.py:BaseQuantConfig.q_type", means=_GRIDS),
     ] = "symmetric"
-    """Inherited from a shared model, and not read: only asymmetric groups are supported."""
+    """Inherited from a shared class, without effect here: only asymmetric quantization is supported."""
     q_groups: Annotated[
         int, Key(since="0.10.3", unread=True, source="inference/config.py:BaseQuantConfig.q_groups")
     ] = 1
-    """Inherited from a shared model, and not read: `group_size` of each section below counts."""
+    """Inherited from a shared class, without effect here: each group has a `group_size`."""
     quantized_initialization: Annotated[GroupQuantization, Key(since="0.10.3")] = Field(
         default_factory=GroupQuantization
     )
-    """Quantise weights while the model is built under zero.Init, so that it never stands in full width."""
+    """Quantize weights while the model is built under `zero.Init`, so that it never exists in full precision.
+    """
     post_init_quant: Annotated[
         dict[str, GroupQuantization],
         Checked(("map", ("union", ("section", "GroupQuantization"), ("any",)))),
         Key(since="0.10.3"),
     ] = Field(default={})
-    """Quantise a finished model, by part of a module's name."""
+    """Quantize an existing model; keys are parts of module names."""
 
 
 class QuantizationKeys(RootKeys):
-    """Root keys about quantisation."""
+    """Root keys about quantization."""
 
     quantize_training: Annotated[
         QuantizeTraining,
@@ -260,7 +265,7 @@ class QuantizationKeys(RootKeys):
             takes=(Takes(ANY_SHAPE, since="0.19.3", until="0.19.6"),),
         ),
     ] = Field(default_factory=QuantizeTraining.absent)
-    """Quantising while training (MoQ)."""
+    """Quantization during training (MoQ, Mixture of Quantization)."""
     eigenvalue: Annotated[
         FreeForm | None,
         Checked(("any",)),
@@ -272,9 +277,10 @@ class QuantizationKeys(RootKeys):
             source="runtime/config.py:_reject_removed_config_keys",
         ),
     ] = ABSENT
-    """Never read here; what counted stood in `quantize_training`. Refused by name all the same."""
+    """No release reads the key here; the section belongs in `quantize_training`. Some releases reject it by
+    name."""
     weight_quantization: Annotated[
         WeightQuantization,
         Key(since="0.10.3", source="runtime/config.py:DeepSpeedConfig._initialize_params"),
     ] = Field(default_factory=WeightQuantization)
-    """Weights quantised for inference under ZeRO."""
+    """Weight quantization for ZeRO-Inference."""

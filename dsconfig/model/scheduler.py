@@ -1,4 +1,4 @@
-"""The learning-rate scheduler that DeepSpeed builds, and the params that each type of it takes."""
+"""The learning-rate scheduler that DeepSpeed builds, and the params of each type."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
@@ -10,84 +10,85 @@ from dsconfig.model.key import ANY_SHAPE, Key, Reads, Takes, Was
 from dsconfig.model.section import RootKeys, Section
 
 Rates: TypeAlias = float | list[float]
-"""One learning rate, or one for each parameter group."""
+"""One learning rate, or one per parameter group."""
 Whole: TypeAlias = Annotated[int, Checked(("float", None, None, None, None))]
-"""Meant to be whole; DeepSpeed calculates with fractions just as well."""
+"""Number of steps; DeepSpeed also accepts fractions."""
 Length: TypeAlias = Annotated[int | float, Checked(("float", None, None, None, None))]
 Curve: TypeAlias = Annotated[Literal["log", "linear"], Checked(("any",))]
-"""Any other word counts as "log", with a warning."""
-_CURVES = (("log", "steep at first"), ("linear", "straight"))
+"""DeepSpeed replaces any other value with "log" and warns."""
+_CURVES = (("log", "logarithmic: steep at first"), ("linear", "at a constant rate"))
 
 
 class SchedulerParams(Section):
-    """Keyword arguments of a scheduler; this class holds what DeepSpeed's own share."""
+    """Keyword arguments that all of DeepSpeed's own schedulers share."""
 
     SOURCE = "runtime/config.py:get_scheduler_params"
     READS = (Reads("hand", unknown="kept"),)
 
     last_batch_iteration: Annotated[Whole, Key(since="0.1.0", source="runtime/lr_schedules.py")] = -1
-    """Step after which to go on; -1 begins anew."""
+    """Step from which the schedule resumes; -1 starts a new one."""
 
 
 class LRRangeTestParams(SchedulerParams):
-    """Raise the learning rate until training breaks, to learn how high it may go."""
+    """Learning-rate range test: increase the learning rate until training diverges, to find its maximum."""
 
     SOURCE = "runtime/lr_schedules.py:LRRangeTest"
 
     lr_range_test_min_lr: Annotated[Rates, Key(since="0.1.0")] = 1e-3
-    """Learning rate to begin with."""
+    """Initial learning rate."""
     lr_range_test_step_size: Annotated[
         PositiveInt, Key(since="0.1.0", unit="steps", was=(Was("0.19.3", float),))
     ] = 2000
-    """Steps from one rise to the next."""
+    """Steps between two increases."""
     lr_range_test_step_rate: Annotated[float, Key(since="0.1.0")] = 1.0
-    """How much the learning rate gains in that time, as a multiple of the first one."""
+    """Increase of the learning rate per `lr_range_test_step_size`, as a multiple of the initial learning
+    rate."""
     lr_range_test_staircase: Annotated[bool, Key(since="0.1.0")] = False
-    """Rise in jumps instead of at every step."""
+    """Increase in jumps instead of at every step."""
 
 
 class OneCycleParams(SchedulerParams):
-    """Up, down, and then slowly towards nothing; the momentum goes the other way."""
+    """1cycle policy: increase, decrease, then decay slowly; the momentum moves in the opposite direction."""
 
     SOURCE = "runtime/lr_schedules.py:OneCycle"
 
     cycle_min_lr: Annotated[Rates, Key(since="0.1.0")]
-    """Learning rate at both ends of the cycle."""
+    """Learning rate at the start and the end of the cycle."""
     cycle_max_lr: Annotated[Rates, Key(since="0.1.0")]
-    """Learning rate at the top of the cycle."""
+    """Maximum learning rate of the cycle."""
     cycle_first_step_size: Annotated[
         Annotated[PositiveInt, Checked(("any",))], Key(since="0.1.0", unit="steps")
     ] = 2000
-    """Length of the way up."""
+    """Steps from the minimum to the maximum of the cycle."""
     cycle_second_step_size: Annotated[
         Annotated[NonNegativeInt | None, Checked(("any",))], Key(since="0.1.0", unit="steps")
     ] = None
-    """Length of the way down; null makes it as long as the way up."""
+    """Steps from the maximum back to the minimum; null uses `cycle_first_step_size`."""
     cycle_first_stair_count: Annotated[Whole, Key(since="0.1.0")] = 0
-    """Stairs on the way up; 0 is a smooth slope."""
+    """Stairs while the learning rate increases; 0 is a smooth slope."""
     cycle_second_stair_count: Annotated[Whole | None, Key(since="0.1.0")] = None
-    """Stairs on the way down; null takes as many as on the way up."""
+    """Stairs while the learning rate decreases; null uses `cycle_first_stair_count`."""
     decay_step_size: Annotated[Whole, Key(since="0.1.0", unit="steps")] = 0
-    """Steps of one decay after the cycle; 0 decays not at all."""
+    """Steps per decay interval after the cycle; 0 disables decay."""
     decay_lr_rate: Annotated[float, Key(since="0.1.0")] = 0.0
-    """How strongly the learning rate falls with each decay."""
+    """Decay rate of the learning rate per decay interval."""
     cycle_momentum: Annotated[bool, Key(since="0.1.0")] = True
-    """Move the momentum too; writes over the optimizer's betas."""
+    """Cycle the momentum too; overwrites the optimizer's betas."""
     cycle_min_mom: Annotated[float, Key(since="0.1.0")] = 0.8
-    """Momentum at the top of the cycle."""
+    """Momentum at the maximum learning rate."""
     cycle_max_mom: Annotated[float, Key(since="0.1.0")] = 0.9
-    """Momentum at both ends of the cycle."""
+    """Momentum at the start and the end of the cycle."""
     decay_mom_rate: Annotated[float, Key(since="0.1.0")] = 0.0
-    """How strongly the momentum changes with each decay."""
+    """Change of the momentum per decay interval."""
 
 
 class WarmupLRParams(SchedulerParams):
-    """Up to a learning rate, and then stay there."""
+    """Warm up to a learning rate, then keep it."""
 
     SOURCE = "runtime/lr_schedules.py:WarmupLR"
 
     warmup_min_lr: Annotated[Rates | Auto, Key(since="0.1.0", fills=("transformers", "accelerate"))] = 0.0
-    """Learning rate to begin with."""
+    """Initial learning rate."""
     warmup_max_lr: Annotated[
         Rates | Auto | None,
         Key(
@@ -97,7 +98,7 @@ class WarmupLRParams(SchedulerParams):
             was=(Was("0.17.1", Rates),),
         ),
     ] = None
-    """Learning rate to reach; null takes the optimizer's."""
+    """Learning rate after the warm-up; null uses the optimizer's."""
     warmup_num_steps: Annotated[
         PositiveInt | Auto,
         Key(
@@ -107,7 +108,7 @@ class WarmupLRParams(SchedulerParams):
             was=(Was("0.19.2", float),),
         ),
     ] = 1000
-    """Length of the way up; 1 counts as 2."""
+    """Warm-up steps; 1 has the effect of 2."""
     warmup_type: Annotated[
         Curve,
         Key(
@@ -116,36 +117,36 @@ class WarmupLRParams(SchedulerParams):
             means=_CURVES,
         ),
     ] = "log"
-    """Shape of the way up: steep at first, or straight. Any other word becomes log, with a warning."""
+    """Shape of the warm-up: logarithmic or linear. DeepSpeed replaces any other value with log and warns."""
 
 
 class WarmupDecayLRParams(WarmupLRParams):
-    """Up to a learning rate, and then straight down to zero."""
+    """Warm up to a learning rate, then decay linearly to zero."""
 
     SOURCE = "runtime/lr_schedules.py:WarmupDecayLR"
 
     total_num_steps: Annotated[
         Length | Auto, Key(since="0.3.1", unit="steps", fills=("transformers", "accelerate"))
     ]
-    """Length of the whole schedule, the way up included."""
+    """Steps of the whole schedule, including the warm-up."""
     warmup_max_lr: Annotated[
         Rates | Auto | None,
         Key(since="0.3.1", fills=("transformers", "accelerate"), was=(Was("0.17.1", Rates),)),
     ] = 0.001
-    """Learning rate to reach; null takes the optimizer's."""
+    """Learning rate after the warm-up; null uses the optimizer's."""
 
 
 class WarmupCosineLRParams(SchedulerParams):
-    """Up to the optimizer's learning rate, and then down along a cosine; in shares of that rate."""
+    """Warm up to the optimizer's learning rate, then follow a cosine; in fractions of that rate."""
 
     SOURCE = "runtime/lr_schedules.py:WarmupCosineLR"
 
     total_num_steps: Annotated[
         Length | Auto, Key(since="0.12.3", unit="steps", fills=("transformers", "accelerate"))
     ]
-    """Length of the whole schedule, the way up included."""
+    """Steps of the whole schedule, including the warm-up."""
     warmup_min_ratio: Annotated[float, Key(since="0.12.3")] = 0.0
-    """Share of the learning rate to begin with."""
+    """Initial learning rate, as a fraction of the optimizer's."""
     warmup_num_steps: Annotated[
         PositiveInt | Auto,
         Key(
@@ -155,9 +156,9 @@ class WarmupCosineLRParams(SchedulerParams):
             was=(Was("0.19.2", float),),
         ),
     ] = 1000
-    """Length of the way up; 1 counts as 2."""
+    """Warm-up steps; 1 has the effect of 2."""
     cos_min_ratio: Annotated[float, Key(since="0.12.3")] = 0.0001
-    """Share of the learning rate to end with."""
+    """Final learning rate, as a fraction of the optimizer's."""
     warmup_type: Annotated[
         Curve,
         Key(
@@ -166,12 +167,12 @@ class WarmupCosineLRParams(SchedulerParams):
             means=_CURVES,
         ),
     ] = "log"
-    """Shape of the way up: steep at first, or straight. Any other word becomes log, with a warning."""
+    """Shape of the warm-up: logarithmic or linear. DeepSpeed replaces any other value with log and warns."""
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulerType:
-    """A class of DeepSpeed's own, named exactly so."""
+    """A scheduler type of DeepSpeed; case matters in its name."""
 
     name: str
     params: type[SchedulerParams]
@@ -188,11 +189,11 @@ SCHEDULERS: tuple[SchedulerType, ...] = (
     SchedulerType("WarmupDecayLR", WarmupDecayLRParams, "0.3.1", required=("total_num_steps",)),
     SchedulerType("WarmupCosineLR", WarmupCosineLRParams, "0.12.3", required=("total_num_steps",)),
 )
-"""DeepSpeed's own types; any other name is looked up in `torch.optim.lr_scheduler`, letter by letter."""
+"""The types of DeepSpeed; it looks up any other name in `torch.optim.lr_scheduler`, where case matters."""
 
 
 class Scheduler(Section):
-    """The learning-rate scheduler that the engine builds, and moves on after every optimizer step."""
+    """The learning-rate scheduler that the engine builds and advances after every optimizer step."""
 
     SOURCE = "runtime/config.py:get_scheduler_name"
 
@@ -200,8 +201,8 @@ class Scheduler(Section):
         str | None,
         Key(since="0.1.0", known=tuple(kind.name for kind in SCHEDULERS), miswritten=("scheduler_name",)),
     ] = None
-    """Name of the scheduler: one of DeepSpeed's own or a class of `torch.optim.lr_scheduler`. The latter
-    work only without ZeRO, in fp32. Without it the whole section has no effect."""
+    """Name of the scheduler: one of DeepSpeed's own or a class of `torch.optim.lr_scheduler`. Classes of
+    PyTorch work only in fp32 without ZeRO. Without `type` the whole section has no effect."""
     params: Annotated[
         SerializeAsAny[SchedulerParams] | FreeForm,
         Key(
@@ -211,9 +212,9 @@ class Scheduler(Section):
             opened_by="scheduler.type",
         ),
     ] = ABSENT
-    """Arguments for the scheduler: the params class of its type, or, for a class of PyTorch, a free mapping
-    with that class's own keywords. Must be there, if only as an empty object; no release looks at its shape
-    at load."""
+    """Keyword arguments of the scheduler: the params class of its type, or, for a class of PyTorch, a mapping
+    with the arguments of that class. Required, if only as an empty object; no release validates it when
+    the config is loaded."""
 
 
 class SchedulerKeys(RootKeys):
@@ -222,5 +223,5 @@ class SchedulerKeys(RootKeys):
     scheduler: Annotated[Scheduler, Key(since="0.1.0", source="runtime/config.py:get_scheduler_name")] = (
         Field(default_factory=Scheduler)
     )
-    """The learning-rate scheduler that DeepSpeed builds. One that the script passes replaces it from 0.14.5
-    on; up to 0.14.4 that is used only where this section names no `type`."""
+    """The learning-rate scheduler that DeepSpeed builds. From 0.14.5 on, a scheduler passed by the script
+    replaces it; up to 0.14.4, the script's scheduler is used only if this section has no `type`."""

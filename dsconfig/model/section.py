@@ -1,7 +1,7 @@
-"""`Section`, from which every section of the config derives, and `RootKeys`, for those of the top level.
+"""`Section`, the base class of every section of the config, and `RootKeys`, the base class of top-level keys.
 
-Neither here nor where sections are declared are annotations text (`from __future__ import annotations`):
-pydantic would evaluate each for every class that inherits it, an eighth of what importing `Config` costs.
+No module that declares sections uses `from __future__ import annotations`: pydantic would evaluate each
+annotation again in every subclass, which takes an eighth of the import time of `Config`.
 """
 
 import json
@@ -30,17 +30,18 @@ if TYPE_CHECKING:
 class Section(BaseModel):
     """One JSON object of the config.
 
-    Building one in Python is strict: a misspelt key or a wrong type raises `BuildError`, which names each
-    field once, with what it takes. Two sections are equal where what is written in them is.
+    Building one in Python is strict: a misspelled key or a wrong type raises `BuildError`, which lists
+    each wrong field once, with the values that it accepts. Two sections are equal if the same keys are set to
+    the same values.
     """
 
     READS: ClassVar[tuple[Reads, ...]] = HAND
     SOURCE: ClassVar[str] = ""
     """DeepSpeed file and symbol that read the section; keys without a source of their own inherit it."""
     NOT_KEYS: ClassVar[tuple[str, ...]] = ()
-    """Names that documentation and examples show in the section, and that never meant anything."""
-    OWN_WORDS: ClassVar[tuple[str, ...]] = ()
-    """Keys that DeepSpeed does not know, and that are meant for editors and for dsconfig."""
+    """Names in documentation and examples of the section that never had a meaning."""
+    EDITOR_KEYS: ClassVar[tuple[str, ...]] = ()
+    """Keys for editors and for dsconfig, which DeepSpeed ignores."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -48,18 +49,18 @@ class Section(BaseModel):
         validate_assignment=True,
         protected_namespaces=(),
         populate_by_name=True,
-        use_attribute_docstrings=False,  # costs 45 ms at import; `describe` reads them when needed
-        defer_build=True,  # `Config` builds the sections in it; of the others few are ever built alone
+        use_attribute_docstrings=False,  # costs 45 ms at import; `iter_fields.prose` parses them when needed
+        defer_build=True,  # `Config` builds its sections; few others are ever built alone
     )
 
     _spelled: dict[str, str] = PrivateAttr(default_factory=dict)
-    """The aliases under which keys were written, by attribute."""
+    """The aliases that were used, by attribute."""
     _unknown: JsonObject = PrivateAttr(default_factory=dict)
-    """What was written and the model does not know."""
+    """Unknown keys that were set."""
     _order: tuple[str, ...] = PrivateAttr(default=())
-    """The keys in the order in which they were written, as they were spelt."""
+    """The keys as they were spelled, in the order in which they were set."""
 
-    if not TYPE_CHECKING:  # to which neither takes just anything
+    if not TYPE_CHECKING:  # type checkers read the stub
 
         def __init__(self, **values: Any) -> None:
             try:
@@ -67,23 +68,23 @@ class Section(BaseModel):
             except ValidationError as error:
                 raise _for_users(type(self), values, error) from None
 
-        # Else pydantic takes sections within others through here too, and the paths of its errors end here.
+        # Otherwise pydantic calls `__init__` for inner sections too, and loses the outer part of error paths.
         __init__.__pydantic_base_init__ = True
 
         def __setattr__(self, name: str, value: object) -> None:
             if name.startswith("_"):
                 super().__setattr__(name, value)
                 return
-            from dsconfig.model.build_section import take, typed_params
+            from dsconfig.model.build_section import convert_input, typed_params
 
-            given = {"type": getattr(self, "type", None), name: value} if name == "params" else {name: value}
-            taken = take(type(self), self.OWN_WORDS, given)
+            values = {"type": getattr(self, "type", None), name: value} if name == "params" else {name: value}
+            section_input = convert_input(type(self), self.EDITOR_KEYS, values)
             try:
-                if taken.wrong:
-                    raise taken.complaint(type(self), None)
-                super().__setattr__(name, taken.values.get(name, value))
+                if section_input.wrong:
+                    raise section_input.to_error(type(self), None)
+                super().__setattr__(name, section_input.values.get(name, value))
                 if name == "type" and isinstance(params := self.__dict__.get("params"), Section):
-                    with suppress(ValidationError):  # those of the other type may follow
+                    with suppress(ValidationError):  # params of the new type may be set later
                         self.__dict__["params"] = typed_params(type(self), self.type, params.to_dict())
             except ValidationError as error:
                 raise _for_users(type(self), {name: value}, error) from None
@@ -91,81 +92,83 @@ class Section(BaseModel):
     @model_validator(mode="wrap")
     @classmethod
     def _build(cls, data: Any, build: "ModelWrapValidatorHandler[Self]") -> "Self":
-        """Take Python's values, build, and keep how everything was written."""
+        """Convert Python values, build the section, and keep spelling and order of its keys."""
         if not isinstance(data, dict) or not data:
             return build(data)
-        from dsconfig.model.build_section import take
+        from dsconfig.model.build_section import convert_input
 
-        taken = take(cls, cls.OWN_WORDS, data)
+        section_input = convert_input(cls, cls.EDITOR_KEYS, data)
         try:
-            made = build(taken.values)
+            section = build(section_input.values)
         except ValidationError as error:
-            raise taken.complaint(cls, error) from None
-        if taken.wrong:
-            raise taken.complaint(cls, None)
-        made.remember(taken.spelled, taken.unknown, tuple(data))
-        return made
+            raise section_input.to_error(cls, error) from None
+        if section_input.wrong:
+            raise section_input.to_error(cls, None)
+        section.set_spelling(section_input.spelled, section_input.unknown, tuple(data))
+        return section
 
     @model_serializer
     def _dump(self) -> dict[str, Any]:
-        """What was set, for `model_dump` too, also of another model that has this one as a field."""
+        """The keys that were set; `model_dump` uses it too, also that of a model with a section as a field."""
         return self.to_dict()
 
     @classmethod
     def absent(cls) -> "Self":
-        """The section as it is when a config lacks it, even if it has required keys."""
+        """The section of a config that does not contain it, without its required keys."""
         return cls.model_construct()
 
     def to_dict(self) -> JsonObject:
-        """Exactly what was set, under the keys of the JSON, in their order and in its types."""
-        found = {word: plain(value) for word, (_, value) in self.written().items()}
-        return {word: found[word] for word in self._order if word in found} | found
+        """The keys that were set, as in the JSON: its names, order and types."""
+        values = {key: plain(value) for key, (_, value) in self.set_keys().items()}
+        return {key: values[key] for key in self._order if key in values} | values
 
     def to_json(self, indent: int | None = 2) -> str:
         """`to_dict()` as JSON text."""
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False)
 
-    def remember(self, spelled: dict[str, str], extra: JsonObject, order: tuple[str, ...]) -> None:
-        """Keep how the keys were spelt, those that the model does not know, and the order of all."""
+    def set_spelling(self, spelled: dict[str, str], extra: JsonObject, order: tuple[str, ...]) -> None:
+        """Keep aliases, unknown keys, and the order of all keys."""
         self._spelled, self._order = spelled, order
-        if self.model_extra is None:  # the class takes no such keys, but there are some
+        if self.model_extra is None:  # the class does not allow unknown keys, but the file contains some
             self._unknown = extra
         else:
             self.model_extra.update(extra)
 
     @property
-    def remembered(self) -> JsonObject:
-        """What is written and the model does not know, by key; to change it, change this."""
+    def unknown_keys(self) -> JsonObject:
+        """Unknown keys that were set, as a mutable mapping."""
         return self._unknown if self.model_extra is None else self.model_extra
 
-    def keeps(self, word: str) -> bool:
-        """Whether a key that the model does not know may be written here."""
-        own = bool(self.OWN_WORDS) and (word in self.OWN_WORDS or word.startswith("//"))
-        return own or word in self.remembered or self.model_extra is not None
+    def allows(self, key: str) -> bool:
+        """Whether an unknown key may be set."""
+        is_editor_key = bool(self.EDITOR_KEYS) and (key in self.EDITOR_KEYS or key.startswith("//"))
+        return is_editor_key or key in self.unknown_keys or self.model_extra is not None
 
-    def forget(self, name: str) -> None:
-        """Leave a key out that was written; its attribute has its default again."""
+    def unset(self, name: str) -> None:
+        """Remove a key that was set; its attribute gets its default again."""
         field = type(self).model_fields[name]
         self.__dict__[name] = field.get_default(call_default_factory=True)
         self.model_fields_set.discard(name)
 
-    def adopt(self, name: str, value: object, spelt: str) -> None:
-        """Set an attribute as another section holds it, which may have read it from a file."""
-        if name not in self.model_fields_set and spelt != name:
-            self._spelled[name] = spelt
+    def set_unvalidated(self, name: str, value: object, spelling: str) -> None:
+        """Set an attribute to a value of another section, without validation."""
+        if name not in self.model_fields_set and spelling != name:
+            self._spelled[name] = spelling
         self.__dict__[name] = value
         self.model_fields_set.add(name)
 
-    def written(self) -> dict[str, tuple[str | None, object]]:
-        """What was set, by the key of the JSON: the attribute, if there is one, and the value."""
-        found: dict[str, tuple[str | None, object]] = {}
+    def set_keys(self) -> dict[str, tuple[str | None, object]]:
+        """The keys that were set, as in the JSON: each with its attribute, if there is one, and its value."""
+        by_key: dict[str, tuple[str | None, object]] = {}
         values, spelled = self.__dict__, self._spelled
         for name, field in type(self).model_fields.items():
-            if name in values and _is_set(self, name, field):  # an absent section lacks its required keys
-                found[spelled.get(name) or field.alias or name] = (name, values[name])
-        for word, value in {**(self.model_extra or {}), **self._unknown}.items():
-            found[word] = (None, value)
-        return found
+            if name in values and _is_set(
+                self, name, field
+            ):  # an absent section has no values for its required keys
+                by_key[spelled.get(name) or field.alias or name] = (name, values[name])
+        for key, value in {**(self.model_extra or {}), **self._unknown}.items():
+            by_key[key] = (None, value)
+        return by_key
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other) or not isinstance(other, Section):
@@ -178,44 +181,44 @@ class Section(BaseModel):
     def __repr_args__(self) -> Iterator[tuple[str | None, object]]:
         from dsconfig.model.keyinfo import is_secret
 
-        written = self.written()
-        order = dict.fromkeys((*(word for word in self._order if word in written), *written))
-        rest = {}
-        for word in order:
-            name, value = written[word]
-            shown = "***" if value is not None and is_secret(word) and isinstance(value, str) else value
+        by_key = self.set_keys()
+        order = dict.fromkeys((*(key for key in self._order if key in by_key), *by_key))
+        unknown = {}
+        for key in order:
+            name, value = by_key[key]
+            display = "***" if value is not None and is_secret(key) and isinstance(value, str) else value
             if name is None:
-                rest[word] = shown
+                unknown[key] = display
             else:
-                yield name, shown
-        if rest:
-            yield None, _Rest(rest)
+                yield name, display
+        if unknown:
+            yield None, _Rest(unknown)
 
     def __str__(self) -> str:
         return repr(self)
 
 
 class RootKeys(Section):
-    """Top-level keys that a file of the model declares: `Config` inherits from every subclass."""
+    """Top-level keys that a module of the model declares; `Config` inherits from every subclass."""
 
     SOURCE = "runtime/config.py:DeepSpeedConfig._initialize_params"
-    OWN_WORDS = ("$schema", "$dsconfig")
+    EDITOR_KEYS = ("$schema", "$dsconfig")
 
 
 class _Rest(dict[str, object]):
-    """Keys that are not keyword arguments, as a call would pass them."""
+    """Unknown keys, shown as `**{...}` in the repr of a section."""
 
     def __repr__(self) -> str:
         return f"**{super().__repr__()}"
 
 
 def is_section(annotation: object) -> TypeGuard[type[Section]]:
-    """Whether an annotation is a section class. Python 3.10 takes `list[int]` for a class."""
+    """Whether an annotation is a section class; in Python 3.10 `list[int]` is an instance of `type`."""
     return get_origin(annotation) is None and isinstance(annotation, type) and issubclass(annotation, Section)
 
 
 def _for_users(section: type[Section], values: Mapping[str, object], error: ValidationError) -> Exception:
-    """The error in words of the config; pydantic knows only its own."""
+    """The error in terms of the config instead of pydantic's."""
     from dsconfig.model.build_section import KIND, build_error, in_words
     from dsconfig.model.keyinfo import keys_of
 
@@ -225,13 +228,13 @@ def _for_users(section: type[Section], values: Mapping[str, object], error: Vali
 
 
 def _is_set(section: Section, name: str, field: "FieldInfo") -> bool:
-    """Whether a key was given, or something was set inside the value that stands there by default."""
+    """Whether a key was set, or a key inside its default value."""
     if name in section.model_fields_set:
         return True
     value = section.__dict__.get(name)
     if isinstance(value, Section):
         fields = type(value).model_fields
-        return bool(value.remembered) or any(_is_set(value, inner, fields[inner]) for inner in fields)
+        return bool(value.unknown_keys) or any(_is_set(value, inner, fields[inner]) for inner in fields)
     return isinstance(value, list | dict) and value != field.get_default(call_default_factory=True)
 
 
@@ -247,7 +250,7 @@ def plain(value: object) -> Json:
 
 
 def _frozen(value: Json) -> object:
-    """What is written, in a form that can be compared and hashed: `true` is not 1, as it is to Python."""
+    """A hashable form of a JSON value, in which `true` differs from 1."""
     if isinstance(value, dict):
         return frozenset((key, _frozen(item)) for key, item in value.items())
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Block-sparse attention: which blocks of the attention matrix are computed at all."""
+"""Block-sparse attention: layout of the blocks that are computed."""
 
 from typing import Annotated, Literal
 
@@ -9,7 +9,10 @@ from dsconfig.model.section import RootKeys, Section
 
 
 class SparseAttention(Section):
-    """Layout of block-sparse attention. `mode` decides which other keys are read; the rest have no effect."""
+    """Layout of block-sparse attention.
+
+    `mode` determines which other keys are read; the others have no effect.
+    """
 
     SOURCE = "runtime/config.py:get_sparse_fixed_config"
 
@@ -22,41 +25,43 @@ class SparseAttention(Section):
             wrong_type="rejected",
             means=(
                 ("dense", "all blocks"),
-                ("fixed", "local windows, and a summary of each"),
-                ("variable", "windows of different sizes, and global blocks"),
+                ("fixed", "local windows with global summary blocks"),
+                ("variable", "windows of different sizes and global blocks"),
                 ("bigbird", "random, sliding and global blocks"),
                 ("bslongformer", "sliding and global blocks"),
             ),
         ),
     ] = "fixed"
-    """Family of layouts; the word is compared letter by letter."""
+    """Layout of the sparse attention matrix; case matters."""
     block: Annotated[
         int,
         Key(since="0.3.0", until="0.19.6", unit="tokens", source="runtime/config.py:get_sparse_dense_config"),
     ] = 16
-    """Edge length of a block; larger blocks compute faster and cut coarser. All modes."""
+    """Edge length of a block; larger blocks are faster and coarser. All modes."""
     different_layout_per_head: Annotated[bool, Key(since="0.3.0", until="0.19.6")] = False
-    """Give every head a layout of its own, which takes more memory. All modes but dense."""
+    """Use a separate layout for each head, which needs more memory. All modes except dense."""
     num_local_blocks: Annotated[int, Key(since="0.3.0", until="0.19.6", unit="blocks")] = 4
     """Blocks in a local window. Mode fixed."""
     num_global_blocks: Annotated[int, Key(since="0.3.0", until="0.19.6", unit="blocks")] = 1
-    """Blocks of a window that stand for it globally. Modes fixed and bigbird."""
+    """Blocks of a window that all others attend to. Modes fixed and bigbird."""
     attention: Annotated[
         Literal["unidirectional", "bidirectional"],
         Key(
             since="0.3.0",
             until="0.19.6",
             means=(
-                ("unidirectional", "tokens see what precedes them"),
-                ("bidirectional", "tokens see all others"),
+                ("unidirectional", "tokens attend to preceding tokens"),
+                ("bidirectional", "tokens attend to all tokens"),
             ),
         ),
     ] = "bidirectional"
-    """Whether tokens see only what precedes them. Modes fixed and variable."""
+    """Whether tokens attend only to preceding tokens. Modes fixed and variable."""
     horizontal_global_attention: Annotated[bool, Key(since="0.3.0", until="0.19.6")] = False
-    """Let global blocks also attend to all others; only when bidirectional. Modes fixed and variable."""
+    """Global blocks also attend to all others; only with bidirectional attention. Modes fixed and variable.
+    """
     num_different_global_patterns: Annotated[int, Key(since="0.3.0", until="0.19.6")] = 1
-    """Different choices of global blocks over the heads; above 1 needs a layout per head. Mode fixed."""
+    """Number of different global patterns over the heads; values above 1 require `different_layout_per_head`.
+    Mode fixed."""
     num_random_blocks: Annotated[
         int,
         Key(
@@ -66,7 +71,7 @@ class SparseAttention(Section):
             source="runtime/config.py:get_sparse_variable_config",
         ),
     ] = 0
-    """Blocks chosen by chance in each row. Modes variable and bigbird."""
+    """Random blocks in each row. Modes variable and bigbird."""
     local_window_blocks: Annotated[
         list[int],
         Key(
@@ -76,7 +81,7 @@ class SparseAttention(Section):
             source="runtime/config.py:get_sparse_variable_config",
         ),
     ] = Field(default=[4])
-    """Sizes of the local windows in turn; the last one repeats. Mode variable."""
+    """Sizes of the local windows in order; the last one repeats. Mode variable."""
     global_block_indices: Annotated[
         list[int], Key(since="0.3.0", until="0.19.6", source="runtime/config.py:get_sparse_variable_config")
     ] = Field(default=[0])
@@ -85,7 +90,8 @@ class SparseAttention(Section):
         list[int] | None,
         Key(since="0.3.0", until="0.19.6", source="runtime/config.py:get_sparse_variable_config"),
     ] = None
-    """End (exclusive) of each range that `global_block_indices` begins; null makes each index one block."""
+    """End (exclusive) of each range that starts at `global_block_indices`; null makes each index one block.
+    """
     num_sliding_window_blocks: Annotated[
         int,
         Key(
@@ -108,4 +114,4 @@ class SparseAttentionKeys(RootKeys):
             opened_by=SCRIPT,  # deepspeed.ops.sparse_attention
         ),
     ] = Field(default_factory=SparseAttention)
-    """Block-sparse attention: which blocks of the attention matrix are computed."""
+    """Block-sparse attention: layout of the blocks that are computed."""

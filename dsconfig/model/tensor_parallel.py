@@ -1,4 +1,4 @@
-"""AutoTP: tensor-parallel training of a model that was not written for it."""
+"""AutoTP: tensor-parallel training of models without tensor-parallel code."""
 
 from typing import Annotated, Literal
 
@@ -18,7 +18,8 @@ class TensorParallelGroup(Section):
     READS = _STRICT
 
     tp_size: Annotated[int, Key(since="0.16.4")] = 1
-    """Tensor-parallel degree as the parser records it; set `autotp_size` to turn training on."""
+    """Tensor-parallel degree as recorded by the parser; set `autotp_size` to enable tensor-parallel training.
+    """
     tp_grain_size: Annotated[int, Key(since="0.16.4", unit="elements")] = 1
     """Multiple to which split MLP and LM-head sizes are kept; not active in training yet."""
     mpu: Annotated[object, Key(since="0.16.4", not_json=True)] = None
@@ -42,41 +43,43 @@ class LayerSpec(Section):
             means=(
                 ("column", "splits the output dimension"),
                 ("row", "splits the input dimension"),
-                ("skip", "stays whole on every rank"),
+                ("skip", "keeps the whole parameter on every rank"),
             ),
         ),
     ] = "column"
-    """Split the output dimension, the input dimension, or leave the parameter whole on every rank."""
+    """Split the output dimension (column), the input dimension (row), or keep the whole parameter on every
+    rank (skip)."""
     shape: Annotated[list[int | list[int]] | None, Key(since="0.18.6")] = None
-    """View of a fused weight before it is split: -1 is inferred, a nested list gives unequal parts."""
+    """Shape to which a fused weight is viewed before it is split: -1 is inferred, a nested list gives unequal
+    parts."""
     partition_dim: Annotated[int | None, Key(since="0.18.6")] = None
     """Dimension to split, in that view; null means 0 for column and 1 for row."""
     model_types: Annotated[list[str] | None, Key(since="0.18.6")] = None
-    """Model types the rule is for; null means all."""
+    """Model types to which the rule applies; null means all."""
     gather_output: Annotated[bool, Key(since="0.19.4")] = False
-    """Gather the output of a column split, so that every rank has all of it; costs a collective."""
+    """Gather the output of a column split on every rank; costs one collective."""
     grad_allreduce: Annotated[bool, Key(since="0.19.6")] = False
-    """With skip: sum the parameter's gradient over the ranks, where each sees only its share of the work."""
+    """With skip: sum the parameter's gradient over the ranks, because each rank computes only its part."""
 
 
 class PartitionConfig(Section):
-    """Custom partition rules. Taken over as a dictionary and opened when the engine starts."""
+    """Custom partition rules. Not validated until the engine starts."""
 
     SOURCE = "module_inject/autotp_config.py:AutoTPConfig.from_dict"
     READS = (Reads("hand", since="0.18.6", unknown="kept"),)
 
     tp_size: Annotated[int, Key(since="0.18.6")] = 1
-    """Degree of the rule set; `autotp_size` overwrites it."""
+    """Tensor-parallel degree of the rule set; `autotp_size` overrides it."""
     layer_specs: Annotated[list[LayerSpec], Key(since="0.18.6")] = Field(default=[])
-    """Rules in order; the first that matches a parameter counts."""
+    """Partition rules in order; the first one that matches a parameter applies."""
     embedding_partition_dim: Annotated[int, Key(since="0.18.6")] = 1
     """Dimension along which embeddings are split."""
     lm_head_patterns: Annotated[list[str], Key(since="0.18.6")] = Field(default=["lm_head", "embed_out"])
-    """Names by which the LM head is found."""
+    """Name patterns of the LM head."""
     use_default_specs: Annotated[bool, Key(since="0.18.6")] = True
     """Add these rules to those of `preset_model`; false replaces them."""
     strict_mode: Annotated[bool, Key(since="0.18.6")] = False
-    """Fail when a linear layer matches no rule, instead of leaving it whole."""
+    """Raise an error if a linear layer matches no rule, instead of leaving it unpartitioned."""
 
 
 class TensorParallel(Section):
@@ -86,22 +89,24 @@ class TensorParallel(Section):
     READS = _STRICT
 
     autotp_size: Annotated[int, Key(since="0.16.4", miswritten=("tensor_parallel.size",))] = 0
-    """Ranks that share each layer; 0 turns it off."""
+    """Tensor-parallel degree: ranks that share each layer. 0 disables it."""
     tp_overlap_comm: Annotated[bool, Key(since="0.16.6")] = False
     """Overlap the all-reduce of a layer with computation."""
     vocab_parallel_lm_head: Annotated[bool | None, Key(since="0.19.8")] = None
-    """Split the LM head over the vocabulary: true insists, false forbids, null follows the model's plan."""
+    """Split the LM head over the vocabulary: true requires it, false disables it, null follows the model's
+    plan."""
     vocab_parallel_ce_backend: Annotated[
         Literal["torch", "liger"],
         Key(
             since="0.19.8",
             means=(
                 ("torch", "PyTorch's own operations"),
-                ("liger", "Liger's kernel: faster; needs the package `liger-kernel`"),
+                ("liger", "Liger's kernel: faster; requires the package `liger-kernel`"),
             ),
         ),
     ] = "torch"
-    """Cross entropy for a split LM head; liger is faster and needs the `liger-kernel` package."""
+    """Cross-entropy implementation for a split LM head; liger is faster and requires the `liger-kernel`
+    package."""
     preset_model: Annotated[
         str | None,
         Key(
@@ -109,7 +114,7 @@ class TensorParallel(Section):
             known=("llama", "bloom", "chatglm", "mixtral", "deepseek_v2", "qwen2", "phi3"),
             fold_case=True,
             means=(
-                ("llama", "LLaMA and what is built like it"),
+                ("llama", "LLaMA and models with the same architecture"),
                 ("bloom", "BLOOM"),
                 ("chatglm", "ChatGLM"),
                 ("mixtral", "Mixtral"),
@@ -119,13 +124,14 @@ class TensorParallel(Section):
             ),
         ),
     ] = None
-    """Built-in partition rules of a model family; an unknown name means none."""
+    """Built-in partition rules of a model family; an unknown name selects none."""
     partition_config: Annotated[PartitionConfig | None, Key(since="0.18.6", opened_by=SCRIPT)] = None
     """Custom partition rules, for models without a preset."""
     injection_policy_tuple: Annotated[Names | None, Key(since="0.16.4")] = None
-    """Names of the layers after which the ranks' results are summed, for models the parser does not know."""
+    """Names of the layers after which the ranks' results are all-reduced, for models that AutoTP cannot
+    parse."""
     keep_module_on_host: Annotated[bool, Key(since="0.16.4")] = False
-    """Leave loaded weights in host memory; slower, for models too large for the device."""
+    """Keep loaded weights in host memory; slower, for models too large for the device."""
     kernel_inject: Annotated[
         bool,
         Key(
@@ -134,7 +140,7 @@ class TensorParallel(Section):
             source="runtime/tensor_parallel/config.py:TPTrainingConfig.replace_with_kernel_inject",
         ),
     ] = False
-    """Put inference kernels in; there for the parser shared with inference."""
+    """Inject inference kernels. Exists because the parser is shared with inference."""
     tp: Annotated[
         TensorParallelGroup,
         Key(
@@ -143,7 +149,7 @@ class TensorParallel(Section):
             source="runtime/tensor_parallel/config.py:TPTrainingConfig.tensor_parallel",
         ),
     ] = Field(default_factory=TensorParallelGroup)
-    """Settings of the parser that training shares with the inference engine."""
+    """Inner settings of the parser that training shares with the inference engine."""
     dtype: Annotated[PythonObject, Key(since="0.16.4", not_json=True)] = ABSENT
     """Data type of the model, a torch.dtype (by default torch.float16): no JSON value is accepted."""
 
@@ -155,4 +161,4 @@ class TensorParallelKeys(RootKeys):
         TensorParallel,
         Key(since="0.16.4", source="runtime/tensor_parallel/config.py:get_tensor_parallel_config"),
     ] = Field(default_factory=TensorParallel)
-    """Splitting the weights of each layer over ranks (AutoTP)."""
+    """Tensor parallelism (AutoTP): splits the weights of each layer over ranks."""

@@ -1,4 +1,4 @@
-"""Python's values in words of JSON: paths, enums, tuples, `2e8`, numpy's numbers, `torch.dtype`."""
+"""Conversion of Python values to JSON: paths, enums, tuples, `2e8`, numpy's numbers, `torch.dtype`."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from pydantic import BaseModel
 
 from dsconfig.core.json_types import Json, KeyPath, Spec
 
-SAYABLE = "what JSON can say"
-_DEEPEST = 128
-"""Levels of nesting that a config may have, as `dsconfig.document` reads them."""
-_LONGEST = 14_000
-"""Bits of an integer that Python still writes out: 4,300 digits are some 14,284."""
+JSON_VALUE = "a JSON value"
+_MAX_DEPTH = 128
+"""Maximum nesting of a config, the same as in `dsconfig.document`."""
+_MAX_BITS = 14_000
+"""Maximum bits of an integer. `str` of Python rejects more than 4,300 digits, which are about 14,284 bits."""
 _DTYPES = {
     "torch.bfloat16": ("bf16", "bfloat16", "torch.bfloat16"),
     "torch.float16": ("fp16", "float16", "torch.float16"),
     "torch.float32": ("fp32", "float32", "torch.float32"),
     "torch.int8": ("int8", "torch.int8"),
 }
-"""How keys spell a `torch.dtype`, the spelling that most of them know first."""
+"""Names of a `torch.dtype` in configs, the most common first."""
 
 
 class NotJsonError(ValueError):
-    """A value that no config can say: `path` leads to it from where it was looked for."""
+    """A value without a JSON representation; `path` is relative to the value that was converted."""
 
     def __init__(self, path: KeyPath, what: str) -> None:
-        self.path, self.what, self.says = path, what, f"takes {SAYABLE}, not {what}"
-        super().__init__(self.says)
+        self.path, self.what, self.message = path, what, f"must be {JSON_VALUE}, not {what}"
+        super().__init__(self.message)
 
 
 def as_json(value: object, spec: Spec) -> Json:
-    """The value as a config says it, where the key takes that; any other value is given back as it is.
+    """The JSON representation of a value if the key accepts it, else the value itself.
 
-    A number without a fraction becomes an integer where one is wanted, as DeepSpeed's own models read it.
+    A number without a fraction becomes an integer if the key accepts one, as in DeepSpeed's own models.
     """
     arms = spec[1:] if spec[0] == "union" else (spec,)
-    value = _own(value)
+    value = _built_in(value)
     if isinstance(value, os.PathLike) and not any(arm[0] in ("str", "path", "any") for arm in arms):
         return value
     if type(value).__module__ == "torch" and type(value).__name__ == "dtype":
@@ -54,42 +54,42 @@ def as_json(value: object, spec: Spec) -> Json:
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
-def in_json(value: object, above: KeyPath = ()) -> Json:
-    """The value, however deep, as JSON has it; what was built is left as it is.
+def in_json(value: object, path: KeyPath = ()) -> Json:
+    """The JSON representation of a value and everything in it; section objects are kept.
 
     Raises:
-        NotJsonError: JSON has nothing for it, or for something in it.
+        NotJsonError: the value, or something in it, has no JSON representation.
     """
-    value = _own(value)
+    value = _built_in(value)
     match value:
         case None | bool():
             return value
         case str():
-            return _unicode(value, above)
-        case int() if value.bit_length() > _LONGEST:
-            raise NotJsonError(above, "an integer of more than 4,300 digits")
+            return _unicode(value, path)
+        case int() if value.bit_length() > _MAX_BITS:
+            raise NotJsonError(path, "an integer of more than 4,300 digits")
         case Real():
             return _number(value, ())
-        case os.PathLike() if isinstance(path := os.fspath(value), str):
-            return _unicode(path, above)
-        case Mapping() | list() | tuple() if len(above) >= _DEEPEST:
-            raise NotJsonError(above[:1], f"what is nested more than {_DEEPEST} levels deep")
+        case os.PathLike() if isinstance(text := os.fspath(value), str):
+            return _unicode(text, path)
+        case Mapping() | list() | tuple() if len(path) >= _MAX_DEPTH:
+            raise NotJsonError(path[:1], f"a value that is nested more than {_MAX_DEPTH} levels deep")
         case Mapping():
-            return {_key(key, above): in_json(item, (*above, key)) for key, item in value.items()}
+            return {_key(key, path): in_json(item, (*path, key)) for key, item in value.items()}
         case list() | tuple():
-            return [in_json(item, (*above, index)) for index, item in enumerate(value)]
-        case BaseModel() if hasattr(value, "remembered"):  # a section
+            return [in_json(item, (*path, index)) for index, item in enumerate(value)]
+        case BaseModel() if hasattr(value, "unknown_keys"):  # a section
             return value
-    raise NotJsonError(above, f"a value of type `{type(value).__name__}`")
+    raise NotJsonError(path, f"a value of type `{type(value).__name__}`")
 
 
-def is_free(spec: Spec) -> bool:
-    """Whether anything goes somewhere within the type."""
-    return spec[0] == "any" or any(isinstance(part, tuple) and is_free(part) for part in spec[1:])
+def accepts_any(spec: Spec) -> bool:
+    """Whether the type, or a type inside it, accepts any value."""
+    return spec[0] == "any" or any(isinstance(part, tuple) and accepts_any(part) for part in spec[1:])
 
 
-def _own(value: object) -> object:
-    """The member of an enum, and Python's own type for what numpy and others derive from it."""
+def _built_in(value: object) -> object:
+    """The value of an enum member, and the built-in value of a subclass such as `numpy.bool`."""
     if isinstance(value, Enum):
         value = value.value
     if isinstance(value, str) and type(value) is not str:
@@ -99,31 +99,31 @@ def _own(value: object) -> object:
     return value
 
 
-def _unicode(text: str, above: KeyPath) -> str:
+def _unicode(text: str, path: KeyPath) -> str:
     if not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
-        raise NotJsonError(above, "a string with half of a UTF-16 pair in it")
+        raise NotJsonError(path, "a string with an unpaired UTF-16 surrogate")
     return text
 
 
-def _key(key: object, above: KeyPath) -> str:
+def _key(key: object, path: KeyPath) -> str:
     if not isinstance(key, str):
-        raise NotJsonError(above, f"an object with a key that is no string, `{key!r}`")
-    return _unicode(str.__str__(key), above)
+        raise NotJsonError(path, f"an object with the key `{key!r}`, which is not a string")
+    return _unicode(str.__str__(key), path)
 
 
 def _dtype(value: object, arms: tuple[Spec, ...]) -> Json:
-    taken = {word for arm in arms if arm[0] == "enum" for word in arm[1:]}
-    return next((word for word in _DTYPES.get(str(value), ()) if word in taken), value)
+    accepted = {word for arm in arms if arm[0] == "enum" for word in arm[1:]}
+    return next((word for word in _DTYPES.get(str(value), ()) if word in accepted), value)
 
 
 def _number(value: Real, arms: tuple[Spec, ...]) -> Json:
-    """The number in one of JSON's two kinds: those of numpy, `Fraction` and others become Python's own."""
-    plain = int(value) if isinstance(value, Integral) else float(value)
-    if isinstance(plain, float) and plain.is_integer() and not any(arm[0] == "float" for arm in arms):
-        whole = int(plain)
-        if any(arm[0] == "int" or (arm[0] == "enum" and whole in arm[1:]) for arm in arms):
-            return whole
-    return plain
+    """The number as a built-in int or float, also one of numpy or a `Fraction`."""
+    number = int(value) if isinstance(value, Integral) else float(value)
+    if isinstance(number, float) and number.is_integer() and not any(arm[0] == "float" for arm in arms):
+        integer = int(number)
+        if any(arm[0] == "int" or (arm[0] == "enum" and integer in arm[1:]) for arm in arms):
+            return integer
+    return number
 
 
 def _list(value: list[object] | tuple[object, ...], arms: tuple[Spec, ...]) -> Json:

@@ -1,8 +1,8 @@
 """The classes of `torch.optim` and `torch.optim.lr_scheduler` that a config can name, and their arguments.
 
-DeepSpeed looks up there, letter by letter, every type that it does not know itself
-(runtime/engine.py, `DeepSpeedEngine._is_supported_optimizer` and `_scheduler_from_config`). The lists are
-PyTorch 2.13's; `verbose` is an argument of schedulers that earlier versions took.
+DeepSpeed looks up every other type than its own in these modules, where case matters (runtime/engine.py,
+`DeepSpeedEngine._is_supported_optimizer` and `_scheduler_from_config`). The lists are from PyTorch 2.13;
+`verbose` is an argument of schedulers in earlier versions.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from dsconfig.core.json_types import NamedTuple
 
 
 class TorchClass(NamedTuple):
-    """Keyword arguments beside the parameters or the optimizer, parted by blanks."""
+    """Keyword arguments of a class, separated by spaces, without the parameters or the optimizer."""
 
     optional: str
     required: str = ""
 
     @property
     def arguments(self) -> frozenset[str]:
-        """All of them."""
+        """The required and the optional arguments."""
         return frozenset((*self.required.split(), *self.optional.split()))
 
 
@@ -51,7 +51,7 @@ OPTIMIZERS: dict[str, TorchClass] = {
     "SGD": TorchClass("lr momentum dampening weight_decay nesterov maximize foreach differentiable fused"),
     "SparseAdam": TorchClass("lr betas eps maximize"),
 }
-"""Concrete optimizers; the abstract one and the modules beside them are not types."""
+"""Concrete optimizers, without the abstract base class and the submodules of `torch.optim`."""
 
 SCHEDULERS: dict[str, TorchClass] = {
     "ChainedScheduler": TorchClass("", "schedulers"),
@@ -80,7 +80,7 @@ SCHEDULERS: dict[str, TorchClass] = {
     "SequentialLR": TorchClass("last_epoch verbose", "schedulers milestones"),
     "StepLR": TorchClass("gamma last_epoch verbose", "step_size"),
 }
-"""Schedulers, also those that no config can build: see `OF_OBJECTS`."""
+"""Schedulers, including those that no config can build: see `OF_OBJECTS`."""
 
 OF_OBJECTS: dict[str, str] = {
     "ChainedScheduler": "other schedulers",

@@ -8,7 +8,7 @@ from dsconfig.model.annotations import EXACT_INT, Auto, Fraction, NonNegativeInt
 from dsconfig.model.key import Alias, Key, Reads, Switch, Takes, Was
 from dsconfig.model.section import RootKeys, Section
 
-# Offloading parameters and optimizer state to host memory or NVMe.
+# Offload of parameters and optimizer state to host memory or NVMe.
 
 Device: TypeAlias = Annotated[
     Literal["none", "cpu", "nvme"] | Auto,
@@ -20,8 +20,8 @@ Device: TypeAlias = Annotated[
         wrong_type="rejected",
         means=(
             ("none", "stays on the GPU"),
-            ("cpu", "goes to host memory"),
-            ("nvme", "goes to an NVMe drive; needs `nvme_path`"),
+            ("cpu", "offload to host memory"),
+            ("nvme", "offload to an NVMe drive; requires `nvme_path`"),
         ),
     ),
 ]
@@ -33,62 +33,62 @@ OFFLOAD_READS = (
 
 
 class OffloadParam(Section):
-    """Where parameters stay while no layer needs them; stage 3 only."""
+    """Offload of parameters while no layer needs them; stage 3 only."""
 
     SOURCE = "runtime/zero/offload_config.py:DeepSpeedZeroOffloadParamConfig"
     READS = OFFLOAD_READS
 
     device: Device = "none"
-    """Home of the parameters: GPU ("none"), host memory, or an NVMe drive. Each step out saves GPU memory
-    and costs transfer time. From 0.5.7 to 0.6.7 the section is refused without it."""
+    """Where parameters are kept: on the GPU ("none"), in host memory, or on an NVMe drive. Offload saves GPU
+    memory and costs transfer time. Releases 0.5.7 to 0.6.7 reject the section without this key."""
     nvme_path: Annotated[PathText | None, Key(since="0.3.15", fills=("transformers", "accelerate"))] = None
-    """Directory on the drive; needed with device "nvme"."""
+    """Directory on the drive; required with device "nvme"."""
     buffer_count: Annotated[NonNegativeInt, Key(since="0.3.15", was=(Was("0.6.7", int),))] = 5
-    """Host buffers through which parameters pass to and from the drive."""
+    """Number of host buffers for transfers of parameters to and from the drive."""
     buffer_size: Annotated[NonNegativeInt, Key(since="0.3.15", unit="elements", was=(Was("0.6.7", int),))] = (
         100_000_000
     )
-    """Size of one such buffer; the largest parameter must fit into it."""
+    """Size of one of these buffers; the largest parameter must fit."""
     max_in_cpu: Annotated[NonNegativeInt, Key(since="0.3.15", unit="elements", was=(Was("0.6.7", int),))] = (
         1_000_000_000
     )
-    """Parameter elements that stay in host memory although the home is NVMe."""
+    """Parameter elements that stay in host memory with device "nvme"."""
     pin_memory: Annotated[bool, Key(since="0.3.15", defaults=(("0.19.4", False),))] = True
-    """Lock the host buffers into memory: faster transfers, less memory for everything else."""
+    """Pin the host buffers: faster transfers, less memory for everything else."""
 
 
 class OffloadOptimizer(Section):
-    """Where the optimizer's state lives; its update then runs on the CPU."""
+    """Offload of optimizer state; the update then runs on the CPU."""
 
     SOURCE = "runtime/zero/offload_config.py:DeepSpeedZeroOffloadOptimizerConfig"
     READS = OFFLOAD_READS
 
     device: Device = "none"
-    """Home of the optimizer's state: GPU ("none"), host memory, or, at stage 3, an NVMe drive. From 0.5.7 to
-    0.6.7 the section is refused without it."""
+    """Where optimizer state is kept: on the GPU ("none"), in host memory, or, at stage 3, on an NVMe drive.
+    Releases 0.5.7 to 0.6.7 reject the section without this key."""
     nvme_path: Annotated[PathText | None, Key(since="0.3.15", fills=("transformers", "accelerate"))] = None
-    """Directory on the drive; needed with device "nvme"."""
+    """Directory on the drive; required with device "nvme"."""
     buffer_count: Annotated[NonNegativeInt, Key(since="0.3.15", was=(Was("0.6.7", int),))] = 4
-    """Host buffers for state on its way to and from the drive: at least as many as the optimizer keeps
-    states per parameter, four with Adam."""
+    """Number of host buffers for transfers of optimizer state to and from the drive: at least as many as the
+    optimizer has tensors per parameter, four with Adam."""
     pin_memory: Annotated[bool, Key(since="0.3.15", defaults=(("0.19.4", False),))] = True
-    """Lock the host buffers into memory: faster transfers, less memory for everything else."""
+    """Pin the host buffers: faster transfers, less memory for everything else."""
     pipeline_read: Annotated[bool, Key(since="0.3.15")] = False
     """Read the next tile of state from the drive while the current one is updated."""
     pipeline_write: Annotated[bool, Key(since="0.3.15")] = False
     """Write the previous tile back while the current one is updated."""
     fast_init: Annotated[bool, Key(since="0.3.15")] = False
-    """Build the optimizer faster when its state goes to NVMe."""
+    """Initialize the optimizer faster if its state is offloaded to NVMe."""
     ratio: Annotated[Fraction, Key(since="0.12.3")] = 1.0
-    """Share of the optimizer's state and update that goes to the CPU; the rest stays on the GPU. Below 1 it
-    needs stage 3."""
+    """Fraction of the optimizer state and update that is offloaded to the CPU; the rest stays on the GPU.
+    Values below 1 require stage 3."""
     super_offload: Annotated[bool, Key(since="0.18.0")] = False
-    """Offload the way that suits superchips, whose CPU and GPU are tightly coupled; stage 3."""
+    """Use the offload strategy for superchips, whose CPU and GPU are tightly coupled; stage 3."""
     cpuadam_cores_perc: Annotated[Fraction, Key(since="0.18.0")] = 0.8
-    """Share of the CPU cores that work on the update with `super_offload`."""
+    """With `super_offload`: fraction of the CPU cores that run the update."""
 
 
-# ZenFlow: an offloaded optimizer that does not make the GPU wait.
+# ZenFlow: optimizer offload without stalls of the GPU.
 
 
 class ZenFlow(Section):
@@ -100,7 +100,7 @@ class ZenFlow(Section):
     topk_ratio: Annotated[
         Annotated[float, Field(gt=0, lt=1)], Key(since="0.17.5", was=(Was("0.19.5", Fraction),))
     ] = 0.1
-    """Share of gradient columns that count as important; more of them cost GPU memory and time."""
+    """Fraction of gradient columns that count as important; larger values cost GPU memory and time."""
     select_strategy: Annotated[
         Literal["auto", "step", "epoch"],
         Key(
@@ -108,16 +108,16 @@ class ZenFlow(Section):
             auto_is_value=True,
             means=(
                 ("auto", "DeepSpeed chooses"),
-                ("step", "counts steps"),
-                ("epoch", "counts epochs"),
+                ("step", "interval in steps"),
+                ("epoch", "interval in epochs"),
             ),
         ),
     ] = "auto"
-    """What the interval between two selections of columns is counted in."""
+    """Unit of the interval between two selections of columns."""
     select_interval: Annotated[
         int | Auto, Key(since="0.17.5", auto_is_value=True, means=(("auto", "DeepSpeed chooses"),))
     ] = "auto"
-    """How many steps or epochs a selection holds."""
+    """Steps or epochs for which a selection is used."""
     update_interval: Annotated[
         PositiveInt | Auto,
         Key(
@@ -125,30 +125,30 @@ class ZenFlow(Section):
             unit="steps",
             auto_is_value=True,
             was=(Was("0.19.5", int | Auto),),
-            means=(("auto", "adapts as training goes"),),
+            means=(("auto", "adapts during training"),),
         ),
     ] = "auto"
-    """Steps for which unimportant gradients gather before they are applied; longer means less traffic and
-    staler weights."""
+    """Steps over which unimportant gradients are accumulated before they are applied. Larger values mean less
+    communication and staler weights."""
     overlap_step: Annotated[bool, Key(since="0.17.5")] = False
-    """Let the CPU update run while the GPU goes on with the next batch."""
+    """Overlap the CPU update with the next batch on the GPU."""
     offload: Annotated[bool, Key(since="0.17.5")] = False
-    """Keep the state of the important columns on the CPU too; saves GPU memory, costs transfers."""
+    """Offload the state of the important columns to the CPU too; saves GPU memory, costs transfers."""
     auto_ratio: Annotated[Fraction, Key(since="0.17.5")] = 0.99
     """Threshold by which "auto" picks the update interval."""
     full_warm_up_rounds: Annotated[int, Key(since="0.17.5", unit="rounds")] = 0
-    """First rounds in which every gradient is applied at once."""
+    """Initial rounds in which every gradient is applied at once."""
     pt_reserved_cores_perc: Annotated[Fraction, Key(since="0.17.6")] = 0.5
-    """Share of the CPU cores that stays with PyTorch; the others run the update."""
+    """Fraction of the CPU cores reserved for PyTorch; the others run the update."""
     steps_per_epoch: Annotated[int | None, Key(since="0.17.5", internal=True)] = None
-    """Filled in by the engine as it starts."""
+    """Set by the engine when it starts."""
 
 
-# Modules that stage 3 fetches whole.
+# Leaf modules, which stage 3 fetches as a unit.
 
 
 class LeafModule(Section):
-    """Modules that stage 3 fetches whole, without looking inside; usually mixture-of-experts blocks."""
+    """Leaf modules, which stage 3 fetches as a unit; usually mixture-of-experts blocks."""
 
     SOURCE = "runtime/zero/leaf_module_config.py:DeepSpeedZeroLeafModuleConfig"
     READS = (Reads("pydantic", since="0.18.0", unknown="rejected", drops_auto=True),)
@@ -160,27 +160,27 @@ class LeafModule(Section):
             "transformers.models.qwen3_moe.modeling_qwen3_moe.Qwen3MoeSparseMoeBlock",
         ]
     )
-    """Classes of such modules, by short or full name."""
+    """Classes of leaf modules, by short or full name."""
     names: Annotated[list[str] | str, Key(since="0.18.0")] = Field(default=[])
-    """Such modules by their exact name in the model."""
+    """Exact names of leaf modules in the model."""
     name_suffixes: Annotated[list[str] | str, Key(since="0.18.0")] = Field(default=[])
-    """Such modules by the end of their name."""
+    """Suffixes of the names of leaf modules."""
 
 
-# Error feedback for the quantised gradients of ZeRO++.
+# Error feedback for the quantized gradients of ZeRO++.
 
 
 class ZeroppLocoParam(Section):
-    """Error feedback for quantised gradients, handed on unread at load."""
+    """Error feedback for quantized gradients; not validated when the config is loaded."""
 
     SOURCE = "runtime/comm/coalesced_collectives.py:all_to_all_loco_quant_reduce"
     READS = (Reads("hand", since="0.16.2", unknown="kept"),)
     model_config = ConfigDict(extra="allow")
 
     err_beta: Annotated[float, Key(since="0.16.2", until="0.19.7")]
-    """Weight of the latest quantisation error in its moving average; 0.8 is a usual value."""
+    """Weight of the latest quantization error in its moving average; 0.8 is a common value."""
     reset_T: Annotated[int, Key(since="0.16.2", until="0.19.7", unit="steps")]  # noqa: N815
-    """Steps after which the remembered error is dropped; 1024 is a usual value."""
+    """Steps after which the accumulated error is reset; 1024 is a common value."""
 
 
 _OFFLOAD = Switch({"device": "cpu"})
@@ -189,7 +189,7 @@ _OFFLOAD = Switch({"device": "cpu"})
 class ZeroOptimization(Section):
     """Shard training state over the data-parallel ranks.
 
-    The higher the stage, the less memory and the more traffic. Keys that begin with `stage3_` are also read
+    A higher stage needs less memory and more communication. Keys that begin with `stage3_` are also read
     without that prefix.
     """
 
@@ -213,17 +213,18 @@ class ZeroOptimization(Section):
             means=(
                 (0, "shards nothing"),
                 (1, "shards optimizer state"),
-                (2, "shards gradients too"),
-                (3, "shards parameters too"),
+                (2, "shards optimizer state and gradients"),
+                (3, "shards optimizer state, gradients and parameters"),
             ),
         ),
     ] = 0
-    """What is sharded: nothing (0), optimizer state (1), gradients too (2), parameters too (3)."""
+    """ZeRO stage: shards nothing (0), optimizer state (1), also gradients (2), also parameters (3)."""
 
     contiguous_gradients: Annotated[bool, Key(since="0.2.0", defaults=(("0.4.2", False),))] = True
-    """Gather gradients in one buffer as they are made, so that they do not fragment memory."""
+    """Copy gradients into one contiguous buffer as they are produced, to avoid memory fragmentation."""
     reduce_scatter: Annotated[bool, Key(since="0.2.0", defaults=(("0.3.15", True), ("0.3.16", False)))] = True
-    """Give each rank only the averaged gradients it owns, instead of all of them by an all-reduce."""
+    """Use reduce-scatter, so that each rank receives only its own averaged gradients, instead of an
+    all-reduce."""
     reduce_bucket_size: Annotated[
         PositiveInt | Auto,
         Key(
@@ -233,28 +234,28 @@ class ZeroOptimization(Section):
             was=(Was("0.6.7", int), Was("0.19.5", NonNegativeInt)),
         ),
     ] = 500_000_000
-    """Gradient elements reduced in one go; fewer take less memory, more use the network better."""
+    """Gradient elements per reduction. Smaller values need less memory, larger ones use the network better.
+    """
     use_multi_rank_bucket_allreduce: Annotated[bool, Key(since="0.12.4")] = True
-    """Merge what several ranks are to receive into one all-reduce instead of a reduce for each."""
+    """Use one all-reduce for the gradients of several ranks instead of one reduce per rank."""
     allgather_partitions: Annotated[bool, Key(since="0.2.0")] = True
-    """Collect updated parameters by all-gather; false takes a broadcast from every rank."""
+    """Collect updated parameters with an all-gather; false uses a broadcast from every rank."""
     allgather_bucket_size: Annotated[
         NonNegativeInt, Key(since="0.2.0", unit="elements", was=(Was("0.6.7", int),))
     ] = 500_000_000
-    """Elements collected in one all-gather; from 0.11.3 on it changes nothing where torch can gather into one
-    tensor, as it can since 1.13."""
+    """Elements per all-gather. From 0.11.3 on it has no effect if torch can gather into one tensor, which it
+    can since 1.13."""
     overlap_comm: Annotated[
         bool | None,
         Key(since="0.2.0", defaults=(("0.3.11", False),)),
     ] = None
-    """Reduce gradients while the backward pass still runs; hides traffic and takes several buckets of
-    memory. When absent or null: true at stage 3, false below."""
+    """Overlap the reduction of gradients with the backward pass: hides communication and needs memory for
+    several buckets. If absent or null: true at stage 3, false below."""
     compute_grad_norm: Annotated[bool, Key(since="0.19.7")] = True
-    """Work out the norm of all gradients; only stages 1 and 2 can do without, and then nothing is
-    clipped."""
+    """Compute the global gradient norm. False works at stages 1 and 2 only, and disables clipping."""
     load_from_fp32_weights: Annotated[bool, Key(since="0.3.0")] = True
-    """Restore master weights from their fp32 copy in the checkpoint; false rounds them through half
-    precision."""
+    """Restore master weights from the fp32 copy in the checkpoint; false restores them from the
+    half-precision weights."""
     elastic_checkpoint: Annotated[
         bool,
         Key(
@@ -264,7 +265,7 @@ class ZeroOptimization(Section):
             defaults=(("0.5.9", True),),
         ),
     ] = False
-    """Save so that another number of ranks can load. Warned about at stage 3."""
+    """Save checkpoints that another number of ranks can load. DeepSpeed warns about it at stage 3."""
 
     offload_param: Annotated[
         OffloadParam | None,
@@ -275,7 +276,7 @@ class ZeroOptimization(Section):
             spelled_out=True,
         ),
     ] = None
-    """Keep parameters off the GPU while they are not needed; stage 3."""
+    """Offload parameters to host memory or NVMe while they are not needed; stage 3."""
     offload_optimizer: Annotated[
         OffloadOptimizer | None,
         Key(
@@ -285,9 +286,9 @@ class ZeroOptimization(Section):
             spelled_out=True,
         ),
     ] = None
-    """Keep the optimizer's state, and its work, off the GPU."""
+    """Offload optimizer state to host memory or NVMe, and the optimizer step to the CPU."""
     zenflow: Annotated[ZenFlow | None, Key(since="0.17.5")] = None
-    """Update what matters on the GPU, the rest later on the CPU."""
+    """ZenFlow: update important gradients on the GPU at once, and the others later on the CPU."""
     cpu_offload: Annotated[
         bool | None,
         Key(
@@ -298,7 +299,7 @@ class ZeroOptimization(Section):
             defaults=(("0.6.7", False),),
         ),
     ] = None
-    """First switch for keeping the optimizer's state in host memory."""
+    """Earlier switch that offloads optimizer state to host memory."""
     cpu_offload_param: Annotated[
         bool | None,
         Key(
@@ -308,7 +309,7 @@ class ZeroOptimization(Section):
             rewrite=_OFFLOAD,
         ),
     ] = None
-    """Deprecated from its first release: switch for keeping parameters in host memory."""
+    """Switch that offloads parameters to host memory; deprecated since its first release."""
     cpu_offload_params: Annotated[
         bool,
         Key(
@@ -319,7 +320,7 @@ class ZeroOptimization(Section):
             rewrite=_OFFLOAD,
         ),
     ] = False
-    """First switch for keeping parameters in host memory."""
+    """Earlier switch that offloads parameters to host memory."""
     cpu_offload_use_pin_memory: Annotated[
         bool | None,
         Key(
@@ -331,7 +332,7 @@ class ZeroOptimization(Section):
             unread=True,
         ),
     ] = None
-    """First switch for locked host memory; taken, and without effect."""
+    """Earlier switch for pinned host memory; accepted, without effect."""
 
     sub_group_size: Annotated[
         NonNegativeInt,
@@ -342,8 +343,7 @@ class ZeroOptimization(Section):
             defaults=(("0.4.0", 1_000_000_000_000),),
         ),
     ] = 1_000_000_000
-    """Parameters that one slice of the stage-3 optimizer step works on; fewer need less memory for
-    temporaries."""
+    """Parameters that the stage-3 optimizer updates at a time; smaller values need less temporary memory."""
     stage3_prefetch_bucket_size: Annotated[
         NonNegativeInt | Auto,
         Key(
@@ -354,7 +354,8 @@ class ZeroOptimization(Section):
             was=(Was("0.6.7", int),),
         ),
     ] = 50_000_000
-    """Parameter elements fetched ahead of their use; more hide more traffic and take more memory."""
+    """Parameter elements prefetched before their use. Larger values hide more communication and need more
+    memory."""
     stage3_param_persistence_threshold: Annotated[
         NonNegativeInt | Auto,
         Key(
@@ -365,7 +366,7 @@ class ZeroOptimization(Section):
             was=(Was("0.6.7", int),),
         ),
     ] = 100_000
-    """Parameters below this size stay whole on every rank, which saves many small messages."""
+    """Parameters smaller than this are not partitioned, which avoids many small messages."""
     stage3_model_persistence_threshold: Annotated[
         NonNegativeInt,
         Key(
@@ -374,7 +375,8 @@ class ZeroOptimization(Section):
             aliases=(Alias("model_persistence_threshold", since="0.7.0"),),
         ),
     ] = 9_223_372_036_854_775_807
-    """Most elements that may stay whole on every rank by the threshold for single parameters."""
+    """Maximum number of elements that may stay unpartitioned because of `stage3_param_persistence_threshold`.
+    """
     stage3_max_live_parameters: Annotated[
         NonNegativeInt,
         Key(
@@ -384,8 +386,8 @@ class ZeroOptimization(Section):
             was=(Was("0.6.7", int),),
         ),
     ] = 1_000_000_000
-    """Most gathered parameter elements on a GPU before the first are let go; fewer save memory, more save
-    traffic."""
+    """Maximum number of gathered parameter elements per GPU before any are released. Smaller values save
+    memory, larger ones save communication."""
     stage3_max_reuse_distance: Annotated[
         NonNegativeInt,
         Key(
@@ -395,7 +397,7 @@ class ZeroOptimization(Section):
             was=(Was("0.6.7", int),),
         ),
     ] = 1_000_000_000
-    """Keep a gathered parameter if it is needed again within this many elements."""
+    """Do not release a gathered parameter that is used again within this many elements."""
     stage3_gather_16bit_weights_on_model_save: Annotated[
         bool | Auto,
         Key(
@@ -405,8 +407,7 @@ class ZeroOptimization(Section):
             aliases=(Alias("gather_16bit_weights_on_model_save", since="0.7.0"),),
         ),
     ] = False
-    """Gather the sharded weights so that `save_16bit_model` can write them as one file; takes memory and
-    time."""
+    """Gather the partitioned weights so that `save_16bit_model` can write one file; needs memory and time."""
     stage3_gather_fp16_weights_on_model_save: Annotated[
         bool,
         Key(
@@ -416,7 +417,7 @@ class ZeroOptimization(Section):
             rewrite="rename",
         ),
     ] = False
-    """First name of `stage3_gather_16bit_weights_on_model_save`."""
+    """Earlier name of `stage3_gather_16bit_weights_on_model_save`."""
     stage3_module_granularity_threshold: Annotated[
         int,
         Key(
@@ -425,20 +426,20 @@ class ZeroOptimization(Section):
             aliases=(Alias("module_granularity_threshold", since="0.16.0"),),
         ),
     ] = 0
-    """Fetch a module whole when its submodules hold fewer parameters each than this; spares hooks on finely
-    cut models. 0 switches it off."""
+    """Fetch a module as a unit if each of its submodules has fewer parameters than this; saves hooks in
+    models with many small modules. 0 disables it."""
     stage3_use_all_reduce_for_fetch_params: Annotated[
         bool,
         Key(since="0.14.3", aliases=(Alias("use_all_reduce_for_fetch_params", since="0.14.3"),)),
     ] = False
-    """Fetch parameters by all-reduce: more traffic, less copying on the host."""
+    """Fetch parameters with an all-reduce: more communication, less copying on the host."""
     stage3_allgather_sequential: Annotated[
         bool, Key(since="0.18.5", aliases=(Alias("allgather_sequential", since="0.18.5"),))
     ] = False
-    """Gather parameters one after another without a common buffer: lower peak memory, more messages."""
+    """Gather parameters one at a time without a common buffer: lower peak memory, more messages."""
 
     ignore_unused_parameters: Annotated[bool, Key(since="0.4.0")] = True
-    """Pass over parameters that get no gradient in a step; false fails on them (stage 2)."""
+    """Ignore parameters without a gradient in a step; false raises an error for them (stage 2)."""
     find_unused_parameters: Annotated[
         bool,
         Key(
@@ -448,54 +449,54 @@ class ZeroOptimization(Section):
             rewrite="negate",
         ),
     ] = False
-    """Predecessor of `ignore_unused_parameters`, with the opposite sense."""
+    """Predecessor of `ignore_unused_parameters`, with the opposite meaning."""
     legacy_stage1: Annotated[bool, Key(since="0.4.0")] = False
-    """Take the first implementation of stage 1. From 0.5.9 on, where it is gone, true stops the engine."""
+    """Use the first implementation of stage 1. It was removed in 0.5.9; from then on true raises an error."""
     round_robin_gradients: Annotated[bool, Key(since="0.4.4")] = False
-    """Stages 1 and 2 with offload: spread the copying of gradients over the ranks, which pays with many
+    """Stages 1 and 2 with offload: distribute the copying of gradients over the ranks; faster with many
     accumulation steps."""
     parameter_alignment: Annotated[bool, Key(since="0.19.7")] = False
-    """Stages 1 and 2: start every parameter at a multiple of 16 bytes in its flat buffer, at the cost of
-    padding."""
+    """Stages 1 and 2: align every parameter to 16 bytes in its flat buffer, at the cost of padding."""
 
     zero_hpz_partition_size: Annotated[NonNegativeInt, Key(since="0.10.0", unit="ranks")] = 1
-    """ZeRO++: ranks, usually those of a node, that keep a second shard of the parameters among them: less
-    traffic between nodes for more memory. 1 is off."""
+    """ZeRO++: ranks, usually those of one node, that keep a secondary partition of the parameters. Less
+    communication between nodes, more memory. 1 disables it."""
     zero_quantized_weights: Annotated[bool, Key(since="0.10.0")] = False
-    """ZeRO++: quantise parameters for the all-gather; half the traffic, some accuracy."""
+    """ZeRO++: quantize parameters for the all-gather. Halves the communication volume at some loss of
+    accuracy."""
     zero_quantized_nontrainable_weights: Annotated[bool, Key(since="0.10.2")] = False
-    """ZeRO++: keep frozen weights quantised, as with LoRA."""
+    """ZeRO++: keep frozen weights quantized, as with LoRA."""
     zero_quantized_gradients: Annotated[bool, Key(since="0.10.0")] = False
-    """ZeRO++: quantise gradients for their reduction."""
+    """ZeRO++: quantize gradients for their reduction."""
     zeropp_loco_param: Annotated[
         ZeroppLocoParam | None, Key(since="0.16.2", until="0.19.7", refused_from="0.19.8")
     ] = None
-    """ZeRO++: make up for the error of quantised gradients (LoCo)."""
+    """ZeRO++: error feedback for quantized gradients (LoCo)."""
     mics_shard_size: Annotated[
         int, Key(since="0.9.2", until="0.19.6", refused_from="0.19.7", unit="ranks")
     ] = -1
-    """MiCS: ranks among which parameters are sharded, instead of all; -1 is off."""
+    """MiCS: number of ranks over which parameters are sharded, instead of all ranks; -1 disables it."""
     mics_hierarchical_params_gather: Annotated[
         bool, Key(since="0.9.2", until="0.19.6", refused_from="0.19.7")
     ] = False
     """MiCS: gather parameters first between nodes, then within them."""
 
     memory_efficient_linear: Annotated[bool, Key(since="0.9.0")] = True
-    """Stage 3: have linear layers not keep their weight for the backward pass."""
+    """Stage 3: linear layers do not save their weight for the backward pass."""
     pipeline_loading_checkpoint: Annotated[bool, Key(since="0.10.1")] = False
-    """Stage 3: load the shards of a checkpoint one after another, which bounds host memory."""
+    """Stage 3: load the shards of a checkpoint one after another, which limits host memory."""
     override_module_apply: Annotated[bool, Key(since="0.10.1")] = True
-    """Stage 3: have `nn.Module.apply` gather parameters before it touches them."""
+    """Stage 3: `nn.Module.apply` gathers parameters before it accesses them."""
     log_trace_cache_warnings: Annotated[bool, Key(since="0.16.4")] = False
-    """Stage 3: log when the recorded order of modules no longer holds and prefetching starts anew."""
+    """Stage 3: log when the recorded order of modules becomes invalid and prefetching starts over."""
     enable_sanity_checks: Annotated[bool, Key(since="0.17.6")] = False
-    """Check internal consistency as training goes; slow, for debugging."""
+    """Check internal consistency during training; slow, for debugging."""
     save_muon_momentum_buffer_in_memory: Annotated[bool, Key(since="0.18.9")] = False
     """Stage 3 with Muon and NVMe offload: keep the momentum in memory instead of swapping it."""
     leaf_module: Annotated[LeafModule, Key(since="0.18.0", takes=(Takes(("null",), since="0.18.0"),))] = (
         Field(default_factory=LeafModule)
     )
-    """Stage 3: modules fetched whole. Null means its defaults."""
+    """Stage 3: modules that are fetched as a unit. Null uses the defaults."""
 
 
 class ZeroKeys(RootKeys):
@@ -510,5 +511,5 @@ class ZeroKeys(RootKeys):
             miswritten=("zero",),
         ),
     ] = Field(default_factory=ZeroOptimization)
-    """Sharding of training state. The boolean of the first release is still read: true is stage 1, false
-    stage 0."""
+    """ZeRO: sharding of training state. The boolean of the first release is still accepted: true is stage 1,
+    false is stage 0."""

@@ -152,7 +152,7 @@ def _arguments(
     deepspeed_keys = {
         name: key
         for name, key in view(section, release).keys.items()
-        if "internal" not in key.info.flags and key.info.taken_by(build, release)
+        if "internal" not in key.info.flags and key.info.accepted_by(build, release)
     }
     torch_arguments = frozenset[str]()
     if built.startswith("torch.optim."):

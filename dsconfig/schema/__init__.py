@@ -1,8 +1,7 @@
-"""JSON Schema of a DeepSpeed config, derived from the model: draft-07, self-contained, made for editors.
+"""JSON Schema of a DeepSpeed config, derived from the model: draft-07, self-contained, for editors.
 
-`json_schema()` gives it for one release and one consumer, `write()` its text; `files` are the ones in
-`schema/`, which the wheel carries too. `root` composes the document, `sections` the schema of each section and of
-its keys, `type_schema` the type of a key, `key_descriptions` its text.
+`json_schema()` returns the schema for one release and one consumer. `sections` builds the whole document and its
+definitions, `keywords` the schema of a type, `files` the texts of the files in `schema/`.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ def json_schema(target: str | releases.Target | None = None, consumer: str | Non
     """The JSON Schema of a DeepSpeed config: `jsonschema.validate(config.to_dict(), json_schema("0.19.8"))`.
 
     Args:
-        target: a release, `installed` or `latest`; of a range the newest release counts. By default the
-            installed DeepSpeed, else the latest release known.
-        consumer: who reads the file, which decides where "auto" is taken. By default "auto" is taken wherever
-            any consumer fills it, or DeepSpeed drops it.
+        target: a release, `installed` or `latest`; of a range, the newest release is used. By default the
+            installed DeepSpeed, else the latest known release.
+        consumer: program that loads the file, which determines where "auto" is valid. By default "auto" is valid
+            wherever any consumer resolves it, or DeepSpeed drops it.
 
     Raises:
         UnknownReleaseError: the target names no release.
@@ -29,12 +28,12 @@ def json_schema(target: str | releases.Target | None = None, consumer: str | Non
 
     if consumer is not None and consumer not in CONSUMERS:
         raise ValueError(f"unknown consumer `{consumer}`: expected one of {', '.join(CONSUMERS)}")
-    found = target if isinstance(target, releases.Target) else releases.resolve(target)
-    release = found.releases[-1]
-    reader = f", as {consumer.capitalize()} reads it" if consumer not in (None, "deepspeed") else ""
+    resolved = target if isinstance(target, releases.Target) else releases.resolve(target)
+    release = resolved.releases[-1]
+    suffix = f" for {consumer.capitalize()}" if consumer not in (None, "deepspeed") else ""
     return {
         "$schema": DRAFT,
-        "title": f"DeepSpeed {release} config{reader}",
+        "title": f"DeepSpeed {release} config{suffix}",
         "x-dsconfig-target": release,
         **({"x-dsconfig-consumer": consumer} if consumer else {}),
         **root(releases.NUMBERS[release], consumer),

@@ -1,4 +1,4 @@
-"""Editor settings that connect an editor with the schemas or start the language server."""
+"""Settings that make editors use the schemas or start the language server."""
 
 from __future__ import annotations
 
@@ -16,77 +16,81 @@ from dsconfig.document.text_edit import Edit, EditError, apply
 from dsconfig.schema import json_schema
 from dsconfig.schema.accelerate import launch_schema
 
-# A file that an editor reads, and how its settings join what is there already.
+# Editor files, and how settings are added to an existing file.
 #
-# What is there stays byte for byte; our settings are added to it, or the file is left alone.
+# Existing content is kept byte for byte: settings are added to it, or the file is not changed.
 
 Entry: TypeAlias = "tuple[tuple[str, ...], object]"
-"""A setting: the keys that lead to it, and its value."""
+"""A setting: its path of keys, and its value."""
 
 
 class SettingsConflictError(ValueError):
-    """Settings that cannot be added to; the message is one line."""
+    """Existing settings to which ours cannot be added; the message is one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class EditorFile:
-    """One file, with the text that it has where there is none yet."""
+    """A file of an editor, and its text if the file does not exist yet."""
 
     path: str
     text: str
     entries: tuple[Entry, ...] = ()
-    """Settings to add to the JSON that is there; without them the file is ours as a whole."""
+    """Settings to add to existing JSON; if empty, the whole file is generated."""
     mark: str | None = None
-    """What only a file of ours contains: such a file may be written over."""
+    """Text by which a generated file is recognized, which may be overwritten."""
 
     def merged(self, old: str | None) -> str:
-        """The text of the file with our settings in it, the rest as it was.
+        """The text of the file with our settings added.
 
         Raises:
-            SettingsConflictError: something else stands where our settings belong.
+            SettingsConflictError: the file has another value for one of our settings.
         """
-        ours = old is not None and self.mark is not None and self.mark in old
-        if old is None or old == self.text or not old.strip() or ours:
+        is_generated = old is not None and self.mark is not None and self.mark in old
+        if old is None or old == self.text or not old.strip() or is_generated:
             return self.text
         if not self.entries:
-            raise SettingsConflictError(f"{self.path}: exists, and is not what would be written")
+            raise SettingsConflictError(f"{self.path}: exists with different content")
         for path, value in self.entries:
             old = _added(self.path, old, path, value)
         return old
 
 
 def _added(name: str, text: str, path: tuple[str, ...], value: object) -> str:
-    """The settings with one entry more, or unchanged where it is there already."""
+    """The settings with one more entry; unchanged if they contain it."""
     document = read_text(text, name)
     root = document.root
-    if root is None or root.kind != "object" or not {found.kind for found in document.problems} <= _FINE:
-        raise SettingsConflictError(f"{name}: no JSON object to add settings to")
+    if (
+        root is None
+        or root.kind != "object"
+        or not {problem.kind for problem in document.problems} <= _ACCEPTED_PROBLEMS
+    ):
+        raise SettingsConflictError(f"{name}: is not a JSON object, so settings cannot be added")
     try:
-        there = document.node(path)
-        if there is None:
+        existing = document.node(path)
+        if existing is None:
             return apply(text, editor(document).set(path, value))
-        if isinstance(value, list) and there.kind == "array":
-            return _extended(text, there, value)
+        if isinstance(value, list) and existing.kind == "array":
+            return _extended(text, existing, value)
     except EditError as error:
         raise SettingsConflictError(f"{name}: {error}") from None
-    raise SettingsConflictError(f"{name}: `{'.'.join(path)}` is {there.kind} there, where a list belongs")
+    raise SettingsConflictError(f"{name}: `{'.'.join(path)}` is {existing.kind}, expected a list")
 
 
-_FINE = frozenset(("comment", "trailing-comma", "bom"))
-"""What editors allow in their settings."""
+_ACCEPTED_PROBLEMS = frozenset(("comment", "trailing-comma", "bom"))
+"""Deviations from strict JSON that editors accept in their settings."""
 
 
-def _extended(text: str, there: Node, value: list[object]) -> str:
-    """The list with our items that it lacks at its end."""
-    held = [_plain(item) for item in there.items]
-    lacking = [item for item in value if item not in held]
-    if not lacking:
+def _extended(text: str, existing: Node, value: list[object]) -> str:
+    """The list with our missing items appended."""
+    items = [_plain(item) for item in existing.items]
+    missing = [item for item in value if item not in items]
+    if not missing:
         return text
-    written = ", ".join(json.dumps(item) for item in lacking)
-    if not there.items:
-        return apply(text, [Edit(there.span.start, there.span.end, f"[{written}]")])
-    end = there.items[-1].span.end
-    return apply(text, [Edit(end, end, f", {written}")])
+    new_items = ", ".join(json.dumps(item) for item in missing)
+    if not existing.items:
+        return apply(text, [Edit(existing.span.start, existing.span.end, f"[{new_items}]")])
+    end = existing.items[-1].span.end
+    return apply(text, [Edit(end, end, f", {new_items}")])
 
 
 def _plain(node: Node) -> object:
@@ -95,7 +99,7 @@ def _plain(node: Node) -> object:
     return [_plain(item) for item in node.items] if node.kind == "array" else node.value
 
 
-# What connects an editor with the schemas: schemas in files, and settings that name them.
+# Schema files, and editor settings that refer to them.
 
 Name: TypeAlias = Literal["vscode", "neovim", "jetbrains", "zed"]
 EDITORS: tuple[Name, ...] = ("vscode", "neovim", "jetbrains", "zed")
@@ -105,7 +109,7 @@ _FOLDERS = {"vscode": ".vscode", "neovim": ".nvim", "jetbrains": ".idea", "zed":
 
 
 def files(name: Name, target: Target, consumer: str | None) -> Iterator[EditorFile]:
-    """The files that connect the editor: the schemas first, its settings last."""
+    """The files for an editor: first the schemas, then its settings."""
     folder = _FOLDERS[name]
     yield EditorFile(f"{folder}/{CONFIG}", pretty_file(json_schema(target, consumer)), mark=_MARK)
     yield EditorFile(f"{folder}/{LAUNCH}", pretty_file(launch_schema()), mark=_MARK)
@@ -135,17 +139,17 @@ def _zed(folder: str) -> EditorFile:
 
 
 def _json(path: str, *entries: Entry) -> EditorFile:
-    whole: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for keys, value in entries:
-        here = whole
+        section = settings
         for key in keys[:-1]:
-            here = here.setdefault(key, {})
-        here[keys[-1]] = value
-    return EditorFile(path, json.dumps(whole, indent=2) + "\n", entries)
+            section = section.setdefault(key, {})
+        section[keys[-1]] = value
+    return EditorFile(path, json.dumps(settings, indent=2) + "\n", entries)
 
 
 def _neovim(folder: str) -> EditorFile:
-    """Read by Neovim 0.11 and later where 'exrc' is set; else it goes into the user's own configuration."""
+    """Settings for Neovim 0.11 and later with 'exrc'; otherwise they belong in the user's configuration."""
     lines = [
         f'local schemas = vim.fs.joinpath(vim.fn.getcwd(), "{folder}")',
         'vim.lsp.config("jsonls", {',
@@ -204,19 +208,19 @@ def _mapping(title: str, file: str, patterns: tuple[str, ...]) -> Iterator[str]:
 _SETTINGS = {"vscode": _vscode, "neovim": _neovim, "jetbrains": _jetbrains, "zed": _zed}
 
 
-# What starts the language server in an editor: its settings, ready to be put where it reads them.
+# Settings that start the language server.
 
 
 class Server(NamedTuple):
-    """Settings, and where they go: into this folder, or into the user's own."""
+    """Settings, and their place: in this folder, or in the user's settings."""
 
     file: EditorFile
     place: str = ""
-    """In words, where the editor reads them only from the user's own settings."""
+    """Description of the place, if the editor reads them only from the user's settings."""
 
 
 _NEOVIM = """\
--- Neovim 0.11 and later take the first half, those from 0.7 on the second.
+-- Neovim 0.11 and later use the first branch, versions from 0.7 on the second.
 local filetypes = { "json", "jsonc", "hjson", "yaml", "sh" }
 if vim.lsp.config then
   vim.lsp.config("dsconfig", {
@@ -261,7 +265,7 @@ language-servers = ["dsconfig", "yaml-language-server"]
 name = "bash"
 language-servers = ["dsconfig", "bash-language-server"]
 
-# Helix does not know this one.
+# Helix has no built-in support for Hjson.
 [[language]]
 name = "hjson"
 scope = "source.hjson"
@@ -274,7 +278,7 @@ _EMACS = """\
   (add-to-list 'eglot-server-programs
                '((js-json-mode json-mode json-ts-mode hjson-mode yaml-mode yaml-ts-mode)
                  . ("dsconfig" "lsp"))))
-;; Emacs before 29 has no mode for JSON where the package json-mode is not installed.
+;; Emacs before 29 has no mode for JSON unless the package json-mode is installed.
 (unless (or (fboundp 'js-json-mode) (fboundp 'json-mode))
   (define-derived-mode js-json-mode js-mode "JSON")
   (add-to-list 'auto-mode-alist '("\\\\.jsonc?\\\\'" . js-json-mode)))
@@ -335,4 +339,4 @@ SERVERS: Mapping[str, Server] = {
         EditorFile("LSP.sublime-settings", _SUBLIME), "the settings of the package LSP, in `Packages/User`"
     ),
 }
-"""By editor. Zed takes servers from its extensions only: this one stands in for those of JSON and YAML."""
+"""Settings by editor. Zed starts only servers of its extensions, so ours replaces those for JSON and YAML."""

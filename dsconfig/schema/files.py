@@ -1,4 +1,8 @@
-"""Schema files in `schema/` of the repository, with those of YAML hosts and of dsconfig's settings."""
+"""Published schema files in `schema/`: DeepSpeed configs, YAML with an embedded config, settings of dsconfig.
+
+Each minor series has a file for its last release. The newest series also has one for each release after which the
+schema changes. The wheel contains only those of the newest release, in `dsconfig/_schema/`.
+"""
 
 from __future__ import annotations
 
@@ -13,21 +17,15 @@ from dsconfig.core.releases import LATEST, NUMBERS, RELEASES, Target
 from dsconfig.document.file_names import CONFIGS, LAUNCH_FILES
 from dsconfig.document.json_format import pretty_file
 from dsconfig.job.settings_file import FAIL_ON, MIN_SEVERITY, OVERRIDES
-from dsconfig.model._table import SECTIONS, TYPES
+from dsconfig.model._generated import SECTIONS, TYPES
 from dsconfig.model.keyinfo import view
 from dsconfig.rules import RULES
 from dsconfig.schema import json_schema
 from dsconfig.schema.accelerate import launch_schema
 from dsconfig.schema.keywords import DRAFT, Schema
 
-# The schemas that are kept as files, in `schema/` of the repository.
-#
-# There is one for the last release of each minor series, and in the newest series one for each release that
-# takes something else than the next. `dsconfig/_schema/` of the wheel has those of the newest release
-# alone.
-
 BASE = "https://www.schemastore.org/"
-"""Where the schemas are published; the catalogue points there."""
+"""URL at which the schemas are published, also in the catalogue."""
 COMMENT = "Generated from dsconfig/model by `make generate`; do not edit."
 FIRST_SERIES = (0, 9)
 _CATALOGUE = "catalog.json"
@@ -41,7 +39,7 @@ def folder() -> Path:
 
 
 def file_of(target: Target) -> Path | None:
-    """The file that holds for the newest release of a target; None where none is kept."""
+    """The file for the newest release of a target; None if there is none."""
     release = target.releases[-1]
     for name, kept in releases().items():
         if kept == release or (_series(kept) == _series(LATEST) and _alike(kept) == _alike(release)):
@@ -51,7 +49,7 @@ def file_of(target: Target) -> Path | None:
 
 
 def texts() -> dict[str, Callable[[], str]]:
-    """Every file by its name, with what makes its text."""
+    """Every file by its name, with the function that returns its text."""
     wrapped: dict[str, Callable[[], Schema]] = {
         "accelerate.json": launch_schema,
         "deepspeed-in-yaml.json": yaml_schema,
@@ -66,14 +64,14 @@ def texts() -> dict[str, Callable[[], str]]:
 
 @cache
 def releases() -> dict[str, str]:
-    """The files that stand for one release each: `deepspeed.json` for the newest, then oldest first."""
-    found = {"deepspeed.json": LATEST}
+    """The files with their releases: `deepspeed.json` for the newest, then the others, oldest first."""
+    by_name = {"deepspeed.json": LATEST}
     for series in dict.fromkeys(map(_series, RELEASES)):
         if series >= FIRST_SERIES:
             last = _members(series)[-1]
-            found[f"deepspeed-{series[0]}.{series[1]}.json"] = last
-    found |= {f"deepspeed-{release}.json": release for release in _different(_series(LATEST))}
-    return found
+            by_name[f"deepspeed-{series[0]}.{series[1]}.json"] = last
+    by_name |= {f"deepspeed-{release}.json": release for release in _different(_series(LATEST))}
+    return by_name
 
 
 def _series(release: str) -> tuple[int, int]:
@@ -86,7 +84,7 @@ def _members(series: tuple[int, int]) -> list[str]:
 
 
 def _different(series: tuple[int, int]) -> Iterator[str]:
-    """The releases of a series after which something changes; its last one has a file already."""
+    """The releases of a series after which the schema changes, without the last one."""
     members = _members(series)
     for release, following in pairwise(members):
         if _alike(release) != _alike(following):
@@ -95,7 +93,7 @@ def _different(series: tuple[int, int]) -> Iterator[str]:
 
 @cache
 def _alike(release: str) -> tuple[object, ...]:
-    """Equal for releases that read every section alike."""
+    """A value that is equal for releases that read every section in the same way."""
     number = NUMBERS[release]
     types = tuple(
         first <= number <= last for entries in TYPES.values() for _, _, first, last, *_ in entries.values()
@@ -104,7 +102,7 @@ def _alike(release: str) -> tuple[object, ...]:
 
 
 def _catalogue() -> str:
-    """What SchemaStore's catalogue needs to know, in its own form."""
+    """The entries for SchemaStore's catalogue, in its format."""
     versions = {
         name.removeprefix("deepspeed-").removesuffix(".json"): f"{BASE}{name}"
         for name in releases()
@@ -139,16 +137,16 @@ def _text(name: str, release: str) -> str:
 
 
 def published(name: str, schema: Schema) -> str:
-    """The text of a schema that is kept as a file."""
+    """The text of a schema file."""
     draft = schema.pop("$schema")
     return pretty_file({"$comment": COMMENT, "$schema": draft, "$id": f"{BASE}{name}", **schema})
 
 
-# The schema of YAML that holds a config.
+# The schema of YAML files with an embedded config.
 
 
 def yaml_schema(release: str = LATEST) -> Schema:
-    """YAML that holds or names a config under `deepspeed`: training arguments, Axolotl, LLaMA-Factory.
+    """The schema of YAML with a config or its path under `deepspeed`: Transformers, Axolotl, LLaMA-Factory.
 
     Source: transformers 5.23 training_args.py, TrainingArguments.deepspeed.
     """
@@ -176,33 +174,33 @@ def yaml_schema(release: str = LATEST) -> Schema:
 
 # The schema of dsconfig's own settings.
 
-_READERS: list[Schema] = [{"enum": list(CONSUMERS)}, {"type": "string", "pattern": VERSION_PATTERN}]
+_CONSUMERS: list[Schema] = [{"enum": list(CONSUMERS)}, {"type": "string", "pattern": VERSION_PATTERN}]
 _TEXTS: Schema = {"type": "array", "items": {"type": "string"}}
 
 
 def settings_schema() -> Schema:
-    """`[tool.dsconfig]` of pyproject.toml, and dsconfig.toml."""
-    own = {key: {"description": told, **value} for key, (told, value) in _properties().items()}
-    files: Schema = {"description": "Patterns of the files that this is for.", **_TEXTS}
+    """The schema of `[tool.dsconfig]` in pyproject.toml, and of dsconfig.toml."""
+    properties = {key: {"description": text, **value} for key, (text, value) in _properties().items()}
+    files: Schema = {"description": "Patterns of the files to which the override applies.", **_TEXTS}
     override: Schema = {
         "type": "object",
-        "properties": {"files": files, **own},
+        "properties": {"files": files, **properties},
         "required": ["files"],
         "additionalProperties": False,
     }
-    told = "Settings for some files only; the last that names a file has the last word."
-    overrides: Schema = {"description": told, "type": "array", "items": override}
+    description = "Settings for some files only; the last override that matches a file takes precedence."
+    overrides: Schema = {"description": description, "type": "array", "items": override}
     return {
         "$schema": DRAFT,
         "title": "dsconfig settings",
         "type": "object",
-        "properties": {**own, OVERRIDES: overrides},
+        "properties": {**properties, OVERRIDES: overrides},
         "additionalProperties": False,
     }
 
 
 def _properties() -> dict[str, tuple[str, Schema]]:
-    """Each setting in words, and what it takes."""
+    """The description and the schema of each setting."""
     rule: Schema = {"anyOf": [{"enum": sorted(RULES)}, {"type": "string"}]}
     rules: Schema = {"type": "array", "items": rule}
     return {
@@ -212,29 +210,29 @@ def _properties() -> dict[str, tuple[str, Schema]]:
         ),
         "world-size": ("Number of processes.", {"type": "integer", "minimum": 1}),
         "consumer": (
-            "Who reads the configs; found out by default.",
-            {"anyOf": _READERS},
+            "Consumer: the program that loads the configs; detected by default.",
+            {"anyOf": _CONSUMERS},
         ),
         "model": (
-            "Model that is trained: path of its config.json or of its folder, or a name such as llama-3-8b.",
+            "Model: path of its config.json or of its folder, or a name such as llama-3-8b.",
             {"type": "string", "minLength": 1},
         ),
-        "host-memory": ("Memory of a host, such as 512GiB.", {"type": "string", "examples": ["512GiB"]}),
-        "gpus-per-node": ("Ranks that share a host; 8 by default.", {"type": "integer", "minimum": 1}),
-        "select": ("Rules that are switched on: codes, starts of codes, or names, or `ALL`.", rules),
-        "ignore": ("Rules that are switched off.", rules),
-        "extend-select": ("Rules that are switched on besides.", rules),
-        "fixable": ("Rules whose findings are fixed; all by default.", rules),
-        "unfixable": ("Rules whose findings are not fixed.", rules),
+        "host-memory": ("Memory per node, such as 512GiB.", {"type": "string", "examples": ["512GiB"]}),
+        "gpus-per-node": ("GPUs (ranks) per node; 8 by default.", {"type": "integer", "minimum": 1}),
+        "select": ("Rules to enable: codes, prefixes of codes, names, or `ALL`.", rules),
+        "ignore": ("Rules to disable.", rules),
+        "extend-select": ("Additional rules to enable.", rules),
+        "fixable": ("Rules whose diagnostics are fixed; all by default.", rules),
+        "unfixable": ("Rules whose diagnostics are not fixed.", rules),
         "fail-on": (
-            "Least severity that ends in exit code 1.",
+            "Lowest severity that causes exit code 1.",
             {"enum": list(FAIL_ON), "default": "warning"},
         ),
-        "min-severity": ("Least severity that is shown; less is not.", {"enum": list(MIN_SEVERITY)}),
-        "exclude": ("Patterns of files and folders to pass over.", _TEXTS),
-        "extend-exclude": ("More of them, where `exclude` is given elsewhere.", _TEXTS),
+        "min-severity": ("Lowest severity that is shown.", {"enum": list(MIN_SEVERITY)}),
+        "exclude": ("Patterns of files and folders to exclude.", _TEXTS),
+        "extend-exclude": ("Additional patterns to exclude, if `exclude` is set elsewhere.", _TEXTS),
         "per-file-ignores": (
-            "Rules that are switched off in the files of a pattern.",
+            "Rules to disable in the files that match a pattern.",
             {"type": "object", "additionalProperties": rules},
         ),
     }

@@ -11,16 +11,14 @@ if TYPE_CHECKING:
     from dsconfig.core.json_types import Spec
 
 
-# Schemas, and the pieces that many of them are made of.
-
 Schema: TypeAlias = "dict[str, Any]"
 DRAFT = "http://json-schema.org/draft-07/schema#"
 AUTO_PATTERN = "^auto$"
-"""Takes the word without proposing it, as a `const` would."""
+"""A pattern that accepts "auto"; editors would suggest it if it were a `const`."""
 
 
 def needs(*keys: str) -> Schema:
-    """Keys that must be there. Ajv asks in its strict mode that they be declared where they are required."""
+    """Required keys; the strict mode of Ajv also requires a declaration of each."""
     return {"properties": dict.fromkeys(keys, True), "required": list(keys)}
 
 
@@ -31,12 +29,12 @@ def arms(schema: Schema) -> list[Schema]:
 
 def types(schema: Schema) -> list[str]:
     """The types that a schema names."""
-    found = schema.get("type", [])
-    return [found] if isinstance(found, str) else list(found)
+    types_ = schema.get("type", [])
+    return [types_] if isinstance(types_, str) else list(types_)
 
 
 def any_case(words: Sequence[str]) -> str:
-    """A pattern for these words, letters in either case; JSON Schema knows no flag for it."""
+    """A pattern that matches words in any case; JSON Schema has no flag for it."""
     return f"^({'|'.join(map(_any_case, words))})$"
 
 
@@ -44,7 +42,7 @@ def _any_case(word: str) -> str:
     return "".join(f"[{letter.upper()}{letter.lower()}]" if letter.isalpha() else letter for letter in word)
 
 
-# What a type takes, as JSON Schema; types are as `dsconfig.model.iter_fields` writes them.
+# JSON Schema of a type, which is a spec of `dsconfig.model.iter_fields`.
 
 Refer: TypeAlias = "Callable[[str, frozenset[str]], Schema]"
 """Gives the reference to a section that may also be of certain shapes."""
@@ -78,25 +76,25 @@ def of(spec: Spec, refer: Refer) -> Schema:
         return refer(sections[0][1], ANYTHING)
     if kind == "union":
         return _union([of(arm, refer) for arm in spec[1:]])
-    found: Schema = {"type": _TYPES[kind]}
+    schema: Schema = {"type": _TYPES[kind]}
     if kind in ("int", "float"):
-        found |= _bounds(spec)
+        schema |= _bounds(spec)
     elif kind in ("list", "map"):
         inner = of(spec[1], refer)
         if inner:
-            found["items" if kind == "list" else "additionalProperties"] = inner
-    return found
+            schema["items" if kind == "list" else "additionalProperties"] = inner
+    return schema
 
 
 def _bounds(spec: Spec) -> Schema:
     kind, ge, gt, le, lt = spec
-    if kind == "int" and gt is not None:  # editors say "below the minimum of 1" in plainer words
+    if kind == "int" and gt is not None:  # editors report "below the minimum of 1" more clearly
         ge, gt = gt + 1, None
     return {word: bound for word, bound in zip(_BOUNDS, (ge, gt, le, lt), strict=True) if bound is not None}
 
 
 def _union(arms: list[Schema]) -> Schema:
-    """One schema where the arms are of different types, for which keywords do not get in each other's way."""
+    """One schema if the arms have different types, whose keywords do not interfere; else `anyOf`."""
     if {} in arms:
         return {}
     words = [member for arm in arms for member in _members(arm)]
@@ -122,23 +120,22 @@ def _members(arm: Schema) -> list[object]:
 
 def _apart(one: Schema, other: Schema) -> bool:
     numbers = {"integer", "number"}
-    taken = set(types(one))
-    if not taken or other["type"] in taken or (other["type"] in numbers and taken & numbers):
+    used = set(types(one))
+    if not used or other["type"] in used or (other["type"] in numbers and used & numbers):
         return False
     return not (one.keys() & other.keys()) - {"type"}
 
 
-# What is added to the schema of a type: "auto", words in any case, suggestions, messages.
+# Additions to the schema of a type: "auto", any case, suggestions, messages.
 #
-# Editors show the `errorMessage` of the first arm of an `anyOf` that fails, so every arm carries the same
-# one.
+# Editors show the `errorMessage` of the first arm of an `anyOf` that fails, so every arm has the same message.
 
 Auto: TypeAlias = Literal["filled", "dropped"] | None
-"""Whether a consumer puts a value in the place of "auto", or DeepSpeed drops the key and uses its default."""
+"""Whether a consumer resolves "auto" (filled), or DeepSpeed drops the key and uses its default (dropped)."""
 
 
 def with_auto(schema: Schema, auto: Auto) -> Schema:
-    """The schema that also takes "auto"; proposed where somebody fills it."""
+    """The schema that also accepts "auto", which editors suggest only if a consumer resolves it."""
     if auto is None or not schema:
         return schema
     if auto == "filled":
@@ -158,32 +155,32 @@ def with_auto(schema: Schema, auto: Auto) -> Schema:
 
 
 def folded(schema: Schema) -> Schema:
-    """The schema that takes its words in any case of letters."""
-    found = arms(schema)
-    words = [word for arm in found for word in arm.get("enum", ()) if isinstance(word, str)]
+    """The schema that accepts its words in any case."""
+    alternatives = arms(schema)
+    words = [word for arm in alternatives for word in arm.get("enum", ()) if isinstance(word, str)]
     if not words:
         return schema
-    return {"anyOf": [*found, {"type": "string", "pattern": any_case(words)}]}
+    return {"anyOf": [*alternatives, {"type": "string", "pattern": any_case(words)}]}
 
 
-def suggesting(schema: Schema, known: Sequence[str]) -> Schema:
-    """The schema that proposes what is known of an open set, and takes anything else as before."""
+def suggesting(schema: Schema, values: Sequence[str]) -> Schema:
+    """The schema that suggests known values of an open set, and accepts the same values as before."""
     numbers = schema.get("type") in ("integer", "number")
-    return {"anyOf": [{"enum": [float(word) if numbers else word for word in known]}, *arms(schema)]}
+    return {"anyOf": [{"enum": [float(word) if numbers else word for word in values]}, *arms(schema)]}
 
 
 def explained(schema: Schema, spec: Spec, auto: Auto) -> Schema:
-    """The schema with a message on every alternative, where editors would speak of the first one only."""
-    found = arms(schema)
-    if len(found) < 2 or {} in found:
+    """The schema with one message for all alternatives; editors would otherwise report the first one only."""
+    alternatives = arms(schema)
+    if len(alternatives) < 2 or {} in alternatives:
         return schema
     message = f"expected {expected(spec)}" + (' or "auto"' if auto == "filled" else "")
     message = message.replace("`", "")
-    return {"anyOf": [arm if "$ref" in arm else {**arm, "errorMessage": message} for arm in found]}
+    return {"anyOf": [arm if "$ref" in arm else {**arm, "errorMessage": message} for arm in alternatives]}
 
 
 def described(schema: Schema, means: Mapping[object, str]) -> Schema:
-    """The schema with a description of each of its words, as far as there is one."""
+    """The schema with a description of each documented value."""
     if "anyOf" in schema:
         return {**schema, "anyOf": [described(arm, means) for arm in schema["anyOf"]]}
     if "items" in schema:
@@ -194,5 +191,5 @@ def described(schema: Schema, means: Mapping[object, str]) -> Schema:
 
 
 def _meaning(means: Mapping[object, str], word: object) -> str:
-    # True equals 1, and a stage is not a switch.
+    # True equals 1, but a switch is not ZeRO stage 1.
     return next((text for key, text in means.items() if key == word and type(key) is type(word)), "")

@@ -1,8 +1,8 @@
-"""Configs to start from: small, commented, and clean in every release that they name.
+"""Presets: small, commented configs that pass a check in every release for which they are intended.
 
 `dsconfig init` writes them, editors offer them as snippets, `dsconfig.presets` builds on them. A remark is a
-key of the top level that begins with `//`: DeepSpeed, Transformers and Accelerate pass over it, and strict
-JSON has no other way to comment.
+top-level key that begins with `//`, which DeepSpeed, Transformers and Accelerate ignore, because strict JSON has no
+comments.
 """
 
 from __future__ import annotations
@@ -27,40 +27,40 @@ _BATCH: JsonObject = {"train_micro_batch_size_per_gpu": 4, "gradient_accumulatio
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """One config to start from."""
+    """One preset."""
 
     name: str
-    says: str
-    """What it is for, in one line."""
+    summary: str
+    """One line about its purpose."""
     body: JsonObject
     remarks: dict[str, str] = field(default_factory=dict)
-    """A remark for a key of the top level."""
+    """Remarks by top-level key."""
     since: str = "0.9.0"
     until: str | None = None
     consumers: tuple[str, ...] = LOADERS
-    """Who can read it; the first who can at a release does, unless somebody else is named."""
+    """Consumers that can load it; by default the first one that can at a release."""
 
     @property
     def releases(self) -> tuple[str, ...]:
-        """The releases that the preset is for, oldest first."""
+        """The releases for which the preset is intended, oldest first."""
         last = releases.NUMBERS[self.until] if self.until else releases.NEVER
-        known = releases.Interval(releases.NUMBERS[self.since], last)
-        return tuple(name for name, number in releases.NUMBERS.items() if number in known)
+        interval = releases.Interval(releases.NUMBERS[self.since], last)
+        return tuple(name for name, number in releases.NUMBERS.items() if number in interval)
 
     def suits(self, release: str, consumer: str) -> bool:
-        """Whether the preset is for a release that the consumer trains with."""
-        # `dsconfig elastic run` takes out what later releases lack.
+        """Whether the consumer can use the preset with a release."""
+        # `dsconfig elastic run` removes the `elasticity` section, which later releases do not support.
         later = consumer == ELASTIC and releases.NUMBERS[release] >= releases.NUMBERS[self.since]
         return later or release in self.releases
 
-    def reader(self, release: str) -> str:
-        """Who reads it at a release, if nobody is named: the first who can, else the first."""
-        able = (each for each in self.consumers if self.suits(release, each))
-        return next(able, self.consumers[0])
+    def default_consumer(self, release: str) -> str:
+        """The first consumer that can use the preset with a release, else the first one."""
+        suitable = (each for each in self.consumers if self.suits(release, each))
+        return next(suitable, self.consumers[0])
 
 
 class PresetError(ValueError):
-    """No such preset, or none for that release; the message is one line."""
+    """Unknown preset, or one that does not fit the release or consumer; the message is one line."""
 
 
 def config(
@@ -74,32 +74,34 @@ def config(
 
     Args:
         name: the preset, one of `PRESETS`.
-        target: the release that is to read it, of a range the newest; None: as for `check`.
-        consumer: who is to read it; None: the first of the preset's consumers who can at that release.
-        remarks: whether to put the preset's remarks in, as keys that begin with `//`.
+        target: DeepSpeed release; of a range, the newest. None: as for `check`.
+        consumer: program that loads the config. None: the first consumer of the preset that can at that release.
+        remarks: whether to include the preset's remarks, as keys that begin with `//`.
 
     Raises:
-        PresetError: there is no such preset, or the release cannot run it.
+        PresetError: the preset is unknown, or does not fit the release or consumer.
         UnknownReleaseError: the target names no release.
         ValueError: the consumer is unknown.
     """
     preset = _named(name)
-    found = target if isinstance(target, releases.Target) else releases.resolve(target)
-    release = found.releases[-1]
-    reader = consumer or preset.reader(release)
-    if reader not in CONSUMERS:
-        raise ValueError(f"unknown consumer `{reader}`: expected one of {', '.join(CONSUMERS)}")
-    if reader not in preset.consumers:
-        raise PresetError(f"preset `{name}` is for {', '.join(preset.consumers)}, not for {reader}")
-    if not preset.suits(release, reader):
+    resolved = target if isinstance(target, releases.Target) else releases.resolve(target)
+    release = resolved.releases[-1]
+    resolved_consumer = consumer or preset.default_consumer(release)
+    if resolved_consumer not in CONSUMERS:
+        raise ValueError(f"unknown consumer `{resolved_consumer}`: expected one of {', '.join(CONSUMERS)}")
+    if resolved_consumer not in preset.consumers:
+        raise PresetError(
+            f"preset `{name}` is for {', '.join(preset.consumers)}, not for {resolved_consumer}"
+        )
+    if not preset.suits(release, resolved_consumer):
         span = f"from {preset.since} " + (f"to {preset.until}" if preset.until else "on")
         raise PresetError(f"preset `{name}` is for DeepSpeed {span}, not for {release}")
     body = copy.deepcopy(preset.body)
-    if reader in HUGGING_FACE:
-        _leave_to(reader, body, ())
-    if reader == "lightning":  # which sets it itself, and refuses a config that does
+    if resolved_consumer in HUGGING_FACE:
+        _set_auto(resolved_consumer, body, ())
+    if resolved_consumer == "lightning":  # Lightning sets it and rejects a config that contains it
         body.pop("gradient_accumulation_steps", None)
-    return _remarked(preset, body, reader) if remarks else body
+    return _with_remarks(preset, body, resolved_consumer) if remarks else body
 
 
 def text(
@@ -109,13 +111,13 @@ def text(
     *,
     file: str = "ds_config.json",
 ) -> str:
-    """The config as a commented text: JSON, or what the name of the file says; raises as `config` does."""
+    """The config as commented text, in the format of the file name; raises the same errors as `config`."""
     from dsconfig.document.json_format import pretty_for
 
-    found = config(name, target, consumer, remarks=True)
-    # Whoever is not DeepSpeed itself refuses comments in JSON.
+    body = config(name, target, consumer, remarks=True)
+    # All consumers except DeepSpeed itself reject comments in JSON.
     comments = (consumer or PRESETS[name].consumers[0]) == "deepspeed"
-    return pretty_for(file, found, comments=comments)
+    return pretty_for(file, body, comments=comments)
 
 
 def _named(name: str) -> Preset:
@@ -128,40 +130,40 @@ def _named(name: str) -> Preset:
     return PRESETS[name]
 
 
-def _leave_to(consumer: str, section: JsonObject, path: tuple[str, ...]) -> None:
-    """Write "auto" wherever the consumer has the value from its own arguments."""
+def _set_auto(consumer: str, section: JsonObject, path: tuple[str, ...]) -> None:
+    """Set "auto" wherever the consumer resolves it from its own arguments."""
     fills = {fill.key for fill in BY_NAME[consumer].fills}
     for key, value in section.items():
         dotted = ".".join((*path, key))
         if isinstance(value, dict):
-            _leave_to(consumer, value, (*path, key))
+            _set_auto(consumer, value, (*path, key))
         elif dotted in fills and not _spelled_out(dotted):
             section[key] = "auto"
 
 
 def _spelled_out(path: str) -> bool:
-    """Whether the value is what a preset is about, so that it stays written."""
+    """Whether presets keep the value instead of "auto"."""
     return any("spelled_out" in info.flags for info in along(tuple(path.split("."))))
 
 
-def _remarked(preset: Preset, body: JsonObject, reader: str) -> JsonObject:
-    """The body with remarks, and with the name of its reader where its values do not show that."""
-    found: JsonObject = {"//": preset.says}
-    if consumer_of_content(body).name != reader:
-        found[DSCONFIG_KEY] = {"consumer": reader}
+def _with_remarks(preset: Preset, body: JsonObject, consumer: str) -> JsonObject:
+    """The body with remarks, and with its consumer if that cannot be detected from the values."""
+    remarked: JsonObject = {"//": preset.summary}
+    if consumer_of_content(body).name != consumer:
+        remarked[DSCONFIG_KEY] = {"consumer": consumer}
     for key, value in body.items():
         if key in preset.remarks or key in _REMARKS:
-            found[f"// {key}"] = preset.remarks.get(key) or _REMARKS[key]
-        found[key] = value
-    return found
+            remarked[f"// {key}"] = preset.remarks.get(key) or _REMARKS[key]
+        remarked[key] = value
+    return remarked
 
 
 _REMARKS = {
-    "train_micro_batch_size_per_gpu": "Samples of one GPU in one pass; what fits into its memory.",
-    "gradient_accumulation_steps": "Passes before the optimizer steps. Batch = this × the above × GPUs.",
-    "gradient_clipping": "Largest norm of all gradients together.",
-    "bf16": "Needs an A100 or newer; older GPUs take fp16 instead.",
-    "optimizer": "Leave it out if the script brings an optimizer of its own.",
+    "train_micro_batch_size_per_gpu": "Samples per GPU and forward pass; limited by GPU memory.",
+    "gradient_accumulation_steps": "Forward passes per optimizer step. Batch size = this × the value above × GPUs.",
+    "gradient_clipping": "Maximum global gradient norm.",
+    "bf16": "Requires an A100 or newer; use fp16 on older GPUs.",
+    "optimizer": "Omit it if the script passes its own optimizer.",
 }
 
 
@@ -191,41 +193,45 @@ _NVME: JsonObject = {"device": "nvme", "nvme_path": "/local_nvme", "pin_memory":
 _ALL: tuple[Preset, ...] = (
     Preset(
         "zero1",
-        "ZeRO stage 1: optimizer state is spread over the GPUs. As fast as plain data parallelism.",
+        "ZeRO stage 1: shards optimizer state over the GPUs. As fast as plain data parallelism.",
         _zero(1),
     ),
     Preset(
         "zero2",
-        "ZeRO stage 2: optimizer state and gradients are spread. For models that fit on each GPU.",
+        "ZeRO stage 2: shards optimizer state and gradients. For models that fit on each GPU.",
         _zero(2, overlap_comm=True),
-        {"zero_optimization": "overlap_comm hides traffic behind the backward pass, for two more buckets."},
+        {
+            "zero_optimization": "overlap_comm hides communication behind backward, but needs two more buckets."
+        },
     ),
     Preset(
         "zero2-offload",
-        "ZeRO stage 2 with the optimizer in host memory, for when its state does not fit.",
+        "ZeRO stage 2 with optimizer offload to host memory, if optimizer state does not fit on the GPU.",
         _zero(2, offload_optimizer=_CPU),
         {"zero_optimization": "The update runs on the CPU: slower steps, much less GPU memory."},
     ),
     Preset(
         "zero3",
-        "ZeRO stage 3: parameters are spread too. For models that do not fit on one GPU.",
+        "ZeRO stage 3: shards parameters too. For models that do not fit on one GPU.",
         _zero(3, overlap_comm=True, stage3_gather_16bit_weights_on_model_save=True),
-        {"zero_optimization": "Weights are gathered for saving, so that the checkpoint is one model file."},
+        {
+            "zero_optimization": "Weights are gathered when the model is saved, so that the result is one model file."
+        },
     ),
     Preset(
         "zero3-offload-cpu",
-        "ZeRO stage 3 with parameters and optimizer in host memory.",
+        "ZeRO stage 3 with offload of parameters and optimizer state to host memory.",
         _zero(
             3,
             offload_param=_CPU,
             offload_optimizer=_CPU,
             stage3_gather_16bit_weights_on_model_save=True,
         ),
-        {"zero_optimization": "Everything waits in host memory, and comes to the GPU when a layer needs it."},
+        {"zero_optimization": "Parameters are copied from host memory to the GPU when a layer needs them."},
     ),
     Preset(
         "zero3-offload-nvme",
-        "ZeRO stage 3 with parameters and optimizer on an NVMe drive, for the largest models.",
+        "ZeRO stage 3 with offload of parameters and optimizer state to NVMe, for the largest models.",
         {
             **_zero(
                 3,
@@ -237,13 +243,13 @@ _ALL: tuple[Preset, ...] = (
         },
         {
             "zero_optimization": "nvme_path is a directory on a fast local drive, not on the network.",
-            "aio": "How the drive is read and written; `ds_nvme_tune` finds the best values for yours.",
+            "aio": "I/O settings of the drive; `ds_nvme_tune` finds the best values for yours.",
         },
-        since="0.13.0",  # the first that saves a checkpoint of it (DSC426)
+        since="0.13.0",  # the first release that can save its checkpoints (DSC426)
     ),
     Preset(
         "zeropp",
-        "ZeRO++: stage 3 with less traffic between nodes, for slow networks.",
+        "ZeRO++: stage 3 with less communication between nodes, for slow networks.",
         _in_fp16(
             _zero(
                 3,
@@ -253,7 +259,7 @@ _ALL: tuple[Preset, ...] = (
             )
         ),
         {
-            "fp16": "What is quantised is read as fp16; from 0.19.6 on bf16 weights are converted before.",
+            "fp16": "Quantized weights are read as fp16; from 0.19.6 on bf16 weights are converted first.",
             "zero_optimization": "zero_hpz_partition_size is the number of GPUs of one node.",
         },
         since="0.10.0",
@@ -262,7 +268,9 @@ _ALL: tuple[Preset, ...] = (
         "fp16",
         "ZeRO stage 2 in fp16 with dynamic loss scaling, for GPUs without bfloat16.",
         _in_fp16(_zero(2)),
-        {"fp16": "loss_scale 0 means that it adapts, from 2 to the power of initial_scale_power on."},
+        {
+            "fp16": "loss_scale 0 is dynamic loss scaling, which starts at 2 to the power of initial_scale_power."
+        },
     ),
     Preset(
         "muon",
@@ -271,19 +279,19 @@ _ALL: tuple[Preset, ...] = (
             **_zero(2),
             "optimizer": {"type": "Muon", "params": {"muon_lr": 0.02, "adam_lr": 3e-4, "weight_decay": 0.1}},
         },
-        {"optimizer": "Matrices take far larger steps than what is left to Adam."},
+        {"optimizer": "Muon needs a much larger learning rate than Adam."},
         since="0.18.3",
     ),
     Preset(
         "tensor-parallel",
-        "Layers split over the GPUs of a node (AutoTP), beside ZeRO stage 1.",
+        "Tensor parallelism (AutoTP) over the GPUs of a node, with ZeRO stage 1.",
         {**_zero(1), "tensor_parallel": {"autotp_size": 4}},
         {"tensor_parallel": "Ranks that share each layer; the number of GPUs must be a multiple of it."},
         since="0.16.4",
     ),
     Preset(
         "elastic",
-        "A batch that stays the same while GPUs come and go; `dsconfig elastic plan` shows the sizes.",
+        "Constant batch size with a varying number of GPUs; `dsconfig elastic plan` shows the sizes.",
         {
             "elasticity": {
                 "enabled": True,
@@ -295,13 +303,13 @@ _ALL: tuple[Preset, ...] = (
             },
             **{key: value for key, value in _zero(2).items() if key not in _BATCH},
         },
-        {"elasticity": "Replaces the batch keys. `dsconfig elastic run` starts it with any release."},
+        {"elasticity": "Replaces the batch keys. `dsconfig elastic run` works with any release."},
         until="0.19.7",
         consumers=(*LOADERS, ELASTIC),
     ),
     Preset(
         "transformers",
-        "For the Trainer of Transformers: what it knows from its arguments is left to it.",
+        'For the Trainer of Transformers, which resolves "auto" from its arguments.',
         {
             "train_batch_size": "auto",
             **_zero(2, reduce_bucket_size=500_000_000),
@@ -315,7 +323,7 @@ _ALL: tuple[Preset, ...] = (
                 },
             },
         },
-        {"scheduler": "Leave both blocks out to use the Trainer's own optimizer and scheduler."},
+        {"scheduler": "Omit `optimizer` and `scheduler` to use those of the Trainer."},
         consumers=("transformers",),
     ),
     Preset(
@@ -326,7 +334,7 @@ _ALL: tuple[Preset, ...] = (
             **{key: value for key, value in _GATHERED.items() if key not in ("optimizer", "bf16")},
             "bf16": {"enabled": True},
         },
-        {"zero_optimization": "The script's own optimizer and scheduler are used."},
+        {"zero_optimization": "The script creates the optimizer and the scheduler."},
         consumers=("accelerate",),
     ),
 )

@@ -1,4 +1,4 @@
-"""JSON Schema of the whole config: each section as a definition, its keys, conditions and alternatives."""
+"""JSON Schema of the whole config, with a definition for each section."""
 
 from __future__ import annotations
 
@@ -8,23 +8,17 @@ from functools import cache
 
 from dsconfig.consumers import ELASTIC, HUGGING_FACE
 from dsconfig.core.releases import NUMBERS, Interval, name
-from dsconfig.core.wording import quoted
-from dsconfig.evaluation.rule import Condition, Counts, Is, Less, Needed, NotEmpty, Test, Written, docstring
-from dsconfig.model import iter_fields
-from dsconfig.model.config import Config
-from dsconfig.model.iter_fields import prose
+from dsconfig.evaluation.rule import Condition, Counts, Is, Less, Needed, NotEmpty, Test, Written
+from dsconfig.model.key_description import AUTO, deprecation, describe, meanings, use_instead
 from dsconfig.model.keyinfo import KeyInfo, KeyView, SectionView, child_section, section_keys, types_of, view
-from dsconfig.model.optimizer import OPTIMIZERS, OptimizerType
-from dsconfig.model.scheduler import SCHEDULERS, SchedulerType
+from dsconfig.model.scheduler import SCHEDULERS
 from dsconfig.rules import RULES
 from dsconfig.schema import keywords, snippets
 from dsconfig.schema.keywords import ANY_SHAPE, ANYTHING, AUTO_PATTERN, Auto, Refer, Schema, any_case, needs
 
-# The whole config, with the definitions of its sections.
-
 _REMARKS = ("comment", "comments", "description", "note", "notes")
 REMARK_PATTERN = f"^(_|//|#)|{any_case(_REMARKS)}"
-"""Names of remarks, as `check` knows them."""
+"""Names of remarks, the same as in a check."""
 
 
 def root(release: int, consumer: str | None) -> Schema:
@@ -46,14 +40,14 @@ def root(release: int, consumer: str | None) -> Schema:
     }
 
 
-# The sections of the config as definitions, as one release reads them and one consumer fills them.
+# Definitions of sections for one release and one consumer.
 
 _LAST_ELASTIC = NUMBERS["0.19.7"]
 
 
 @dataclass(slots=True)
 class Builder:
-    """Collects the definitions that a config needs."""
+    """Builder of the schemas of sections; collects the definitions that they reference."""
 
     release: int
     consumer: str | None
@@ -63,100 +57,114 @@ class Builder:
         """A reference to the definition of a section that may also be one of `shapes`."""
         title = title_of(section, shapes)
         if title not in self.definitions:
-            self.definitions[title] = {}  # sections may hold each other
+            self.definitions[title] = {}  # avoids endless recursion: sections may contain each other
             self.definitions[title] = {**shaped(shapes), **self.body(section)}
         return {"$ref": f"#/definitions/{title}"}
 
     def body(self, section: str) -> Schema:
-        """The keywords that hold for a section as an object."""
-        seen = self._view(section)
+        """The keywords of a section that is an object."""
+        section_view = self._view(section)
         is_typed = section in TYPED
         properties = {
-            word: self.property(seen, word, key)
-            for word, key in seen.keys.items()
+            word: self.property(section_view, word, key)
+            for word, key in section_view.keys.items()
             if not is_typed or word != "params"
         }
         if is_typed:
-            return body(seen, self.release, properties, self.refer)
-        found: Schema = {"properties": properties}
-        closed = section == "Config" or seen.unknown == "rejected"
+            return typed_section(section_view, self.release, properties, self.refer)
+        schema: Schema = {"properties": properties}
+        closed = section == "Config" or section_view.unknown == "rejected"
         if closed:
-            found["additionalProperties"] = False
-        told = dict(strangers(seen, self.release, closed=closed))
-        for word, message in told.items():
+            schema["additionalProperties"] = False
+        unavailable = dict(unavailable_keys(section_view, self.release, closed=closed))
+        for word, message in unavailable.items():
             properties.setdefault(word, {"description": message, "doNotSuggest": True})
-        # Editors show the message of the object that holds the `false`, on the key itself.
-        refused = [{"properties": {word: False}, "errorMessage": message} for word, message in told.items()]
-        demands = [*refused, *_aside(properties), *section_conditions(seen, self.release, self.consumer)]
-        return {**found, "allOf": demands} if demands else found
+        # Editors show the message of the object that contains the `false` at the key itself.
+        rejections = [
+            {"properties": {word: False}, "errorMessage": message} for word, message in unavailable.items()
+        ]
+        demands = [
+            *rejections,
+            *_move_deprecations(properties),
+            *section_conditions(section_view, self.release, self.consumer),
+        ]
+        return {**schema, "allOf": demands} if demands else schema
 
     def _view(self, section: str) -> SectionView:
-        """The section as the release sees it; `dsconfig elastic run` reads its own block at every release."""
-        seen = view(section, self.release)
+        """The section as the release reads it; `dsconfig elastic run` reads `elasticity` with every release."""
+        section_view = view(section, self.release)
         if self.consumer != ELASTIC or section not in ("Config", "Elasticity"):
-            return seen
+            return section_view
         last = view(section, _LAST_ELASTIC)
         if section == "Elasticity":
             return last
-        return seen._replace(keys={**seen.keys, "elasticity": last.keys["elasticity"]})
+        return section_view._replace(keys={**section_view.keys, "elasticity": last.keys["elasticity"]})
 
-    def property(self, seen: SectionView, word: str, key: KeyView) -> Schema:
-        """What stands for one key; `word` is its name or an alias."""
-        auto = self._auto(seen, key.info)
+    def property(self, section_view: SectionView, word: str, key: KeyView) -> Schema:
+        """The schema of one key; `word` is its name or an alias."""
+        auto = self._auto(section_view, key.info)
         inner = child_section(key.type)
-        found = self.refer(inner, shapes_of(seen, key, auto)) if inner else self._scalar(seen, key, auto)
-        offered = snippets.of(seen, word, inner, self.release) if inner else []
-        more = {"defaultSnippets": offered} if offered else {}
-        return {**found, **key_description(word, key, auto, self.release), **more}
+        schema = (
+            self.refer(inner, shapes_of(section_view, key, auto))
+            if inner
+            else self._scalar(section_view, key, auto)
+        )
+        suggestions = snippets.snippets_of(section_view, word, inner, self.release) if inner else []
+        extra = {"defaultSnippets": suggestions} if suggestions else {}
+        return {**schema, **editor_keywords(word, key, auto, self.release), **extra}
 
-    def _auto(self, seen: SectionView, info: KeyInfo) -> Auto:
+    def _auto(self, section_view: SectionView, info: KeyInfo) -> Auto:
         if self.consumer in info.fills or (self.consumer is None and info.fills):
             return "filled"
-        # Accelerate's plugin raises for an "auto" that it does not fill, even where DeepSpeed would drop it.
-        dropped = seen.drops_auto and "auto_is_value" not in info.flags and self.consumer not in HUGGING_FACE
+        # Accelerate's plugin raises for an "auto" that it does not resolve, even if DeepSpeed would drop it.
+        dropped = (
+            section_view.drops_auto
+            and "auto_is_value" not in info.flags
+            and self.consumer not in HUGGING_FACE
+        )
         return "dropped" if dropped else None
 
-    def _scalar(self, seen: SectionView, key: KeyView, auto: Auto) -> Schema:
-        # By hand nobody looks at what stands for a section inside a list or a map.
-        loose = keywords.ANYTHING if seen.dialect == "hand" else frozenset[str]()
-        found = keywords.of(key.type, lambda section, shapes: self.refer(section, shapes or loose))
-        known = [word for word in key.info.known if self._is_known(key.info, word)]
-        if known:
-            found = keywords.suggesting(found, known)
+    def _scalar(self, section_view: SectionView, key: KeyView, auto: Auto) -> Schema:
+        # Hand-written parsing does not validate sections inside a list or a map.
+        loose = keywords.ANYTHING if section_view.dialect == "hand" else frozenset[str]()
+        schema = keywords.of(key.type, lambda section, shapes: self.refer(section, shapes or loose))
+        known_values = [word for word in key.info.known if self._is_known(key.info, word)]
+        if known_values:
+            schema = keywords.suggesting(schema, known_values)
         elif "fold_case" in key.info.flags:
-            found = keywords.folded(found)
-        found = keywords.explained(keywords.with_auto(found, auto), key.type, auto)
-        return keywords.described(found, means(key.info, auto))
+            schema = keywords.folded(schema)
+        schema = keywords.explained(keywords.with_auto(schema, auto), key.type, auto)
+        return keywords.described(schema, _value_meanings(key.info, auto))
 
     def _is_known(self, info: KeyInfo, word: str) -> bool:
         types = {kind.name: kind for kind in types_of(info.section).values()} if info.name == "type" else {}
         return word not in types or self.release in types[word].releases
 
 
-def _aside(properties: dict[str, Schema]) -> Iterator[Schema]:
-    """The deprecation of sections, which yaml-language-server does not see beside a `$ref`."""
-    for word, found in properties.items():
-        if "$ref" in found and "deprecationMessage" in found:
-            told = {key: found.pop(key) for key in ("deprecated", "deprecationMessage")}
-            found["doNotSuggest"] = True
-            yield {"properties": {word: told}}
+def _move_deprecations(properties: dict[str, Schema]) -> Iterator[Schema]:
+    """Move the deprecation of sections into a separate schema: yaml-language-server ignores it next to a `$ref`."""
+    for word, schema in properties.items():
+        if "$ref" in schema and "deprecationMessage" in schema:
+            deprecation_keywords = {key: schema.pop(key) for key in ("deprecated", "deprecationMessage")}
+            schema["doNotSuggest"] = True
+            yield {"properties": {word: deprecation_keywords}}
 
 
-# Sections that may be something else than an object.
+# Sections for which a release also accepts other values than an object.
 
 
-def shapes_of(seen: SectionView, key: KeyView, auto: Auto) -> frozenset[str]:
-    """What else than an object the release takes there without a word."""
-    found = set(key.takes) - {"auto"}
-    if seen.dialect != "hand" and key.type[0] == "union" and ("null",) in key.type[1:]:
-        found.add("null")
+def shapes_of(section_view: SectionView, key: KeyView, auto: Auto) -> frozenset[str]:
+    """Values other than an object that the release accepts without a warning."""
+    shapes = set(key.takes) - {"auto"}
+    if section_view.dialect != "hand" and key.type[0] == "union" and ("null",) in key.type[1:]:
+        shapes.add("null")
     if auto == "dropped":
-        found.add("auto")
-    return frozenset(found)
+        shapes.add("auto")
+    return frozenset(shapes)
 
 
 def title_of(section: str, shapes: frozenset[str]) -> str:
-    """The name of the definition of a section that may also be one of the shapes."""
+    """The name of the definition of a section that may also have one of the shapes."""
     if shapes == ANYTHING:
         return f"{section}OrAnything"
     return section + "".join(f"Or{_TITLES[shape]}" for shape in sorted(shapes))
@@ -190,7 +198,7 @@ _TYPES = {
 
 
 def shaped(shapes: frozenset[str]) -> Schema:
-    """Types, and keywords for what is not an object, each of which concerns one type only."""
+    """The types of a section, and keywords for other values than an object, each of which applies to one type."""
     types = dict.fromkeys(
         ["object", *(name for shape in _TYPES if shape in shapes for name in _TYPES[shape])]
     )
@@ -198,50 +206,54 @@ def shaped(shapes: frozenset[str]) -> Schema:
         return {}
     if shapes >= ANY_SHAPE:
         return {"not": {"const": "auto"}}
-    found: Schema = {"type": list(types) if len(types) > 1 else "object"}
+    schema: Schema = {"type": list(types) if len(types) > 1 else "object"}
     if "falsy" in shapes:
-        found |= {**_FALSY, "not": {"const": True}}
+        schema |= {**_FALSY, "not": {"const": True}}
     if "[]" in shapes and "list" not in shapes:
-        found["maxItems"] = 0
+        schema["maxItems"] = 0
     if "auto" in shapes and "string" not in shapes:
-        found |= {"pattern": AUTO_PATTERN, "patternErrorMessage": "expected an object"}
-    if "string" in shapes:  # that word is for a consumer, who does not fill it here
-        found["not"] = {"const": "auto"}
+        schema |= {"pattern": AUTO_PATTERN, "patternErrorMessage": "expected an object"}
+    if "string" in shapes:  # "auto" is for consumers, and none resolves it here
+        schema["not"] = {"const": "auto"}
     if "mapping" in shapes:
-        found |= {"maxLength": 0, "items": {"type": "array", "minItems": 2, "maxItems": 2}}
-    return found
+        schema |= {"maxLength": 0, "items": {"type": "array", "minItems": 2, "maxItems": 2}}
+    return schema
 
 
-# The optimizer and the scheduler: which params there are depends on the type.
+# The optimizer and the scheduler, whose params depend on the type.
 
 TYPED = ("Optimizer", "Scheduler")
 
 
-def body(seen: SectionView, release: int, properties: dict[str, Schema], refer: Refer) -> Schema:
+def typed_section(
+    section_view: SectionView, release: int, properties: dict[str, Schema], refer: Refer
+) -> Schema:
     """The keywords of the section; `properties` are its other keys."""
-    is_scheduler = seen.name == "Scheduler"
+    is_scheduler = section_view.name == "Scheduler"
     shapes: frozenset[str] = frozenset() if is_scheduler else frozenset({"null"})
-    told: Schema = {"description": description("params", seen.keys["params"], None)}
-    properties["params"] = told
+    params: Schema = {"description": describe(section_view.keys["params"].info).only("Unit").plain()}
+    properties["params"] = params
     kinds = [
-        kind for kind in types_of(seen.name).values() if kind.params is not None and release in kind.releases
+        kind
+        for kind in types_of(section_view.name).values()
+        if kind.params is not None and release in kind.releases
     ]
     cases: list[Schema] = [{"if": {"minProperties": 1}, "then": needs("type")}]
     if is_scheduler:
         cases.append({"if": _when_type({"type": "string"}), "then": needs("params")})
     for kind in kinds:
-        named = _named(seen.name, [kind.name])
-        cases.append(_when(named, {**refer(str(kind.params), shapes), **told}))
+        named = _named(section_view.name, [kind.name])
+        cases.append(_when(named, {**refer(str(kind.params), shapes), **params}))
         needed = _NEEDED.get(kind.name)
         if needed:
             cases.append(_when(named, needs(*needed)))
-    known = _named(seen.name, [kind.name for kind in kinds])
+    named_types = _named(section_view.name, [kind.name for kind in kinds])
     text = _when_type({"type": "string"})
-    for case, taken in (
-        ({**text, "not": _when_type(known)}, shapes),
-        ({"not": text}, keywords.ANY_SHAPE),  # without a type nobody looks at the params
+    for case, accepted in (
+        ({**text, "not": _when_type(named_types)}, shapes),
+        ({"not": text}, keywords.ANY_SHAPE),  # without a type DeepSpeed does not read the params
     ):
-        base = {**refer(f"{seen.name}Params", taken), **told}
+        base = {**refer(f"{section_view.name}Params", accepted), **params}
         cases.append({"if": case, "then": {"properties": {"params": base}}})
     return {"properties": properties, "allOf": cases}
 
@@ -258,194 +270,143 @@ def _when(schema: Schema, params: Schema) -> Schema:
 
 
 def _named(section: str, names: list[str]) -> Schema:
-    """The types of these names; an optimizer's are compared in lower case."""
+    """A schema of type names; DeepSpeed compares those of optimizers in lower case."""
     if section == "Optimizer":
         return {"type": "string", "pattern": any_case(names)}
     return {"const": names[0]} if len(names) == 1 else {"enum": names}
 
 
-# What editors tell of a key: what it does, its default, its words, that it is deprecated.
+# Keywords that editors show about a key: description, default, deprecation.
 
 _EXACT = 2**53
-"""Editors are written in JavaScript, which rounds integers beyond this one."""
+"""JavaScript, in which most editors are written, rounds integers beyond this one."""
 
 
-def key_description(word: str, key: KeyView, auto: Auto, release: int) -> Schema:
-    """What stands beside the types of a key; `word` is its name or an alias."""
+def editor_keywords(word: str, key: KeyView, auto: Auto, release: int) -> Schema:
+    """The keywords about a key that do not constrain its value; `word` is its name or an alias."""
     info = key.info
-    told = description(word, key, auto)
-    found: Schema = {"description": told}
+    description = describe(info, view=key, alias=word)
     is_offered = word == info.name and not info.flags & {"internal", "not_json"}
-    marked = _marked(told, key) if is_offered else told
-    if marked != told or "`" in told:
-        found["markdownDescription"] = marked  # of the other one VS Code shows the backticks
-    default = key.default
-    if default is not None and not (isinstance(default, int) and abs(default) > _EXACT):
-        found["default"] = default
+    is_exact = not isinstance(key.default, int) or abs(key.default) <= _EXACT
+    # Everything else that is known of the key has a keyword of its own.
+    titles = ["Unit", *([] if is_exact else ["Default"]), *([AUTO] if auto == "filled" else [])]
+    plain = description.only(*titles).plain()
+    if is_offered and key.default is not None:
+        titles.append("Default")  # no editor shows the keyword `default` in a hover
+    markdown = description.only(*titles).paragraph()
+    schema: Schema = {"description": plain}
+    if markdown != plain:
+        schema["markdownDescription"] = markdown
+    if key.default is not None and is_exact:
+        schema["default"] = key.default
     if not is_offered:
-        found["doNotSuggest"] = True
-    message = _deprecation(info, release)
+        schema["doNotSuggest"] = True
+    message = deprecation(info, release)
     if message:
-        found |= {"deprecated": True, "deprecationMessage": message}
-    return found
+        schema |= {"deprecated": True, "deprecationMessage": message}
+    return schema
 
 
-def _marked(told: str, key: KeyView) -> str:
-    """The same as Markdown, with the default."""
-    default = key.default
-    if default is None or (isinstance(default, int) and abs(default) > _EXACT):  # which is in the words
-        return told
-    return f"{told} Default: {quoted(default)}"
-
-
-def description(word: str, key: KeyView, auto: Auto) -> str:
-    """What the key does, in the words of the model."""
-    info = key.info
-    said = [_said(info)] if word == info.name else [f"Another name of `{info.name}`.", _said(info)]
-    if info.unit:
-        said.append(f"Unit: {info.unit}.")
-    if isinstance(key.default, int) and abs(key.default) > _EXACT:
-        said.append(f"Default: {key.default}.")
+def _value_meanings(info: KeyInfo, auto: Auto) -> dict[object, str]:
+    """The documented values of the key, each with its meaning."""
+    by_value: dict[object, str] = dict(meanings(info))
     if auto == "filled":
-        said.append(f'"auto" is filled by {_fillers(info)}.')
-    return " ".join(part for part in said if part)
+        by_value["auto"] = next(fact.text for fact in describe(info).facts if fact.title == AUTO)
+    return by_value
 
 
-def _said(info: KeyInfo) -> str:
-    return prose(_fields()[info.section][info.name].owner).get(info.name, "")
+# Keys that only other releases read.
 
 
-def _deprecation(info: KeyInfo, release: int) -> str | None:
-    if "unread" in info.flags:
-        return "has no effect: DeepSpeed takes it and never looks at it"
-    if info.deprecated > release:
-        return None
-    return f"deprecated since DeepSpeed {name(info.deprecated)}{instead(info)}"
-
-
-def means(info: KeyInfo, auto: Auto) -> dict[object, str]:
-    """What the words of the key stand for."""
-    found = dict(_fields()[info.section][info.name].key.means)
-    if info.name == "type":
-        found |= {kind.name: of_kind(kind) for kind in OPTIMIZERS}
-        found |= {kind.name: of_kind(kind) for kind in SCHEDULERS}
-    return found | ({"auto": f"filled by {_fillers(info)}"} if auto == "filled" else {})
-
-
-@cache
-def _fields() -> dict[str, dict[str, iter_fields.Field]]:
-    """Every field of the model, by section class and key."""
-    return {
-        section.__name__: {field.name: field for field in iter_fields.fields(section)}
-        for section in iter_fields.sections(Config)
-    }
-
-
-def of_kind(kind: OptimizerType | SchedulerType) -> str:
-    """What an optimizer or a scheduler does, in the words of the class of its params."""
-    return " ".join(docstring(kind.params).split()) if kind.params else kind.notes
-
-
-def _fillers(info: KeyInfo) -> str:
-    return " and ".join(map(str.capitalize, info.fills))
-
-
-def instead(info: KeyInfo) -> str:
-    """What to use instead of the key, as the end of a message."""
-    if not info.replaced_by:
-        return ""
-    word = info.replaced_by
-    return f": use {word if ' ' in word or '(' in word else f'`{word}`'} instead"
-
-
-# Keys of other releases, which this one refuses or would be silent about.
-
-
-def strangers(seen: SectionView, release: int, *, closed: bool) -> Iterator[tuple[str, str]]:
-    """The keys, each with what to say of it."""
-    for word, info in section_keys(seen.name).items():
-        if word in seen.keys or not (closed or release >= info.refused_from):
+def unavailable_keys(section_view: SectionView, release: int, *, closed: bool) -> Iterator[tuple[str, str]]:
+    """Keys of other releases that the release rejects or ignores, each with a message."""
+    for word, info in section_keys(section_view.name).items():
+        if word in section_view.keys or not (closed or release >= info.refused_from):
             continue
         before = [last for _, last in info.spans if last < release]
         after = [first for first, _ in info.spans if first > release]
         if before:
-            yield word, f"`{word}` was removed from DeepSpeed after {name(max(before))}{instead(info)}"
+            yield word, f"`{word}` was removed from DeepSpeed after {name(max(before))}{use_instead(info)}"
         elif after:
-            yield word, f"`{word}` is known from DeepSpeed {name(min(after))} on, not in {name(release)}"
+            yield word, f"`{word}` requires DeepSpeed {name(min(after))} or later, not {name(release)}"
 
 
-# The conditions that rules state, as JSON Schema.
+# Conditions that rules declare, as JSON Schema.
 
 
-def section_conditions(seen: SectionView, release: int, consumer: str | None) -> Iterator[Schema]:
-    """The conditions of a section: what must not be there first, then what must."""
-    for condition, releases in _stated(seen.name):
-        known = all(key in seen.keys for key in _keys(condition))
-        if release in releases and known and (not condition.consumers or consumer in condition.consumers):
+def section_conditions(section_view: SectionView, release: int, consumer: str | None) -> Iterator[Schema]:
+    """The conditions of a section: first keys that must be absent, then keys that are required."""
+    for condition, releases in _declared_conditions(section_view.name):
+        is_readable = all(key in section_view.keys for key in _keys(condition))
+        if (
+            release in releases
+            and is_readable
+            and (not condition.consumers or consumer in condition.consumers)
+        ):
             when = _all_of(condition.when)
             yield {"if": when, "then": _demand(condition)} if when else _demand(condition)
 
 
 @cache
-def _stated(section: str) -> tuple[tuple[Condition, Interval], ...]:
-    """What the rules state of a section, in the order of their codes, and for which releases."""
-    found = [
+def _declared_conditions(section: str) -> tuple[tuple[Condition, Interval], ...]:
+    """The conditions that rules declare for a section, in the order of their codes, with their releases."""
+    conditions = [
         (condition, rule.releases)
         for _, rule in sorted(RULES.items())
         for condition in rule.conditions
         if condition.section == section
     ]
-    return tuple(sorted(found, key=lambda one: isinstance(one[0].then, Needed)))
+    return tuple(sorted(conditions, key=lambda one: isinstance(one[0].then, Needed)))
 
 
 def _keys(condition: Condition) -> Iterator[str]:
-    """The keys of the section that the condition names: a release that lacks one has no use for it."""
+    """The keys of the section in a condition, which a release without one of them does not need."""
     for part in (*condition.when, condition.then):
         if not isinstance(part, NotEmpty):
             yield part.key.partition(".")[0]
 
 
 def _all_of(tests: tuple[Test, ...]) -> Schema:
-    found: Schema = {}
+    schema: Schema = {}
     for test in tests:
         if isinstance(test, NotEmpty):
-            found["minProperties"] = 1
+            schema["minProperties"] = 1
         else:
-            _add(found, test.key.split("."), _value(test), required=not isinstance(test, Counts))
-    return found
+            _add(schema, test.key.split("."), _value(test), required=not isinstance(test, Counts))
+    return schema
 
 
 def _value(test: Written | Is | Counts | Less) -> Schema:
     if isinstance(test, Written):
-        # VS Code proposes what it meets here too, and some of these are names of old.
+        # VS Code also suggests values of conditions, and some of these are old names.
         return {"not": {"const": "auto"}, "doNotSuggest": True}
     if isinstance(test, Less):
         return {"type": "number", "exclusiveMaximum": test.bound}
     return {"const": test.values[0]} if len(test.values) == 1 else {"enum": list(test.values)}
 
 
-def _add(found: Schema, path: list[str], value: Schema, *, required: bool) -> None:
-    """Put a test of one key among those of its object; an object within is made where it is new."""
+def _add(schema: Schema, path: list[str], value: Schema, *, required: bool) -> None:
+    """Add the test of one key to the schema of its object; inner objects are created as needed."""
     key, *rest = path
-    properties = found.setdefault("properties", {})
+    properties = schema.setdefault("properties", {})
     if rest:
-        inner = properties.setdefault(key, {})
+        inner_schema = properties.setdefault(key, {})
         if required:
-            inner["type"] = "object"  # what is none, null say, passes all other tests
-        _add(inner, rest, value, required=required)
+            inner_schema["type"] = "object"  # otherwise null would pass all tests
+        _add(inner_schema, rest, value, required=required)
     else:
         properties[key] = value
-    if required and key not in found.setdefault("required", []):
-        found["required"].append(key)
+    if required and key not in schema.setdefault("required", []):
+        schema["required"].append(key)
 
 
 def _demand(condition: Condition) -> Schema:
     then = condition.then
     *outer, key = then.key.split(".")
     if isinstance(then, Needed):
-        found = needs(key)
+        schema = needs(key)
     else:
-        found = {"properties": {key: False}, "errorMessage": then.message}
+        schema = {"properties": {key: False}, "errorMessage": then.message}
     for word in reversed(outer):
-        found = {"properties": {word: found}}
-    return found
+        schema = {"properties": {word: schema}}
+    return schema

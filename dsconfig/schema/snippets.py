@@ -1,4 +1,4 @@
-"""Blocks that editors offer to write: `defaultSnippets`. A caret makes a placeholder that is not a string."""
+"""Snippets for editors (`defaultSnippets`). A placeholder with a caret is inserted without quotes."""
 
 from __future__ import annotations
 
@@ -55,30 +55,31 @@ _SNIPPETS: dict[tuple[str, str], tuple[tuple[str, Schema], ...]] = {
 }
 
 
-def of(seen: SectionView, word: str, section: str, release: int) -> list[Schema]:
-    """The snippets of a key that holds a section, as far as the release knows all that they write."""
+def snippets_of(parent: SectionView, key: str, section: str, release: int) -> list[Schema]:
+    """The snippets of a section's key whose keys the release all reads."""
     return [
         {"label": label, "body": body}
-        for label, body in _SNIPPETS.get((seen.name, word), ())
-        if _known(view(section, release), body)
+        for label, body in _SNIPPETS.get((parent.name, key), ())
+        if _is_readable(view(section, release), body)
     ]
 
 
-def _known(seen: SectionView, body: Schema) -> bool:
+def _is_readable(section: SectionView, body: Schema) -> bool:
+    """Whether the release reads every key of a snippet."""
     for key, value in body.items():
-        if key not in seen.keys:
+        if key not in section.keys:
             return False
-        inner = child_section(seen.keys[key].type) if isinstance(value, dict) and key != "params" else None
-        if inner is not None and not _known(view(inner, seen.releases.first), value):
+        inner = child_section(section.keys[key].type) if isinstance(value, dict) and key != "params" else None
+        if inner is not None and not _is_readable(view(inner, section.releases.first), value):
             return False
     return True
 
 
 def whole(release: int, consumer: str | None) -> Iterator[Schema]:
-    """A whole config for each preset."""
+    """A snippet of the whole config for each preset."""
     target = Target((name(release),), name(release), "argument")
     for preset in presets.PRESETS.values():
-        reader = consumer or preset.consumers[0]
-        if reader in preset.consumers and preset.suits(name(release), reader):
-            body = presets.config(preset.name, target, reader)
-            yield {"label": preset.name, "description": preset.says, "body": body}
+        preset_consumer = consumer or preset.consumers[0]
+        if preset_consumer in preset.consumers and preset.suits(name(release), preset_consumer):
+            body = presets.config(preset.name, target, preset_consumer)
+            yield {"label": preset.name, "description": preset.summary, "body": body}

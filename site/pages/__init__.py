@@ -1,1 +1,1 @@
-"""The pages of the site that are made from the model, the rules and the command."""
+"""Pages of the site that are generated from the model, the rules and the command line."""

@@ -1,93 +1,68 @@
-"""The keys, a page for each section of the top level: all that the model and the rules know."""
+"""The pages of keys, one per section of the top level."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
 
-from dsconfig import model
-from dsconfig.core.releases import NEVER
-from dsconfig.core.wording import quoted
 from dsconfig.document.json_format import pretty_config
-from dsconfig.memory.memory_ledger import TERMS
-from dsconfig.model.iter_fields import prose
-from dsconfig.model.key_page import describe, members, span
-from dsconfig.model.keyinfo import KeyInfo
+from dsconfig.memory.memory_ledger import MEANINGS
+from dsconfig.model.key_description import members, page, summary
 from dsconfig.rules import RULES
-from pages import example, markdown, places
+from pages import key_entries, key_example, markdown
+
+HIGH = "search:\n  boost: 1.3\n"
+"""A search for the name of a key lists its entry before the rules about it."""
+LOW = "search:\n  boost: 0.3\n"
 
 
 def pages() -> dict[str, str]:
     """The index and the pages by their paths."""
     by_page: dict[str, list[str]] = defaultdict(list)
-    for path in places.entries():
-        by_page[places.home(path)].append(path)
-    made = {f"keys/{name}.md": _page(name, paths) for name, paths in by_page.items()}
-    return {"keys/index.md": _index(by_page), **made}
+    for path in key_entries.entries():
+        by_page[key_entries.page_name(path)].append(path)
+    sections = {f"keys/{name}.md": _page(name, paths) for name, paths in by_page.items()}
+    return {"keys/index.md": _index(by_page), **sections}
 
 
 def _index(by_page: dict[str, list[str]]) -> str:
-    told = "Every key of every DeepSpeed release: type, default, unit, who fills auto, rules, an example."
+    description = 'Every key of every DeepSpeed release: type, default, unit, "auto", rules, an example.'
     rows = [
         (
-            f"[`{name}`]({name}.md)" if name != places.TOP else f"[at the top level]({name}.md)",
+            f"[`{name}`]({name}.md)" if name != key_entries.TOP_LEVEL else f"[top level]({name}.md)",
             str(len(paths)),
-            _first(name),
+            _summary(name),
         )
         for name, paths in by_page.items()
     ]
-    head = (
-        f"{len(places.entries())} keys, of all releases. `dsconfig explain KEY` shows the same on a terminal."
-    )
-    return markdown.page(
-        "Keys", told, head, markdown.table(("section", "keys", "what it is"), rows), more=LOW
-    )
+    head = f"{len(key_entries.entries())} keys of all releases. `dsconfig explain KEY` shows the same in a terminal."
+    table = markdown.table(("section", "keys", "description"), rows)
+    return markdown.page("Keys", description, head, table, more=LOW)
 
 
-HIGH = "search:\n  boost: 1.3\n"
-"""Who types the name of a key wants its entry before the rules that speak of it."""
-LOW = "search:\n  boost: 0.3\n"
-
-
-def _first(name: str) -> str:
-    """The first sentence that is said of a section."""
-    if name == places.TOP:
-        return "Batch, clipping, logging and all else that stands in no section."
-    said = _prose(name)
-    releases = _until(name)
-    return f"{said.partition('. ')[0].rstrip('.')}{releases}"
-
-
-def _prose(path: str) -> str:
-    """The description of a key."""
-    info = places.entries()[path][0]
-    return prose(getattr(model, info.section)).get(info.name, "")
-
-
-def _until(path: str) -> str:
-    last = max(each.last for info in places.entries()[path] for each in info.spans)
-    return "" if last == NEVER else f" (up to {span(0, last).rpartition(' ')[2]})"
+def _summary(name: str) -> str:
+    if name == key_entries.TOP_LEVEL:
+        return "Batch size, clipping, logging and other keys outside of sections."
+    return summary(key_entries.entries()[name])
 
 
 def _page(name: str, paths: list[str]) -> str:
-    top = name == places.TOP
-    title = "Keys at the top level" if top else f"`{name}` {{ #{name} }}"
+    is_top = name == key_entries.TOP_LEVEL
+    title = "Keys at the top level" if is_top else f"`{name}` {{ #{name} }}"
     names = ", ".join(path.rpartition(".")[2] for path in paths[:12])
     more = " …" if len(paths) > 12 else ""
-    told = f"{_first(name)}. Keys of DeepSpeed: {names}{more}. Defaults by release, types, rules."
-    return markdown.page(title, told, *(_entry(path, name) for path in paths), more=HIGH)
+    description = f"{_summary(name)}. Keys of DeepSpeed: {names}{more}. Types, defaults by release, rules."
+    return markdown.page(title, description, *(_entry(path, name) for path in paths), more=HIGH)
 
 
 def _entry(path: str, name: str) -> str:
-    """What is known of one key; the heading of the section that the page is about is the page's."""
+    """The entry of one key; the section that a page is about has no heading besides the title."""
     level = 3 if path.count(".") > 1 else 2
-    infos = places.entries()[path]
-    text = (describe(path) or "").partition("\n")[2]
+    text = (page(path) or "").partition("\n")[2]
     parts = [
         "" if path == name else f"{'#' * level} `{path}` {{ #{path} }}",
         text,
         *_members(path),
-        *_defaults(infos),
         *_rules(path),
         *_memory(path),
     ]
@@ -96,24 +71,12 @@ def _entry(path: str, name: str) -> str:
 
 def _members(path: str) -> Iterator[str]:
     """The keys of a section."""
-    rows = [(places.link(f"{path}.{name}", ""), said) for name, said in members(path).items()]
-    yield markdown.table(("key", "what it is"), rows)
-
-
-def _defaults(infos: list[KeyInfo]) -> Iterator[str]:
-    """The default by release, where it changed."""
-    for info in infos:
-        if info.defaults and len(infos) == 1:
-            first, rows = info.spans[0].first, []
-            for last, value in (*info.defaults, (info.spans[-1].last, info.default)):
-                if last >= first:
-                    rows.append((span(first, last), quoted(value) if value is not None else "none"))
-                    first = last + 1
-            yield markdown.table(("DeepSpeed", "default"), rows)
+    rows = [(key_entries.link(f"{path}.{name}", ""), text) for name, text in members(path).items()]
+    yield markdown.table(("key", "description"), rows)
 
 
 def _rules(path: str) -> Iterator[str]:
-    codes = places.of_key(path)
+    codes = key_entries.rules_of_key(path)
     if codes:
         yield "Rules:"
         yield markdown.bullets(
@@ -122,15 +85,15 @@ def _rules(path: str) -> Iterator[str]:
 
 
 def _memory(path: str) -> Iterator[str]:
-    """What of the memory of training the key governs."""
+    """The parts of the memory estimate that depend on the key."""
     rows = [(name, f"`{meaning.formula}`") for name, meaning in TERMS.items() if meaning.key == path]
     if rows:
-        yield "Memory that it governs ([how to read this](../guides/memory.md)):"
-        yield markdown.table(("what is held", "bytes"), rows)
+        yield "Memory that depends on the key ([explanation](../guides/memory.md)):"
+        yield markdown.table(("memory", "bytes"), rows)
 
 
 def _example(path: str) -> Iterator[str]:
-    found = example.of(path)
-    if found:
-        release, config = found
-        yield markdown.fence(pretty_config(config), "json", f"an example for DeepSpeed {release}")
+    example = key_example.example(path)
+    if example:
+        release, config = example
+        yield markdown.fence(pretty_config(config), "json", f"Example for DeepSpeed {release}")

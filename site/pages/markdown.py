@@ -1,4 +1,4 @@
-"""The Markdown of generated pages: front matter, fences, tables."""
+"""Markdown of generated pages: front matter, fenced blocks, tables."""
 
 from __future__ import annotations
 
@@ -8,27 +8,34 @@ from collections.abc import Iterable, Sequence
 
 
 def page(title: str, description: str, *parts: str, more: str = "") -> str:
-    """A page: what search engines and cards show of it, its heading, its parts. `more` is front matter."""
-    told = json.dumps(plain(description), ensure_ascii=False)
-    front = f"---\ntitle: {json.dumps(plain(title), ensure_ascii=False)}\ndescription: {told}\n{more}---\n"
+    """A page with front matter, heading and parts.
+
+    Args:
+        title: the heading, which may end in an anchor.
+        description: the summary that search engines and link previews show.
+        parts: Markdown of the page; empty parts are omitted.
+        more: additional front matter.
+    """
+    summary = json.dumps(plain(description), ensure_ascii=False)
+    front = f"---\ntitle: {json.dumps(plain(title), ensure_ascii=False)}\ndescription: {summary}\n{more}---\n"
     return f"{front}\n# {title}\n\n" + "\n\n".join(part.strip("\n") for part in parts if part.strip()) + "\n"
 
 
 def plain(text: str) -> str:
-    """The text without backticks, on one line, and without anchor, and quoted as an attribute may be."""
+    """The text on one line, without backticks, anchor and double quotes."""
     return " ".join(re.sub(r" \{ #.*\}$", "", text).replace("`", "").replace('"', "'").split())
 
 
 def fence(text: str, language: str = "text", title: str = "") -> str:
-    """A fenced block, whose fence is longer than any in the text."""
-    longest = max((len(found) for found in re.findall(r"`{3,}", text)), default=2)
+    """A fenced block; its fence is longer than any fence in the text."""
+    longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
     ticks = "`" * max(3, longest + 1)
-    shown = f' title="{title}"' if title else ""
-    return f"{ticks}{language}{shown}\n{text.rstrip()}\n{ticks}"
+    title_attribute = f' title="{title}"' if title else ""
+    return f"{ticks}{language}{title_attribute}\n{text.rstrip()}\n{ticks}"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; empty where there are no rows."""
+    """A table; an empty string if there are no rows."""
     lines = [f"| {' | '.join(cell(text) for text in row)} |" for row in rows]
     if not lines:
         return ""
@@ -36,10 +43,10 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def cell(text: str) -> str:
-    """A text as it may stand in a table."""
+    """The text escaped for a cell of a table."""
     return " ".join(text.split()).replace("|", "\\|")
 
 
 def bullets(lines: Iterable[str]) -> str:
-    """A list."""
+    """A bullet list."""
     return "\n".join(f"- {line}" for line in lines)

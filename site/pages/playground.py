@@ -1,4 +1,4 @@
-"""The playground, as `make playground` built it; in a build without it, a page that says so."""
+"""The playground that `make playground` built, or a placeholder page if it was not built."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ npm to include it.</p>
 
 
 def files(built: Path = BUILT) -> dict[str, bytes]:
-    """Every file of the playground by its path below `docs`."""
+    """The content of every file of the playground, by its path below `docs`."""
     if not (built / "index.html").is_file():
         return {"playground/index.html": NONE.encode()}
     return {f"playground/{path.name}": path.read_bytes() for path in built.iterdir() if path.is_file()}

@@ -1,4 +1,4 @@
-"""A page for each rule: its docstring, its examples as judged, DeepSpeed's own words, the fix as a diff."""
+"""A page per rule: docstring, checked examples, messages of DeepSpeed, and the fix as a diff."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from dsconfig.fix.fix import FixResult, fix
 from dsconfig.render.diff import unified
 from dsconfig.rules import RULES, Rule
 from dsconfig.rules._former_names import former_names
-from pages import markdown, places, said
+from pages import deepspeed_messages, key_entries, markdown
 from tests.examples import Example, examples
 
 APART = "{ data-search-exclude }"
-"""Of a heading under which the search is not to look."""
+"""Attribute of a heading that excludes its section from the search."""
 SUBJECTS = {
     "0": "The file",
     "1": "Keys and types",
@@ -26,10 +26,10 @@ SUBJECTS = {
     "5": "Optimizer and scheduler",
     "6": "Elasticity",
     "7": "Parallelism",
-    "8": 'Who reads the file, and "auto"',
+    "8": 'Consumers and "auto"',
     "9": "Everything else",
 }
-"""By the first digit of a code."""
+"""Titles by the first digit of the code."""
 _BLOCK = re.compile(
     r"^(?P<kind>Bad|Good|Fixed)(?P<circumstances>(?:, [^:\n]+)?):\n\n(?:(?: {4}.*)?\n)+", re.MULTILINE
 )
@@ -41,15 +41,17 @@ def pages() -> dict[str, str]:
 
 
 def _index() -> str:
-    told = "Every finding of dsconfig: what it means, an example, DeepSpeed's own words and what to do."
-    parts = [f"{len(RULES)} rules. `dsconfig explain CODE` shows the same pages on a terminal."]
-    # Rules stand in the order of their modules, and `groupby` begins anew wherever the subject changes.
+    description = (
+        "Every rule of dsconfig: meaning, example, the message of DeepSpeed, and how to fix the problem."
+    )
+    parts = [f"{len(RULES)} rules. `dsconfig explain CODE` shows the same pages in a terminal."]
+    # `groupby` needs sorted codes; RULES is in the order of the modules.
     ordered = sorted(RULES.values(), key=lambda rule: rule.code)
     for digit, rules in groupby(ordered, lambda rule: rule.code[3]):
         rows = [(f"[{r.code}]({r.code}.md)", r.name, r.effect.value, r.title) for r in rules]
         parts.append(f"## {SUBJECTS[digit]}")
-        parts.append(markdown.table(("code", "name", "effect", "what it finds"), rows))
-    return markdown.page("Rules", told, *parts, more="search:\n  boost: 0.3\n")
+        parts.append(markdown.table(("code", "name", "effect", "problem"), rows))
+    return markdown.page("Rules", description, *parts, more="search:\n  boost: 0.3\n")
 
 
 def _page(rule: Rule) -> str:
@@ -60,17 +62,19 @@ def _page(rule: Rule) -> str:
     if former := former_names(rule.name):
         facts.append(f"formerly `{'`, `'.join(former)}`")
     facts.append("[all rules](index.md)")
-    return markdown.page(title, rule.title, " · ".join(facts), *_body(rule), *_words(rule), *_rest(rule))
+    return markdown.page(
+        title, rule.title, " · ".join(facts), *_body(rule), *_messages(rule), *_keys_and_source(rule)
+    )
 
 
 def _body(rule: Rule) -> Iterator[str]:
-    """The docstring, each example in it followed by what a check says of it."""
+    """The docstring, each example in it followed by the output of a check."""
     text = "\n".join(dedented(rule.doc)) + "\n"
-    ordered, end = examples(rule), 0
-    for found in _BLOCK.finditer(text):
-        yield text[end : found.start()]
-        yield from _example(next(ordered), found["circumstances"])
-        end = found.end()
+    remaining, end = examples(rule), 0
+    for match in _BLOCK.finditer(text):
+        yield text[end : match.start()]
+        yield from _example(next(remaining), match["circumstances"])
+        end = match.end()
     yield text[end:]
 
 
@@ -85,7 +89,7 @@ def _example(example: Example, circumstances: str) -> Iterator[str]:
 
 
 def _fixed(example: Example) -> Iterator[str]:
-    """What `fix` makes of it."""
+    """The diff of `dsconfig fix`."""
     source = json.loads(example.text) if example.as_dict else f"{example.text}\n"
 
     def fixing(*, unsafe: bool) -> FixResult:
@@ -95,27 +99,27 @@ def _fixed(example: Example) -> Iterator[str]:
     fixed = fixing(unsafe=True)
     if fixed.applied and not example.as_dict:
         safe = "" if fixing(unsafe=False).text == fixed.text else " --unsafe-fixes"
-        diff = unified(f"{example.text}\n", str(fixed), "as written", "fixed")
+        diff = unified(f"{example.text}\n", str(fixed), "before", "fixed")
         yield markdown.fence("".join(diff), "diff", f"dsconfig fix{safe} --diff")
 
 
-def _words(rule: Rule) -> Iterator[str]:
-    """What DeepSpeed prints."""
-    words = said.of(rule)
-    if words:
-        yield "**What DeepSpeed prints**"
-        for release, text in words:
+def _messages(rule: Rule) -> Iterator[str]:
+    """The messages of DeepSpeed."""
+    messages = deepspeed_messages.messages(rule)
+    if messages:
+        yield "**Message of DeepSpeed**"
+        for release, text in messages:
             yield markdown.fence(text, "text", f"DeepSpeed {release}")
 
 
-def _rest(rule: Rule) -> Iterator[str]:
-    keys = [places.link(path) for path in places.of_rule(rule.code)]
+def _keys_and_source(rule: Rule) -> Iterator[str]:
+    keys = [key_entries.link(path) for path in key_entries.keys_of_rule(rule.code)]
     if keys:
         yield f"## Keys {APART}"
         yield markdown.bullets(keys)
-    yield f"## Where it is from, and how to silence it {APART}"
+    yield f"## Source and suppression {APART}"
     if rule.source:
         yield f"DeepSpeed: `{rule.source}`."
     if rule.code != "DSC008":
-        inside = f'"$dsconfig": {{"ignore": ["{rule.code}"]}}'
-        yield f"In the config, `{inside}`; on the command line, `--ignore {rule.code}`."
+        block = f'"$dsconfig": {{"ignore": ["{rule.code}"]}}'
+        yield f"To ignore the rule: `{block}` in the config, or `--ignore {rule.code}` on the command line."

@@ -1,4 +1,4 @@
-"""The JSON Schemas, to be served at fixed addresses, and the settings, from their own schema."""
+"""The pages of the JSON Schemas, which are served at stable URLs, and of the settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "schema"
 
 
 def pages() -> dict[str, str]:
-    """The page of the schemas, the schemas, and the page of settings."""
+    """The schemas with their index, and the page of settings."""
     files = {path.name: path.read_text("utf-8") for path in sorted(FOLDER.glob("*.json"))}
     served = {
         f"schema/{name}": text.replace(f'"$id": "{BASE}', f'"$id": "{SITE}schema/')
@@ -24,57 +24,58 @@ def pages() -> dict[str, str]:
 
 
 def _index(files: Mapping[str, str]) -> str:
-    told = "JSON Schemas of the DeepSpeed config, by release, and of Accelerate's launch file: for editors."
-    known = releases()
+    description = "JSON Schemas for editors: the DeepSpeed config by release, and Accelerate's config file."
+    release_by_name = releases()
+    newest_first = [*reversed(release_by_name), *(name for name in files if name not in release_by_name)]
     rows = [
-        (f"[{name}]({name})", f"DeepSpeed {known[name]}" if name in known else OTHERS[name])
-        for name in sorted(
-            files, key=lambda name: (name not in known, -list(known).index(name) if name in known else 0)
+        (
+            f"[{name}]({name})",
+            f"DeepSpeed {release_by_name[name]}" if name in release_by_name else OTHERS[name],
         )
-        if name != "catalog.json"
+        for name in newest_first
+        if name in files and name != "catalog.json"
     ]
     return markdown.page(
         "Schemas",
-        told,
-        "The files keep their addresses. `dsconfig editor` connects an editor with them, `dsconfig schema "
-        "--target 0.18.9` writes one for any release and reader.",
+        description,
+        "The URLs are stable. `dsconfig editor` configures an editor to use the schemas; `dsconfig schema "
+        "--target 0.18.9` prints the schema for any release and consumer.",
         markdown.fence(json.dumps({"$schema": f"{SITE}schema/deepspeed.json"}, indent=2), "json"),
-        markdown.table(("file", "for"), rows),
+        markdown.table(("file", "schema of"), rows),
     )
 
 
 OTHERS = {
-    "accelerate.json": "Accelerate's launch file, with DeepSpeed",
+    "accelerate.json": "Accelerate's config file, with DeepSpeed",
     "deepspeed-in-yaml.json": "a DeepSpeed config in YAML, newest release",
     "dsconfig.json": "the settings of dsconfig itself",
 }
 
 
 def _settings() -> str:
-    told = "The settings of dsconfig, in pyproject.toml or dsconfig.toml: targets, rules, files, overrides."
+    description = "Settings of dsconfig in pyproject.toml or dsconfig.toml: target, rules, files, overrides."
     schema = settings_schema()
     return markdown.page(
         "Settings",
-        told,
-        "They stand in `[tool.dsconfig]` of `pyproject.toml`, or in `dsconfig.toml`; from its folder "
-        "upwards, the nearest counts. An option on the command line has the last word.",
-        markdown.table(("setting", "what it says", "takes"), _rows(schema["properties"])),
-        "`[[overrides]]` is for some `files` only; the [schema](../schema/dsconfig.json) "
-        "lists what it may say.",
+        description,
+        "Settings are in `[tool.dsconfig]` of `pyproject.toml`, or in `dsconfig.toml`. The nearest file in the "
+        "folder of the config or its parents applies. Options on the command line take precedence.",
+        markdown.table(("setting", "meaning", "type"), _rows(schema["properties"])),
+        "`[[overrides]]` applies to some `files` only; the [schema](../schema/dsconfig.json) lists its keys.",
     )
 
 
 def _rows(properties: object) -> Iterator[tuple[str, str, str]]:
     assert isinstance(properties, dict)
     for name, schema in properties.items():
-        yield f"`{name}`", schema.get("description", ""), _takes(schema)
+        yield f"`{name}`", schema.get("description", ""), _type(schema)
 
 
-def _takes(schema: Mapping[str, object]) -> str:
-    """The type in words."""
-    if isinstance(words := schema.get("enum"), list):
-        return ", ".join(f"`{word}`" for word in words)
+def _type(schema: Mapping[str, object]) -> str:
+    """The type of a setting in words."""
+    if isinstance(values := schema.get("enum"), list):
+        return ", ".join(f"`{word}`" for word in values)
     kind = schema.get("type")
     if kind == "array":
         return "a list"
-    return {"object": "a table", "integer": "an integer", "string": "a text"}.get(str(kind), "a text")
+    return {"object": "a table", "integer": "an integer", "string": "a string"}.get(str(kind), "a string")

@@ -38,7 +38,7 @@ def test_color_marks_the_page(run: Runs) -> None:
 def described(monkeypatch: pytest.MonkeyPatch) -> None:
     known = {"zero_optimization.stage": "How much is **partitioned**:\n\n```json\n{}\n```\n"}
     paths = [("zero_optimization", "stage"), ("a", "enabled"), ("b", "enabled")]
-    monkeypatch.setattr("dsconfig.model.key_page.describe", known.get)
+    monkeypatch.setattr("dsconfig.model.key_description.page", known.get)
     monkeypatch.setattr("dsconfig.model.keyinfo.keys", lambda: ((path, None) for path in paths))
 
 
@@ -74,5 +74,5 @@ def test_nothing_is_asked_of_pydantic(what: str) -> None:
 def test_whose_scheduler_is_used_is_said_for_every_release(run: Runs) -> None:
     """`DeepSpeedEngine._configure_lr_scheduler` asked the config first, and asks the script since 0.14.5."""
     text = " ".join(run("explain", "scheduler").out.split())
-    assert "One that the script passes replaces it from 0.14.5 on" in text
-    assert "up to 0.14.4 that is used only where this section names no `type`" in text
+    assert "From 0.14.5 on, a scheduler passed by the script replaces it" in text
+    assert "up to 0.14.4, the script's scheduler is used only if this section has no `type`" in text

@@ -186,7 +186,7 @@ def test_words_are_explained_as_they_are_proposed(services: Services) -> None:
     text = '{"zero_optimization": {"stage": }}'
     offered = services.ask("complete", "deepspeed.json", language="json", text=text, at=text.index(": }") + 2)
     told = {item["label"]: item["told"] for item in offered}
-    assert told["3"] == "shards parameters too"
+    assert told["3"] == "shards optimizer state, gradients and parameters"
 
 
 def test_a_snippet_holds_numbers_and_not_strings(services: Services) -> None:
@@ -234,14 +234,16 @@ def test_a_launch_file_gets_the_same_help(services: Services) -> None:
     assert places == {"4", "gpu", "zero3_init", "0", "mixed_precison"}
     place = LAUNCH.index("zero_stage") + 2
     told = services.ask("hover", "accelerate.json", language="yaml", text=LAUNCH, at=place)
-    assert "What is sharded" in json.dumps(told)
+    assert "ZeRO stage: shards nothing (0)" in json.dumps(told)
 
 
 def test_beside_a_config_file_other_keys_are_refused(services: Services) -> None:
     text = "deepspeed_config:\n  deepspeed_config_file: ds.json\n  zero_stage: 3\n"
     (found,) = services.ask("validate", "accelerate.json", language="yaml", text=text)
     assert text[found["start"] : found["end"]] == "zero_stage"
-    assert found["message"] == "refused beside `deepspeed_config_file`: write it in that file"
+    assert found["message"] == (
+        "Accelerate rejects it together with `deepspeed_config_file`: set it in that file"
+    )
 
 
 TRAINING = """model: some/model

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 
-from dsconfig.model._table import SECTIONS
+from dsconfig.model._generated import SECTIONS
 from dsconfig.model.keyinfo import ROOT, section_keys
 from tests.fuzz.kinds import config, kind, object_of
 

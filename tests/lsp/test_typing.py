@@ -154,7 +154,7 @@ HOVER = {
 def test_hover_tells_what_is_known_and_what_counts(editor: Editor, name: str) -> None:
     text, language = HOVER[name], name.rpartition(".")[2]
     told = editor.at("hover", name, text, language)["contents"]["value"]
-    assert told.startswith("`zero_optimization.overlap_comm`\n\nReduce gradients")
+    assert told.startswith("`zero_optimization.overlap_comm`\n\nOverlap the reduction of gradients")
     assert "- Releases: 0.2.0 and later" in told
     assert "Effective value: `true` (derived from `zero_optimization.stage`)" in told
 
@@ -162,9 +162,9 @@ def test_hover_tells_what_is_known_and_what_counts(editor: Editor, name: str) ->
 def test_hover_tells_unit_default_and_who_fills(editor: Editor) -> None:
     text = '{"train_batch_size": 8, "zero_optimization": {"stage": 2, "reduce_bucket_size|": 5}}'
     told = editor.at("hover", "unit.json", text)["contents"]["value"]
-    assert "in elements" in told
-    assert "Default of " in told
-    assert '"auto": filled by Transformers and Accelerate' in told
+    assert "- Unit: elements" in told
+    assert "- Default in " in told
+    assert '"auto": resolved by Transformers and Accelerate' in told
 
 
 def test_nothing_is_told_between_keys(editor: Editor) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from dsconfig.core.json_types import Spec
-from dsconfig.model._table import VARIANTS
+from dsconfig.model._generated import VARIANTS
 from dsconfig.model.keyinfo import KeyView, view
 
 Strategy = st.SearchStrategy[Any]

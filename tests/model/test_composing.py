@@ -80,13 +80,13 @@ def test_one_line_a_field() -> None:
         )
     assert str(caught.value).splitlines() == [
         "Config:",
-        "  `fp16` takes an object, not `true`",
-        '  `optimizer.params.lr` takes a number or `"auto"`, not `"x"`',
+        "  `fp16` must be an object, not `true`",
+        '  `optimizer.params.lr` must be a number or `"auto"`, not `"x"`',
         "  `optimizer.params.learning_rate` is not a known key",
-        '  `zero_optimization.stage` takes one of `0`, `1`, `2`, `3` or `"auto"`, not `7`',
-        "  `zero_optimization.offload_param.pin_memory` takes `true` or `false`, not `7`",
+        '  `zero_optimization.stage` must be one of `0`, `1`, `2`, `3` or `"auto"`, not `7`',
+        "  `zero_optimization.offload_param.pin_memory` must be `true` or `false`, not `7`",
         "  `zero_optimization.stge` is not a known key: did you mean `stage`?",
-        "  `comet.api_key` takes a string or `null`, not a value that is not shown",
+        "  `comet.api_key` must be a string or `null`, not a value that is hidden",
         "  `train_batchsize` is not a known key: did you mean `train_batch_size`?",
     ]
     first = caught.value.problems[0]
@@ -112,7 +112,7 @@ def test_another_model_has_the_same_words() -> None:
     with pytest.raises(ValidationError) as caught:
         Settings(deepspeed={"fp16": {"enabled": "x", "loss_scal": 1}})  # type: ignore[arg-type]
     assert [(each["loc"], each["msg"]) for each in caught.value.errors()] == [
-        (("deepspeed", "fp16", "enabled"), 'takes one of `true`, `false` or `"auto"`, not `"x"`'),
+        (("deepspeed", "fp16", "enabled"), 'must be one of `true`, `false` or `"auto"`, not `"x"`'),
         (("deepspeed", "fp16", "loss_scal"), "is not a known key: did you mean `loss_scale`?"),
     ]
 
@@ -170,7 +170,7 @@ def test_params_of_two_types_are_not_mixed() -> None:
     )
     other = adam | {"optimizer": {"type": "Lion", "params": {"lr": 2}}}
     assert other.optimizer.params == dsconfig.types.LionParams(lr=2)
-    with pytest.raises(BuildError, match=r"`params` takes `AdamWParams` beside type `\"AdamW\"`"):
+    with pytest.raises(BuildError, match=r"`params` must be `AdamWParams` for type `\"AdamW\"`"):
         dsconfig.Optimizer(type="AdamW", params=dsconfig.types.LionParams(lr=1))
 
 

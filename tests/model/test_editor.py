@@ -57,17 +57,21 @@ def test_every_key_is_offered(server: LanguageServer, mark: str, expected: list[
 @pytest.mark.parametrize(
     ("mark", "first", "said"),
     [
-        ("(reduce_b", "reduce_bucket_size: float | Literal['auto']", "in elements"),
+        ("(reduce_b", "reduce_bucket_size: float | Literal['auto']", "- Unit: elements"),
         ("(reduce_b", "reduce_bucket_size: float | Literal['auto']", "- Default: `500000000`"),
-        ('{"sta', "stage: Enum | Literal[0, 1, 2, 3, 'auto']", "What is sharded: nothing (0)"),
+        ('{"sta', "stage: Enum | Literal[0, 1, 2, 3, 'auto']", "ZeRO stage: shards nothing (0)"),
         (
             '"offload_p',
             "offload_param: OffloadParam | OffloadParamDict | None",
             "- Releases: 0.3.15 and later",
         ),
         ('"devi', "device: Enum | Literal['none', 'cpu', 'nvme', 'auto']", '- Default: `"none"`'),
-        ("optimization.overlap", "overlap_comm: bool | None", "Reduce gradients while the backward pass"),
-        ("print(config.zero_opt", "zero_optimization: ZeroOptimization", "Sharding of training state"),
+        (
+            "optimization.overlap",
+            "overlap_comm: bool | None",
+            "Overlap the reduction of gradients with the backward",
+        ),
+        ("print(config.zero_opt", "zero_optimization: ZeroOptimization", "ZeRO: sharding of training state"),
     ],
 )
 def test_a_hover_says_what_a_key_is(server: LanguageServer, mark: str, first: str, said: str) -> None:

@@ -10,11 +10,10 @@ import pytest
 from dsconfig import model
 from dsconfig.core.json_types import Spec
 from dsconfig.core.releases import NEVER, RELEASES, number
-from dsconfig.model import Config, Key, Section, iter_fields
-from dsconfig.model._table import MISWRITTEN, SECTIONS, VARIANTS
+from dsconfig.model import Config, Key, Section, iter_fields, key_description
+from dsconfig.model._generated import MISWRITTEN, SECTIONS, VARIANTS
 from dsconfig.model.iter_fields import prose
 from dsconfig.model.key import HALF, HAND, SCRIPT
-from dsconfig.model.key_page import describe
 from dsconfig.model.keyinfo import child_section, keys, secrets, section_keys
 
 TAGS = ("0.1.0", "0.2.0", "0.3.0", "0.3.11", "0.6.2")
@@ -267,16 +266,16 @@ def test_variants_are_subclasses() -> None:
 
 def test_every_key_has_a_page() -> None:
     for path in dict.fromkeys(".".join(path) for path, _ in keys()):
-        page = describe(path)
+        page = key_description.page(path)
         assert page is not None
         assert page.startswith(f"`{path}`\n\n")
-        assert "- Takes: " in page
+        assert "- Accepts: " in page
         assert "- Releases: " in page
-        assert "- Read by: `" in page
+        assert "- Source: `" in page
 
 
 def test_a_page_says_what_differs_by_type() -> None:
-    page = describe("optimizer.params.betas") or ""
+    page = key_description.page("optimizer.params.betas") or ""
     assert page.count("With type ") == 3
     assert 'With type `"Muon"`:' in page
     assert "- Releases: 0.17.6 and later (`Muon`)" in page
@@ -284,5 +283,5 @@ def test_a_page_says_what_differs_by_type() -> None:
 
 def test_an_alias_leads_to_the_page_of_its_key() -> None:
     name = "zero_optimization.stage3_prefetch_bucket_size"
-    assert describe("zero_optimization.prefetch_bucket_size") == describe(name)
-    assert describe("zero_optimization.no_such_key") is None
+    assert key_description.page("zero_optimization.prefetch_bucket_size") == key_description.page(name)
+    assert key_description.page("zero_optimization.no_such_key") is None

@@ -205,10 +205,12 @@ def test_what_is_free_is_written_in_words_of_json() -> None:
     config = Config(optimizer={"type": "Mine", "params": params})
     written = {"lr": 0.5, "mode": "cpu", "where": "/x", "sizes": [1, 2]}
     assert config.to_json(indent=None) == json.dumps({"optimizer": {"type": "Mine", "params": written}})
-    with pytest.raises(BuildError, match=r"`optimizer\.params\.f\[0\]` takes what JSON can say"):
+    with pytest.raises(BuildError, match=r"`optimizer\.params\.f\[0\]` must be a JSON value"):
         Config(optimizer={"type": "Mine", "params": {"f": [print]}})
 
 
 def test_a_list_of_the_wrong_length() -> None:
-    with pytest.raises(BuildError, match=r"`betas` takes a list of 2 numbers or `\"auto\"`, not `\[0\.9\]`"):
+    with pytest.raises(
+        BuildError, match=r"`betas` must be a list of 2 numbers or `\"auto\"`, not `\[0\.9\]`"
+    ):
         dsconfig.types.AdamWParams(lr=1, betas=(0.9,))

@@ -213,7 +213,7 @@ def test_units_and_bounds_are_told() -> None:
     assert "Unit: elements." in bucket["description"]
     assert bucket["anyOf"][0]["minimum"] == 1
     assert bucket["default"] == 500_000_000
-    assert bucket["markdownDescription"] == f"{bucket['description']} Default: `500000000`"
+    assert bucket["markdownDescription"] == f"{bucket['description']} Default: `500000000`."
 
 
 def test_a_wrong_consumer_or_release_is_one_line() -> None:

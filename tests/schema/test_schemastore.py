@@ -15,7 +15,7 @@ from schema import schemastore
 @pytest.mark.parametrize("name", ["deepspeed.json", "deepspeed-0.9.json", "deepspeed-0.19.6.json"])
 def test_a_schema_takes_and_refuses_its_test_files(name: str) -> None:
     schema = json.loads((files.folder() / name).read_text("utf-8"))
-    found = schemastore.chosen(schema, files.releases()[name])
+    found = schemastore.choose_samples(schema, files.releases()[name])
     assert all(len(found[takes]) >= 8 for takes in (True, False))
     judge = jsonschema.Draft7Validator(schema)
     assert all(judge.is_valid(config) is takes for takes in found for config in found[takes].values())
@@ -31,8 +31,8 @@ def test_launch_files_of_accelerate() -> None:
 def test_entries_keep_their_catalogues_order(tmp_path: Path) -> None:
     path = tmp_path / "src" / "api" / "json" / "catalog.json"
     theirs = [{"name": "Deep"}, {"name": "DeepSpeed"}, {"name": "Zed"}]
-    schemastore.put(path, {"version": 1, "schemas": theirs})
-    schemastore.catalogue(tmp_path)
+    schemastore.write_json(path, {"version": 1, "schemas": theirs})
+    schemastore.update_catalogue(tmp_path)
     names = [entry["name"] for entry in json.loads(path.read_text("utf-8"))["schemas"]]
     assert names == ["Deep", "DeepSpeed", "Hugging Face Accelerate", "Zed"]
 
@@ -43,8 +43,8 @@ def test_options_are_added_once(tmp_path: Path) -> None:
     path.write_text(
         '{\n  "ajvNotStrictMode": [\n    "a.json"\n  ],\n  // a comment\n  "options": {\n  }\n}\n'
     )
-    schemastore.options(tmp_path, ["deepspeed.json"])
+    schemastore.update_validator_options(tmp_path, ["deepspeed.json"])
     first = path.read_text("utf-8")
-    schemastore.options(tmp_path, ["deepspeed.json"])
+    schemastore.update_validator_options(tmp_path, ["deepspeed.json"])
     assert first.count('"deepspeed.json"') == 2
     assert path.read_text("utf-8") == first

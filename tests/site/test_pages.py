@@ -13,7 +13,7 @@ from urllib.parse import unquote
 import generate
 import pytest
 import yaml
-from pages import changes, example, places, rules, said
+from pages import deepspeed_messages, key_entries, key_example, key_history, rules
 
 from dsconfig.cli import VERBS
 from dsconfig.core.diagnostic import SITE, rule_url
@@ -57,7 +57,7 @@ def test_every_finding_leads_to_a_page(built: Path) -> None:
         assert path.is_file(), code
         text = unescape(re.sub(r"<[^>]+>", "", path.read_text("utf-8")))
         assert f"{code} {rule.name}" in text
-        for _, words in said.of(rule):
+        for _, words in deepspeed_messages.messages(rule):
             assert words.splitlines()[0][:40] in text, code
 
 
@@ -70,15 +70,20 @@ def test_the_index_of_rules_has_each_subject_once_and_each_rule_in_order() -> No
 
 
 def test_every_key_has_an_entry(built: Path) -> None:
-    pages = {name: Page(built / "keys" / name / "index.html") for name in map(places.home, places.entries())}
-    missing = [path for path in places.entries() if path not in pages[places.home(path)].anchors]
+    pages = {
+        name: Page(built / "keys" / name / "index.html")
+        for name in map(key_entries.page_name, key_entries.entries())
+    }
+    missing = [
+        path for path in key_entries.entries() if path not in pages[key_entries.page_name(path)].anchors
+    ]
     assert not missing
 
 
 def test_nearly_every_key_has_an_example() -> None:
     idle = {"unread", "internal", "not_json"}
-    keys = [path for path, infos in places.entries().items() if not infos[0].flags & idle]
-    without = [path for path in keys if example.of(path) is None]
+    keys = [path for path, infos in key_entries.entries().items() if not infos[0].flags & idle]
+    without = [path for path in keys if key_example.example(path) is None]
     assert len(without) < len(keys) / 20, without
 
 
@@ -157,7 +162,7 @@ def test_generated_folders_are_not_kept() -> None:
     ],
 )
 def test_what_changes_between_two_releases(path: str, old: str, new: str, said_of_it: list[str]) -> None:
-    assert list(changes.between(path, RELEASES.index(old), RELEASES.index(new))) == said_of_it
+    assert list(key_history.changes(path, RELEASES.index(old), RELEASES.index(new))) == said_of_it
 
 
 def test_the_navigation_names_pages_that_are_there(docs: Path) -> None:

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from pages import changes, places, releases
+from pages import key_entries, key_history, releases
 
 import dsconfig
 import elastic
@@ -68,7 +68,9 @@ def test_pairs_of_releases_differ_as_the_table_says(tmp_path: Path) -> None:
     asked = {"data": json.loads(releases.data()), "pairs": pairs}
     line = "asked.pairs.map(([a, b]) => script.differences(asked.data, a, b))"
     for (old, new), told in zip(pairs, node(line, "compare.js", asked, tmp_path), strict=True):
-        wanted = [[path, said] for path in places.entries() for said in changes.between(path, old, new)]
+        wanted = [
+            [path, said] for path in key_entries.entries() for said in key_history.changes(path, old, new)
+        ]
         assert told == wanted, (RELEASES[old], RELEASES[new])
 
 

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from random import Random
 
-from pages import places, said
+from pages import deepspeed_messages, key_entries
 
 from dsconfig.rules import RULES
 from dsconfig.rules.error_messages import entries
@@ -37,7 +37,7 @@ def pages(found: list[str]) -> list[str]:
 
 def entry(path: str) -> str:
     """Where a key stands on the site: a section of a page, or a page of its own."""
-    home = places.home(path)
+    home = key_entries.page_name(path)
     return f"keys/{home}/" if path == home else f"keys/{home}/#{path}"
 
 
@@ -54,7 +54,7 @@ def misspelt(path: str, random: Random) -> str:
 
 
 def test_each_key_is_the_first_hit_for_its_own_name(built: Path) -> None:
-    keys = list(places.entries())
+    keys = list(key_entries.entries())
     found = hits(built, keys)
     other = {key: place[:2] for key, place in zip(keys, found, strict=True) if place[0] != entry(key)}
     assert not other
@@ -62,7 +62,7 @@ def test_each_key_is_the_first_hit_for_its_own_name(built: Path) -> None:
 
 def test_a_misspelt_key_is_found(built: Path) -> None:
     random = Random(7)
-    keys = [key for key in places.entries() if len(key.rpartition(".")[2]) >= 6]
+    keys = [key for key in key_entries.entries() if len(key.rpartition(".")[2]) >= 6]
     asked = [misspelt(key, random) for key in keys]
     other = {
         word: place[:3]
@@ -73,7 +73,7 @@ def test_a_misspelt_key_is_found(built: Path) -> None:
 
 
 def test_an_error_leads_to_its_rule(built: Path) -> None:
-    told = [(rule.code, words) for rule in RULES.values() for _, words in said.of(rule)]
+    told = [(rule.code, words) for rule in RULES.values() for _, words in deepspeed_messages.messages(rule)]
     other = {}
     of_rule = {rule: {f"messages/{each.id}/" for each in entries() if rule in each.rules} for rule in RULES}
     for (code, words), place in zip(told, hits(built, [words for _, words in told]), strict=True):

@@ -12,7 +12,7 @@ from dsconfig.core.wording import expected, one_of, quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.key_walk import KnownKey, UnknownKey
 from dsconfig.evaluation.rule import rule
-from dsconfig.model.keyinfo import KeyInfo, SectionView, meant_in, section_keys, view
+from dsconfig.model.keyinfo import KeyInfo, SectionView, intended_key, section_keys, view
 from dsconfig.rules._did_you_mean import fits, guess
 from dsconfig.rules._fixes import moved, moved_as, removal, removal_with_value, renamed
 from dsconfig.rules._suggest_section import COMMON, NOT_TO_WRITE, OF_OTHERS, is_read, only_path_of, paths_of
@@ -337,7 +337,7 @@ def _never_read_replacement(ctx: Context, entry: UnknownKey) -> KeyPath | None:
     name, above = str(path[-1]), path[:-1]
     if above and name == above[-1] and isinstance(entry.value, bool) and "enabled" in entry.section.keys:
         return (*above, "enabled")
-    meant = meant_in(entry.section.name, name)
+    meant = intended_key(entry.section.name, name)
     if meant is None:
         return None
     section, place = meant

@@ -367,7 +367,7 @@ def _reason_unknown(ctx: Context, chosen: BuiltClass, key: str) -> tuple[str, li
         return ", which `torch_adam` selects", [
             ("PyTorch's class is set here", "optimizer.params.torch_adam")
         ]
-    if info is not None and info.taken_by("cpu", ctx.release):
+    if info is not None and info.accepted_by("cpu", ctx.release):
         return f"; {chosen.kind.cpu}, which offloading uses, accepts it", []
     return "", []
 

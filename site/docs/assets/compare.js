@@ -1,4 +1,4 @@
-// What breaks between two releases: the same comparison as site/pages/changes.py, over releases/changes.json.
+// What breaks between two releases: the same comparison as site/pages/key_history.py, over releases/changes.json.
 function differences(data, from, to) {
   const at = (path, place) => {
     const found = data.keys[path].find(([first, last]) => first <= place && place <= last);

@@ -1,6 +1,6 @@
 """Generated from dsconfig/model by `make generate`; do not edit.
 
-The whole DeepSpeed config over all releases, put together from the root keys that the files declare.
+The DeepSpeed config over all releases, composed of the root keys that each module declares.
 """
 
 from dsconfig.model.activation_checkpointing import ActivationCheckpointingKeys
@@ -55,7 +55,7 @@ class Config(
     CommunicationKeys,
     EngineKeys,
 ):
-    """A DeepSpeed config: what a `ds_config.json` holds.
+    """A DeepSpeed config: the content of a `ds_config.json`.
 
-    Keys that DeepSpeed does not know are ignored at this level, in every release.
+    DeepSpeed ignores unknown keys at this level, in every release.
     """

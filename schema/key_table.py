@@ -1,4 +1,4 @@
-"""The text of `dsconfig/model/_table.py`: the model as plain literals, read by `dsconfig.model.keyinfo`."""
+"""Source of `_generated/__init__.py`: the key table, plain literals that `dsconfig.model.keyinfo` reads."""
 
 from __future__ import annotations
 
@@ -15,47 +15,46 @@ from dsconfig.model.section import Section, is_section
 
 Lines: TypeAlias = Iterator[str]
 
-_HEAD = '''"""Generated from dsconfig/model by `make generate`; do not edit."""
+_HEAD = '''"""Generated from dsconfig/model by `make generate`; do not edit.
+
+The key table: sections with their keys, variants of sections, types of optimizers and schedulers, and wrong paths.
+"""
 
 from typing import Any
 '''
 _FLAGS = tuple(name for name, kind in get_type_hints(Key).items() if kind is bool)
 
 
-def text(config: type[Section]) -> str:
-    """The whole table, for the root of the model."""
+def render(config: type[Section]) -> str:
+    """The source of the module, for the root of the model."""
     sections = list(iter_fields.sections(config))
-    parts = (_sections(sections), _variants(sections), _types(), _miswritten(config))
-    return "\n".join([_HEAD, *("\n".join([*part, "}", ""]) for part in parts)])
+    tables = (_sections(sections), _variants(sections), _types(), _miswritten(config))
+    return "\n".join([_HEAD, *("\n".join([*table, "}", ""]) for table in tables)])
 
 
 def _sections(sections: list[type[Section]]) -> Lines:
     yield "SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]], tuple[int, ...]]] = {"
     for section in sections:
-        yield f"    {section.__name__!r}: ("
-        yield f"        {_reads(section.READS)!r},"
-        yield "        {"
         entries = {field.name: _entry(field) for field in iter_fields.fields(section)}
+        yield f"    {section.__name__!r}: ({_reads(section.READS)!r}, {{"
         for name, entry in entries.items():
-            yield f"            {name!r}: {entry!r},"
-        yield "        },"
-        yield f"        {_borders(_reads(section.READS), entries.values())!r},"
-        yield "    ),"
+            yield f"        {name!r}: {entry!r},"
+        yield f"    }}, {_borders(_reads(section.READS), entries.values())!r}),"
 
 
 def _borders(reads: tuple[tuple[Json, ...], ...], entries: Iterable[tuple[Json, ...]]) -> tuple[int, ...]:
-    """First releases at which anything about a section or one of its keys changes."""
-    found = {0, PYDANTIC_2}
+    """Every first release that reads the section or one of its keys in another way than the release before it."""
+    borders = {0, PYDANTIC_2}
     for since, until, *_ in reads:
-        found |= {since, until + 1}
+        borders |= {since, until + 1}
     for _, _, spans, extra in entries:
-        alike = [*spans, *(span for name in ("aliases", "takes") for _, *span in extra.get(name, ()))]
-        for first, last in alike:
-            found |= {first, last + 1}
-        found |= {last + 1 for name in ("was", "defaults") for last, _ in extra.get(name, ())}
-        found |= {last + 1 for _, last in extra.get("only", ())}
-        found |= {extra.get(name, NEVER) for name in ("refused_from", "deprecated")}
-    return tuple(sorted(border for border in found if border < NEVER))
+        dated = [*spans, *(span for name in ("aliases", "takes") for _, *span in extra.get(name, ()))]
+        for first, last in dated:
+            borders |= {first, last + 1}
+        borders |= {last + 1 for name in ("was", "defaults") for last, _ in extra.get(name, ())}
+        borders |= {last + 1 for _, last in extra.get("only", ())}
+        borders |= {extra.get(name, NEVER) for name in ("refused_from", "deprecated")}
+    return tuple(sorted(border for border in borders if border < NEVER))
 
 
 def _variants(sections: list[type[Section]]) -> Lines:
@@ -67,7 +66,7 @@ def _variants(sections: list[type[Section]]) -> Lines:
 
 
 def _types() -> Lines:
-    """By section: the types that DeepSpeed knows, as they are compared, with the class of their params."""
+    """Optimizer and scheduler types, by the word that DeepSpeed compares, with the class of their params."""
     yield "TYPES: dict[str, dict[str, tuple[Any, ...]]] = {"
     yield "    'Optimizer': {"
     for kind in OPTIMIZERS:
@@ -80,25 +79,25 @@ def _types() -> Lines:
 
 
 def _miswritten(config: type[Section]) -> Lines:
-    """By the path that people write: the path of the key that they mean, or an empty string."""
-    found: dict[str, str] = {}
+    """Paths that people write although no release reads them, each with the right path, or an empty string."""
+    right_paths: dict[str, str] = {}
     for path, field in iter_fields.paths(config):
-        for written in field.key.miswritten:
-            found.setdefault(written, ".".join(path))
+        for wrong_path in field.key.miswritten:
+            right_paths.setdefault(wrong_path, ".".join(path))
     yield "MISWRITTEN: dict[str, str] = {"
-    for written, meant in sorted({**found, **_not_keys(config)}.items()):
-        yield f"    {written!r}: {meant!r},"
+    for wrong_path, right_path in sorted({**right_paths, **_not_keys(config)}.items()):
+        yield f"    {wrong_path!r}: {right_path!r},"
 
 
 def _not_keys(config: type[Section]) -> dict[str, str]:
-    """What stands for nothing, on the first path to each section."""
-    places: dict[type[Section], tuple[str, ...]] = {config: ()}
+    """Names in documentation that never had a meaning, below the first path to their section."""
+    first_paths: dict[type[Section], tuple[str, ...]] = {config: ()}
     for path, field in iter_fields.paths(config):
         for section in filter(is_section, iter_fields.arms(field.annotation)):
-            places.setdefault(section, path)
+            first_paths.setdefault(section, path)
     return {
         ".".join((*path, word)): ""
-        for section, path in places.items()
+        for section, path in first_paths.items()
         for cls in section.__mro__
         for word in cls.__dict__.get("NOT_KEYS", ())
     }
@@ -118,16 +117,16 @@ def _last(until: str | None) -> int:
 
 
 def _entry(field: iter_fields.Field) -> tuple[object, ...]:
-    """Type, default, spans, and by name whatever else is said of the key."""
+    """Type, default and releases of a key, and its other properties by name."""
     key = field.key
     spans = key.spans or ((key.since, key.until),)
-    more = {"required": field.required, **_dated(key), **_plain(key)}
-    said = {name: value for name, value in more.items() if value not in (None, False, ())}
-    return field.spec, field.default, tuple((number(since), _last(until)) for since, until in spans), said
+    properties = {"required": field.required, **_dated(key), **_undated(key)}
+    extra = {name: value for name, value in properties.items() if value not in (None, False, ())}
+    return field.spec, field.default, tuple((number(since), _last(until)) for since, until in spans), extra
 
 
 def _dated(key: Key) -> dict[str, object]:
-    """What differs between releases, with the numbers of the releases."""
+    """Properties that differ between releases, with the numbers of the releases."""
     return {
         "was": tuple((number(was.until), iter_fields.of(was.type)) for was in key.was),
         "defaults": tuple((number(last), value) for last, value in key.defaults),
@@ -139,8 +138,8 @@ def _dated(key: Key) -> dict[str, object]:
     }
 
 
-def _plain(key: Key) -> dict[str, object]:
-    """What goes into the table as it stands."""
+def _undated(key: Key) -> dict[str, object]:
+    """Properties that are the same in every release."""
     return {
         "replaced_by": key.replaced_by,
         "rewrite": _rewrite(key),

@@ -1,4 +1,4 @@
-"""An example for each key: a config in which it stands and about which a check has nothing to say."""
+"""An example for each key: a config that contains it and passes a check."""
 
 from __future__ import annotations
 
@@ -13,63 +13,65 @@ from dsconfig.api.check import check
 from dsconfig.core.diagnostic import Effect
 from dsconfig.core.releases import LATEST, NUMBERS, RELEASES
 from dsconfig.model.keyinfo import KeyInfo
-from pages import hosts, places
+from pages import key_configs, key_entries
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject, Spec
 
-MOST = 24
-"""Configs that are tried for a key."""
+MAX_CONFIGS = 24
+"""Maximum number of configs that are tried for a key."""
 MILD = {Effect.DEPRECATED, Effect.WASTEFUL}
 
 
-def of(path: str) -> tuple[str, JsonObject] | None:
-    """A release and a config; None where no config with the key was found to be without findings."""
-    release = newest(path)
-    tried = [json.dumps(config) for config in islice(_candidates(path, release), MOST)]
+def example(path: str) -> tuple[str, JsonObject] | None:
+    """A release and a config; None if every config with the key has diagnostics."""
+    release = newest_release(path)
+    candidates = [json.dumps(config) for config in islice(_candidates(path, release), MAX_CONFIGS)]
     for allowed in (set[Effect](), MILD):
-        for text in dict.fromkeys(tried):
+        for text in dict.fromkeys(candidates):
             if _effects(text, release) <= allowed:
                 return release, json.loads(text)
     return None
 
 
-def newest(path: str) -> str:
-    """The newest release that reads the key and does not yet call it deprecated."""
-    infos = places.entries()[path]
+def newest_release(path: str) -> str:
+    """The newest release that reads the key and does not deprecate it."""
+    infos = key_entries.entries()[path]
     last = max(each.last for info in infos for each in info.spans)
-    parents = [places.entries()[up][0] for up in hosts.above(path)]
+    parents = [key_entries.entries()[up][0] for up in key_configs.parents(path)]
     ends = [min(last, *(info.deprecated - 1 for info in infos)), *(up.spans[-1].last for up in parents)]
-    known = [release for release in RELEASES if NUMBERS[release] <= min(ends)]
-    return known[-1] if known else LATEST
+    releases = [release for release in RELEASES if NUMBERS[release] <= min(ends)]
+    return releases[-1] if releases else LATEST
 
 
 @cache
 def _effects(text: str, release: str) -> frozenset[Effect]:
-    return frozenset(found.effect for found in check(text, target=release, consumer="deepspeed"))
+    return frozenset(diagnostic.effect for diagnostic in check(text, target=release, consumer="deepspeed"))
 
 
 def _candidates(path: str, release: str) -> Iterator[JsonObject]:
-    """The key alone, then in configs that hold its section, with each value that may tell something."""
-    words = path.split(".")
+    """A minimal config, then configs that contain the section, with informative values."""
+    steps = path.split(".")
     values = [
-        value for info in places.entries()[path] for value in _values(info, info.type_in(NUMBERS[release]))
+        value
+        for info in key_entries.entries()[path]
+        for value in _values(info, info.type_in(NUMBERS[release]))
     ]
-    if places.is_section(path) and {} not in values:
+    if key_entries.is_section(path) and {} not in values:
         values.insert(0, {})
     for value in values[:4]:
-        yield hosts.alone(path, value)
-    yield from hosts.shown(path, release)
-    yield from hosts.holding(path, release)
-    for host in hosts.holding(path.rpartition(".")[0], release):
+        yield key_configs.minimal_config(path, value)
+    yield from key_configs.showcase_configs(path, release)
+    yield from key_configs.configs_with(path, release)
+    for parent_config in key_configs.configs_with(path.rpartition(".")[0], release):
         for value in values[:2]:
-            config = copy.deepcopy(host)
-            if hosts.put(config, words, value):
+            config = copy.deepcopy(parent_config)
+            if key_configs.set_value(config, steps, value):
                 yield config
 
 
 def _values(info: KeyInfo, spec: Spec) -> Iterator[Json]:
-    """Values other than the default, then that."""
+    """Values other than the default, then the default."""
     if spec[0] == "union":
         for arm in spec[1:]:
             yield from _values(info, arm)

@@ -1,0 +1,71 @@
+"""Source of `_generated/descriptions.py`: docstrings of keys, meanings of values, and where DeepSpeed reads a key."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+
+from dsconfig.model import iter_fields
+from dsconfig.model.optimizer import OPTIMIZERS, OptimizerType
+from dsconfig.model.scheduler import SCHEDULERS, SchedulerType
+from dsconfig.model.section import Section
+
+_HEAD = '''"""Generated from dsconfig/model by `make generate`; do not edit."""
+
+from typing import Any
+'''
+
+
+def render(config: type[Section]) -> str:
+    """The source of the module, for the root of the model."""
+    sections = list(iter_fields.sections(config))
+    tables = (_prose(sections), _owners(sections), _meanings(sections), _sources(sections))
+    return "\n".join([_HEAD, *("\n".join([*table, "}", ""]) for table in tables)])
+
+
+def _prose(sections: list[type[Section]]) -> Iterator[str]:
+    """Docstrings of keys, by the class that declares them."""
+    owners = {field.owner: None for section in sections for field in iter_fields.fields(section)}
+    yield "PROSE: dict[str, dict[str, str]] = {"
+    for owner in owners:
+        yield f"    {owner.__name__!r}: {{"
+        for key, text in iter_fields.prose(owner).items():
+            if any(field.owner is owner and field.name == key for field in iter_fields.fields(owner)):
+                yield f"        {key!r}: {text!r},"
+        yield "    },"
+
+
+def _owners(sections: list[type[Section]]) -> Iterator[str]:
+    """The classes that declare the keys of a section, where it does not declare all of them itself."""
+    yield "OWNERS: dict[str, tuple[str, ...]] = {"
+    for section in sections:
+        names = tuple(dict.fromkeys(field.owner.__name__ for field in iter_fields.fields(section)))
+        if names not in ((), (section.__name__,)):
+            yield f"    {section.__name__!r}: {names!r},"
+
+
+def _meanings(sections: list[type[Section]]) -> Iterator[str]:
+    """The values of keys and their meanings, by section and key."""
+    yield "MEANINGS: dict[str, dict[str, tuple[tuple[Any, str], ...]]] = {"
+    for section in sections:
+        meanings = {field.name: tuple(field.key.means) for field in iter_fields.fields(section)}
+        if section.__name__ == "Optimizer":
+            meanings["type"] = tuple((kind.name, _of_kind(kind)) for kind in OPTIMIZERS)
+        elif section.__name__ == "Scheduler":
+            meanings["type"] = tuple((kind.name, _of_kind(kind)) for kind in SCHEDULERS)
+        documented = {key: values for key, values in meanings.items() if values}
+        if documented:
+            yield f"    {section.__name__!r}: {documented!r},"
+
+
+def _of_kind(kind: OptimizerType | SchedulerType) -> str:
+    """The docstring of an optimizer's or scheduler's params, on one line."""
+    return " ".join((inspect.getdoc(kind.params) or "").split()) if kind.params else kind.notes
+
+
+def _sources(sections: list[type[Section]]) -> Iterator[str]:
+    """Where DeepSpeed reads a section, and the keys that it reads elsewhere."""
+    yield "SOURCES: dict[str, tuple[str, dict[str, str]]] = {"
+    for section in sections:
+        of_keys = {field.name: field.key.source for field in iter_fields.fields(section) if field.key.source}
+        yield f"    {section.__name__!r}: {(section.SOURCE, of_keys)!r},"

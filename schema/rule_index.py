@@ -1,0 +1,209 @@
+"""Source of `dsconfig/rules/_generated/__init__.py`: the facts about each rule that are needed before its import.
+
+The index lists the paths that a rule reads first. They are recorded by running the rule on an empty config in every
+release. A config that sets none of these paths gives the same answers as the empty one, so the rule reports
+nothing for it and is not imported. Where the rule reports a diagnostic for the empty config of one consumer, or
+reads the world size, the index lists that as a condition. A rule that reports anything for every empty config, or
+whose questions cannot be recorded, is always run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterator
+from importlib import import_module
+from typing import Any
+
+import dsconfig.rules
+from dsconfig.consumers import LOADERS
+from dsconfig.core.releases import LATEST, Interval, number
+from dsconfig.document import read_dict
+from dsconfig.evaluation.context import Context, SkipRule, Source
+from dsconfig.evaluation.evaluate import EVENTS
+from dsconfig.evaluation.rule import DECLARED, Declaration
+
+_HEAD = '''"""Generated from dsconfig/rules by `make generate`; do not edit."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from dsconfig.evaluation.rule import Entry
+
+RULES: tuple[Entry, ...] = (
+'''
+_PATHS = frozenset(("has", "on", "value", "written"))
+_FREE = frozenset(
+    "before between consumer default depends_on key release release_name section since".split()  # noqa: SIM905
+)
+"""Attributes of a context that depend on the release and the consumer only."""
+_CONDITIONS = {
+    "elastic": "<elastic>",
+    "from_file": "<file>",
+    "is_config": "<no config>",
+    "is_job": "<no config>",
+    "job": "<job>",
+    "known": "<known>",
+    "parser": "<yaml>",
+    "plugged": "<version>",
+}
+"""Attributes that equal those of the empty config for most configs, with the condition for the other configs."""
+
+
+class _NotRecordable(Exception):  # noqa: N818  control flow, no error
+    """The rule asks a question that cannot be recorded."""
+
+
+def render() -> str:
+    """The source of the index, rules in the order of their modules."""
+    package = dsconfig.rules.__path__[0]
+    for module in _modules(package, "dsconfig.rules"):
+        import_module(module)
+    questions = _first_questions()
+    entries = (_entry(rule, questions[rule.code]) for rule in DECLARED.values())
+    return _HEAD + "".join(f"    {entry!r},\n" for entry in entries) + ")\n"
+
+
+def _modules(folder: str, package: str) -> Iterator[str]:
+    for name in sorted(os.listdir(folder)):
+        if name.startswith("_"):
+            continue
+        if name.endswith(".py"):
+            yield f"{package}.{name.removesuffix('.py')}"
+        elif os.path.isdir(os.path.join(folder, name)):
+            yield from _modules(os.path.join(folder, name), f"{package}.{name}")
+
+
+def _entry(rule: Declaration, questions: set[str] | None) -> tuple[object, ...]:
+    declaration = (rule.code, rule.name, rule.effect, rule.since, rule.until, rule.general, rule.reads)
+    return (*declaration, rule.check.__module__, None if questions is None else tuple(sorted(questions)))
+
+
+def _first_questions() -> dict[str, set[str] | None]:
+    """The questions of each rule by its code; None for a rule that always has to run."""
+    by_code: dict[str, set[str] | None] = {
+        code: None if rule.reads in ("launch file", "job") else set() for code, rule in DECLARED.items()
+    }
+    for consumer in LOADERS:
+        for size in (None, _WorldSize()):
+            release = 0
+            while release <= number(LATEST):
+                empty = Context(Source(read_dict({}), consumer, None), release)
+                for code, rule in DECLARED.items():
+                    questions = by_code[code]
+                    if questions is None or f"<{consumer}>" in questions:
+                        continue
+                    if _applies(rule, empty):
+                        recorded = _questions(rule, _RecordingContext(empty, size))
+                        by_code[code] = _merge(questions, recorded, consumer, size)
+                release = empty.alike.meet(empty.walk.alike).last + 1
+    return by_code
+
+
+def _applies(rule: Declaration, context: Context) -> bool:
+    has_ended = rule.until is not None and context.release > number(rule.until)
+    return not has_ended and (rule.since is None or context.since(rule.since))
+
+
+def _merge(
+    questions: set[str], recorded: set[str] | None, consumer: str, world_size: object
+) -> set[str] | None:
+    if recorded is not None:
+        return questions | recorded
+    if world_size is not None:
+        return questions | {"<world size>"}
+    return None if consumer == LOADERS[0] else questions | {f"<{consumer}>"}
+
+
+def _questions(rule: Declaration, context: _RecordingContext) -> set[str] | None:
+    """The questions of a rule; None if it reports a diagnostic, or asks a question that cannot be recorded."""
+    try:
+        diagnostics = list(rule.check(context))  # type: ignore[arg-type]
+    except SkipRule:
+        diagnostics = []
+    except (_NotRecordable, TypeError):
+        return None
+    return None if diagnostics else context.questions
+
+
+class _RecordingContext:
+    """A context that records the questions of a rule."""
+
+    def __init__(self, context: Context, world_size: object) -> None:
+        self._context, self.world_size = context, world_size
+        self.questions: set[str] = set()
+        self.data = _RecordingConfig(self.questions)
+        self.walk = _RecordingLists(self.questions, EVENTS)
+        self.document = _RecordingLists(self.questions, ("problems",))
+
+    def once(self, compute: Callable[[Any], object]) -> object:
+        """The result of `compute`, not cached: each rule has to ask its own questions."""
+        return compute(self)
+
+    def overwrite(self, _: str) -> None:
+        """None: no program overwrites the key. If one does, a rule can only report less."""
+
+    def __getattr__(self, name: str) -> object:
+        """Record a question of `_PATHS` or `_CONDITIONS`, answer one of `_FREE`, and reject any other."""
+        if name in _PATHS:
+            return lambda path: self._ask(name, path)
+        if name in _FREE:
+            return getattr(self._context, name)
+        if name == "target":
+            self.questions.add("<range>")
+            return Interval(self._context.release, self._context.release)
+        if name in _CONDITIONS:
+            self.questions.add(_CONDITIONS[name])
+            return getattr(self._context, name)
+        raise _NotRecordable
+
+    def _ask(self, name: str, path: str) -> object:
+        self.questions.add(path)
+        return getattr(self._context, name)(path)
+
+
+class _RecordingConfig(dict[str, Any]):
+    """An empty config that records which keys are looked up."""
+
+    def __init__(self, questions: set[str]) -> None:
+        super().__init__()
+        self._questions = questions
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self._questions.add(key)
+        return default
+
+    def __contains__(self, key: object) -> bool:
+        self._questions.add(str(key))
+        return False
+
+    def _reject(self, *_: object) -> Any:
+        raise _NotRecordable
+
+    __getitem__ = __iter__ = __len__ = __bool__ = __eq__ = __or__ = __ror__ = _reject
+    keys = values = items = copy = _reject
+    __hash__ = None
+
+
+class _RecordingLists:
+    """Empty lists of problems or events, which record that they were read."""
+
+    def __init__(self, questions: set[str], lists: Collection[str]) -> None:
+        self._questions, self._lists = questions, lists
+
+    def __getattr__(self, name: str) -> list[object]:
+        if name not in self._lists:
+            raise _NotRecordable
+        self._questions.add(f"<{name}>")
+        return []
+
+
+class _WorldSize:
+    """A world size of which every use is a question that cannot be recorded."""
+
+    def _reject(self, *_: object) -> Any:
+        raise _NotRecordable
+
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = __int__ = __index__ = _reject
+    __add__ = __sub__ = __mul__ = __mod__ = __floordiv__ = __rmul__ = __rmod__ = __rfloordiv__ = _reject
+    __hash__ = None  # type: ignore[assignment]
