@@ -194,7 +194,7 @@ def public(model: list[str]) -> str:
     """`dsconfig/__init__.pyi`: everything that `dsconfig` offers, whose own names come first."""
     import dsconfig
 
-    homes: dict[str, str] = vars(dsconfig)["HOMES"]  # of which the stub that is written here says nothing
+    exports: dict[str, str] = vars(dsconfig)["EXPORTS"]  # not in the stub that is written here
     sections: tuple[str, ...] = vars(dsconfig)["sections"]()
     own: dict[str, list[str]] = {}
     for name, home in homes.items():

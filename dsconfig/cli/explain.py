@@ -1,4 +1,4 @@
-"""`dsconfig explain`: the page of a rule, or all that is known of a key."""
+"""`dsconfig explain`: show the page of a rule, or the documentation of a key."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.arguments import add_color, tell_exit_codes
-from dsconfig.cli.errors import CLEAN, FAILED, refuse
+from dsconfig.cli.arguments import add_color, set_exit_codes
+from dsconfig.cli.errors import CLEAN, FAILED, fail
 from dsconfig.cli.markdown_to_terminal import page
 from dsconfig.core.diagnostic import page_of
 from dsconfig.render.terminal import Style, style_of, wrapped
@@ -19,22 +19,24 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+    """Add the options."""
     parser.set_defaults(run=run)
-    parser.add_argument("what", metavar="CODE|NAME|KEY", help="a rule's code or name, or a key's dotted path")
+    parser.add_argument(
+        "what", metavar="CODE|NAME|KEY", help="code or name of a rule, or dotted path of a key"
+    )
     add_color(parser)
-    tell_exit_codes(parser, {CLEAN: "shown", FAILED: "neither a rule nor a key, or wrong use"})
+    set_exit_codes(parser, {CLEAN: "documentation shown", FAILED: "unknown rule or key, or usage error"})
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show what is known."""
+    """Run the command."""
     style = style_of(sys.stdout, args.color)
     sys.stdout.write(_rules(args.what, style) or _key(args.what, style) or _unknown(args.what))
     return CLEAN
 
 
 def _rules(word: str, style: Style) -> str | None:
-    """One rule's page, or a line for each where the start of a code names several."""
+    """Page of one rule, or a line for each rule if a code prefix matches several."""
     from dsconfig.check.rule_selector import match
     from dsconfig.rules import RULES
 
@@ -63,12 +65,12 @@ def _key(word: str, style: Style) -> str | None:
 
     text = describe(word)
     if text is None:
-        ends = [path for path in _paths() if path.endswith(f".{word}")]
-        if len(ends) > 1:
-            shown = ends if len(ends) <= 8 else [*ends[:7], "..."]
-            refuse(f"`{word}` is the name of several keys: {_listed(shown)}")
-        word = ends[0] if ends else word
-        text = describe(word) if ends else None
+        matches = [path for path in _paths() if path.endswith(f".{word}")]
+        if len(matches) > 1:
+            shown = matches if len(matches) <= 8 else [*matches[:7], "..."]
+            fail(f"`{word}` matches several keys: {_listed(shown)}")
+        word = matches[0] if matches else word
+        text = describe(word) if matches else None
     return None if text is None else page(text, style) + _members(members(word), style)
 
 
@@ -79,9 +81,9 @@ def _members(keys: Mapping[str, str], style: Style) -> str:
     width = min(max(map(len, keys)), 40)
     lines = (
         wrapped(
-            f"  {style.paint(name, 'info')}{' ' * (width - len(name))}  {said}".rstrip(), style, width + 4
+            f"  {style.paint(name, 'info')}{' ' * (width - len(name))}  {summary}".rstrip(), style, width + 4
         )
-        for name, said in keys.items()
+        for name, summary in keys.items()
     )
     return "\n".join(["", style.paint("Keys:", "bold"), *lines]) + "\n"
 
@@ -93,25 +95,25 @@ def _unknown(word: str) -> str:
     rules: Mapping[str, str] = catalogue()
     paths = _paths()
     by_last = {path.rpartition(".")[2]: path for path in reversed(paths)}
-    known = [*rules, *rules.values(), *paths, *by_last]
-    close = closest(word, known, 3) or _containing(word.lower(), known)
+    candidates = [*rules, *rules.values(), *paths, *by_last]
+    close = closest(word, candidates, 3) or _containing(word.lower(), candidates)
     names = list(dict.fromkeys(by_last.get(name, name) for name in close))
     hint = f": did you mean {_listed(names)}?" if names else ""
-    refuse(f"`{word}` is neither a rule nor a key{hint}")
+    fail(f"`{word}` is not a rule or a key{hint}")
 
 
-_MOST_NEAR = 6
-"""Names in which a word stands that are told of."""
+_MAX_SUGGESTIONS = 6
+"""Suggested names that contain the word."""
 
 
-def _containing(word: str, known: Iterable[str]) -> list[str]:
-    """The names in which the word is a part by itself, else those that it begins, shortest first."""
+def _containing(word: str, names: Iterable[str]) -> list[str]:
+    """Names that contain the word as a whole part, otherwise those where a part starts with it; shortest first."""
     for pattern in (rf"(?:^|[._-]){re.escape(word)}(?:$|[._-])", rf"(?:^|[._-]){re.escape(word)}"):
-        found = [name for name in known if re.search(pattern, name.lower())]
-        if found and len(word) > 1:
-            top = [name for name in found if "." not in name] or found
+        matches = [name for name in names if re.search(pattern, name.lower())]
+        if matches and len(word) > 1:
+            top = [name for name in matches if "." not in name] or matches
             starts = sorted(top, key=lambda name: (not name.startswith(word), len(name)))
-            return starts[:_MOST_NEAR]
+            return starts[:_MAX_SUGGESTIONS]
     return []
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dsconfig.cli import VERBS
-from dsconfig.cli.elastic import VERBS as ELASTIC_VERBS
+from dsconfig.cli import COMMANDS
+from dsconfig.cli.elastic import COMMANDS as ELASTIC_VERBS
 from dsconfig.core.diagnostic import SITE
 from dsconfig.rules import RULES
 
@@ -17,7 +17,7 @@ from .conftest import Spawns
 
 CONFIG = '{"train_batch_size": 8, "prescale_gradients": 1, "zero_optimization": {}, "no_such_key": 1}\n'
 TARGET = ("--target", "0.19.8")
-COMMANDS = [[verb] for verb in VERBS] + [["elastic", verb] for verb in ELASTIC_VERBS]
+EVERY_COMMAND = [[verb] for verb in COMMANDS] + [["elastic", verb] for verb in ELASTIC_VERBS]
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_rules_are_listed(here: Path, spawn: Spawns) -> None:
     assert "did you mean `unknown-key`?" in spawn("rules", "unknown-keys").err
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("command", EVERY_COMMAND, ids=" ".join)
 def test_help_says_what_exit_codes_mean(here: Path, spawn: Spawns, command: list[str]) -> None:
     ended = spawn(*command, "--help", COLUMNS="80")
     assert ended.code == 0
@@ -135,7 +135,7 @@ def test_help_says_what_exit_codes_mean(here: Path, spawn: Spawns, command: list
     assert spawn("help", *command, COLUMNS="80") == ended
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("command", EVERY_COMMAND, ids=" ".join)
 def test_an_unknown_option_is_answered_by_its_own_command(
     here: Path, spawn: Spawns, command: list[str]
 ) -> None:
@@ -157,7 +157,7 @@ def test_completion_knows_every_command_and_option(here: Path, spawn: Spawns) ->
     for shell in ("bash", "zsh", "fish"):
         code, script, err = spawn("completion", shell)
         assert (code, err) == (0, "")
-        for word in (*VERBS, "min-severity", "unknown-key", "zero3", "0.14.5", "gpus-per-node"):
+        for word in (*COMMANDS, "min-severity", "unknown-key", "zero3", "0.14.5", "gpus-per-node"):
             assert word in script, (shell, word)
     program = (
         'eval "$("$0" completion bash)"; COMP_WORDS=(dsconfig "${@}"); COMP_CWORD=2;'
