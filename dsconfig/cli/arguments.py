@@ -145,7 +145,7 @@ def _add_paths(parser: Container) -> None:
         ("--exclude", "patterns to exclude; replaces `exclude` from the settings"),
         ("--extend-exclude", "patterns to exclude in addition to the settings"),
     )
-    force = "apply exclusions and config detection to named files too, as pre-commit needs it"
+    force = "apply exclusions and config detection also to named files (for hooks)"
     add("--force-exclude", action="store_true", help=force)
     add("--stdin-filename", metavar="NAME", help="file name to use for the text on stdin")
 
@@ -167,7 +167,7 @@ def _add_rules(parser: Container) -> None:
         ("--extend-per-file-ignores", "rules to disable in matching files, in addition to the settings"),
     )
     add("--no-ignores", action="store_true", help="also report problems that files or settings ignore")
-    add("--min-severity", choices=MIN_SEVERITY, help="least severity to report (default: info)")
+    add("--min-severity", choices=MIN_SEVERITY, help="lowest severity to report (default: info)")
 
 
 def _lists(add: Callable[..., argparse.Action], metavar: str, *options: tuple[str, str]) -> None:
@@ -186,7 +186,7 @@ def add_verbosity(parser: Container, quiet: str) -> None:
 def add_exit_options(parser: Container) -> None:
     """Add the options that decide the exit code."""
     add = parser.add_argument_group("exit code").add_argument
-    add("--fail-on", choices=FAIL_ON, help="least severity that exits with 1 (default: warning)")
+    add("--fail-on", choices=FAIL_ON, help="lowest severity that exits with 1 (default: warning)")
     add("--exit-zero", action="store_true", help="exit with 0 even if there are problems")
 
 

@@ -67,8 +67,8 @@ def _key(word: str, style: Style) -> str | None:
     if text is None:
         matches = [path for path in _paths() if path.endswith(f".{word}")]
         if len(matches) > 1:
-            shown = matches if len(matches) <= 8 else [*matches[:7], "..."]
-            fail(f"`{word}` matches several keys: {_listed(shown)}")
+            listed = matches if len(matches) <= 8 else [*matches[:7], "..."]
+            fail(f"`{word}` matches several keys: {_listed(listed)}")
         word = matches[0] if matches else word
         text = describe(word) if matches else None
     return None if text is None else page(text, style) + _members(members(word), style)

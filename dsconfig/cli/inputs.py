@@ -183,8 +183,8 @@ def reason(error: OSError) -> str:
 
 def resolve_options(args: argparse.Namespace) -> Options:
     """Options of a run; the run ends for an unknown release, rule or setting."""
-    asked = _arguments(args)
-    return options(asked, _nearest(args, asked))
+    requested = _arguments(args)
+    return options(requested, _nearest(args, requested))
 
 
 def _arguments(args: argparse.Namespace) -> Asked:
@@ -195,14 +195,14 @@ def _arguments(args: argparse.Namespace) -> Asked:
     return Asked(fail, print_note, **values)
 
 
-def _nearest(args: argparse.Namespace, asked: Asked) -> Nearest:
+def _nearest(args: argparse.Namespace, requested: Asked) -> Nearest:
     """Settings in use: the nearest file, the one of `--config`, or none with `--isolated`."""
     path = getattr(args, "config", None)
     if not getattr(args, "isolated", False):
-        return Nearest(asked, None if path is None else _settings_at(path))
+        return Nearest(requested, None if path is None else _settings_at(path))
     if path is not None:
         fail("--config and --isolated exclude each other")
-    return Nearest(asked, Settings())
+    return Nearest(requested, Settings())
 
 
 def _settings_at(path: str) -> Settings:
@@ -224,19 +224,20 @@ def require_config(document: Document) -> None:
 def job_from_args(args: argparse.Namespace, document: Document, located: LocatedConfig | None = None) -> Job:
     """Job of a config as the arguments and settings describe it; the run ends for an unknown release."""
     require_config(document)
-    asked = _arguments(args)
-    settings = _nearest(args, asked).said_of(document.name)
+    requested = _arguments(args)
+    settings = _nearest(args, requested).said_of(document.name)
     try:
-        target = target_of(asked, settings)
+        target = target_of(requested, settings)
     except UnknownReleaseError as error:
         fail(str(error))
     # The command opens the model of `--model` itself.
-    facts = known_of(asked._replace(model=None), settings)
-    asked = asked._replace(
+    facts = known_of(requested._replace(model=None), settings)
+    requested = requested._replace(
         world_size=args.world_size, training_args=None
     )  # the command resolves "auto" itself
     return build_job(
-        located or locate(document), *layers(asked, settings, target, reader_of(asked, settings), facts)
+        located or locate(document),
+        *layers(requested, settings, target, reader_of(requested, settings), facts),
     )
 
 
@@ -251,10 +252,10 @@ def schema_target(args: argparse.Namespace) -> tuple[Target, str | None]:
 
 
 def _target_and_settings(args: argparse.Namespace) -> tuple[Target, Settings]:
-    asked = _arguments(args)
-    settings = _nearest(args, asked).here
+    requested = _arguments(args)
+    settings = _nearest(args, requested).here
     try:
-        return target_of(asked, settings), settings
+        return target_of(requested, settings), settings
     except UnknownReleaseError as error:
         fail(str(error))
 

@@ -70,7 +70,7 @@ class Checker:
     def _configs_in(self, folder: str) -> list[str]:
         from dsconfig.check.discover import configs
 
-        asked = self.options.asked
+        requested = self.options.asked
         try:
             os.scandir(folder).close()
         except OSError as error:
@@ -79,9 +79,9 @@ class Checker:
         hidden: list[str] = []
         paths = configs(folder, self.options.excludes, print_note, hidden.append)
         names = [name for name in paths if not self.options.of(name).excludes(name)]
-        for each in hidden if asked.verbose else ():
+        for each in hidden if requested.verbose else ():
             print_note(f"skipped the hidden directory {each}")
-        if not names and not asked.force_exclude:
+        if not names and not requested.force_exclude:
             self._report_unreadable(folder, "no DeepSpeed configs found in this directory")
         return names
 

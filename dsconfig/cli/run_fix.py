@@ -124,7 +124,7 @@ class Fixer:
     def files(self) -> Iterator[str]:
         """A line for each fixed file, with the number of fixes by rule."""
         for name, diagnostics in self.by_file.items():
-            rules = Counter((each.code, each.name) for each in diagnostics)
+            rules = Counter((diagnostic.code, diagnostic.name) for diagnostic in diagnostics)
             counts = ", ".join(
                 f"{number} x {code} ({rule})" for (code, rule), number in sorted(rules.items())
             )

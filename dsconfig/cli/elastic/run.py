@@ -66,7 +66,7 @@ def _configure_node(parser: argparse.ArgumentParser) -> None:
         type=_seconds,
         default=0.1,
         metavar="SECONDS",
-        help="polling interval of the workers (default: 0.1)",
+        help="polling interval (default: 0.1)",
     )
     grace = "time for the workers to exit after SIGTERM to this node (default: 5)"
     add("--stop-timeout", type=int, default=5, metavar="SECONDS", help=grace)
@@ -75,13 +75,13 @@ def _configure_node(parser: argparse.ArgumentParser) -> None:
         "--redirects",
         default="0",
         metavar="STD",
-        help="redirect the output of workers to files: 1 (stdout), 2 (stderr), 3 (both)",
+        help="redirect worker output to files: 1 stdout, 2 stderr, 3 both",
     )
     add(
         "--tee",
         default="0",
         metavar="STD",
-        help="copy the output of workers to files: 1 (stdout), 2 (stderr), 3 (both)",
+        help="copy worker output to files: 1 stdout, 2 stderr, 3 both",
     )
     add(
         "--event-log",
@@ -163,10 +163,10 @@ def _pairs(text: str) -> dict[str, str]:
     from elastic.agent.settings import RendezvousSettings
 
     pairs = [part.partition("=") for part in text.split(",") if part.strip()]
-    known = [field.name for field in fields(RendezvousSettings)]
+    names = [field.name for field in fields(RendezvousSettings)]
     for key, equals, _ in pairs:
-        if not equals or key.strip() not in known:
-            fail(f"--rdzv-conf `{key}{equals}`: expected KEY=VALUE with a key of {', '.join(known)}")
+        if not equals or key.strip() not in names:
+            fail(f"--rdzv-conf `{key}{equals}`: expected KEY=VALUE with a key of {', '.join(names)}")
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
@@ -187,8 +187,8 @@ def _check_command(args: argparse.Namespace) -> None:
 
 def preview(args: argparse.Namespace, job: Job, settings: RendezvousSettings) -> str:
     """Command, settings, and the batch of each number of nodes; needs no torch."""
-    shown = [sys.executable, "-u", "-m", "elastic.worker", *args.command]
-    command = args.command if args.no_python else shown
+    worker_command = [sys.executable, "-u", "-m", "elastic.worker", *args.command]
+    command = args.command if args.no_python else worker_command
     timeout, lease = settings.heartbeat_timeout, settings.lease_duration
     lines = [
         f"command      {shlex.join(command)}",
