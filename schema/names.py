@@ -150,9 +150,9 @@ def config() -> str:
     for file in _files():
         import_module(f"{_MODEL}.{file}")
     bases = sorted(RootKeys.__subclasses__(), key=_place, reverse=True)
-    homes = sorted((cls.__module__, cls.__name__) for cls in bases)
+    exports = sorted((cls.__module__, cls.__name__) for cls in bases)
     return _CONFIG.format(
-        imports="\n".join(f"from {home} import {name}" for home, name in homes),
+        imports="\n".join(f"from {home} import {name}" for home, name in exports),
         bases="\n".join(f"    {cls.__name__}," for cls in bases),
     )
 
@@ -164,9 +164,9 @@ def _place(cls: type[Section]) -> tuple[int, str]:
 
 def package(config: type[Section]) -> str:
     """`dsconfig/model/__init__.py`: every section that a config can hold."""
-    homes = _homes(config)
+    exports = _homes(config)
     return _PACKAGE.format(
-        homes="\n".join(f'    "{name}": "{homes[name]}",' for name in sorted(homes)),
+        homes="\n".join(f'    "{name}": "{exports[name]}",' for name in sorted(exports)),
         names="\n".join(f'    "{name}",' for name in every(config)),
     )
 
@@ -178,9 +178,9 @@ def every(config: type[Section]) -> list[str]:
 
 def _homes(config: type[Section]) -> dict[str, str]:
     """The file that holds each name."""
-    homes = {name: file for file, names in _BESIDE.items() for name in names}
-    homes |= {cls.__name__: _file(cls) for cls in iter_fields.sections(config) if cls is not config}
-    return homes | {f"{cls.__name__}Dict": "dicts" for cls in iter_fields.sections(config)}
+    exports = {name: file for file, names in _BESIDE.items() for name in names}
+    exports |= {cls.__name__: _file(cls) for cls in iter_fields.sections(config) if cls is not config}
+    return exports | {f"{cls.__name__}Dict": "dicts" for cls in iter_fields.sections(config)}
 
 
 def beside(config: type[Section]) -> str:
@@ -197,10 +197,10 @@ def public(model: list[str]) -> str:
     exports: dict[str, str] = vars(dsconfig)["EXPORTS"]  # not in the stub that is written here
     sections: tuple[str, ...] = vars(dsconfig)["sections"]()
     own: dict[str, list[str]] = {}
-    for name, home in homes.items():
+    for name, home in exports.items():
         own.setdefault(home, []).append(name)
     own[_MODEL] = [name for name in model if name in sections]
-    listed = sorted({"__version__", "presets", "types", *homes, *sections}, key=_as_sorted)
+    listed = sorted({"__version__", "presets", "types", *exports, *sections}, key=_as_sorted)
     return _PUBLIC.format(
         doc=(dsconfig.__doc__ or "").strip(),
         imports="\n".join(_import(home, names) for home, names in sorted(own.items())),

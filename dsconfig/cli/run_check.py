@@ -236,12 +236,12 @@ class Tally:
 
     def closing(self, style: Style) -> str:
         """The notes and the summary line."""
-        from dsconfig.render.summary import summary, working_sizes
+        from dsconfig.render.summary import note, summary, working_sizes
 
         counts = {**self.by_severity, "suppressed": self.suppressed}
         last = summary(counts, self.targets, self.readers.most_common(), style)
         notes = dict.fromkeys((*self.notes, *working_sizes(self.sizes, every=self.options.asked.verbose)))
-        return "".join(print_note(text, style) for text in notes) + last
+        return "".join(note(text, style) for text in notes) + last
 
 
 def _reaches(severity: str, threshold: str) -> bool:

@@ -136,10 +136,10 @@ def _location(name: str, location: Location | None, key: str) -> dict[str, objec
             "endLine": location.end_line,
             "endColumn": location.end_column,
         }
-    location: dict[str, object] = {"physicalLocation": physical}
+    result: dict[str, object] = {"physicalLocation": physical}
     if key:
-        location["logicalLocations"] = [{"fullyQualifiedName": key, "kind": "member"}]
-    return location
+        result["logicalLocations"] = [{"fullyQualifiedName": key, "kind": "member"}]
+    return result
 
 
 def _artifact(name: str) -> dict[str, object]:

@@ -15,7 +15,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from dsconfig.lsp.protocol import INTERNAL
-from dsconfig.lsp.service import Service, answered, failed
+from dsconfig.lsp.service import Service, error_response, respond
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,17 +35,17 @@ def answer(message: str) -> str:
     data = json.loads(message)
     method, params = data["method"], data.get("params")
     if method != _RUN:
-        return json.dumps(answered(_service, data["id"], method, params))
+        return json.dumps(respond(_service, data["id"], method, params))
     try:
         return json.dumps({"jsonrpc": "2.0", "id": data["id"], "result": run(**params)})
     except Exception as error:
-        return json.dumps(failed(data["id"], INTERNAL, f"{type(error).__name__}: {error}"))
+        return json.dumps(error_response(data["id"], INTERNAL, f"{type(error).__name__}: {error}"))
 
 
 def take(message: str) -> None:
     """Take notice of something."""
     data = json.loads(message)
-    _service.take(data["method"], data.get("params"))
+    _service.handle_notification(data["method"], data.get("params"))
 
 
 def pending() -> str | None:
@@ -61,7 +61,7 @@ def warm() -> None:
     place = {"line": 1, "character": 3}
     span = {"start": {"line": 0, "character": 0}, "end": {"line": 9, "character": 0}}
     service.request("initialize", {"capabilities": {"textDocument": {"diagnostic": {}}}})
-    service.take("textDocument/didOpen", {"textDocument": opened})
+    service.handle_notification("textDocument/didOpen", {"textDocument": opened})
     service.request("textDocument/diagnostic", {"textDocument": document})
     context = {"diagnostics": [], "only": ["quickfix"]}
     service.request("textDocument/codeAction", {"textDocument": document, "range": span, "context": context})

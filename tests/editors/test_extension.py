@@ -14,8 +14,8 @@ import pytest
 from dsconfig import __version__
 from dsconfig.core.releases import RELEASES
 from dsconfig.document.file_names import CONFIGS
-from dsconfig.lsp.document_filter import is_empty, is_ours
-from dsconfig.lsp.open_documents import opened
+from dsconfig.lsp.document_filter import is_draft, is_relevant
+from dsconfig.lsp.open_documents import from_item
 from tests.parity.browser import command
 from tests.source import ROOT
 
@@ -91,8 +91,8 @@ def test_a_server_is_wanted_for_all_that_it_takes_for_its_business(
     told = json.loads(f'"{names}"'), json.loads(f'"{words}"')
     for name, text in BEGUN.items():
         item = {"uri": f"file:///{name}", "text": text, "languageId": name.rpartition(".")[2]}
-        begun = opened(item, "utf-16")
-        assert is_ours(begun) or is_empty(begun)
+        begun = from_item(item, "utf-16")
+        assert is_relevant(begun) or is_draft(begun)
         assert re.search(told[0], name, re.IGNORECASE) or re.search(told[1], text, re.IGNORECASE), name
 
 
