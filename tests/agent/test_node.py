@@ -188,7 +188,7 @@ def test_a_node_leaves_after_the_next_checkpoint(start: Start) -> None:
     assert ask(first, request="commit", round=assigned.round, checkpoint="one")["committed"]
     lease = Lease(lease_path(first.local.folder, 1))
     assert not lease.checkpoint_wanted
-    second.drain.asked = True
+    second.drain.requested = True
     until = time.monotonic() + 10
     while not lease.checkpoint_wanted:
         assert second.num_nodes_waiting() == 0
@@ -204,6 +204,6 @@ def test_a_node_leaves_after_the_next_checkpoint(start: Start) -> None:
 
 def test_a_node_that_waits_leaves_at_once(start: Start) -> None:
     node = start(nodes=(2, 4))
-    node.drain.asked = True
+    node.drain.requested = True
     with pytest.raises(Drained):
         node.join()

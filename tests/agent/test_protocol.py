@@ -207,7 +207,7 @@ class Story:
                 self.faults.append(f"{other.number} may train in round {rounds}")
 
     def _happen(self, event: str) -> None:
-        live = [host for host in self.live if not host.drain.asked]
+        live = [host for host in self.live if not host.drain.requested]
         if event == "join":
             if len(live) < 5:
                 self._join()
@@ -222,7 +222,7 @@ class Story:
         elif event == "kill" and len(live) > 1:
             host.dead = True
         elif event == "drain" and len(live) > 1:
-            host.drain.asked = True
+            host.drain.requested = True
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -91,7 +91,7 @@ def test_the_second_sigterm_is_torchs() -> None:
         drain.listen()
         drain.listen()
         os.kill(os.getpid(), signal.SIGTERM)
-        assert (drain.asked, heard) == (True, [])
+        assert (drain.requested, heard) == (True, [])
         drain.listen()
         os.kill(os.getpid(), signal.SIGTERM)
         assert heard == [signal.SIGTERM]

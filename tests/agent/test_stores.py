@@ -23,7 +23,7 @@ from elastic.agent.etcd_store import EtcdStore
 from elastic.agent.settings import RendezvousSettings
 from elastic.agent.store import connect_store, host_store
 from elastic.agent.store_calls import Store
-from elastic.agent.token_store import STRANGERS, TokenStore, read_token
+from elastic.agent.token_store import MAX_UNPROVEN, TokenStore, read_token
 from tests.agent.etcd import Etcd
 
 SETTINGS = RendezvousSettings(read_timeout=2, connect_timeout=5)
@@ -156,7 +156,7 @@ def _record(relay: socket.socket, to: Endpoint, recorded: list[bytes]) -> None:
 def test_strangers_make_room(guarded: Endpoint) -> None:
     """However many come, who knows the token is served, and none of them costs a thread for long."""
     held = connect_store(guarded, SETTINGS)
-    idle = [socket.create_connection((guarded.host, guarded.port), timeout=10) for _ in range(STRANGERS + 50)]
+    idle = [socket.create_connection((guarded.host, guarded.port), timeout=10) for _ in range(MAX_UNPROVEN + 50)]
     connect_store(guarded, SETTINGS).set("a", "there")
     assert held.get("a") == b"there"
     for one in idle[:50]:

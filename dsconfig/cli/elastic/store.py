@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _serve(listen: str, secret: str | None, run_id: str | None, linger: float) -> None:
-    from elastic.agent.endpoint import open_to_others, parse_endpoint
+    from elastic.agent.endpoint import exposure_warning, parse_endpoint
     from elastic.agent.errors import SUCCEEDED, RefusedError, TrainingFailedError
     from elastic.agent.settings import RendezvousSettings
     from elastic.agent.state_store import StateStore
@@ -60,7 +60,7 @@ def _serve(listen: str, secret: str | None, run_id: str | None, linger: float) -
         signal.pthread_sigmask(signal.SIG_SETMASK, previous_mask)
         raise
     endpoint = replace(endpoint, addresses=((endpoint.host, server.port),))
-    if (warning := open_to_others(endpoint)) is not None:
+    if (warning := exposure_warning(endpoint)) is not None:
         print(f"dsconfig: warning: {warning}", file=sys.stderr, flush=True)
     print(f"dsconfig: the store is listening on {endpoint}", flush=True)
     if run_id is None:
