@@ -112,7 +112,7 @@ class State:
     commits: int = 0
     """Checkpoints committed since the store was created."""
     changed_at: int = 0
-    """Value of `commits` when a node last joined or was asked to leave: after another commit, a change costs nothing."""
+    """Value of `commits` when a node last joined or was asked to leave: after another commit, a change is free."""
     outcome: Outcome | None = None
     """Outcome of the job; `None` while it runs."""
     events: tuple[Event, ...] = ()

@@ -88,7 +88,7 @@ def test_a_finding_can_be_silenced_where_it_stands(editor: Editor, name: str) ->
     language, text = FORMATS[name]
     editor.open(name, text, language)
     silencing = next(
-        each for each in actions(editor, name, text) if each["title"].startswith("ignore DSC102")
+        each for each in actions(editor, name, text) if each["title"].startswith("Ignore DSC102")
     )
     left = [each["code"] for each in editor.write(name, carried_out(text, silencing))]
     assert "DSC102" not in left
