@@ -36,7 +36,7 @@ def _add(checker: Checker, name: str, reports: Sequence[Report]) -> int:
     document = reports[0].document
     diagnostics = [each for report in reports for each in report.diagnostics]
     if document is None or not is_lossless(document):
-        print_error(f"{name}is not UTF-8 text and was not changed: use --per-file-ignores")
+        print_error(f"{name}: not UTF-8 text, so the file was not changed; use --per-file-ignores")
         checker.failed = True
         return 0
     suppressed = silenced(document, diagnostics, comments=takes_comments(document, reports[0].consumer))

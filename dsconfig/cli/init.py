@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write(text)
         return CLEAN
     if os.path.lexists(args.file) and not args.force:
-        fail(f"{args.file}already exists; choose another name, or overwrite it with --force")
+        fail(f"{args.file} already exists; choose another name, or overwrite it with --force")
     from dsconfig.cli.inputs import write
     from dsconfig.render.terminal import printable
 

@@ -129,7 +129,7 @@ def forbid_overwrite(name: str, *inputs: str | None, advice: str = "choose anoth
     """Reject an output file that is one of the inputs, under any name."""
     for other in inputs:
         if other and _is_same(name, other):
-            fail(f"{name} is an input ({'stdin' if other == '-' else other}): {advice}")
+            fail(f"{name} would overwrite the input {'on stdin' if other == '-' else other}: {advice}")
 
 
 def forbid_overwriting_sources(

@@ -50,7 +50,7 @@ class Checker:
         from dsconfig.check.discover import linked_configs
 
         files: dict[str, str] = {}
-        # A pre-commit hook passes every committed file, so those are not asked for by the user.
+        # A pre-commit hook passes every committed file, so these paths do not count as requested by the user.
         ask_for(each for each in paths if not self.options.asked.force_exclude or os.path.isdir(each))
         if self.options.asked.verbose:
             print_note(f"settings: {self.options.settings.where}")

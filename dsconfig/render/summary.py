@@ -56,7 +56,7 @@ def _consumers(readers: Sequence[tuple[Reader, int]]) -> str:
     ):
         return ""
     if len(readers) == 1:
-        return f", {printable(str(readers[0][0]))},"
+        return f" ({printable(str(readers[0][0]))})"
     counted = [f"{name}: {number}" for name, number in names.most_common()]
     return f" ({', '.join(counted)})"
 

@@ -95,7 +95,7 @@ class StallWatch:
             )
         subject = f"worker {local_rank} of {self._node.name} has made no step for {silent:.0f} s"
         print(
-            f"dsconfig: {subject}(the longest of the last steps took {longest:.1f} s); see the event log for its stack",
+            f"dsconfig: {subject} (the longest of the last steps took {longest:.1f} s); its stack is in the event log",
             file=sys.stderr,
             flush=True,
         )

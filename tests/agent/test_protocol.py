@@ -68,8 +68,8 @@ class LoneHeartbeat:
         self._heartbeat.grant(self.lease)
         end = self._world.clock + 60
         while self._world.clock < min(end, self.dies):
-            seen = self._heartbeat.state
-            if seen is None or seen.member(self.name) is None:
+            state = self._heartbeat.state
+            if state is None or state.member(self.name) is None:
                 self._store.update(self._join)
             self._heartbeat._tick()
             self._world.sleep(SETTINGS.poll_interval)

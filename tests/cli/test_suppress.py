@@ -32,7 +32,7 @@ def found(document: Document, code: str, *path: str | int) -> Diagnostic:
 
 
 def suppressed(text: str, *findings: tuple[str, str], format: str = "json") -> Silenced:
-    """What becomes of findings, each a code and a dotted path, in this text."""
+    """Suppress diagnostics, each given as a code and a dotted path, in this text."""
     document = read_text(text, format="yaml" if format == "yaml" else "json")
     return apply(document, [found(document, code, *path.split(".")) for code, path in findings])
 
@@ -122,7 +122,7 @@ def test_what_silences_nothing_is_found_where_it_stands() -> None:
 
 
 @pytest.mark.parametrize(
-    ("block", "said"),
+    ("block", "message"),
     [
         ('{"ignore": ["unknown-keys"]}', "`unknown-keys` names no rule, did you mean `unknown-key`?"),
         ('{"ignore": [""]}', "the suppression `` names no rule"),
@@ -133,11 +133,11 @@ def test_what_silences_nothing_is_found_where_it_stands() -> None:
         ('{"ignore": {"a": "DSC101"}}', "expected a list of rules"),
     ],
 )
-def test_a_broken_block_is_told_and_silences_nothing(block: str, said: str) -> None:
+def test_a_broken_block_is_told_and_silences_nothing(block: str, message: str) -> None:
     result = suppressed(f'{{"$dsconfig": {block}, "a": 1}}', ("DSC101", "a"))
     assert codes(result.kept) == ["DSC101"]
     (unused,) = result.unused
-    assert said in unused.message
+    assert message in unused.message
 
 
 @pytest.mark.parametrize("comment", ["dsconfig: ignore", "dsconfig: ignore[]", "dsconfig: ignore-file"])
