@@ -105,7 +105,7 @@ def test_model_parallel_size_of_the_block_counts_where_nothing_else_is_said() ->
         )
     with pytest.raises(ResolveError, match=r"`elasticity.model_parallel_size` is 2, but tp × pp is 4"):
         resolve({"elasticity": block}, world_size=16, target="0.19.8", tp=4)
-    with pytest.raises(ResolveError, match=r"15 GPUs are not a multiple of `model_parallel_size`"):
+    with pytest.raises(ResolveError, match=r"15 GPUs hold no whole number of models"):
         resolve({"elasticity": block}, world_size=15, target="0.19.8")
 
 
