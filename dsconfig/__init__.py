@@ -13,7 +13,7 @@ import sys
 
 from dsconfig.core.version import __version__ as __version__
 
-HOMES = {
+EXPORTS = {
     "CommentsDroppedWarning": "dsconfig.api.config",
     "Config": "dsconfig.api.config",
     "load": "dsconfig.api.config",
@@ -46,30 +46,30 @@ HOMES = {
     "Estimate": "dsconfig.memory.estimate",
     "NotModelledError": "dsconfig.memory.verdict",
 }
-"""The module of each name, beside those of `dsconfig.model`; `make generate` writes the stub from them."""
+"""Module of each public name except the section classes; `make generate` writes the stub from it."""
 
 
-BESIDE = ("BuildError", "OffloadOptimizer", "OffloadParam", "ThroughputTimer", "ZenFlow")
-"""What of `dsconfig.model` people type beside the sections at the root of a config.
+EXTRA_EXPORTS = ("BuildError", "OffloadOptimizer", "OffloadParam", "ThroughputTimer", "ZenFlow")
+"""Names of `dsconfig.model` in the top namespace besides the sections at the root of a config.
 
-Everything else of it, such as the classes of parameters and the TypedDicts, is in `dsconfig.types`.
+The others, such as the parameter classes and the TypedDicts, are in `dsconfig.types`.
 """
 
 
 def sections() -> tuple[str, ...]:
-    """The section classes that the top namespace has."""
+    """Section classes in the top namespace."""
     from importlib import import_module
 
     keys = import_module("dsconfig.model.keyinfo")
-    found = {keys.child_section(info.type) for info in keys.section_keys(keys.ROOT).values()} - {None}
-    return (*sorted(found), *BESIDE)
+    names = {keys.child_section(info.type) for info in keys.section_keys(keys.ROOT).values()} - {None}
+    return (*sorted(names), *EXTRA_EXPORTS)
 
 
 class _Package(type(sys)):  # type: ignore[misc]  # the type of modules, without importing `types`
-    """The package: importing `dsconfig.check.report` leaves the name `check` to the function."""
+    """Module type under which importing `dsconfig.check.report` does not replace the function `dsconfig.check`."""
 
     def __setattr__(self, name: str, value: object) -> None:
-        if not (name in HOMES and isinstance(value, type(sys))):
+        if not (name in EXPORTS and isinstance(value, type(sys))):
             super().__setattr__(name, value)
 
 
@@ -83,24 +83,24 @@ def __getattr__(name: str) -> object:
         value: object = __dir__()
     elif name in ("presets", "types"):
         value = import_module("dsconfig.api.presets" if name == "presets" else "dsconfig.types")
-    elif name in HOMES:
-        # A function and its module may share a name: the name is the function's, whatever was imported first.
-        value = getattr(import_module(HOMES[name]), name)
+    elif name in EXPORTS:
+        # A function and its module may share a name: `dsconfig.check` is the function, whatever was imported first.
+        value = getattr(import_module(EXPORTS[name]), name)
     elif name in sections():
         value = getattr(import_module("dsconfig.model"), name)
     else:
-        raise AttributeError(f"module 'dsconfig' has no attribute {name!r}{_elsewhere(name)}")
+        raise AttributeError(f"module 'dsconfig' has no attribute {name!r}{_types_hint(name)}")
     globals()[name] = value
     return value
 
 
-def _elsewhere(name: str) -> str:
-    """Where a name is that the top namespace does not have; empty where it is nowhere."""
+def _types_hint(name: str) -> str:
+    """Hint for a name that `dsconfig.types` has; empty for any other."""
     from importlib import import_module
 
-    is_type = not name.startswith("_") and name in import_module("dsconfig.model").__all__
-    return f": it is `dsconfig.types.{name}`" if is_type else ""
+    in_types = not name.startswith("_") and name in import_module("dsconfig.model").__all__
+    return f"; did you mean `dsconfig.types.{name}`?" if in_types else ""
 
 
 def __dir__() -> list[str]:
-    return sorted({"__version__", "presets", "types", *HOMES, *sections()})
+    return sorted({"__version__", "presets", "types", *EXPORTS, *sections()})

@@ -1,8 +1,8 @@
-"""Types of the sections of a config: every section class, the classes of params, and a TypedDict for each.
+"""Types of the sections of a config: section classes, parameter classes, and a TypedDict for each.
 
     from dsconfig.types import AdamWParams, ZeroOptimizationDict
 
-The sections at the root of a config are in `dsconfig` itself, too.
+The sections at the root of a config are in `dsconfig` as well.
 """
 
 from __future__ import annotations

@@ -1,22 +1,20 @@
 """Elastic batch arithmetic for DeepSpeed jobs: one batch size, many world sizes.
 
-Pick the global batch once, so that a job can shrink and grow between many GPU counts with the *same*
-samples a step: `train_batch_size` = micro batch x accumulation steps x data-parallel world size.  A resize
-then changes how a step is computed, not what is learned.  This package is the home of that arithmetic since
-DeepSpeed 0.19.8 removed `deepspeed.elasticity`; it needs neither torch nor numpy (numpy only for the exact
-search).
+Choose the global batch once, so that a job can change its number of GPUs with the *same* samples per step:
+`train_batch_size` = micro batch x accumulation steps x data-parallel world size.  A resize then changes how a step
+is computed, not what is learned.  DeepSpeed 0.19.8 removed `deepspeed.elasticity`; this package replaces it.  It
+needs neither torch nor numpy (numpy only for the exact search).
 
-**Why highly composite numbers?**  A batch runs on `w` ranks when some micro batch `m` makes `m * w` divide
-it, so its world sizes are the divisors of `batch / m`.  Most divisors under a bound belong to highly
-composite numbers: 1, 2, 4, 6, 12, 24, ... each has more than any number before it.  The heuristic scales
-each micro batch, and their least common multiple, by the largest of them under the cap, and keeps the best.
-It is quick and good, not optimal: `search` finds the true optimum and says what the heuristic lost.
+**Why highly composite numbers?**  A batch runs on `w` ranks if `m * w` divides it for some micro batch `m`, so its
+world sizes are the divisors of `batch / m`.  Highly composite numbers (1, 2, 4, 6, 12, 24, ...) have more divisors
+than any smaller number.  The heuristic scales each micro batch, and their least common multiple, by the largest one
+under the cap, and keeps the best result.  It is fast and good, but not optimal: `search` finds the optimum and
+reports what the heuristic loses.
 
-**What does this add to PyTorch's elastic?**  torchrun restarts workers when nodes come and go, within
-`--nnodes MIN:MAX`, and leaves the training script to cope: with a fixed micro batch, 7 nodes in place of 8
-silently change the global batch, hence the learning-rate schedule and convergence.  Elasticity adds the
-batch contract: which sizes keep the batch, which micro batch and accumulation each needs, and a refusal,
-with reasons, of the rest.
+**What does this add to torchrun?**  torchrun restarts workers when nodes join or leave, within `--nnodes MIN:MAX`.
+The training script has to handle the rest: with a fixed micro batch, 7 nodes instead of 8 silently change the global
+batch, hence the learning-rate schedule and convergence.  Elasticity adds the batch contract: which world sizes keep
+the batch, which micro batch and accumulation steps each needs, and why the other sizes are rejected.
 
     >>> from elastic import plan
     >>> block = {"enabled": True, "max_train_batch_size": 2000, "micro_batch_sizes": [2, 4, 6],
@@ -98,7 +96,7 @@ __all__ = [
     "with_universal",
 ]
 
-_HOMES = {
+_EXPORTS = {
     "deepspeed.config": ("ElasticityConfig",),
     "deepspeed.differences": ("DIFFERENCES",),
     "deepspeed.semantics": ("SEMANTICS", "Semantics", "semantics_for"),
@@ -123,7 +121,7 @@ _HOMES = {
 if not TYPE_CHECKING:
 
     def __getattr__(name):
-        for module, names in _HOMES.items():
+        for module, names in _EXPORTS.items():
             if name in names:
                 value = getattr(import_module(f"elastic.{module}"), name)
                 globals()[name] = value
@@ -131,4 +129,4 @@ if not TYPE_CHECKING:
         raise AttributeError(f"module 'elastic' has no attribute {name!r}")
 
     def __dir__():
-        return sorted({*globals(), *(name for names in _HOMES.values() for name in names)})
+        return sorted({*globals(), *(name for names in _EXPORTS.values() for name in names)})

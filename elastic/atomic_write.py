@@ -1,4 +1,4 @@
-"""Files that a reader sees whole or not at all."""
+"""Atomic writes of JSON files."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from contextlib import suppress
 from pathlib import Path
 
 _PARTIAL = re.compile(r"\..+\.[0-9a-f]{16}\.partial")
-_DEAD_FOR_SURE = 3600
-"""Seconds after which a file of a few lines is no longer being written."""
+_STALE_AFTER = 3600
+"""Age in seconds after which a partial file is certainly not being written any more."""
 
 
 def atomic_write(path: Path, value: Mapping[str, object]) -> None:
-    """Write JSON, and make the folder if there is none; on the disk when this returns.
+    """Write JSON durably, and create the folder if it is missing.
 
-    Writers on several hosts may share the folder: no two use one partial file, and what a killed one left
-    behind is removed by a later one.
+    Writers on several hosts may share the folder: each uses its own partial file, and removes stale partial files of
+    killed writers.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.urandom(8).hex()}.partial")
@@ -27,7 +27,9 @@ def atomic_write(path: Path, value: Mapping[str, object]) -> None:
             json.dump(value, file, indent=2)
             file.flush()
             os.fsync(file.fileno())
-            now = os.fstat(file.fileno()).st_mtime  # by the clock that stamps the others
+            now = os.fstat(
+                file.fileno()
+            ).st_mtime  # the clock of the file system, which also stamps the other files
         partial.replace(path)
     except BaseException:
         partial.unlink(missing_ok=True)
@@ -37,11 +39,11 @@ def atomic_write(path: Path, value: Mapping[str, object]) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """Have the new name on the disk as well, where the system can."""
+    """Sync the directory entry to disk, if the system supports it."""
     if hasattr(os, "O_DIRECTORY"):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            with suppress(OSError):  # some file systems have nothing to do here, and say so
+            with suppress(OSError):  # not supported by some file systems
                 os.fsync(descriptor)
         finally:
             os.close(descriptor)
@@ -50,6 +52,6 @@ def _sync(folder: Path) -> None:
 def _sweep(folder: Path, now: float) -> None:
     for name in filter(_PARTIAL.fullmatch, os.listdir(folder)):
         with suppress(OSError):
-            left = folder / name
-            if now - left.lstat().st_mtime > _DEAD_FOR_SURE:
-                left.unlink()
+            partial = folder / name
+            if now - partial.lstat().st_mtime > _STALE_AFTER:
+                partial.unlink()

@@ -1,4 +1,4 @@
-"""Names and defaults of the `elasticity` block, and the numbers the solver scales by.
+"""Names and defaults of the `elasticity` block, and the numbers by which the solver scales batches.
 
 Source: DeepSpeed `elasticity/constants.py` (0.7.0 to 0.19.7) and `elasticity/elasticity.py`, `HCN_LIST`.
 """
@@ -14,11 +14,11 @@ ENABLED_DEFAULT: Final = False
 
 MAX_ACCEPTABLE_BATCH_SIZE: Final = "max_train_batch_size"
 MAX_ACCEPTABLE_BATCH_SIZE_DEFAULT: Final = 2000
-"""Samples an optimizer step."""
+"""Samples per optimizer step."""
 
 MICRO_BATCHES: Final = "micro_batch_sizes"
 MICRO_BATCHES_DEFAULT: Final = [2, 4, 6]
-"""Samples a forward pass on one data-parallel rank."""
+"""Samples per forward pass on one data-parallel rank."""
 
 MIN_GPUS: Final = "min_gpus"
 MIN_GPUS_DEFAULT: Final = 1
@@ -35,7 +35,7 @@ MODEL_PARALLEL_SIZE_DEFAULT: Final = 1
 
 MIN_TIME: Final = "min_time"
 MIN_TIME_DEFAULT: Final = 0
-"""Minutes a job runs before a scheduler may resize it; 0 says nothing."""
+"""Minutes a job runs before a scheduler may resize it; 0 means no limit."""
 
 PREFER_LARGER_BATCH: Final = "prefer_larger_batch"
 PREFER_LARGER_BATCH_DEFAULT: Final = True
@@ -50,10 +50,10 @@ VERSION_DEFAULT: Final = LATEST_ELASTICITY_VERSION
 MINIMUM_DEEPSPEED_VERSION: Final = "0.3.8"
 
 DEEPSPEED_ELASTICITY_CONFIG: Final = "DEEPSPEED_ELASTICITY_CONFIG"
-"""Environment variable in which a scheduler leaves the block it planned with, as JSON."""
+"""Environment variable in which a scheduler stores the block that it planned with, as JSON."""
 
 WORLD_SIZE: Final = "WORLD_SIZE"
-"""Environment variable in which launchers leave the number of processes, one a GPU."""
+"""Environment variable in which launchers store the number of processes, one per GPU."""
 
 TRAIN_BATCH_SIZE: Final = "train_batch_size"
 TRAIN_MICRO_BATCH_SIZE_PER_GPU: Final = "train_micro_batch_size_per_gpu"
@@ -70,6 +70,6 @@ HCN_LIST: Final = [
 # fmt: on
 
 MOST_MICRO_BATCHES: Final = 4096
-"""Sizes in one list: each is tried with the batch that each of the others leads to."""
+"""Limit of the number of micro batch sizes: the solver tries each with the batch of every other one."""
 MOST_DIVISIONS: Final = 10**7
-"""So far a batch is searched for divisors, some seconds; beyond, DeepSpeed would count up for days."""
+"""Limit of trial divisions, a few seconds; DeepSpeed would count up for days beyond it."""

@@ -1,23 +1,23 @@
-"""The errors that elastic sizing raises, named as DeepSpeed names them (`elasticity/config.py`)."""
+"""Errors of elastic sizing, with DeepSpeed's names (`elasticity/config.py`)."""
 
 from __future__ import annotations
 
 
 class ElasticityError(Exception):
-    """Anything that stops elastic sizing; the other two are kinds of it."""
+    """Base class of the errors of elastic sizing."""
 
 
 class ElasticityConfigError(ElasticityError):
-    """The `elasticity` block cannot be used as written, at any world size."""
+    """The `elasticity` block is invalid at every world size."""
 
 
 class ElasticityIncompatibleWorldSize(ElasticityError):  # noqa: N818 - DeepSpeed's name, which users catch
-    """The block is fine; this world size is not one of its sizes."""
+    """The block is valid, but this world size is not admissible."""
 
 
 class NoWorldSizesError(TypeError):
-    """DeepSpeed's heuristic found no world size and returned `None` in place of a list.
+    """DeepSpeed's heuristic found no world size and returned `None` instead of a list.
 
-    Its callers then look into `None`, which is a `TypeError`: so is this.  Users of
-    `compute_elastic_config` never see it, they get an `ElasticityConfigError` with the reason.
+    DeepSpeed then raises a `TypeError` about `None`, so this is one too.  `compute_elastic_config` raises an
+    `ElasticityConfigError` with the reason instead.
     """

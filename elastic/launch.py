@@ -1,4 +1,4 @@
-"""Starts torch's elastic agent with the plan's rendezvous, for one node.  Imports torch.
+"""Start torch's elastic agent with the plan's rendezvous on one node.  Imports torch.
 
 from elastic.agent.job import Job
 from elastic.launch import Launch, launch
@@ -32,73 +32,73 @@ from elastic.agent.job import Job
 from elastic.agent.rendezvous import PlanRendezvous
 from elastic.agent.settings import RendezvousSettings, read_settings
 from elastic.agent.token_store import read_token
-from elastic.agent.torch_releases import give_workers_to_stop
+from elastic.agent.torch_releases import set_shutdown_timeout
 
 _BACKEND = "dsconfig-launch"
-"""Takes the job as an object; the backend `dsconfig` (stock torchrun) takes the path of a file."""
+"""Rendezvous backend that takes the job as an object; the backend `dsconfig` of stock torchrun takes a file path."""
 
 _UNLIMITED = 1_000_000
-"""Restarts that torch may make: it charges lost nodes too, so `Job.max_restarts` decides instead."""
+"""Restarts that torch may make: torch also counts lost nodes, so `Job.max_restarts` decides instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One node's part of a job."""
+    """Parameters of one node of a job."""
 
     job: Job
     endpoint: str
     """`HOST[:PORT]` of the store, or `etcd://HOST[:PORT],...`."""
     run_id: str = "default"
-    """The job's name in the store."""
+    """Name of the job in the store."""
     settings: RendezvousSettings = field(default_factory=RendezvousSettings)
     hosts_store: bool | None = None
     """Whether this process hosts the store; `None`: if the endpoint is an address of this machine."""
     token: str | None = field(default=None, repr=False)
-    """The secret that the store asks for; `None`: it asks for none."""
+    """Secret of the store; `None`: no secret."""
     local_addr: str | None = None
-    """This node's address; `None`: the one from which it reaches the store."""
+    """Address of this node; `None`: the one from which it reaches the store."""
     monitor_interval: float = 0.1
-    """Seconds between two looks at the workers."""
+    """Seconds between two polls of the workers."""
     stop_timeout: int = 5
-    """Seconds that workers get to end after SIGTERM, if this node leaves."""
+    """Seconds that workers have to exit after SIGTERM to this node."""
     log_dir: str | None = None
-    """Where the workers' output is written; as torchrun's option of that name, like the next two."""
+    """Directory of the workers' output; this and the next two are the torchrun options of these names."""
     redirects: str = "0"
     tee: str = "0"
     event_log: str | None = None
-    """The file of this node's events; `None`: one in a temporary folder."""
+    """File of this node's events; `None`: one in a temporary directory."""
 
 
 def launch(node: Launch, command: Sequence[str], *, bare: bool = False) -> None:
-    """Run `command` (a script and its arguments) on this node until the job has ended; returns on success.
+    """Run `command` (a script and its arguments) on this node until the job ends; return on success.
 
-    `bare` runs the command as it is, not through `python -m elastic.worker`.  Raises an `AgentError`,
+    `bare` runs the command itself instead of `python -m elastic.worker`.  Raises an `AgentError`,
     `SignalException` after a drain, and `SystemExit(0)` if the job succeeded without this node.
     """
-    made: list[PlanRendezvous] = []
+    handlers: list[PlanRendezvous] = []
     rendezvous_handler_registry.register(_BACKEND, _create)
     entry, arguments = (command[0], command[1:]) if bare else (sys.executable, worker_arguments(command))
     with _signals():
         try:
-            elastic_launch(config=_config(node, made), entrypoint=entry)(*arguments)
-        except ChildFailedError as failed:
-            raise TrainingFailedError(f"training failed: {_first_line(failed)}") from failed
+            elastic_launch(config=_config(node, handlers), entrypoint=entry)(*arguments)
+        except ChildFailedError as failure:
+            raise TrainingFailedError(f"training failed: {_first_line(failure)}") from failure
         finally:
-            for handler in made:
+            for handler in handlers:
                 handler.leave()
 
 
 def worker_arguments(command: Sequence[str]) -> list[str]:
-    """Python's arguments that run the command as a worker."""
+    """Arguments of Python that run the command as a worker."""
     return ["-u", "-m", "elastic.worker", *command]
 
 
-def _config(node: Launch, made: list[PlanRendezvous]) -> LaunchConfig:
+def _config(node: Launch, handlers: list[PlanRendezvous]) -> LaunchConfig:
     try:
         redirects, tee = Std.from_str(node.redirects), Std.from_str(node.tee)
     except ValueError as error:
         raise SettingsError(f"redirects `{node.redirects}` or tee `{node.tee}`: {error}") from None
-    give_workers_to_stop(node.stop_timeout)
+    set_shutdown_timeout(node.stop_timeout)
     return LaunchConfig(
         min_nodes=node.job.min_nodes,
         max_nodes=node.job.max_nodes,
@@ -107,7 +107,7 @@ def _config(node: Launch, made: list[PlanRendezvous]) -> LaunchConfig:
         role="worker",
         rdzv_endpoint=node.endpoint,
         rdzv_backend=_BACKEND,
-        rdzv_configs={"launch": node, "made": made},
+        rdzv_configs={"launch": node, "handlers": handlers},
         max_restarts=_UNLIMITED,
         monitor_interval=node.monitor_interval,
         local_addr=node.local_addr,
@@ -116,7 +116,7 @@ def _config(node: Launch, made: list[PlanRendezvous]) -> LaunchConfig:
 
 
 def _create(params: RendezvousParameters) -> RendezvousHandler:
-    """What torch's registry calls: it keeps one function for each backend as long as the process lives."""
+    """Create the handler. Torch's registry keeps one function per backend for the whole process."""
     node: Launch = params.get("launch")
     handler = PlanRendezvous(
         node.job,
@@ -127,12 +127,12 @@ def _create(params: RendezvousParameters) -> RendezvousHandler:
         local_addr=node.local_addr,
         event_log=node.event_log,
     )
-    params.get("made").append(handler)
+    params.get("handlers").append(handler)
     return handler
 
 
 def create_handler(job: Job, params: RendezvousParameters) -> RendezvousHandler:
-    """The handler for stock torchrun: settings from `--rdzv-conf`, errors become a line and an exit code."""
+    """Create the handler for stock torchrun: settings come from `--rdzv-conf`, and errors end the process."""
     try:
         token = read_token(params.get("token"))
         endpoint = parse_endpoint(params.endpoint, params.get_as_bool("is_host"), token)
@@ -154,23 +154,23 @@ def create_handler(job: Job, params: RendezvousParameters) -> RendezvousHandler:
 
 @contextlib.contextmanager
 def _signals() -> Iterator[None]:
-    """Have a signal end the agent in order before workers run; torch sets its own handlers when they do."""
+    """Let signals end the agent cleanly before workers run; torch installs its own handlers with the workers."""
 
-    def ended(number: int, _frame: FrameType | None) -> None:
+    def raise_signal(number: int, _frame: FrameType | None) -> None:
         raise SignalException(f"signal {number}", signal.Signals(number))
 
-    mine = threading.current_thread() is threading.main_thread()
-    numbers = (signal.SIGTERM, signal.SIGINT) if mine else ()
-    before: dict[int, signal._HANDLER] = {number: signal.signal(number, ended) for number in numbers}
+    is_main = threading.current_thread() is threading.main_thread()
+    numbers = (signal.SIGTERM, signal.SIGINT) if is_main else ()
+    previous: dict[int, signal._HANDLER] = {number: signal.signal(number, raise_signal) for number in numbers}
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in previous.items():
             signal.signal(number, handler)
 
 
-def _first_line(failed: ChildFailedError) -> str:
-    rank, failure = failed.get_first_failure()
+def _first_line(error: ChildFailedError) -> str:
+    rank, failure = error.get_first_failure()
     return f"rank {rank} ended with {failure.exitcode}"
 
 

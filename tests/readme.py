@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from dsconfig.cli import parser_of
+from dsconfig.cli import build_parser
 from dsconfig.core.version import __version__
 
 ROOT = Path(__file__).parents[1]
@@ -177,7 +177,7 @@ def parsed(line: str) -> None:
     """Hold that the command would understand a line that is not run. Raises UsageError where it would not."""
     words = shlex.split(line, comments=True)
     if words[:1] == ["dsconfig"]:
-        parser_of([words[1]]).parse_args(words[1:])
+        build_parser([words[1]]).parse_args(words[1:])
 
 
 def steps(parsed: Any) -> Iterator[str]:

@@ -11,8 +11,8 @@ from graphlib import TopologicalSorter
 
 import pytest
 
-from dsconfig.cli import VERBS, module_of
-from dsconfig.cli.elastic import VERBS as ELASTIC_VERBS
+from dsconfig.cli import COMMANDS, command_module
+from dsconfig.cli.elastic import COMMANDS as ELASTIC_VERBS
 from tests.packages import CONTRIBUTING, PACKAGES, contributing
 from tests.source import (
     ROOT,
@@ -125,7 +125,7 @@ def test_no_two_modules_import_each_other_in_a_circle(annotations: bool) -> None
 
 
 def test_no_verb_of_the_command_imports_another() -> None:
-    verbs = set(map(module_of, VERBS))
+    verbs = set(map(command_module, COMMANDS))
     verbs |= {f"dsconfig.cli.elastic.{name}" for name in ELASTIC_VERBS}
     assert verbs <= set(modules())
     assert {verb: sorted(others) for verb in verbs if (others := ours(verb) & verbs - {verb})} == {}

@@ -85,7 +85,7 @@ def test_a_tree_without_configs_is_clean_under_the_hook(tmp_path: Path, places: 
     assert (code, "Passed" in out) == (0, True), out
     code, out = run("dsconfig", "check", cwd=folder, home=home)
     assert code == 2
-    assert "no DeepSpeed config found" in out
+    assert "no DeepSpeed configs found" in out
 
 
 def test_fixing_by_hook_is_fixing_by_command(tmp_path: Path, places: tuple[Path, Path]) -> None:

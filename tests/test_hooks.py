@@ -43,11 +43,11 @@ def test_names(hook: dict[str, Any], name: str, meant: bool) -> None:
 
 
 def test_hooks_are_verbs() -> None:
-    from dsconfig.cli import VERBS
+    from dsconfig.cli import COMMANDS
 
     assert [hook["id"] for hook in HOOKS] == ["dsconfig-check", "dsconfig-fix"]
     assert all(hook["entry"].endswith(" --force-exclude") for hook in HOOKS), "content decides"
-    assert {hook["entry"].split()[1] for hook in HOOKS} <= set(VERBS)
+    assert {hook["entry"].split()[1] for hook in HOOKS} <= set(COMMANDS)
 
 
 def run(*command: str, cwd: Path, home: Path) -> tuple[int, str]:

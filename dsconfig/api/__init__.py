@@ -1,1 +1,1 @@
-"""Typed configs: built in Python, read from files, put together, judged, and handed to who takes dicts."""
+"""Python API of typed configs: build, read, compose, check, and convert for the libraries that load them."""

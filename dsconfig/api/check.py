@@ -1,4 +1,4 @@
-"""`dsconfig.check`: what DeepSpeed will do with a config."""
+"""`dsconfig.check`: check a config for what DeepSpeed rejects, ignores or changes."""
 
 from __future__ import annotations
 
@@ -33,34 +33,33 @@ def check(
 ) -> Report:
     """Check a config.
 
-    Text is judged as DeepSpeed judges a file (Hjson, duplicate keys), a dict as it judges a dict. A string
-    with a bracket, quote, line end or colon in it, and no file of that name, is text; any other string is a
-    path, or the URL-safe base64 that launchers pass on.
+    Text is checked as DeepSpeed reads a file (Hjson, duplicate keys), a dict as DeepSpeed reads a dict. A string that
+    contains a bracket, quote, line end or colon and is not the name of a file is text; any other string is a path, or
+    the URL-safe base64 that launchers pass.
 
     Args:
         source: a path, text, bytes, base64, a dict or a `Config`.
-        target: a release (`0.19.8`), a range (`>=0.14,<0.19.8`) or `installed`; None: what the file's
-            `"$dsconfig"` says, else what the repository pins, else the installed DeepSpeed, else the latest
-            release known.
-        world_size: number of ranks (GPUs); None: what the file's `"$dsconfig"` or the launch file of its job
-            says; where nothing does, only what fails at every world size is an error.
-        consumer: who reads the file: `deepspeed`, `transformers`, `accelerate`, `lightning` or `elastic`;
-            None: it is found out, and `report.reader` says why.
-        training_args: what the consumer is started with: a `TrainingArguments` object, a mapping, or the path
-            of a JSON or YAML file. They go over those of the script that starts the job.
-        model: the model that it trains: the path of its `config.json`, or what stands in it, or a name such
-            as `llama-3-8b`; None: what the file's `"$dsconfig"` or the launch file of its job says.
-        launch: the script or launch file whose arguments count, where several start a job with the config.
-        host_memory: bytes that a host has.
-        gpus_per_node: ranks that share a host; None: 8, or all of fewer.
+        target: a release (`0.19.8`), a range (`>=0.14,<0.19.8`) or `installed`. Default: the target in the file's
+            `"$dsconfig"`, else the release that the repository pins, else the installed DeepSpeed, else the latest
+            known release.
+        world_size: number of ranks (GPUs). Default: from the file's `"$dsconfig"` or the launch file of its job;
+            if unknown, only problems that occur at every world size are errors.
+        consumer: library that loads the file: `deepspeed`, `transformers`, `accelerate`, `lightning` or `elastic`.
+            Default: auto-detected; `report.reader` has the evidence.
+        training_args: training arguments of the consumer: a `TrainingArguments` object, a mapping, or the path of a
+            JSON or YAML file. They override those of the script that starts the job.
+        model: model that is trained: the path of its `config.json`, its content, or a name such as `llama-3-8b`.
+            Default: from the file's `"$dsconfig"` or the launch file of its job.
+        launch: script or launch file that starts the job, if several use the config.
+        host_memory: memory of a node in bytes.
+        gpus_per_node: GPUs per node. Default: 8, or the world size if that is less.
 
     Raises:
         OSError: a path cannot be read.
-        UnknownReleaseError: the target names no release.
-        ValueError: the consumer, the world size or a size of the hosts is impossible, or there is no such
-            model.
+        UnknownReleaseError: the target is not a known release.
+        ValueError: the consumer, the world size or a hardware size is invalid, or the model is unknown.
     """
     located = locate(read(source))
-    known = model_and_hosts(model, host_memory, gpus_per_node)
-    job = build_job(located, job_from_arguments(target, world_size, consumer, known, training_args, launch))
+    facts = model_and_hosts(model, host_memory, gpus_per_node)
+    job = build_job(located, job_from_arguments(target, world_size, consumer, facts, training_args, launch))
     return with_verified_fixes(judge(located, job))

@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from dsconfig.model.compose import Difference
 
 
-# `Config`: the typed model with what is done with it, from reading to handing over.
+# `Config`.
 
 
 class CommentsDroppedWarning(UserWarning):
-    """A file with comments was read into a `Config`, which has no place for them."""
+    """A file with comments was read into a `Config`, which cannot hold them."""
 
 
 class Config(Keys):
-    """A DeepSpeed config: what a `ds_config.json` holds, as attributes with types.
+    """DeepSpeed config: the content of a `ds_config.json` as typed attributes.
 
-    Building one is strict: a misspelt key or a wrong type raises `BuildError`. What only several keys
-    together, or the number of GPUs, can tell is told by `check` and `validated`.
+    The constructor is strict: an unknown key or a wrong type raises `BuildError`. `check` and `validated` find
+    problems that depend on several keys or on the number of GPUs.
 
         config = Config(train_batch_size=64, zero_optimization={"stage": 3})
         config = config.replace(zero_optimization__stage=2) | {"gradient_clipping": 1.0}
@@ -53,28 +53,28 @@ class Config(Keys):
         target: str | Target | None = None,
         consumer: str | None = None,
     ) -> Self:
-        """The config in a file of any format: JSON, with comments or without, Hjson or YAML.
+        """Read a config from a file: JSON with or without comments, Hjson or YAML.
 
-        Everything is kept as it is written, keys that nobody knows too; of a launch file, the config that it
-        names. Comments are dropped, and a `CommentsDroppedWarning` says so.
+        Values and unknown keys are kept as written. Given a launch file, read the config that it names. Comments
+        are dropped with a `CommentsDroppedWarning`.
 
         Args:
-            path: the file.
-            target: the release whose names and defaults count; see `check`.
-            consumer: who reads the file; see `check`.
+            path: path of the file.
+            target: release whose names and defaults apply; see `check`.
+            consumer: library that loads the file; see `check`.
 
         Raises:
-            ConfigError: the text is not a config, or the release refuses one of its fields.
+            ConfigError: the text is not a config, or the release rejects one of its fields.
             OSError: the file cannot be read.
         """
         from pathlib import Path
 
         from dsconfig.api.typed_model import Options, read_into
 
-        made, report = read_into(cls, Path(path), Options(target, None, consumer), fields_only=True)
+        config, report = read_into(cls, Path(path), Options(target, None, consumer), fields_only=True)
         if report.document is not None and report.document.comments:
-            warnings.warn(f"{report.name}: its comments are dropped", CommentsDroppedWarning, stacklevel=2)
-        return made
+            warnings.warn(f"{report.name}: comments are dropped", CommentsDroppedWarning, stacklevel=2)
+        return config
 
     @classmethod
     def from_dict(
@@ -83,31 +83,31 @@ class Config(Keys):
         target: str | Target | None = None,
         consumer: str | None = None,
     ) -> Self:
-        """The config in a dict, as the target takes it: value for value, keys that nobody knows included.
+        """Read a config from a dict; values and unknown keys are kept as written.
 
         Args:
             data: the config; it is copied.
-            target: the release whose names and defaults count; see `check`.
-            consumer: who is to read it; see `check`.
+            target: release whose names and defaults apply; see `check`.
+            consumer: library that loads the config; see `check`.
 
         Raises:
-            ConfigError: the release refuses one of the fields.
-            BuildError: JSON has nothing for a value.
+            ConfigError: the release rejects one of the fields.
+            BuildError: JSON cannot represent a value.
         """
         from dsconfig.api.typed_model import Options, read_into
         from dsconfig.model.compose import json_object
 
-        made, _ = read_into(cls, json_object(data), Options(target, None, consumer), fields_only=True)
-        return made
+        config, _ = read_into(cls, json_object(data), Options(target, None, consumer), fields_only=True)
+        return config
 
     def to_file(self, path: str | os.PathLike[str]) -> None:
-        """Write what was set to a file: YAML if its name ends in `.yaml` or `.yml`, else JSON.
+        """Write the keys that are set to a file: YAML if its name ends in `.yaml` or `.yml`, else JSON.
 
-        A file that is there already is replaced in one step, or not at all.
+        An existing file is replaced atomically.
 
         Raises:
             OSError: the file cannot be written.
-            ValueError: a value is NaN or infinite, which JSON cannot say.
+            ValueError: a value is NaN or infinite, which JSON cannot represent.
         """
         from dsconfig.document.atomic_write import write
         from dsconfig.document.json_format import in_yaml, pretty_config
@@ -116,7 +116,7 @@ class Config(Keys):
         text = (in_yaml if name.lower().endswith((".yaml", ".yml")) else pretty_config)(self.to_dict())
         write(name, text.encode())
 
-    # -- putting together ----------------------------------------------------------------------------------
+    # -- composing -----------------------------------------------------------------------------------------
 
     def replace(
         self,
@@ -124,36 +124,36 @@ class Config(Keys):
         /,
         **values: object,
     ) -> Self:
-        """A copy with other values: `replace(zero_optimization__stage=2)`.
+        """Copy with changed values: `replace(zero_optimization__stage=2)`.
 
         Args:
-            changes: values by path, as in `{"zero_optimization.stage": 2}`; a tuple of keys is a path too.
-            values: values by key; two underscores lead into a section.
+            changes: values by path, for example `{"zero_optimization.stage": 2}`; a path may also be a tuple of keys.
+            values: values by key; two underscores separate a section and its key.
 
         Raises:
-            BuildError: there is no such key, or it does not take the value.
+            BuildError: the key does not exist, or does not accept the value.
         """
         from dsconfig.model.compose import iter_paths, put
 
-        made = self.model_copy(deep=True)
+        copy = self.model_copy(deep=True)
         for path, value in (*iter_paths({} if changes is None else changes, "."), *iter_paths(values, "__")):
-            put(made, path, value)
-        return made
+            put(copy, path, value)
+        return copy
 
     def merge(self, *others: Config | ConfigDict | Mapping[str, Any]) -> Self:
-        """A copy with others laid over it: the later wins.
+        """Copy merged with other configs; later ones win.
 
-        Sections are merged key by key, lists are replaced. `config | other` is the same for one.
+        Sections are merged key by key, lists are replaced. `config | other` merges one.
 
         Raises:
-            BuildError: a mapping has a key that does not exist, or a value that its key does not take.
+            BuildError: a mapping has an unknown key, or a value that its key does not accept.
         """
         from dsconfig.model.compose import merge_into
 
-        made = self.model_copy(deep=True)
+        copy = self.model_copy(deep=True)
         for other in others:
-            merge_into(made, other)
-        return made
+            merge_into(copy, other)
+        return copy
 
     def __or__(self, other: Config | ConfigDict | Mapping[str, Any]) -> Self:
         return self.merge(other) if isinstance(other, Keys | Mapping) else NotImplemented
@@ -162,12 +162,12 @@ class Config(Keys):
         return type(self)(**other).merge(self) if isinstance(other, Mapping) else NotImplemented
 
     def diff(self, other: Config | Mapping[str, Any]) -> tuple[Difference, ...]:
-        """What differs in another config: each with its `path`, its `kind`, what was `before` and `after`."""
+        """Differences to another config, each with `path`, `kind`, `before` and `after`."""
         from dsconfig.model.compose import differences, json_object
 
         return tuple(differences(self.to_dict(), json_object(other)))
 
-    # -- judging and handing over --------------------------------------------------------------------------
+    # -- checking and converting ---------------------------------------------------------------------------
 
     def check(
         self,
@@ -175,7 +175,7 @@ class Config(Keys):
         world_size: int | None = None,
         consumer: str | None = None,
     ) -> Report:
-        """Everything that `dsconfig.check` finds in the config; see there for the arguments."""
+        """Check the config; see `dsconfig.check` for the arguments."""
         from dsconfig.api.check import check
 
         return check(self, target=target, world_size=world_size, consumer=consumer)
@@ -186,54 +186,54 @@ class Config(Keys):
         world_size: int | None = None,
         consumer: str | None = None,
     ) -> Self:
-        """The config itself, which `check` finds no error in; see there for the arguments.
+        """Check the config and return it; see `dsconfig.check` for the arguments.
 
         Raises:
-            ConfigError: DeepSpeed refuses the config, or stops at initialisation because of it.
+            ConfigError: DeepSpeed rejects the config, or fails during initialization because of it.
         """
         from dsconfig.api.typed_model import ConfigError
 
         report = self.check(target, world_size, consumer)
         if not report.ok:
-            raise ConfigError(report, [found for found in report if found.severity == "error"])
+            raise ConfigError(report, [diagnostic for diagnostic in report if diagnostic.severity == "error"])
         return self
 
     def for_deepspeed(self, target: str | Target | None = None, world_size: int | None = None) -> JsonObject:
-        """The dict for `deepspeed.initialize(config=…)`, which takes no other type.
+        """Validated dict for `deepspeed.initialize(config=…)`.
 
         Raises:
-            ConfigError: `check` finds an error in it.
+            ConfigError: the config has errors.
         """
         return self.validated(target, world_size, "deepspeed").to_dict()
 
     def for_transformers(
         self, target: str | Target | None = None, world_size: int | None = None
     ) -> JsonObject:
-        """The dict for `TrainingArguments(deepspeed=…)` and `HfDeepSpeedConfig(…)` of Transformers.
+        """Validated dict for `TrainingArguments(deepspeed=…)` and `HfDeepSpeedConfig(…)` of Transformers.
 
         Raises:
-            ConfigError: `check` finds an error in it.
+            ConfigError: the config has errors.
         """
         return self.validated(target, world_size, "transformers").to_dict()
 
     def for_accelerate(self, target: str | Target | None = None, world_size: int | None = None) -> JsonObject:
-        """The dict for `DeepSpeedPlugin(hf_ds_config=…)` of Accelerate.
+        """Validated dict for `DeepSpeedPlugin(hf_ds_config=…)` of Accelerate.
 
         Raises:
-            ConfigError: `check` finds an error in it.
+            ConfigError: the config has errors.
         """
         return self.validated(target, world_size, "accelerate").to_dict()
 
     def for_lightning(self, target: str | Target | None = None, world_size: int | None = None) -> JsonObject:
-        """The dict for `DeepSpeedStrategy(config=…)` of Lightning.
+        """Validated dict for `DeepSpeedStrategy(config=…)` of Lightning.
 
         Raises:
-            ConfigError: `check` finds an error in it.
+            ConfigError: the config has errors.
         """
         return self.validated(target, world_size, "lightning").to_dict()
 
 
-# `load`: the typed model of a config, or the findings that rule it out.
+# `load`.
 
 
 def load(
@@ -246,23 +246,23 @@ def load(
     model: ModelSource | None = None,
     launch: str | os.PathLike[str] | None = None,
 ) -> Config:
-    """Read a config into the typed model, with the eyes of the target's newest release.
+    """Read a config into the typed model, as the newest release of the target reads it.
 
-    The model holds what is written, value for value, so that `.to_dict()` gives it back; keys that the model
-    does not know are kept too. Attributes that are not written hold that release's defaults.
+    Values and unknown keys are kept as written, so that `.to_dict()` returns them. Other attributes have the defaults
+    of that release.
 
     Args:
         source: a path, text, bytes or a dict; see `check`.
         target: a release or a range; see `check`.
         world_size: number of ranks; see `check`.
-        consumer: who reads the file; see `check`.
-        training_args: what the consumer is started with; see `check`.
-        model: the model that it trains; see `check`.
-        launch: the launch file whose arguments count; see `check`.
+        consumer: library that loads the file; see `check`.
+        training_args: training arguments of the consumer; see `check`.
+        model: model that is trained; see `check`.
+        launch: launch file that starts the job; see `check`.
 
     Raises:
-        ConfigError: DeepSpeed refuses the config in one of the target's releases, and the config does not
-            silence that finding itself.
+        ConfigError: one of the target's releases rejects the config, and the config does not ignore that
+            diagnostic.
         OSError: the path cannot be read.
     """
     options = Options(target, world_size, consumer, training_args, model, launch)

@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from dsconfig.launch.config_source import ConfigSource
 
 
-# From a source to the typed model: what DeepSpeed would see of it, in the eyes of one release.
+# From a source to the typed model.
 
 S = TypeVar("S", bound=Section)
-_MOST = 10
-"""Lines of an error's message."""
-_OF_FIELDS = ("DSC0", "DSC1")
-"""Rules about the text, and about keys and types: what can be told of a field without its neighbours."""
+_MAX_LINES = 10
+"""Lines of an error message."""
+_FIELD_RULES = ("DSC0", "DSC1")
+"""Code prefixes of rules about the text, keys and types, which need no other keys."""
 
 
 class Options(NamedTuple):
-    """What `check` takes beside the source."""
+    """Arguments of `check` besides the source."""
 
     target: str | Target | None = None
     world_size: int | None = None
@@ -46,18 +46,20 @@ class Options(NamedTuple):
 
 
 class ConfigError(ValueError):
-    """DeepSpeed refuses the config, or there is none in the source; `report` holds every finding."""
+    """DeepSpeed rejects the config, or the source has none; `report` has every diagnostic."""
 
     def __init__(self, report: Report, errors: Iterable[Diagnostic] = ()) -> None:
-        found = list(errors) or report.rejections() or report.rejections(suppressed=True)
-        lines = [f"{each.code} {each.message}{f' ({each.help})' if each.help else ''}" for each in found]
-        if len(lines) > _MOST:
-            lines[_MOST - 1 :] = [f"and {len(lines) - _MOST + 1} more"]
-        said = lines or [report.why_not_config or "no DeepSpeed config"]
-        text = f" {said[0]}" if len(said) == 1 else "\n  ".join(("", *said))
+        diagnostics = list(errors) or report.rejections() or report.rejections(suppressed=True)
+        lines = [
+            f"{each.code} {each.message}{f' ({each.help})' if each.help else ''}" for each in diagnostics
+        ]
+        if len(lines) > _MAX_LINES:
+            lines[_MAX_LINES - 1 :] = [f"and {len(lines) - _MAX_LINES + 1} more"]
+        messages = lines or [report.why_not_config or "no DeepSpeed config"]
+        text = f" {messages[0]}" if len(messages) == 1 else "\n  ".join(("", *messages))
         super().__init__(f"{report.name}:{text}")
         self.report = report
-        self._errors = tuple(found)
+        self._errors = tuple(diagnostics)
 
     def __reduce__(self) -> tuple[type[ConfigError], tuple[Report, tuple[Diagnostic, ...]]]:
         return type(self), (self.report, self._errors)
@@ -70,29 +72,29 @@ def read_into(
     *,
     fields_only: bool = False,
 ) -> tuple[S, Report]:
-    """The typed model of a source, and the report on it; that on its config, if the source is a launch file.
+    """Typed model of a source, and the report on it; for a launch file, the report on its config.
 
     Args:
-        section: the class to make.
+        section: class to instantiate.
         source: see `check`.
-        options: what `check` takes.
-        fields_only: whether only what is wrong with a single field is an error.
+        options: arguments of `check`.
+        fields_only: whether only problems of single fields are errors.
 
     Raises:
-        ConfigError: the release refuses it.
-        BuildError: JSON has nothing for a value of a mapping.
+        ConfigError: the release rejects the config.
+        BuildError: JSON cannot represent a value of a mapping.
         OSError: the path cannot be read.
     """
     if isinstance(source, Mapping):
         source = json_object(source)
-    report = told = check(source, **options._asdict())
+    report = source_report = check(source, **options._asdict())
     if (
         fields_only
         and report.why_not_config
         and report.document is not None
         and may_be_config(report.document)
     ):
-        # Most of its keys are nobody's, as they may be in a file that `to_file` has written.
+        # Most of its keys are unknown, which `to_file` can write: check it as a dict, without detection.
         data = report.document.value()
         report = check(data, **options._asdict()) if isinstance(data, dict) else report
     while report.children and not report.rejections():
@@ -102,59 +104,59 @@ def read_into(
     root = parsed_config(report)
     errors = report.rejections()
     if fields_only:
-        errors = [found for found in errors if found.code.startswith(_OF_FIELDS)]
+        errors = [diagnostic for diagnostic in errors if diagnostic.code.startswith(_FIELD_RULES)]
     if errors or report.why_not_config or root is None:
         raise ConfigError(report, errors)
-    return construct(section, plain(root), release), told if told.why_not_config else report
+    return construct(section, plain(root), release), source_report if source_report.why_not_config else report
 
 
-# The typed model of what is written, value for value; nothing is validated here.
+# Typed model of the written values, without validation.
 
 
 def construct(section: type[S], data: JsonObject, release: int) -> S:
-    """A section with `data` as it is, not validated, and the release's defaults for everything else."""
-    known, names = _fields(section), _spellings(section, release)
-    json_object: JsonObject = {}
+    """Build a section from `data` without validation, with the defaults of the release for other keys."""
+    known_fields, names = _fields(section), _spellings(section, release)
+    values: JsonObject = {}
     spelled: dict[str, str] = {}
     extra: JsonObject = {}
     for word, value in data.items():
-        field = known.get(names.get(word, word))
-        if field is None and word in section.model_fields:  # which somebody's own class adds
-            json_object[word] = value
+        field = known_fields.get(names.get(word, word))
+        if field is None and word in section.model_fields:  # added by a user's subclass
+            values[word] = value
             continue
         if field is None or (word != field.name and field.name in data):
             extra[word] = value
             continue
-        json_object[field.attribute] = _typed(field, value, data, release)
+        values[field.attribute] = _typed(field, value, data, release)
         if word != field.name:
             spelled[field.attribute] = word
-    made = section.model_construct(
-        _fields_set=set(json_object), **{**_defaults(section, release), **json_object}
+    instance = section.model_construct(
+        _fields_set=set(values), **{**_defaults(section, release), **values}
     )
-    made.set_spelling(spelled, extra, tuple(data))
-    return made
+    instance.set_spelling(spelled, extra, tuple(data))
+    return instance
 
 
 @cache
 def _fields(section: type[Section]) -> dict[str, Field]:
-    """The fields of the model's own class, which somebody may have derived this one from."""
-    own = next(cls for cls in section.__mro__ if cls.__module__.startswith("dsconfig."))
-    return {field.name: field for field in fields(own)}
+    """Fields of the model's class, from which a user may have derived this one."""
+    base = next(cls for cls in section.__mro__ if cls.__module__.startswith("dsconfig."))
+    return {field.name: field for field in fields(base)}
 
 
 @cache
 def _spellings(section: type[Section], release: int) -> dict[str, str]:
-    """The aliases that the release reads."""
+    """Aliases that the release reads."""
     return {
         alias: info.name
         for info in keys_of(section).values()
-        for alias, known in info.aliases
-        if release in known
+        for alias, releases in info.aliases
+        if release in releases
     }
 
 
 def _defaults(section: type[Section], release: int) -> JsonObject:
-    """The defaults that differ in the release, here or in a section that is here by default."""
+    """Defaults that differ in the release, also within sections that exist by default."""
     return {
         attribute: construct(default, {}, release) if is_section(default) else default
         for attribute, default in _differing(section, release)
@@ -163,35 +165,35 @@ def _defaults(section: type[Section], release: int) -> JsonObject:
 
 @cache
 def _differing(section: type[Section], release: int) -> tuple[tuple[str, object], ...]:
-    """The attributes whose defaults are other ones in a release, or a section: those, or its class."""
-    found: list[tuple[str, object]] = []
+    """Attributes whose defaults differ in a release, with the default or the class of the default section."""
+    result: list[tuple[str, object]] = []
     for info in keys_of(section).values():
         attribute = _fields(section)[info.name].attribute
         default = section.model_fields[attribute].get_default(call_default_factory=True)
         if isinstance(default, Section):
-            found.append((attribute, type(default)))
+            result.append((attribute, type(default)))
         elif info.defaults:
-            found.append((attribute, info.default_in(release)))
-    return tuple(found)
+            result.append((attribute, info.default_in(release)))
+    return tuple(result)
 
 
-def _typed(field: Field, value: Json, beside: JsonObject, release: int) -> Json:
-    """The value with objects turned into the sections that the field's type names."""
+def _typed(field: Field, value: Json, siblings: JsonObject, release: int) -> Json:
+    """Value with its objects turned into sections, by the type of the field."""
     if field.name == "params" and types_of(field.owner.__name__):
-        kind = type_named(field.owner.__name__, beside.get("type"))
-        if kind is None or kind.params is None or not isinstance(value, dict):
+        params_type = type_named(field.owner.__name__, siblings.get("type"))
+        if params_type is None or params_type.params is None or not isinstance(value, dict):
             return value  # the arguments of a class that is not DeepSpeed's are a free mapping
-        return construct(getattr(model, kind.params), value, release)
-    return _within(field.annotation, value, release)
+        return construct(getattr(model, params_type.params), value, release)
+    return _with_sections(field.annotation, value, release)
 
 
-def _within(annotation: object, value: Json, release: int) -> Json:
-    """The value with its objects turned into the sections that the annotation names."""
+def _with_sections(annotation: object, value: Json, release: int) -> Json:
+    """Value with its objects turned into the sections that the annotation names."""
     for arm in arms(annotation):
         if isinstance(value, dict) and is_section(arm):
             return construct(arm, value, release)
         if isinstance(value, list) and get_origin(arm) is list:
-            return [_within(get_args(arm)[0], item, release) for item in value]
+            return [_with_sections(get_args(arm)[0], item, release) for item in value]
         if isinstance(value, dict) and get_origin(arm) is dict:
-            return {key: _within(get_args(arm)[1], item, release) for key, item in value.items()}
+            return {key: _with_sections(get_args(arm)[1], item, release) for key, item in value.items()}
     return value

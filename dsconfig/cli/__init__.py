@@ -1,7 +1,7 @@
-"""The `dsconfig` command: a table of verbs, a small module each.
+"""The `dsconfig` command line: a table of commands, one module each.
 
-Exit codes: 0 nothing at or above `--fail-on`, 1 findings, 2 wrong use or an internal error. A run that is cut
-off ends as the shell expects: 130 after Ctrl-C, 141 when the reader of a pipe has gone.
+Exit codes: 0 no problem at or above `--fail-on`, 1 problems, 2 usage or internal error. An interrupted run ends as
+shells expect: 130 after Ctrl-C, 141 after a broken pipe.
 """
 
 from __future__ import annotations
@@ -19,159 +19,161 @@ if TYPE_CHECKING:
 
     from dsconfig.cli.arguments import CommandParser
 
-VERBS = {
-    "check": "say what DeepSpeed will do with a config",
-    "fix": "fix a config where it can be fixed",
-    "explain": "tell all about a rule or a key",
+COMMANDS = {
+    "check": "check configs for problems",
+    "fix": "fix problems in configs",
+    "explain": "show the documentation of a rule or a key",
     "rules": "list the rules",
-    "migrate": "take a config from one release to another",
-    "compat": "say which releases take a config",
-    "elastic": "plan jobs that shrink and grow",
-    "resolve": "give the config that a release runs with at a world size",
-    "memory": "tell what a rank and a host hold in training, and whether it fits",
-    "show": "tell which values count, and where each comes from",
-    "schema": "give the JSON Schema of a config, for editors",
-    "lsp": "serve an editor: findings, fixes and completion as you type",
-    "editor": "connect an editor with the schema",
-    "init": "write a config to start from",
-    "completion": "write what completes commands and options in a shell",
+    "migrate": "convert a config from one DeepSpeed release to another",
+    "compat": "show which DeepSpeed releases accept a config",
+    "elastic": "plan and run jobs whose number of nodes changes",
+    "resolve": "show the config that DeepSpeed runs with at a world size",
+    "memory": "estimate the memory that training needs, and whether it fits",
+    "show": "show the effective values, and where each comes from",
+    "schema": "print the JSON Schema of configs",
+    "lsp": "run the language server",
+    "editor": "set up an editor with the language server or the JSON Schema",
+    "init": "create a config from a preset",
+    "completion": "generate a shell completion script",
     "help": "show the help of a command",
 }
-"""Each verb and what it does.
+"""Each command and its summary.
 
-Its module here has `configure(parser)`, which declares the options and the default `run(args) -> exit code`.
+Its module in this package has `configure(parser)`, which declares the options and sets `run(args) -> exit code`.
 """
 
 
-def module_of(verb: str) -> str:
-    """The module of a verb: the language server brings its own, as it is a package of its own."""
-    return "dsconfig.lsp.command_line" if verb == "lsp" else f"dsconfig.cli.{verb}"
+def command_module(command: str) -> str:
+    """Module of a command; the language server is a package of its own."""
+    return "dsconfig.lsp.command_line" if command == "lsp" else f"dsconfig.cli.{command}"
 
 
-INTERRUPTED, PIPE_CLOSED = 130, 141
-_COLLECT_AFTER = 50_000
-"""New objects until Python looks for cycles: that was a fifth of a check, which leaves 300 in them."""
+EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 130, 141
+_GC_THRESHOLD = 50_000
+"""Allocations before the garbage collector runs: collecting took a fifth of a check and freed 300 objects."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command with these arguments, by default the process's own, and return its exit code."""
+    """Run the command with these arguments, by default those of the process, and return its exit code."""
     if argv is None:
-        gc.set_threshold(_COLLECT_AFTER)
-    _ready_streams()
+        gc.set_threshold(_GC_THRESHOLD)
+    _prepare_streams()
     try:
-        args = _parsed(sys.argv[1:] if argv is None else list(argv))
+        args = _parse(sys.argv[1:] if argv is None else list(argv))
         code: int = args if isinstance(args, int) else args.run(args)
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return EXIT_INTERRUPTED
     except BrokenPipeError:
-        code = _closed()
+        code = _broken_pipe()
     except Exception as error:
-        code = _failed(error)
-    code = _flushed(code)
+        code = _report_error(error)
+    code = _flush(code)
     if argv is None:
-        gc.freeze()  # the process ends: nor need Python search all that is left
+        gc.freeze()  # spares the collection at interpreter exit
     return code
 
 
-def _ready_streams() -> None:
+def _prepare_streams() -> None:
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream is None:  # closed by the caller, and the first file opened would take its number
+        if stream is None:  # closed by the caller: the first file opened would get its descriptor
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
-        # A character that the terminal cannot show is no reason to fail.
+        # Escape a character that the terminal cannot encode instead of failing.
         elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
-def _flushed(code: int) -> int:
-    """The exit code once everything is written."""
+def _flush(code: int) -> int:
+    """Flush stdout and return the exit code."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        return _closed()
+        return _broken_pipe()
     except OSError as error:  # a full disk, mostly
-        return _unwritten(error)
+        return _output_error(error)
     return code
 
 
-def _closed() -> int:
-    _abandon(sys.stdout)
-    return PIPE_CLOSED
+def _broken_pipe() -> int:
+    _discard_buffer(sys.stdout)
+    return EXIT_BROKEN_PIPE
 
 
-def _failed(error: Exception) -> int:
-    """Say why the run has failed."""
-    from dsconfig.cli.errors import FAILED, UsageError, complain, complain_internal
+def _report_error(error: Exception) -> int:
+    """Print why the run failed, and return the exit code."""
+    from dsconfig.cli.errors import FAILED, UsageError, print_error, print_internal_error
 
     if isinstance(error, UsageError):
-        complain(str(error))
+        print_error(str(error))
     elif isinstance(error, OSError) and error.filename is None:
-        return _unwritten(error)
+        return _output_error(error)
     else:
-        complain_internal(error)
+        print_internal_error(error)
     return FAILED
 
 
-def _unwritten(error: OSError) -> int:
-    """Say that the output cannot be written: whatever is read or written besides says so itself."""
-    from dsconfig.cli.errors import FAILED, complain
+def _output_error(error: OSError) -> int:
+    """Report that stdout cannot be written; errors of other files carry their name."""
+    from dsconfig.cli.errors import FAILED, print_error
     from dsconfig.cli.inputs import reason
 
-    _abandon(sys.stdout)
-    complain(f"the output cannot be written: {reason(error)}")
+    _discard_buffer(sys.stdout)
+    print_error(f"cannot write the output: {reason(error)}")
     return FAILED
 
 
-def _parsed(argv: list[str]) -> Namespace | int:
-    """The arguments with the verb's `run`; the exit code where there is nothing to run.
+def _parse(argv: list[str]) -> Namespace | int:
+    """Parse the arguments; return an exit code instead after `--help` or `--version`.
 
     Raises:
-        UsageError: the arguments are none of this command.
+        UsageError: the arguments are invalid.
     """
-    from dsconfig.cli.arguments import unknown_verb
+    from dsconfig.cli.arguments import unknown_command
     from dsconfig.cli.errors import UsageError
 
     try:
         os.getcwd()
     except OSError:
-        raise UsageError("the working directory is gone") from None
-    verb = next((word for word in argv if not word.startswith("-")), None)
-    if verb is not None and verb not in VERBS:
-        unknown_verb(verb, VERBS)
-    # Only help of the command itself lists the other verbs.
-    parser = parser_of([verb] if verb else [], alone=verb is not None and verb == argv[0])
+        raise UsageError("the working directory no longer exists") from None
+    command = next((word for word in argv if not word.startswith("-")), None)
+    if command is not None and command not in COMMANDS:
+        unknown_command(command, COMMANDS)
+    # Only `dsconfig --help` lists every command.
+    parser = build_parser([command] if command else [], alone=command is not None and command == argv[0])
     try:
         args = parser.parse_args(argv)
     except SystemExit as done:  # --help and --version
         return int(done.code or 0)
-    if verb is None:
-        unknown_verb(None, VERBS)
+    if command is None:
+        unknown_command(None, COMMANDS)
     return args
 
 
-def parser_of(verbs: Iterable[str], *, alone: bool = False) -> CommandParser:
-    """The parser with the options of these verbs: the others' modules are not even imported.
+def build_parser(commands: Iterable[str], *, alone: bool = False) -> CommandParser:
+    """Build the parser with the options of these commands; modules of other commands are not imported.
 
-    `alone`: without the other verbs.
+    `alone` leaves the other commands out.
     """
-    from dsconfig.cli.arguments import CommandParser, tell_exit_codes
+    from dsconfig.cli.arguments import CommandParser, set_exit_codes
 
-    told = "Tells whether DeepSpeed will take a config and do what it says."
-    parser = CommandParser("dsconfig", description=told)
+    description = "Check DeepSpeed configs: find what DeepSpeed rejects, ignores or changes."
+    parser = CommandParser("dsconfig", description=description)
     parser.add_version()
-    found = parser.add_subparsers(title="commands", metavar="COMMAND", prog="dsconfig")
-    for name in verbs if alone else VERBS:
-        summary = VERBS[name]
-        own = found.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
-        if name in verbs:
-            import_module(module_of(name)).configure(own)
-    codes = {0: "nothing to complain of", 1: "findings", INTERRUPTED: "ended by Ctrl-C"}
-    more = "`dsconfig help COMMAND` shows the options of a command."
-    tell_exit_codes(parser, {**codes, PIPE_CLOSED: "who reads the output has gone"}, more)
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", prog="dsconfig")
+    for name in commands if alone else COMMANDS:
+        summary = COMMANDS[name]
+        subparser = subparsers.add_parser(
+            name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
+        )
+        if name in commands:
+            import_module(command_module(name)).configure(subparser)
+    codes = {0: "no problems found", 1: "problems found", EXIT_INTERRUPTED: "interrupted by Ctrl-C"}
+    footer = "`dsconfig help COMMAND` shows the options of a command."
+    set_exit_codes(parser, {**codes, EXIT_BROKEN_PIPE: "broken pipe"}, footer)
     return parser
 
 
-def _abandon(stream: io.TextIOBase | object) -> None:
-    """Send what is still in the buffer nowhere: Python would try again at exit, and complain."""
+def _discard_buffer(stream: io.TextIOBase | object) -> None:
+    """Drop the buffered output: Python would try to write it again at exit, and print an error."""
     if isinstance(stream, io.TextIOWrapper):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

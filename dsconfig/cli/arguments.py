@@ -1,4 +1,4 @@
-"""Command-line parser, options that several commands share, and the types of their values."""
+"""Command-line parser, the options that several commands share, and the types of their values."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import os
 import re
 
-from dsconfig.cli.errors import refuse
+from dsconfig.cli.errors import fail
 from dsconfig.consumers import CONSUMERS
 from dsconfig.consumers.consumer_versions import EXPECTED_CONSUMER, is_consumer_spec
 from dsconfig.job.settings_file import FAIL_ON, MIN_SEVERITY
@@ -21,21 +21,19 @@ if TYPE_CHECKING:
     from dsconfig.core.gpu_memory import Gpu
 
 
-# Options that several verbs share, and the types of their values.
+# Options that several commands share, and the types of their values.
 
-_READERS = f"who reads the file: {', '.join(CONSUMERS)}"
-_READER = (
-    f"{_READERS}, or a version such as transformers==4.45 (default: found out from it and what names it)"
-)
+_LIBRARIES = f"library that loads the file: {', '.join(CONSUMERS)}"
+_CONSUMER = f"{_LIBRARIES}, optionally with a version such as transformers==4.45 (default: auto-detected)"
 
 
-def words(text: str) -> list[str]:
-    """The words of a list joined by commas."""
+def comma_list(text: str) -> list[str]:
+    """Split a comma-separated list."""
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
 def world_size(text: str) -> int:
-    """A number of processes."""
+    """Parse a number of ranks."""
     if not text.isdecimal() or not text.strip("0"):
         raise argparse.ArgumentTypeError(f"expected a whole number above 0, got `{text}`")
     if len(text) > 9:
@@ -43,92 +41,94 @@ def world_size(text: str) -> int:
     return int(text)
 
 
-def to_file(text: str) -> str | None:
-    """The file that a result goes to; None for `-`: to stdout, as without one."""
+def output_path(text: str) -> str | None:
+    """Parse the path of an output file; None for `-`, which is stdout."""
     if not text:
-        raise argparse.ArgumentTypeError("expected the name of a file, or `-` for stdout")
+        raise argparse.ArgumentTypeError("expected a file name, or `-` for stdout")
     return None if text == "-" else text
 
 
 def consumer(text: str) -> str:
-    """Who reads the file."""
+    """Parse a consumer, optionally with a version."""
     if not is_consumer_spec(text):
         raise argparse.ArgumentTypeError(f"expected {EXPECTED_CONSUMER}, got `{text}`")
     return text
 
 
 def add_file(parser: Container) -> None:
-    """Declare the config as the one argument."""
-    parser.add_argument("file", metavar="FILE", help="the config, or `-` for stdin")
+    """Add the config as the only positional argument."""
+    parser.add_argument("file", metavar="FILE", help="config file, or `-` for stdin")
 
 
 def add_color(parser: Container) -> None:
-    """Declare whether output is coloured."""
+    """Add `--color`."""
     choices = ("auto", "always", "never")
-    parser.add_argument("--color", choices=choices, default="auto", help="default: on a terminal")
+    parser.add_argument(
+        "--color", choices=choices, default="auto", help="when to color the output (default: auto)"
+    )
 
 
-_LAUNCH = "the script or launch file whose arguments count, where several start a job with the config"
+_LAUNCH = "script or launch file that starts the job, if several in the repository use the config"
 
 
 def launch_file(text: str) -> str:
-    """A file that is there."""
+    """Parse the path of an existing file."""
     if not os.path.isfile(text):
-        raise argparse.ArgumentTypeError(f"no file `{text}`")
+        raise argparse.ArgumentTypeError(f"no such file: `{text}`")
     return text
 
 
 def add_launch(add: Callable[..., object]) -> None:
-    """Declare the launch file that counts."""
+    """Add `--launch`."""
     add("--launch", type=launch_file, metavar="FILE", help=_LAUNCH)
 
 
-def add_circumstances(parser: Container) -> None:
-    """Declare the world size and the consumer, for the verbs that have their own idea of releases."""
+def add_job_options(parser: Container) -> None:
+    """Add the world size, the consumer and the launch file, for commands with their own release options."""
     add = parser.add_argument
-    add("--world-size", type=world_size, metavar="N", help="the number of processes; unknown by default")
-    add("--consumer", type=consumer, metavar="READER", help=_READER)
+    add("--world-size", type=world_size, metavar="N", help=_WORLD_SIZE)
+    add("--consumer", type=consumer, metavar="CONSUMER", help=_CONSUMER)
     add_launch(add)
 
 
 def add_schema_choice(parser: Container) -> None:
-    """Declare the release and the consumer, for the verbs that serve editors."""
+    """Add the release and the consumer, for commands about schemas and presets."""
     add = parser.add_argument
-    add("--target", metavar="RELEASE", help="the release that reads the config (default: the installed one)")
-    told = f"{_READERS} (default: any, so far as `auto` goes)"
-    add("--consumer", choices=CONSUMERS, metavar="READER", help=told)
+    add("--target", metavar="RELEASE", help="DeepSpeed release (default: the installed one)")
+    consumers = f'{_LIBRARIES} (default: any, so "auto" is allowed wherever one of them resolves it)'
+    add("--consumer", choices=CONSUMERS, metavar="CONSUMER", help=consumers)
 
 
-def add_filling(parser: Container) -> None:
-    """Declare who reads the file, and what it fills "auto" from."""
-    add = parser.add_argument_group("who reads the file").add_argument
-    add("--consumer", type=consumer, metavar="READER", help=_READER)
+def add_consumer_options(parser: Container) -> None:
+    """Add the consumer, and the files from which it resolves "auto"."""
+    add = parser.add_argument_group("consumer").add_argument
+    add("--consumer", type=consumer, metavar="CONSUMER", help=_CONSUMER)
     add_launch(add)
-    add("--training-args", metavar="FILE", help="training arguments, JSON or YAML")
-    add("--model-config", metavar="FILE", help="the model's config.json, for its hidden size")
+    add("--training-args", metavar="FILE", help="training arguments of the consumer, a JSON or YAML file")
+    add("--model-config", metavar="FILE", help="config.json of the model, for its hidden size")
 
 
 def add_settings(parser: Container) -> None:
-    """Declare which settings count."""
+    """Add the options that choose the settings file."""
     add = parser.add_argument_group("settings").add_argument
-    add("--config", metavar="FILE", help="take the settings of this file, whatever others there are")
-    add("--isolated", action="store_true", help="take no settings from any file")
+    add("--config", metavar="FILE", help="use this settings file instead of discovered ones")
+    add("--isolated", action="store_true", help="ignore all settings files")
 
 
-def add_checking(parser: Container) -> None:
-    """Declare what is checked, and against what."""
+def add_check_options(parser: Container) -> None:
+    """Add the options that say what is checked, and for which target and job."""
     _add_paths(parser)
-    add = parser.add_argument_group("what it is checked against").add_argument
-    add("--target", metavar="RELEASE", help="a release, a range such as '>=0.14,<0.19.8', or installed")
-    add("--world-size", type=world_size, metavar="N", help="the number of processes; unknown by default")
-    add("--consumer", type=consumer, metavar="READER", help=_READER)
+    add = parser.add_argument_group("target and job").add_argument
+    add("--target", metavar="RELEASE", help="release, range such as '>=0.14,<0.19.8', or `installed`")
+    add("--world-size", type=world_size, metavar="N", help=_WORLD_SIZE)
+    add("--consumer", type=consumer, metavar="CONSUMER", help=_CONSUMER)
     add_launch(add)
-    add("--training-args", metavar="FILE", help="what the consumer is started with, JSON or YAML")
-    told = "the model: its config.json, its folder, or a name (default: what a launch file of the job names)"
-    add("--model", metavar="MODEL", help=told)
-    add("--host-memory", type=amount, metavar="SIZE", help="the memory of a host, such as 1TiB")
-    told = "ranks that share a host (default: 8, or all of fewer)"
-    add("--gpus-per-node", type=world_size, metavar="N", help=told)
+    add("--training-args", metavar="FILE", help="training arguments of the consumer, a JSON or YAML file")
+    model = "model: path of its config.json or directory, or a name (default: from the launch file)"
+    add("--model", metavar="MODEL", help=model)
+    add("--host-memory", type=amount, metavar="SIZE", help="memory of a node, such as 1TiB")
+    gpus = "GPUs per node (default: 8, or the world size if that is less)"
+    add("--gpus-per-node", type=world_size, metavar="N", help=gpus)
     _add_rules(parser)
 
 
@@ -137,91 +137,91 @@ def _add_paths(parser: Container) -> None:
         "paths", nargs="*", metavar="PATH", help="files, directories, or `-` for stdin (default: .)"
     )
     add = parser.add_argument_group(
-        "which files", "PATTERNS: of files and folders, joined by commas"
+        "file selection", "PATTERNS: comma-separated glob patterns of files and directories"
     ).add_argument
     _lists(
         add,
         "PATTERNS",
-        ("--exclude", "pass over these, and not over those of the settings' `exclude`"),
-        ("--extend-exclude", "pass over these besides"),
+        ("--exclude", "patterns to exclude; replaces `exclude` from the settings"),
+        ("--extend-exclude", "patterns to exclude in addition to the settings"),
     )
-    told = "pick files that are named as those of a directory: by these patterns and by content"
-    add("--force-exclude", action="store_true", help=told)
-    add("--stdin-filename", metavar="NAME", help="the name that stdin's text goes by")
+    force = "apply exclusions and config detection also to named files (for hooks)"
+    add("--force-exclude", action="store_true", help=force)
+    add("--stdin-filename", metavar="NAME", help="file name to use for the text on stdin")
 
 
 def _add_rules(parser: Container) -> None:
-    told = "RULES: codes, starts of codes, names, or ALL, joined by commas"
-    add = parser.add_argument_group("which rules", told).add_argument
+    rules = "RULES: comma-separated codes, code prefixes, names, or ALL"
+    add = parser.add_argument_group("rule selection", rules).add_argument
     _lists(
         add,
         "RULES",
-        ("--select", "switch on these rules only"),
-        ("--ignore", "switch off these rules"),
-        ("--extend-select", "switch on these rules besides"),
+        ("--select", "rules to enable; all others are disabled"),
+        ("--ignore", "rules to disable"),
+        ("--extend-select", "rules to enable in addition to the settings"),
     )
     _lists(
         add,
         "PATTERN:RULES",
-        ("--per-file-ignores", "switch off rules in some files, and not those of the settings"),
-        ("--extend-per-file-ignores", "switch off rules in some files besides"),
+        ("--per-file-ignores", "rules to disable in matching files; replaces the settings"),
+        ("--extend-per-file-ignores", "rules to disable in matching files, in addition to the settings"),
     )
-    add("--no-ignores", action="store_true", help="show also what files and settings say to ignore")
-    add("--min-severity", choices=MIN_SEVERITY, help="show nothing less severe (default: info)")
+    add("--no-ignores", action="store_true", help="also report problems that files or settings ignore")
+    add("--min-severity", choices=MIN_SEVERITY, help="lowest severity to report (default: info)")
 
 
 def _lists(add: Callable[..., argparse.Action], metavar: str, *options: tuple[str, str]) -> None:
-    """Declare options that take lists, and may be given several times."""
-    for option, what in options:
-        add(option, type=words, action="extend", metavar=metavar, help=what)
+    """Add options that take comma-separated lists and may be repeated."""
+    for option, description in options:
+        add(option, type=comma_list, action="extend", metavar=metavar, help=description)
 
 
 def add_verbosity(parser: Container, quiet: str) -> None:
-    """Declare how much is said; `quiet`: what is left with `--quiet`."""
+    """Add `--quiet` and `--verbose`; `quiet` is the help of the former."""
     parser.add_argument("-q", "--quiet", action="store_true", help=quiet)
-    told = "say also which settings count, and which hidden folders are passed over"
-    parser.add_argument("-v", "--verbose", action="store_true", help=told)
+    verbose = "also print the settings file in use, and hidden directories that are skipped"
+    parser.add_argument("-v", "--verbose", action="store_true", help=verbose)
 
 
-def add_result(parser: Container) -> None:
-    """Declare what the exit code says."""
-    add = parser.add_argument_group("result").add_argument
-    add("--fail-on", choices=FAIL_ON, help="the least severity that ends in exit code 1 (default: warning)")
-    add("--exit-zero", action="store_true", help="end in exit code 0 whatever is found")
+def add_exit_options(parser: Container) -> None:
+    """Add the options that decide the exit code."""
+    add = parser.add_argument_group("exit code").add_argument
+    add("--fail-on", choices=FAIL_ON, help="lowest severity that exits with 1 (default: warning)")
+    add("--exit-zero", action="store_true", help="exit with 0 even if there are problems")
 
 
-def add_fixing(parser: Container, *, option: bool = False) -> None:
-    """Declare how far fixing goes; `option`: whether fixing itself is asked for by `--fix`."""
-    add = parser.add_argument_group("fixing").add_argument
+def add_fix_options(parser: Container, *, option: bool = False) -> None:
+    """Add the options of fixing; `option` adds `--fix` itself, and what goes with it."""
+    add = parser.add_argument_group("fixes").add_argument
     if option:
-        add("--fix", action="store_true", help="fix what can be fixed safely, and show what is left")
-    add("--unsafe-fixes", action="store_true", help="fix also where values change or something is lost")
-    add("--diff", action="store_true", help="show the changes, and write none")
+        add("--fix", action="store_true", help="apply safe fixes, and report the remaining problems")
+    add("--unsafe-fixes", action="store_true", help="also apply fixes that may change values or lose content")
+    add("--diff", action="store_true", help="print the changes as a diff instead of writing them")
     if option:
-        add("--show-fixes", action="store_true", help="list what was fixed, by file and rule")
-    add("--exit-non-zero-on-fix", action="store_true", help="end in exit code 1 where a file was fixed")
+        add("--show-fixes", action="store_true", help="list the applied fixes by file and rule")
+    add("--exit-non-zero-on-fix", action="store_true", help="exit with 1 if any file was fixed")
     _lists(
         add,
         "RULES",
-        ("--fixable", "fix findings of these rules only"),
-        ("--unfixable", "fix no findings of these rules"),
+        ("--fixable", "rules whose problems may be fixed"),
+        ("--unfixable", "rules whose problems are never fixed"),
     )
 
 
-def refuse_stdin_name_alone(args: argparse.Namespace) -> None:
-    """Refuse a name for stdin where stdin is not read."""
+def check_stdin_filename(args: argparse.Namespace) -> None:
+    """Reject `--stdin-filename` if stdin is not read."""
     if args.stdin_filename and "-" not in args.paths:
-        refuse("--stdin-filename goes with `-` as PATH")
+        fail("--stdin-filename requires `-` as PATH")
 
 
-# Amounts of memory and numbers of things, as people write them on the command line.
+# Sizes and counts on the command line.
 
-MOST = 10**18
-"""No number is counted up to this."""
+LIMIT = 10**18
+"""Upper bound of every number on the command line."""
 
 
 def amount(text: str) -> int:
-    """Bytes: `80GiB`, `512MiB`, `1.5TB`."""
+    """Parse a size in bytes: `80GiB`, `512MiB`, `1.5TB`."""
     from dsconfig.core import gpu_memory
 
     try:
@@ -231,7 +231,7 @@ def amount(text: str) -> int:
 
 
 def gpu(text: str) -> Gpu:
-    """The memory of a GPU: an amount, a card's name, or the size by which cards are sold."""
+    """Parse the memory of a GPU: a size, the name of a card, or the size under which cards are sold."""
     from dsconfig.core import gpu_memory
 
     try:
@@ -241,13 +241,13 @@ def gpu(text: str) -> Gpu:
 
 
 def count(text: str) -> int:
-    """A whole number above 0, which may be written as 7e9."""
+    """Parse a whole number above 0, which may be written as 7e9."""
     try:
         value = float(text)
     except ValueError:
         value = 0.0
-    if value >= MOST:
-        raise argparse.ArgumentTypeError(f"expected a number below {MOST:.0e}, got `{text[:40]}`")
+    if value >= LIMIT:
+        raise argparse.ArgumentTypeError(f"expected a number below {LIMIT:.0e}, got `{text[:40]}`")
     if not value >= 1 or value != int(value):
         raise argparse.ArgumentTypeError(
             f"expected a whole number above 0, such as 4096 or 7e9, got `{text[:40]}`"
@@ -255,22 +255,22 @@ def count(text: str) -> int:
     return int(value)
 
 
-def times(text: str) -> float:
-    """A number of at least 1."""
+def factor(text: str) -> float:
+    """Parse a number of at least 1."""
     try:
         value = float(text)
     except ValueError:
         value = 0.0
-    if not 1 <= value < MOST:
+    if not 1 <= value < LIMIT:
         raise argparse.ArgumentTypeError(f"expected a number of at least 1, got `{text[:40]}`")
     return value
 
 
-# argparse as this command uses it: errors are one line with what was meant, help fills the terminal.
+# argparse with one-line errors that suggest the closest option, and help as wide as the terminal.
 
 EXAMPLES = {
-    f"dsconfig {verb}": f"dsconfig {verb} {arguments}"
-    for verb, arguments in {
+    f"dsconfig {command}": f"dsconfig {command} {arguments}"
+    for command, arguments in {
         "explain": "zero_optimization.stage",
         "migrate": "ds_config.json --from 0.14.5 --to 0.19.8 --write",
         "compat": "ds_config.json",
@@ -284,12 +284,13 @@ EXAMPLES = {
         "elastic manifest": "--kind slurm --nnodes 1:4 ds_config.json train.py",
     }.items()
 }
-"""How commands are called that need an argument."""
+"""Example of each command that needs an argument, for the error about missing ones."""
 _NUMBER = re.compile(r"-\.?\d")
+_WORLD_SIZE = "number of ranks (default: from the launch file, else unknown)"
 
 
 class HelpFormatter(argparse.HelpFormatter):
-    """Help in the terminal's width. argparse's own way to find it imports the compression modules."""
+    """Help as wide as the terminal. argparse finds the width through shutil, which imports compression modules."""
 
     def __init__(self, prog: str, **options: Any) -> None:
         from dsconfig.render.terminal import columns
@@ -297,37 +298,37 @@ class HelpFormatter(argparse.HelpFormatter):
         super().__init__(prog, **{"max_help_position": 30, "width": columns() - 2, **options})
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        """Each line by itself: a table of exit codes stays one."""
+        """Wrap each line on its own, so that the table of exit codes stays a table."""
         from textwrap import fill
 
         lines = text.splitlines()
-        hanging = [indent + " " * _hanging(line) for line in lines]
+        indents = [indent + " " * _entry_indent(line) for line in lines]
         return "\n".join(
-            fill(line, width, initial_indent=indent, subsequent_indent=under, break_on_hyphens=False)
-            for line, under in zip(lines, hanging, strict=True)
+            fill(line, width, initial_indent=indent, subsequent_indent=subsequent, break_on_hyphens=False)
+            for line, subsequent in zip(lines, indents, strict=True)
         )
 
 
-def _hanging(line: str) -> int:
-    """Where the text of an entry begins: `  0  clean` → 5."""
-    found = re.match(r" +\S+ {2,}| *", line)
-    return found.end() if found else 0
+def _entry_indent(line: str) -> int:
+    """Column at which the text of an entry begins: `  0  clean` → 5."""
+    match = re.match(r" +\S+ {2,}| *", line)
+    return match.end() if match else 0
 
 
 class CommandParser(argparse.ArgumentParser):
-    """A parser for the command or one verb."""
+    """Parser of `dsconfig` or one of its commands."""
 
     def __init__(self, prog: str, **options: Any) -> None:
         super().__init__(prog=prog, formatter_class=HelpFormatter, allow_abbrev=False, **options)
 
     def error(self, message: str) -> NoReturn:
-        """Wrong use: no page of usage, just what is wrong."""
+        """Report a usage error in one line, without the usage text."""
         missing = message.removeprefix("the following arguments are required: ")
         if missing != message:
             example = EXAMPLES.get(self.prog)
             verb = "are" if ", " in missing else "is"
-            message = f"{missing} {verb} missing" + (f": write `{example}`" if example else "")
-        refuse(f"{message} (see `{self.prog} --help`)")
+            message = f"{missing} {verb} missing" + (f", for example `{example}`" if example else "")
+        fail(f"{message} (see `{self.prog} --help`)")
 
     def add_version(self) -> None:
         """Add `--version`."""
@@ -336,17 +337,17 @@ class CommandParser(argparse.ArgumentParser):
         self.add_argument("-V", "--version", action="version", version=f"dsconfig {__version__}")
 
     def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
-        """Refuse what nobody knows here, where the verb is known: argparse would do so at the root."""
-        if args is not None and (name := self._stranger(args)) is not None:
-            self._refuse_option(name)
-        found, extras = super().parse_known_args(args, namespace)
+        """Reject unknown options here, where the command is known; argparse would do so at the root."""
+        if args is not None and (name := self._unknown_option(args)) is not None:
+            self._reject_option(name)
+        parsed, extras = super().parse_known_args(args, namespace)
         if extras:
             self.error(f"unexpected argument `{extras[0]}`")
-        return found, extras
+        return parsed, extras
 
-    def _stranger(self, args: Sequence[str]) -> str | None:
-        """The first option that there is not; what stands after a verb or a script is not ours to judge."""
-        known = self._option_string_actions
+    def _unknown_option(self, args: Sequence[str]) -> str | None:
+        """First unknown option; what follows a command or a script is parsed elsewhere."""
+        actions = self._option_string_actions
         ends = not {each.nargs for each in self._actions}.isdisjoint((argparse.PARSER, argparse.REMAINDER))
         words = iter(args)
         for word in words:
@@ -358,57 +359,57 @@ class CommandParser(argparse.ArgumentParser):
                 continue
             name, equals, _ = word.partition("=")
             short = word[:2] if word[1] != "-" else name
-            action = known.get(name) or known.get(short)
+            action = actions.get(name) or actions.get(short)
             if action is None:
                 return name
-            if action.nargs is None and not equals and word in known:
+            if action.nargs is None and not equals and word in actions:
                 next(words, None)
         return None
 
-    def _refuse_option(self, name: str) -> NoReturn:
+    def _reject_option(self, name: str) -> NoReturn:
         from dsconfig.core.wording import closest
 
         close = closest(name, [option for option in self._option_string_actions if option[:2] == "--"])
         hint = f": did you mean `{close[0]}`?" if close else ""
         if not close and self._subparsers is not None:
-            hint = ": options of a command stand after its name"
+            hint = ": options of a command come after its name"
         self.error(f"unknown option `{name}`{hint}")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Name the word that was meant, or else all that there are."""
+        """Suggest the closest choice, or list all of them."""
         if action.choices is not None and value not in action.choices:
-            raise argparse.ArgumentError(action, f"`{value}` is {_meant(str(value), action.choices)}")
+            raise argparse.ArgumentError(action, f"`{value}` is {_suggestion(str(value), action.choices)}")
 
 
-def _meant(word: str, known: Iterable[str]) -> str:
+def _suggestion(word: str, choices: Iterable[str]) -> str:
     from dsconfig.core.wording import closest
 
-    words = [str(each) for each in known]
+    words = [str(each) for each in choices]
     close = closest(word, words)
     return "unknown: " + (f"did you mean `{close[0]}`?" if close else f"expected one of {', '.join(words)}")
 
 
-def tell_exit_codes(parser: argparse.ArgumentParser, codes: Mapping[int, str], more: str = "") -> None:
-    """Say in the help what each exit code means; 2 means the same everywhere, unless it is among them.
+def set_exit_codes(parser: argparse.ArgumentParser, codes: Mapping[int, str], footer: str = "") -> None:
+    """Document the exit codes at the end of the help; 2 has the same meaning everywhere, unless given.
 
-    `more`: what else stands at the end of the help.
+    `footer` follows them.
     """
-    refused = "wrong use, a file that is no config or cannot be read or written, or an internal error"
-    told = sorted({2: refused, **codes}.items())
-    width = max(len(str(code)) for code, _ in told)
-    lines = [f"  {code:<{width}}  {text}" for code, text in told]
-    parser.epilog = "\n".join(["exit codes:", *lines, *(["", *more.splitlines()] if more else [])])
+    failed = "usage error, a file that is not a config or cannot be read or written, or an internal error"
+    meanings = sorted({2: failed, **codes}.items())
+    width = max(len(str(code)) for code, _ in meanings)
+    lines = [f"  {code:<{width}}  {text}" for code, text in meanings]
+    parser.epilog = "\n".join(["exit codes:", *lines, *(["", *footer.splitlines()] if footer else [])])
 
 
-def unknown_verb(verb: str | None, verbs: Iterable[str]) -> NoReturn:
-    """End the run: no verb, or none that is known."""
-    known = ", ".join(verbs)
-    if verb is None:
-        refuse(f"no command given: expected one of {known} (see `dsconfig --help`)")
-    if os.path.exists(verb):
-        refuse(f"`{verb}` is not a command: did you mean `dsconfig check {verb}`?")
+def unknown_command(command: str | None, commands: Iterable[str]) -> NoReturn:
+    """End the run because there is no command, or an unknown one."""
+    names = ", ".join(commands)
+    if command is None:
+        fail(f"no command given: expected one of {names} (see `dsconfig --help`)")
+    if os.path.exists(command):
+        fail(f"`{command}` is not a command: did you mean `dsconfig check {command}`?")
     from dsconfig.core.wording import closest
 
-    close = closest(verb, verbs)
-    hint = f"did you mean `{close[0]}`?" if close else f"expected one of {known}"
-    refuse(f"`{verb}` is not a command: {hint}")
+    close = closest(command, commands)
+    hint = f"did you mean `{close[0]}`?" if close else f"expected one of {names}"
+    fail(f"`{command}` is not a command: {hint}")

@@ -1,4 +1,4 @@
-"""`dsconfig check`: read, check, show."""
+"""`dsconfig check`: check configs, and report the problems."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from dsconfig.cli.arguments import (
-    add_checking,
+    add_check_options,
     add_color,
-    add_fixing,
-    add_result,
+    add_exit_options,
+    add_fix_options,
     add_settings,
     add_verbosity,
-    refuse_stdin_name_alone,
-    tell_exit_codes,
+    check_stdin_filename,
+    set_exit_codes,
 )
-from dsconfig.cli.errors import CLEAN, FAILED, FINDINGS, refuse
+from dsconfig.cli.errors import CLEAN, FAILED, PROBLEMS, fail
 from dsconfig.render import FORMATS, TEXT
 
 if TYPE_CHECKING:
@@ -29,30 +29,30 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+    """Add the options."""
     parser.set_defaults(run=run)
-    add_checking(parser)
-    add_result(parser)
-    add_fixing(parser, option=True)
+    add_check_options(parser)
+    add_exit_options(parser)
+    add_fix_options(parser, option=True)
     output = parser.add_argument_group("output")
     add = output.add_argument
-    told = f"how findings are shown: {', '.join(FORMATS)} (default: full)"
-    add("--output-format", choices=FORMATS, default="full", metavar="FORMAT", help=told)
-    add("-o", "--output-file", metavar="FILE", help="write them to this file (default: `-`, stdout)")
+    formats = f"output format: {', '.join(FORMATS)} (default: full)"
+    add("--output-format", choices=FORMATS, default="full", metavar="FORMAT", help=formats)
+    add("-o", "--output-file", metavar="FILE", help="write the report to this file (default: `-`, stdout)")
     add_color(output)
-    add("--statistics", action="store_true", help="count the findings of each rule")
-    add_verbosity(output, "show findings only")
-    add = parser.add_argument_group("instead of a report").add_argument
-    add("--add-ignore", action="store_true", help="write into the files to ignore what is found today")
-    add("-w", "--watch", action="store_true", help="check again whenever a file changes, until Ctrl-C")
-    add("--show-files", action="store_true", help="list the files that would be checked, and stop")
-    add("--show-settings", action="store_true", help="show the settings in force, and stop")
+    add("--statistics", action="store_true", help="print the number of problems of each rule")
+    add_verbosity(output, "print only the problems")
+    add = parser.add_argument_group("other actions").add_argument
+    add("--add-ignore", action="store_true", help="add ignores for all current problems to the files")
+    add("-w", "--watch", action="store_true", help="check again whenever a file changes")
+    add("--show-files", action="store_true", help="list the files that would be checked, and exit")
+    add("--show-settings", action="store_true", help="print the settings in use, and exit")
     add_settings(parser)
-    tell_exit_codes(parser, {CLEAN: "nothing as severe as --fail-on", FINDINGS: "findings as severe"})
+    set_exit_codes(parser, {CLEAN: "no problem reaches --fail-on", PROBLEMS: "a problem reaches --fail-on"})
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check what the arguments name."""
+    """Run the command."""
     _check_usage(args)
     if args.watch:
         from dsconfig.cli.watch import watch
@@ -60,18 +60,18 @@ def run(args: argparse.Namespace) -> int:
         return watch(args, _run)
     if args.output_file in (None, "-"):
         return _run(args)[0]
-    from dsconfig.cli.inputs import into_file, refuse_input
+    from dsconfig.cli.inputs import forbid_overwrite, redirect_to_file
 
     args.color = "never" if args.color == "auto" else args.color
-    refuse_input(args.output_file, *args.paths)  # before anything is fixed
-    return into_file(args.output_file, lambda: _run(args))
+    forbid_overwrite(args.output_file, *args.paths)  # before anything is fixed
+    return redirect_to_file(args.output_file, lambda: _run(args))
 
 
 def _run(args: argparse.Namespace) -> tuple[int, set[str]]:
-    """Check once; returns the exit code, and the files that it depends on."""
-    from dsconfig.cli.inputs import as_toml, resolve
+    """Check once. Return the exit code, and the files on which the result depends."""
+    from dsconfig.cli.inputs import as_toml, resolve_options
 
-    options = resolve(args)
+    options = resolve_options(args)
     if args.show_settings:
         sys.stdout.write(as_toml(options))
         return CLEAN, set()
@@ -90,40 +90,42 @@ def _run(args: argparse.Namespace) -> tuple[int, set[str]]:
         add_ignores(checker, names, quiet=args.quiet)
     else:
         reports = list(checker.unread)
-        for name in _tracked(args, names):  # not through `reports`, whose frame stands over every rule
+        for name in _with_progress(
+            args, names
+        ):  # not through `reports`: its frame would be on the stack of every rule
             for document in checker.documents(name):
                 reports += checker.attempt(name, document)
         _show(args, checker, names, reports, fixer)
-    seen = {*names, *checker.tally.paths, *options.finder.paths}
-    return _code(args, checker, fixer), seen
+    dependencies = {*names, *checker.tally.paths, *options.finder.paths}
+    return _exit_code(args, checker, fixer), dependencies
 
 
-def _code(args: argparse.Namespace, checker: Checker, fixer: Fixer | None) -> int:
+def _exit_code(args: argparse.Namespace, checker: Checker, fixer: Fixer | None) -> int:
     if checker.failed:
         return FAILED
-    to_do = checker.tally.failed or (args.exit_non_zero_on_fix and fixer is not None and fixer.changed)
-    return FINDINGS if to_do and not args.exit_zero else CLEAN
+    has_problems = checker.tally.failed or (args.exit_non_zero_on_fix and fixer is not None and fixer.changed)
+    return PROBLEMS if has_problems and not args.exit_zero else CLEAN
 
 
 def _check_usage(args: argparse.Namespace) -> None:
-    """Refuse options that do not go together."""
-    refuse_stdin_name_alone(args)
+    """Reject options that exclude or require each other."""
+    check_stdin_filename(args)
     if not args.fix:
         for option in ("unsafe_fixes", "diff", "show_fixes", "exit_non_zero_on_fix"):
             if getattr(args, option):
-                refuse(f"--{option.replace('_', '-')} goes with --fix")
+                fail(f"--{option.replace('_', '-')} requires --fix")
     if args.diff and args.output_format not in TEXT:
-        refuse(f"a diff cannot stand in the {args.output_format} output: use --output-format concise")
+        fail(f"--diff cannot be combined with {args.output_format} output; use --output-format concise")
     if args.fix and "-" in args.paths:
-        refuse("stdin cannot be fixed in place: use `dsconfig fix -`")
+        fail("--fix cannot change stdin; use `dsconfig fix -`")
     if args.add_ignore:
         for option in ("fix", "no_ignores", "watch"):
             if getattr(args, option):
-                refuse(f"--add-ignore and --{option.replace('_', '-')} do not go together: one of the two")
+                fail(f"--add-ignore and --{option.replace('_', '-')} exclude each other")
         if "-" in args.paths:
-            refuse("nothing can be written into stdin: name the file")
+            fail("--add-ignore cannot write to stdin; pass the file")
     if args.watch and ("-" in args.paths or args.output_file or args.output_format not in TEXT):
-        refuse("--watch shows files on the terminal: it goes with no stdin, --output-file or machine format")
+        fail("--watch excludes stdin, --output-file and machine-readable output formats")
 
 
 def _fixer(args: argparse.Namespace, options: Options) -> Fixer | None:
@@ -140,8 +142,8 @@ def _checker(options: Options, fixer: Fixer | None) -> Checker:
     return Checker(options, fixer)
 
 
-def _tracked(args: argparse.Namespace, names: list[str]) -> Iterable[str]:
-    """The names, with a line of progress where there are many."""
+def _with_progress(args: argparse.Namespace, names: list[str]) -> Iterable[str]:
+    """The names, with a progress line on stderr if there are many files."""
     from dsconfig.cli.run_check import tracked
 
     return names if args.quiet else tracked(names)
@@ -156,16 +158,16 @@ def _show(
     style = style_of(sys.stdout, args.color)
     for text in renderer(args.output_format)(reports, checker.options.target, style):
         sys.stdout.write(text)
-    # Output for machines, or a diff, stays one document: everything else goes to stderr.
-    aside = sys.stdout if args.output_format in TEXT and not args.diff else sys.stderr
+    # Machine-readable output and a diff stay one document: the summary goes to stderr.
+    side = sys.stdout if args.output_format in TEXT and not args.diff else sys.stderr
     if args.statistics:
         _show_statistics(args, checker.tally, style)
     if not args.quiet and names:
         if fixer is not None and checker.tally.readers:
-            aside.write(fixer.outcome(sum(checker.tally.by_severity.values())))
+            side.write(fixer.outcome(sum(checker.tally.by_severity.values())))
             if args.show_fixes:
-                aside.writelines(fixer.files())
-        aside.write(checker.tally.closing(style if aside is sys.stdout else style_of(aside, args.color)))
+                side.writelines(fixer.files())
+        side.write(checker.tally.closing(style if side is sys.stdout else style_of(side, args.color)))
 
 
 def _show_statistics(args: argparse.Namespace, tally: Tally, style: Style) -> None:

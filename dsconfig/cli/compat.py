@@ -1,4 +1,4 @@
-"""`dsconfig compat`: a table of the releases, and what each does with a config."""
+"""`dsconfig compat`: show which releases accept a config."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.arguments import add_circumstances, add_color, add_file, add_settings, tell_exit_codes
-from dsconfig.cli.errors import CLEAN, FINDINGS, refuse
+from dsconfig.cli.arguments import add_color, add_file, add_job_options, add_settings, set_exit_codes
+from dsconfig.cli.errors import CLEAN, PROBLEMS, fail
 from dsconfig.cli.inputs import read, reason
 from dsconfig.render.fingerprint import as_json
 
@@ -18,41 +18,41 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+    """Add the options."""
     parser.set_defaults(run=run)
     add_file(parser)
     add = parser.add_argument
-    add("--target", metavar="RANGE", help="these releases only, for example '>=0.14'")
-    add_circumstances(parser)
-    add("--output-format", choices=("text", "json"), default="text", help="default: text")
+    add("--target", metavar="RANGE", help="only these releases, for example '>=0.14'")
+    add_job_options(parser)
+    add("--output-format", choices=("text", "json"), default="text", help="output format (default: text)")
     add_color(parser)
     add_settings(parser)
-    told = "the newest release, of those asked for, refuses the config, or crashes with it"
-    tell_exit_codes(parser, {CLEAN: "the newest release takes the config", FINDINGS: told})
+    rejected = "the newest of these releases rejects the config, or crashes with it"
+    set_exit_codes(parser, {CLEAN: "the newest of these releases accepts the config", PROBLEMS: rejected})
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show what the releases do."""
+    """Run the command."""
     from dsconfig.check.compat import ALL_RELEASES, compat, table
-    from dsconfig.cli.inputs import in_force
+    from dsconfig.cli.inputs import job_from_args
     from dsconfig.core.releases import UnknownReleaseError, resolve
     from dsconfig.render.terminal import style_of
 
     try:
         target = ALL_RELEASES if args.target is None else resolve(args.target, "argument")
     except UnknownReleaseError as error:
-        refuse(str(error))
+        fail(str(error))
     document = read(args.file)
-    under = in_force(args, document)
+    job = job_from_args(args, document)
     try:
-        stretches = compat(document, target=target, world_size=under.ranks, consumer=under.reader)
+        stretches = compat(document, target=target, world_size=job.ranks, consumer=job.reader)
     except OSError as error:
-        refuse(str(error) if error.filename is None else f"{error.filename}: {reason(error)}")
+        fail(str(error) if error.filename is None else f"{error.filename}: {reason(error)}")
     if args.output_format == "json":
         sys.stdout.write(_json(document.name, stretches))
     else:
         sys.stdout.write(table(stretches, style_of(sys.stdout, args.color)))
-    return CLEAN if stretches[-1].word == "ok" else FINDINGS
+    return CLEAN if stretches[-1].word == "ok" else PROBLEMS
 
 
 def _json(name: str, stretches: Sequence[Stretch]) -> str:

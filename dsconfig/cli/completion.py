@@ -1,4 +1,4 @@
-"""`dsconfig completion`: a script for a shell, made from the parser, so that it knows all that there is."""
+"""`dsconfig completion`: generate a shell completion script from the parser."""
 
 from __future__ import annotations
 
@@ -6,52 +6,52 @@ import argparse
 import sys
 from collections.abc import Iterator
 
-from dsconfig.cli.arguments import tell_exit_codes
+from dsconfig.cli.arguments import set_exit_codes
 from dsconfig.cli.errors import CLEAN
 
 SHELLS = ("bash", "zsh", "fish")
-_USE = """to use it:
-  bash  put this into ~/.bashrc: eval "$(dsconfig completion bash)"
-  zsh   put this into ~/.zshrc, after compinit: eval "$(dsconfig completion zsh)"
-  fish  put this into ~/.config/fish/config.fish: dsconfig completion fish | source"""
+_USAGE = """installation:
+  bash  add to ~/.bashrc: eval "$(dsconfig completion bash)"
+  zsh   add to ~/.zshrc, after compinit: eval "$(dsconfig completion zsh)"
+  fish  add to ~/.config/fish/config.fish: dsconfig completion fish | source"""
 _FILES = ("FILE", "PATH", "OUT", "SCRIPT")
 _FOLDERS = ("DIR",)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+    """Add the options."""
     parser.set_defaults(run=run)
-    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=f"one of {', '.join(SHELLS)}")
-    tell_exit_codes(parser, {CLEAN: "written"}, _USE)
+    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=f"shell: {', '.join(SHELLS)}")
+    set_exit_codes(parser, {CLEAN: "script printed"}, _USAGE)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the script."""
+    """Run the command."""
     import shtab
 
-    from dsconfig.cli import VERBS, parser_of
+    from dsconfig.cli import COMMANDS, build_parser
 
-    parser = parser_of(VERBS)
+    parser = build_parser(COMMANDS)
     for action in _actions(parser):
-        _say_values(action)
+        _set_completion(action)
     sys.stdout.write(shtab.complete(parser, args.shell))
     return CLEAN
 
 
 def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
-    for action in parser._actions:  # noqa: SLF001  argparse lists them nowhere else
+    for action in parser._actions:  # noqa: SLF001  argparse has no public list
         yield action
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
             for each in action.choices.values():
                 yield from _actions(each)
 
 
-def _say_values(action: argparse.Action) -> None:
-    """Tell shtab what completes the value of an option or argument."""
+def _set_completion(action: argparse.Action) -> None:
+    """Tell shtab the values of an option or argument."""
     import shtab
 
     from dsconfig.check.rule_selector import catalogue
-    from dsconfig.cli import VERBS
+    from dsconfig.cli import COMMANDS
     from dsconfig.consumers import CONSUMERS
     from dsconfig.core.releases import RELEASES
     from dsconfig.schema.presets import PRESETS
@@ -65,9 +65,9 @@ def _say_values(action: argparse.Action) -> None:
         action.choices = ["ALL", *catalogue(), *catalogue().values()][metavar != "RULES" :]
     elif metavar == "RELEASE":
         action.choices = [*reversed(RELEASES), "installed", "latest"]
-    elif metavar == "READER":
+    elif metavar == "CONSUMER":
         action.choices = list(CONSUMERS)
     elif metavar == "COMMAND" and action.nargs == "*":
-        action.choices = list(VERBS)
+        action.choices = list(COMMANDS)
     elif action.dest == "preset":
         action.choices = list(PRESETS)

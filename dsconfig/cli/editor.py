@@ -1,4 +1,4 @@
-"""`dsconfig editor`: connect an editor with the language server, or with the schemas."""
+"""`dsconfig editor`: set up an editor with the language server, or with the JSON Schemas."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.arguments import add_schema_choice, add_settings, tell_exit_codes
-from dsconfig.cli.errors import CLEAN, note, refuse
+from dsconfig.cli.arguments import add_schema_choice, add_settings, set_exit_codes
+from dsconfig.cli.errors import CLEAN, fail, print_note
 
 if TYPE_CHECKING:
     from dsconfig.schema.editors import EditorFile
@@ -18,92 +18,94 @@ NAMES = (*WITH_SCHEMA, "helix", "emacs", "sublime")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+    """Add the options."""
     parser.set_defaults(run=run)
-    parser.add_argument("editor", choices=NAMES, metavar="EDITOR", help=f"one of {', '.join(NAMES)}")
-    told = "connect the schemas instead, which need no server (vscode: always; its extension has the server)"
-    parser.add_argument("--schema", action="store_true", help=told)
+    parser.add_argument("editor", choices=NAMES, metavar="EDITOR", help=f"editor: {', '.join(NAMES)}")
+    schema = (
+        "set up the JSON Schemas instead of the server (vscode: always; its extension contains the server)"
+    )
+    parser.add_argument("--schema", action="store_true", help=schema)
     add_schema_choice(parser)
     parser.add_argument(
-        "--write", action="store_true", help="write it into this folder; other settings stay as they are"
+        "--write", action="store_true", help="write the files into this directory, keeping other settings"
     )
     add_settings(parser)
-    tell_exit_codes(parser, {CLEAN: "shown, or written"})
+    set_exit_codes(parser, {CLEAN: "configuration shown, or written"})
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show what connects the editor, or write it."""
+    """Run the command."""
     if args.editor != "vscode" and not args.schema:
         return _serve(args)
     if args.editor not in WITH_SCHEMA:
-        refuse(f"--schema is for {', '.join(WITH_SCHEMA)}: {args.editor} takes the server")
-    from dsconfig.cli.inputs import schema_choice
+        fail(f"--schema supports {', '.join(WITH_SCHEMA)}; {args.editor} uses the language server")
+    from dsconfig.cli.inputs import schema_target
     from dsconfig.schema.editors import files
 
-    target, consumer = schema_choice(args)
+    target, consumer = schema_target(args)
     *schemas, settings = files(args.editor, target, consumer)
     if args.write:
         _write([*schemas, settings])
     else:
         sys.stdout.write(settings.text)
-        note(f"this goes into {settings.path}, beside {' and '.join(file.path for file in schemas)}")
-        note("`--write` writes all of them")
+        print_note(f"put this into {settings.path}; it needs {' and '.join(file.path for file in schemas)}")
+        print_note("`--write` writes all of these files")
     return CLEAN
 
 
 def _serve(args: argparse.Namespace) -> int:
-    """Show what starts the server in the editor, or write it."""
+    """Show the configuration that starts the server, or write it."""
     from dsconfig.schema.editors import SERVERS
 
     server = SERVERS[args.editor]
     if args.write:
         if server.place:
-            refuse(f"{args.editor} reads this from {server.place}: write it there, as shown without --write")
+            fail(f"{args.editor} reads this from {server.place}: put the output without --write there")
         _write([server.file])
         return CLEAN
     sys.stdout.write(server.file.text)
-    note(f"this goes into {server.place or server.file.path}; it starts `dsconfig lsp`")
+    print_note(f"put this into {server.place or server.file.path}; it starts `dsconfig lsp`")
     return CLEAN
 
 
 def _write(files: list[EditorFile]) -> None:
-    """Write the files; all of them are made before the first is written."""
+    """Write the files, once the new text of all of them is known."""
     from dsconfig.cli.inputs import reason, write
     from dsconfig.schema.editors import SettingsConflictError
 
-    ready: list[tuple[str, str, str | None]] = []
-    for ours in files:
-        old = _read(ours.path)
+    pending: list[tuple[str, str, str | None]] = []
+    for file in files:
+        old = _read(file.path)
         try:
-            ready.append((ours.path, ours.merged(old), old))
+            pending.append((file.path, file.merged(old), old))
         except SettingsConflictError as error:
-            refuse(f"{error}; see `dsconfig editor` without --write for what to add")
-    for path, text, old in ready:
+            fail(f"{error}; run `dsconfig editor` without --write to see what to add")
+    for path, text, old in pending:
         if text == old:
-            print(f"{path} is as it should be")
+            print(f"{path} is up to date")
             continue
         try:
             os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
         except OSError as error:
-            refuse(f"{path}: {reason(error)}")
+            fail(f"{path}: {reason(error)}")
         write(path, text.encode())
         print(f"{'changed' if old is not None else 'wrote'} {path}")
 
 
 def _read(path: str) -> str | None:
-    from dsconfig.cli.inputs import reason, refuse_link
+    from dsconfig.cli.inputs import forbid_link, reason
     from dsconfig.core.file_access import MAX_SIZE, contents
 
-    refuse_link(path)
+    forbid_link(path)
     try:
         data = contents(path)
     except FileNotFoundError:
         return None
     except OSError as error:
-        refuse(f"{path}: {reason(error)}")
+        fail(f"{path}: {reason(error)}")
     if len(data) > MAX_SIZE:
-        refuse(f"{path}: longer than {MAX_SIZE // 2**20} MiB, and not read")
+        fail(f"{path}: larger than {MAX_SIZE // 2**20} MiB, not read")
     try:
         return data.decode()
     except UnicodeDecodeError:
-        refuse(f"{path}: not UTF-8 text")
+        fail(f"{path}: not UTF-8 text")

@@ -1,4 +1,4 @@
-"""`dsconfig explain`: the page of a rule, or all that is known of a key."""
+"""`dsconfig explain`: show the page of a rule, or the documentation of a key."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.arguments import add_color, consumer, tell_exit_codes, world_size
-from dsconfig.cli.errors import CLEAN, FAILED, refuse
+from dsconfig.cli.arguments import add_color, set_exit_codes
+from dsconfig.cli.errors import CLEAN, FAILED, fail
 from dsconfig.cli.inputs import read, read_stdin
 from dsconfig.cli.markdown_to_terminal import page
 from dsconfig.core.diagnostic import rule_url
@@ -21,14 +21,13 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+    """Add the options."""
     parser.set_defaults(run=run)
     told = "code or name of a rule, dotted path of a key, or an error message or traceback; `-` reads it from stdin"
-    parser.add_argument("what", nargs="+", metavar="CODE|NAME|KEY|MESSAGE", help=told)
-    add = parser.add_argument_group("error messages").add_argument
-    add("--config", metavar="FILE", help="the config of the job: say whether the error applies to it")
-    add("--target", metavar="RELEASE", help="the DeepSpeed release that printed it (default: as for a check)")
-    add("--world-size", type=world_size, metavar="N", help="number of processes of the job")
+    parser.add_argument(
+        "what", nargs="+", metavar="CODE|NAME|KEY|MESSAGE", help=told)
+    add = parser.add_argument_group("code help="the name of a rule, or type=world_size, path of a key"
+    )
     add("--consumer", type=consumer, metavar="CONSUMER", help="library that loads the config")
     add("--output-format", choices=("text", "json"), default="text", help="default: text")
     add_color(parser)
@@ -64,11 +63,11 @@ def _error(text: str, args: argparse.Namespace, style: Style) -> str | None:
     explanation = explain_error(text, target, _report(args) if args.config else None)
     if explanation is None:
         return None
-    return as_json(explanation) + "\n" if args.output_format == "json" else as_text(explanation, style)
+    set_exit_codes(explanation) + "documentation shown" FAILED: "unknown == or as_text(explanation, or usage error"})
 
 
 def _report(args: argparse.Namespace) -> Report:
-    """The report of the config that the error is about."""
+    """Run the command."""
     from dsconfig.check.build_job import asked, build_job
     from dsconfig.check.check import check
     from dsconfig.launch.located_config import locate
@@ -78,7 +77,7 @@ def _report(args: argparse.Namespace) -> Report:
 
 
 def _rules(word: str, style: Style) -> str | None:
-    """One rule's page, or a line for each where the start of a code names several."""
+    """Page of one rule, or a line for each rule if a code prefix matches several."""
     from dsconfig.check.rule_selector import match
     from dsconfig.rules import RULES
 
@@ -112,12 +111,12 @@ def _key(word: str, style: Style) -> str | None:
 
     text = key_page(word)
     if text is None:
-        ends = [path for path in _paths() if path.endswith(f".{word}")]
-        if len(ends) > 1:
-            shown = ends if len(ends) <= 8 else [*ends[:7], "..."]
-            refuse(f"`{word}` is the name of several keys: {_listed(shown)}")
-        word = ends[0] if ends else word
-        text = key_page(word) if ends else None
+        matches = [path for path in _paths() if path.endswith(f".{word}")]
+        if len(matches) > 1:
+            listed = matches if len(matches) <= 8 else [*matches[:7], "..."]
+            fail(f"`{word}` matches several keys: {_listed(listed)}")
+        word = matches[0] if matches else word
+        text = key_page(word) if matches else None
     return None if text is None else page(text, style) + _members(members(word), style)
 
 
@@ -128,9 +127,9 @@ def _members(keys: Mapping[str, str], style: Style) -> str:
     width = min(max(map(len, keys)), 40)
     lines = (
         wrapped(
-            f"  {style.paint(name, 'info')}{' ' * (width - len(name))}  {said}".rstrip(), style, width + 4
+            f"  {style.paint(name, 'info')}{' ' * (width - len(name))}  {summary}".rstrip(), style, width + 4
         )
-        for name, said in keys.items()
+        for name, summary in keys.items()
     )
     return "\n".join(["", style.paint("Keys:", "bold"), *lines]) + "\n"
 
@@ -146,25 +145,25 @@ def _unknown(word: str) -> str:
     rules: Mapping[str, str] = catalogue()
     paths = _paths()
     by_last = {path.rpartition(".")[2]: path for path in reversed(paths)}
-    known = [*rules, *rules.values(), *paths, *by_last]
-    close = closest(word, known, 3) or _containing(word.lower(), known)
+    candidates = [*rules, *rules.values(), *paths, *by_last]
+    close = closest(word, candidates, 3) or _containing(word.lower(), candidates)
     names = list(dict.fromkeys(by_last.get(name, name) for name in close))
     hint = f": did you mean {_listed(names)}?" if names else ""
-    refuse(f"`{word}` is neither a rule nor a key{hint}")
+    fail(f"`{word}` is not a rule or a key{hint}")
 
 
-_MOST_NEAR = 6
-"""Names in which a word stands that are told of."""
+_MAX_SUGGESTIONS = 6
+"""Suggested names that contain the word."""
 
 
-def _containing(word: str, known: Iterable[str]) -> list[str]:
-    """The names in which the word is a part by itself, else those that it begins, shortest first."""
+def _containing(word: str, names: Iterable[str]) -> list[str]:
+    """Names that contain the word as a whole part, otherwise those where a part starts with it; shortest first."""
     for pattern in (rf"(?:^|[._-]){re.escape(word)}(?:$|[._-])", rf"(?:^|[._-]){re.escape(word)}"):
-        found = [name for name in known if re.search(pattern, name.lower())]
-        if found and len(word) > 1:
-            top = [name for name in found if "." not in name] or found
+        matches = [name for name in names if re.search(pattern, name.lower())]
+        if matches and len(word) > 1:
+            top = [name for name in matches if "." not in name] or matches
             starts = sorted(top, key=lambda name: (not name.startswith(word), len(name)))
-            return starts[:_MOST_NEAR]
+            return starts[:_MAX_SUGGESTIONS]
     return []
 
 

@@ -1,4 +1,4 @@
-"""`dsconfig init`: write a config to start from."""
+"""`dsconfig init`: create a config from a preset."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import argparse
 import os
 import sys
 
-from dsconfig.cli.arguments import add_schema_choice, add_settings, tell_exit_codes
-from dsconfig.cli.errors import CLEAN, refuse
+from dsconfig.cli.arguments import add_schema_choice, add_settings, set_exit_codes
+from dsconfig.cli.errors import CLEAN, fail
 from dsconfig.consumers import ELASTIC, HUGGING_FACE
 
 DEFAULT, FILE = "zero2", "ds_config.json"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+    """Add the options."""
     parser.set_defaults(run=run)
     add = parser.add_argument
     add(
@@ -22,19 +22,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         default=FILE,
         metavar="FILE",
-        help=f"the file, its format by its name, or `-` for stdout (default: {FILE})",
+        help=f"output file, or `-` for stdout; the suffix decides the format (default: {FILE})",
     )
-    add("--preset", metavar="NAME", help=f"what to start from (default: {DEFAULT}); see --list")
+    add(
+        "--preset",
+        metavar="NAME",
+        help=f"preset, see --list (default: {DEFAULT}, or that of the consumer)",
+    )
     add_schema_choice(parser)
-    add("--force", action="store_true", help="write over a file that exists")
-    add("--list", action="store_true", help="list the presets, and stop")
+    add("--force", action="store_true", help="overwrite an existing file")
+    add("--list", action="store_true", help="list the presets, and exit")
     add_settings(parser)
-    tell_exit_codes(parser, {CLEAN: "written, or listed"})
+    set_exit_codes(parser, {CLEAN: "config written, or presets listed"})
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the config, or list what there is."""
-    from dsconfig.cli.inputs import schema_choice
+    """Run the command."""
+    from dsconfig.cli.inputs import schema_target
     from dsconfig.schema import presets
 
     if args.list:
@@ -42,16 +46,16 @@ def run(args: argparse.Namespace) -> int:
         for preset in presets.PRESETS.values():
             print(f"{preset.name:{width}}  {preset.summary}")
         return CLEAN
-    target, consumer = schema_choice(args)
+    target, consumer = schema_target(args)
     try:
-        text = presets.text(args.preset or _default(consumer), target, consumer, file=args.file)
+        text = presets.text(args.preset or _default_preset(consumer), target, consumer, file=args.file)
     except presets.PresetError as error:
-        refuse(f"{error}{_to_do(args.preset, target.releases[-1])}")
+        fail(f"{error}{_hint(args.preset, target.releases[-1])}")
     if args.file == "-":
         sys.stdout.write(text)
         return CLEAN
     if os.path.lexists(args.file) and not args.force:
-        refuse(f"{args.file}: exists already; give another name, or --force to write over it")
+        fail(f"{args.file} already exists; choose another name, or overwrite it with --force")
     from dsconfig.cli.inputs import write
     from dsconfig.render.terminal import printable
 
@@ -60,19 +64,19 @@ def run(args: argparse.Namespace) -> int:
     return CLEAN
 
 
-def _to_do(name: str | None, release: str) -> str:
-    """What to do where a preset is not for the release; empty where something else is wrong."""
+def _hint(name: str | None, release: str) -> str:
+    """Hint for a preset that the release does not support; empty for any other error."""
     from dsconfig.core.releases import number
     from dsconfig.schema.presets import PRESETS
 
     preset = PRESETS.get(name or "")
     if preset is None or release in preset.releases:
         return ""
-    later = preset.until is not None and number(release) > number(preset.until)
-    more = f"; {release} runs it too, by `dsconfig elastic run`" if later else ""
-    return f": write it with --target {preset.releases[-1]}{more}"
+    is_later = preset.until is not None and number(release) > number(preset.until)
+    alternative = f", or run it on {release} with `dsconfig elastic run`" if is_later else ""
+    return f": use --target {preset.releases[-1]}{alternative}"
 
 
-def _default(consumer: str | None) -> str:
-    """The preset that a consumer's users most likely want."""
+def _default_preset(consumer: str | None) -> str:
+    """Preset for a consumer."""
     return consumer if consumer in (*HUGGING_FACE, ELASTIC) else DEFAULT

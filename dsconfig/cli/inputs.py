@@ -1,4 +1,4 @@
-"""Inputs of a run: the config, the files that go with it, and the options from its arguments."""
+"""Inputs of a command: the config, the files it needs, and the options from its arguments."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dsconfig.check.effective_settings import (
     model_and_host_layers,
     working_directory_options,
 )
-from dsconfig.cli.errors import note, refuse
+from dsconfig.cli.errors import fail, print_note
 from dsconfig.consumers.consumer_versions import split_spec
 from dsconfig.core.file_access import OUTSIDE, links_out
 from dsconfig.core.releases import Target, UnknownReleaseError
@@ -36,17 +36,17 @@ if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject
 
 
-# Reading a config and the files that go with it, and writing a result.
+# Reading a config and the files it needs, and writing a result.
 
 
 def read(name: str) -> Document:
-    """The config; a path that cannot be read ends the run."""
+    """Read the config; the run ends if it cannot be read."""
     from dsconfig.launch.config_references import read_config
 
     try:
         document = read_stdin("<stdin>") if name == "-" else read_config(name)
     except OSError as error:
-        refuse(f"{name}: {reason(error)}")
+        fail(f"{name}: {reason(error)}")
     if document.format == "python":
         _refuse_several(document)
     return document
@@ -81,7 +81,7 @@ def refuse_unknown(document: Document) -> None:
 
 
 def read_stdin(name: str) -> Document:
-    """The document on stdin, as a file of this name would be read.
+    """Read stdin as a document of this name.
 
     Raises:
         OSError: stdin cannot be read.
@@ -99,8 +99,8 @@ def read_stdin(name: str) -> Document:
     return read_bytes(data, name, "yaml" if name.lower().endswith((".yaml", ".yml")) else "json")
 
 
-def mapping(name: str | None) -> JsonObject | None:
-    """The JSON or YAML object in a file, None where no file is named."""
+def read_mapping(name: str | None) -> JsonObject | None:
+    """Read the JSON or YAML object in a file; None without a file."""
     from dsconfig.document.reader import read_mapping_file
 
     if name is None:
@@ -108,19 +108,19 @@ def mapping(name: str | None) -> JsonObject | None:
     try:
         return read_mapping_file(name)
     except OSError as error:
-        refuse(f"{name}: {reason(error)}")
+        fail(f"{name}: {reason(error)}")
     except ValueError as error:
-        refuse(str(error))
+        fail(str(error))
 
 
 def write(name: str, data: bytes) -> None:
-    """Write a file whole or not at all; a path that cannot be written ends the run."""
+    """Write a file atomically; the run ends if it cannot be written."""
     from dsconfig.document import atomic_write
 
-    refuse_link(name)
+    forbid_link(name)
     try:
-        if is_stdout(name):  # another file in its place would lose what else is written there
-            _refuse_commands(data)
+        if is_stdout(name):  # replacing the file would lose the rest of the output
+            _forbid_ci_commands(data)
             sys.stdout.flush()
             sys.stdout.buffer.write(data)
             sys.stdout.buffer.flush()
@@ -128,181 +128,184 @@ def write(name: str, data: bytes) -> None:
         atomic_write.sweep(os.path.dirname(os.path.realpath(name)))
         atomic_write.write(name, data)
     except OSError as error:
-        refuse(f"{name}: {reason(error)}")
+        fail(f"{name}: {reason(error)}")
 
 
-def _refuse_commands(data: bytes) -> None:
-    from dsconfig.cli.output import refuse_commands
+def _forbid_ci_commands(data: bytes) -> None:
+    from dsconfig.cli.output import forbid_ci_commands
 
     try:
         text = data.decode()
-    except UnicodeDecodeError:  # a picture
+    except UnicodeDecodeError:  # an image
         return
-    refuse_commands(text)
+    forbid_ci_commands(text)
 
 
 def is_stdout(name: str) -> bool:
-    """Whether a name leads to the file that stdout is, as `/dev/stdout` does."""
+    """Whether a path is the file that stdout is redirected to, such as `/dev/stdout`."""
     try:
         return os.path.samestat(os.stat(name), os.fstat(sys.stdout.fileno()))
-    except (OSError, ValueError, AttributeError):  # no such file, or no stdout that is one
+    except (OSError, ValueError, AttributeError):  # no such file, or stdout has no descriptor
         return False
 
 
-def refuse_link(name: str) -> None:
-    """Refuse to write through a link that somebody put into a repository to have a file elsewhere changed."""
+def forbid_link(name: str) -> None:
+    """Reject a link that leads out of the repository: it could make the command overwrite any file."""
     if links_out(name):
-        refuse(f"{name} is a link to a file that {OUTSIDE}: name that file, if it is meant")
+        fail(f"{name} is a link to a file that {OUTSIDE}; pass that path to write there")
 
 
-def refuse_input(name: str, *inputs: str | None, instead: str = "give another name") -> None:
-    """Refuse to write over a file that something was read from, whatever it is called there."""
+def forbid_overwrite(name: str, *inputs: str | None, advice: str = "choose another name") -> None:
+    """Reject an output file that is one of the inputs, under any name."""
     for other in inputs:
         if other and _is_same(name, other):
-            refuse(f"{name} is {'what stdin is' if other == '-' else other}, which is read: {instead}")
+            fail(f"{name} would overwrite the input {'on stdin' if other == '-' else other}: {advice}")
 
 
-def refuse_inputs(
-    name: str, document: Document, *others: str | None, instead: str = "give another name"
+def forbid_overwriting_sources(
+    name: str, document: Document, *others: str | None, advice: str = "choose another name"
 ) -> None:
-    """Refuse to write over a config, what it leads to or what leads to it, and these other files."""
+    """Reject an output file that is the config, a file it names or is named by, or another input."""
     from dsconfig.launch.located_config import related_files
 
-    with suppress(OSError):  # whoever reads it says so
-        refuse_input(name, *related_files(document), *others, instead=instead)
+    with suppress(OSError):  # reported where the file is read
+        forbid_overwrite(name, *related_files(document), *others, advice=advice)
 
 
 def _is_same(name: str, other: str) -> bool:
-    """Whether two names lead to one file: by links of either kind, or in other letters where that is one."""
+    """Whether two paths are one file: by links, or by case on a case-insensitive file system."""
     try:
-        there = os.fstat(sys.stdin.fileno()) if other == "-" else os.stat(other)
-        return stat.S_ISREG(there.st_mode) and os.path.samestat(os.stat(name), there)
-    except (OSError, ValueError, AttributeError):  # there is none
+        status = os.fstat(sys.stdin.fileno()) if other == "-" else os.stat(other)
+        return stat.S_ISREG(status.st_mode) and os.path.samestat(os.stat(name), status)
+    except (OSError, ValueError, AttributeError):  # one of them does not exist
         return False
 
 
-def into_file(name: str, run: Callable[[], tuple[int, set[str]]]) -> int:
-    """Run it, and write to a file what it would have written to stdout: whole, or not at all.
+def redirect_to_file(name: str, run: Callable[[], tuple[int, set[str]]]) -> int:
+    """Call `run` with stdout redirected to a file, which is written completely or not at all.
 
-    `run` returns also which files it depends on: none of them is written over.
+    `run` also returns its input files; none of them is overwritten.
     """
     from contextlib import redirect_stdout
     from io import StringIO
 
     text = StringIO(newline="")
     with redirect_stdout(text):
-        refuse_link(name)
+        forbid_link(name)
         code, inputs = run()
-    refuse_input(name, *sorted(inputs))
+    forbid_overwrite(name, *sorted(inputs))
     try:
         os.makedirs(os.path.dirname(name) or ".", exist_ok=True)
     except OSError as error:
-        refuse(f"{name}: {reason(error)}")
+        fail(f"{name}: {reason(error)}")
     write(name, text.getvalue().encode(errors="backslashreplace"))
     return code
 
 
 def reason(error: OSError) -> str:
-    """What went wrong with a file, without its name."""
+    """Reason of an OS error, without the file name."""
     text = error.strerror or str(error)
     return text[:1].lower() + text[1:]
 
 
-# The options of a run, from its arguments.
+# Options from the arguments.
 
 
-def resolve(args: argparse.Namespace) -> Options:
-    """The options of a run; an unknown release, rule or setting ends it."""
-    asked = _asked(args)
-    return working_directory_options(asked, _nearest(args, asked))
+def resolve_options(args: argparse.Namespace) -> Options:
+    """Options of a run; the run ends for an unknown release, rule or setting."""
+    requested = _arguments(args)
+    return working_directory_options(requested, _nearest(args, requested))
 
 
-def _asked(args: argparse.Namespace) -> Overrides:
-    given = {name: getattr(args, name) for name in Overrides._fields if hasattr(args, name)}
+def _arguments(args: argparse.Namespace) -> Overrides:
+    values = {name: getattr(args, name) for name in Overrides._fields if hasattr(args, name)}
     for name in ("per_file_ignores", "extend_per_file_ignores"):
-        if given.get(name) is not None:
-            given[name] = _pairs(given[name], name.replace("_", "-"))
-    return Overrides(refuse, note, **given)
+        if values.get(name) is not None:
+            values[name] = _pairs(values[name], name.replace("_", "-"))
+    return Overrides(fail, print_note, **values)
 
 
-def _nearest(args: argparse.Namespace, asked: Overrides) -> SettingsFinder:
-    """The settings that count: the nearest, those that `--config` names, or with `--isolated` none."""
+def _nearest(args: argparse.Namespace, requested: Overrides) -> SettingsFinder:
+    """Settings in use: the nearest file, the one of `--config`, or none with `--isolated`."""
     path = getattr(args, "config", None)
     if not getattr(args, "isolated", False):
-        return SettingsFinder(asked, None if path is None else _named(path))
+        return SettingsFinder(requested, None if path is None else _settings_at(path))
     if path is not None:
-        refuse("--config and --isolated do not go together: one of the two")
-    return SettingsFinder(asked, Settings())
+        fail("--config and --isolated exclude each other")
+    return SettingsFinder(requested, Settings())
 
 
-def _named(path: str) -> Settings:
+def _settings_at(path: str) -> Settings:
     if not os.path.exists(path) and "=" in path:
         option = path.partition("=")[0].strip()
-        refuse(f"--config {path}: expected a file; a single setting is an option: `--{option} ...`")
+        fail(f"--config {path}: expected a file; pass a single setting as an option: `--{option} ...`")
     try:
         return read_settings(path)
     except SettingsFileError as error:
-        refuse(f"--config: {error}")
+        fail(f"--config: {error}")
 
 
-def refuse_foreign(document: Document) -> None:
-    """End the run for a file that is no DeepSpeed config."""
+def require_config(document: Document) -> None:
+    """End the run for a file that is not a DeepSpeed config."""
     if why := why_not_config(document):
-        refuse(f"{document.name}: {why}")
+        fail(f"{document.name}: {why}")
 
 
-def in_force(args: argparse.Namespace, document: Document, located: LocatedConfig | None = None) -> Job:
-    """The job of a config, for a verb that reads one; an unknown release ends the run."""
-    refuse_foreign(document)
-    asked = _asked(args)
-    said = _nearest(args, asked).settings_of(document.name)
+def job_from_args(args: argparse.Namespace, document: Document, located: LocatedConfig | None = None) -> Job:
+    """Job of a config as the arguments and settings describe it; the run ends for an unknown release."""
+    require_config(document)
+    requested = _arguments(args)
+    settings = _nearest(args, requested).settings_of(document.name)
     try:
-        target = explicit_target(asked, said)
+        target = explicit_target(requested, settings)
     except UnknownReleaseError as error:
-        refuse(str(error))
-    # The verb itself opens the model that is asked for.
-    known = model_and_host_layers(asked._replace(model=None), said)
-    asked = asked._replace(world_size=args.world_size, training_args=None)  # the verb itself fills in
+        fail(str(error))
+    # The command opens the model of `--model` itself.
+    facts = model_and_host_layers(requested._replace(model=None), settings)
+    requested = requested._replace(
+        world_size=args.world_size, training_args=None
+    )  # the command resolves "auto" itself
     return build_job(
-        located or locate(document), *job_layers(asked, said, target, explicit_reader(asked, said), known)
+        located or locate(document),
+        *job_layers(requested, settings, target, explicit_reader(requested, settings), facts),
     )
 
 
-def schema_choice(args: argparse.Namespace) -> tuple[Target, str | None]:
-    """The release and the consumer whose schema is asked for; without one it holds for all consumers."""
+def schema_target(args: argparse.Namespace) -> tuple[Target, str | None]:
+    """Release and consumer of the schema; without a consumer, the schema holds for all of them."""
     target, settings = _target_and_settings(args)
     if len(target.releases) > 1:
-        note(f"of {target.text} the newest release counts, {target.releases[-1]}")
+        print_note(f"using {target.releases[-1]}, the newest release of {target.text}")
     elif target.note:
-        note(target.note)
+        print_note(target.note)
     return target, args.consumer or (split_spec(settings.consumer)[0] if settings.consumer else None)
 
 
 def _target_and_settings(args: argparse.Namespace) -> tuple[Target, Settings]:
-    asked = _asked(args)
-    settings = _nearest(args, asked).here
+    requested = _arguments(args)
+    settings = _nearest(args, requested).here
     try:
-        return explicit_target(asked, settings), settings
+        return explicit_target(requested, settings), settings
     except UnknownReleaseError as error:
-        refuse(str(error))
+        fail(str(error))
 
 
-def _pairs(words: Sequence[str], option: str) -> list[tuple[str, list[str]]]:
-    """`a/*.json:DSC101,DSC2,b.json:DSC3`: a word with a colon begins the rules of another pattern."""
+def _pairs(entries: Sequence[str], option: str) -> list[tuple[str, list[str]]]:
+    """Parse `a/*.json:DSC101,DSC2,b.json:DSC3`: a word with a colon starts the rules of another pattern."""
     pairs: list[tuple[str, list[str]]] = []
-    for word in words:
-        pattern, colon, rule = word.rpartition(":")
+    for entry in entries:
+        pattern, colon, rule = entry.rpartition(":")
         if colon and pattern and rule:
             pairs.append((pattern, [rule]))
         elif pairs and not colon:
-            pairs[-1][1].append(word)
+            pairs[-1][1].append(entry)
         else:
-            refuse(f"--{option} {word}: expected PATTERN:RULES, for example 'old/*.json:DSC101,DSC4'")
+            fail(f"--{option} {entry}: expected PATTERN:RULES, for example 'old/*.json:DSC101,DSC4'")
     return pairs
 
 
 def as_toml(options: Options) -> str:
-    """The options as TOML, ready to be put in a settings file, with their origin as a comment."""
+    """Options as TOML that can be pasted into a settings file; comments give the origin."""
     from dsconfig.render.terminal import printable
 
     settings, target = options.settings, options.target
@@ -310,7 +313,7 @@ def as_toml(options: Options) -> str:
         f"# from {printable(settings.where)}",
         f"target = {_toml(target.text)}  # {target.origin}: {', '.join(_ends(target))}",
         f"world-size = {options.world_size}" if options.world_size else "# world-size is unknown",
-        f"consumer = {_toml(options.reader.spec)}" if options.reader else "# consumer is found out",
+        f"consumer = {_toml(options.reader.spec)}" if options.reader else "# consumer is auto-detected",
         f"fail-on = {_toml(options.fail_on)}",
         f"min-severity = {_toml(options.min_severity)}",
         f"ignore = {_toml(sorted(options.rules.disabled))}",
@@ -328,7 +331,7 @@ def _ends(target: Target) -> tuple[str, ...]:
 
 
 def _toml(value: object) -> str:
-    # Strings and lists of strings are written alike in JSON and TOML.
+    # JSON strings and lists of strings are valid TOML.
     from dsconfig.render.fingerprint import as_json
 
     text = as_json(value, ascii=False)

@@ -1,4 +1,4 @@
-"""The little Markdown of rule pages, for a terminal: headings and labels, code fenced or inline."""
+"""Terminal rendering of the Markdown of rule pages: headings, labels, fenced and inline code."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _ALONE = re.compile(r"\s*(?:[-*]|\d+\.)\s|#|\||[A-Z][a-z]+:$")
 
 
 def page(text: str, style: Style) -> str:
-    """The text as shown; plain where the style has no colour."""
+    """Render Markdown for a terminal, or as plain text if the style has no colors."""
     lines = dedented(text)
     return "\n".join(_lines(_joined(lines) if style.wraps else lines, style)) + "\n"
 
 
 def _joined(lines: list[str]) -> list[str]:
-    """The lines with each paragraph and each entry of a list on one, to be wrapped anew."""
+    """Lines with each paragraph and list entry on one line, to be wrapped again."""
     joined: list[str] = []
     code = False
     for line in lines:
@@ -36,7 +36,7 @@ def _joined(lines: list[str]) -> list[str]:
 
 
 def dedented(text: str) -> list[str]:
-    """The lines of a docstring, without the indentation of the code around it."""
+    """Lines of a docstring without the indentation of the code."""
     from textwrap import dedent
 
     first, _, rest = text.strip().partition("\n")

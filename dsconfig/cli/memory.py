@@ -1,4 +1,4 @@
-"""`dsconfig memory`: memory of a rank and a host in training, and the changes that fit a GPU."""
+"""`dsconfig memory`: estimate the memory of training, and find changes that fit a GPU."""
 
 from __future__ import annotations
 
@@ -17,15 +17,21 @@ from dsconfig.cli.arguments import (
     amount,
     consumer,
     count,
+    factor,
     gpu,
-    tell_exit_codes,
-    times,
+    set_exit_codes,
     world_size,
 )
-from dsconfig.cli.errors import CLEAN, FAILED, FINDINGS, note, refuse
-from dsconfig.cli.inputs import is_stdout, mapping, read, reason, refuse_inputs, refuse_unknown, write
-from dsconfig.cli.output import NEEDS_MATPLOTLIB, plotted, put, refuse_unlike
-from dsconfig.cli.resolve_helpers import assignment, explain, in_flags, refuse_open, tell
+from dsconfig.cli.errors import CLEAN, FAILED, PROBLEMS, fail, print_note
+from dsconfig.cli.inputs import forbid_overwriting_sources, is_stdout, read, read_mapping, reason, refuse_unknown, write
+from dsconfig.cli.output import NEEDS_MATPLOTLIB, check_output_format, plot_suffix, write_text
+from dsconfig.cli.resolve_helpers import (
+    assignment,
+    fail_without_world_size,
+    print_lines,
+    print_resolve_error,
+    with_option_names,
+)
 from dsconfig.render.fingerprint import as_json
 from dsconfig.render.terminal import printable
 
@@ -37,23 +43,21 @@ if TYPE_CHECKING:
     from dsconfig.resolve.model_source import ModelSource
 
 
-# `dsconfig memory`: what a rank and a host hold in training, and which key each part is governed by.
-
 ATTENTION, KINDS = ("sdpa", "flash", "eager"), ("micro-batch", "sequence", "model")
 FORMATS = ("text", "json", "csv")
-OF_BATCH = "DSC2"
-"""How the codes of the rules about batch keys begin."""
-SELDOM = 100_000
-"""New objects between two collections of garbage: a model on paper has very many, and none are garbage."""
+BATCH_RULES = "DSC2"
+"""Code prefix of the rules about batch keys."""
+GC_THRESHOLD = 100_000
+"""Allocations between two garbage collections: a symbolic model has very many objects, none of them garbage."""
 NOT_COUNTED = (
-    "Not counted, since an engine on a CPU does not show it: the CUDA context, NCCL's buffers, fragmentation"
-    " of the allocator, workspaces of kernels. `--margin` stands for them: published failures on cards of 32"
-    " and 80 GiB show 2.8 to 5.4 GiB between what tensors hold and what the card has."
+    "The estimate does not include the CUDA context, NCCL buffers, allocator fragmentation and kernel"
+    " workspaces. `--margin` reserves memory for them: published out-of-memory errors on GPUs with 32 and 80 GiB"
+    " show 2.8 to 5.4 GiB between the tensors and the memory of the GPU."
 )
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+    """Add the options."""
     parser.set_defaults(run=run)
     add_file(parser)
     _add_model(parser)
@@ -61,70 +65,72 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _add_result(parser)
     add_color(parser)
     add_settings(parser)
-    told = "more than --gpu or --host has, or the release refuses the config"
-    wrong = "wrong use, an internal error, or what is not modelled decides whether it fits"
+    exceeded = "exceeds --gpu or --host, or DeepSpeed rejects the config"
+    undecided = "usage error, internal error, or the parts that are not modeled decide whether it fits"
     from dsconfig.core.gpu_memory import CARDS
 
-    cards = f"Cards that --gpu and --fit know by name: {', '.join(CARDS)}."
-    tell_exit_codes(
-        parser, {CLEAN: "shown", FINDINGS: told, FAILED: wrong}, "\n\n".join((NOT_COUNTED, cards))
+    cards = f"GPU names for --gpu and --fit: {', '.join(CARDS)}."
+    set_exit_codes(
+        parser,
+        {CLEAN: "estimate shown", PROBLEMS: exceeded, FAILED: undecided},
+        "\n\n".join((NOT_COUNTED, cards)),
     )
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("the run").add_argument
-    add("--world-size", type=world_size, metavar="N", help="the number of ranks (default: $WORLD_SIZE)")
-    add("--nodes", type=world_size, metavar="A", help="the number of hosts, with --gpus-per-node")
-    told = "ranks that share a host (default: as settings say, else 8, or all of fewer)"
-    add("--gpus-per-node", type=world_size, metavar="B", help=told)
-    told = "ranks that share one sequence (Ulysses; default: `sequence_parallel_size`, else 1)"
-    add("--sp", type=world_size, metavar="N", help=told)
-    told = "with AutoEP: tokens that reach the busiest rank's experts, in times of the mean (default: 1)"
-    add("--imbalance", type=times, metavar="F", help=told)
-    told = "tokens of a sequence (default: as a launch file says, else 2048)"
-    add("--sequence-length", type=count, metavar="S", help=told)
-    told = "samples of a micro batch (default: as the config says)"
-    add("--micro-batch", type=count, metavar="M", help=told)
-    add("--attention", choices=ATTENTION, help="default: as a launch file says, else sdpa")
-    told = "activations are computed again, layer by layer (default: as a launch file says, else not)"
-    checks = add("--checkpointing", action=argparse.BooleanOptionalAction, help=told)
-    add("--optimizer", metavar="NAME", help="what the script hands to DeepSpeed (default: adamw)")
-    told = "build in shards at stage 3 (default: as the Trainer and Accelerate do)"
-    built = add("--zero-init", action=argparse.BooleanOptionalAction, help=told)
-    built.default = checks.default = None
-    add("--set", type=assignment, action="append", metavar="KEY=VALUE", help="write a value first, as JSON")
-    add("--target", metavar="RELEASE", help="the release that runs it (default: the installed DeepSpeed)")
-    readers = _consumers()
-    told = f"who reads the file: {', '.join(readers)} (default: found out)"
-    add("--consumer", type=consumer, metavar="READER", help=told)
+    add = parser.add_argument_group("job").add_argument
+    add("--world-size", type=world_size, metavar="N", help="number of ranks (default: $WORLD_SIZE)")
+    add("--nodes", type=world_size, metavar="A", help="number of nodes, with --gpus-per-node")
+    gpus = "GPUs per node (default: from the settings, else 8, or the world size if that is less)"
+    add("--gpus-per-node", type=world_size, metavar="B", help=gpus)
+    degree = "sequence-parallel size (Ulysses; default: `sequence_parallel_size`, else 1)"
+    add("--sp", type=world_size, metavar="N", help=degree)
+    imbalance = "with AutoEP: tokens on the busiest expert-parallel rank, relative to the mean (default: 1)"
+    add("--imbalance", type=factor, metavar="F", help=imbalance)
+    length = "sequence length in tokens (default: from the launch file, else 2048)"
+    add("--sequence-length", type=count, metavar="S", help=length)
+    add("--micro-batch", type=count, metavar="M", help="samples per micro batch (default: from the config)")
+    add("--attention", choices=ATTENTION, help="default: from the launch file, else sdpa")
+    recompute = "activation checkpointing of each layer (default: from the launch file, else off)"
+    checkpointing = add("--checkpointing", action=argparse.BooleanOptionalAction, help=recompute)
+    optimizer = "optimizer that the script passes to DeepSpeed (default: adamw)"
+    add("--optimizer", metavar="NAME", help=optimizer)
+    init = "build the model under `deepspeed.zero.Init` at stage 3 (default: as Trainer and Accelerate do)"
+    zero_init = add("--zero-init", action=argparse.BooleanOptionalAction, help=init)
+    zero_init.default = checkpointing.default = None
+    add("--set", type=assignment, action="append", metavar="KEY=VALUE", help="override a key, value as JSON")
+    add("--target", metavar="RELEASE", help="DeepSpeed release (default: the installed one)")
+    library = f"library that loads the file: {', '.join(_consumers())} (default: auto-detected)"
+    add("--consumer", type=consumer, metavar="CONSUMER", help=library)
     add_launch(add)
-    add("--training-args", metavar="FILE", help="training arguments, JSON or YAML")
+    arguments = "training arguments of the consumer, a JSON or YAML file"
+    add("--training-args", metavar="FILE", help=arguments)
 
 
 def _add_result(parser: argparse.ArgumentParser) -> None:
     from dsconfig.core.gpu_memory import PART
 
     add = parser.add_argument_group("result").add_argument
-    told = (
-        "the memory of a GPU, as 80GiB, or the card, as h100, a100-40, 4090, 48GB (cards sold by that size):"
+    card = (
+        "GPU memory such as 80GiB, or a GPU such as h100, a100-40, 4090, or 48GB for cards sold as that size;"
     )
-    add("--gpu", type=gpu, metavar="GPU", help=f"{told} exit code 1 where it is not enough")
-    told = "the memory of a host: exit code 1 where it is not enough (default: as settings say)"
-    add("--host", type=amount, metavar="SIZE", help=told)
-    told = f"kept free on a GPU (default: 2GiB and 1/{PART} of its memory)"
-    add("--margin", type=amount, metavar="SIZE", help=told)
+    add("--gpu", type=gpu, metavar="GPU", help=f"{card} exit with 1 if it does not suffice")
+    host = "memory of a node; exit with 1 if it does not suffice (default: from the settings)"
+    add("--host", type=amount, metavar="SIZE", help=host)
+    margin = f"headroom on the GPU (default: 2GiB plus 1/{PART} of its memory)"
+    add("--margin", type=amount, metavar="SIZE", help=margin)
     add(
         "--fit",
         type=gpu,
         metavar="GPU",
-        help="the smallest changes that fit a GPU of this memory, or this card",
+        help="find the smallest changes that fit this GPU or GPU memory",
     )
-    told = "with --fit: write the config with these changes, and --set's, to this file (`-`: stdout)"
-    add("-o", "--output", metavar="OUT", help=told)
-    told = "the largest micro batch, sequence or model (by its layers) that --gpu holds"
-    add("--max", choices=KINDS, metavar="WHAT", help=told)
-    add("--plot", metavar="FILE", help="draw it as well, to a .svg or .png file (needs matplotlib)")
-    add("--output-format", choices=FORMATS, default="text", help="default: text")
+    output = "with --fit: write the config with the changes and overrides to this file (`-`: stdout)"
+    add("-o", "--output", metavar="OUT", help=output)
+    largest = f"find the largest value that --gpu holds: {', '.join(KINDS)} (by its layers)"
+    add("--max", choices=KINDS, metavar="WHAT", help=largest)
+    add("--plot", metavar="FILE", help="also write a plot to this .svg or .png file (needs matplotlib)")
+    add("--output-format", choices=FORMATS, default="text", help="output format (default: text)")
 
 
 def _consumers() -> tuple[str, ...]:
@@ -134,25 +140,25 @@ def _consumers() -> tuple[str, ...]:
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("the model").add_argument
-    told = "its config.json, its folder, or a name such as llama-3-8b or Qwen/Qwen3-30B-A3B"
-    told += " (default: as the config's own block, settings or a launch file say)"
-    add("--model", metavar="MODEL", help=told)
-    add("--params", type=count, metavar="N", help="instead: parameters, as 7e9, with --hidden and --layers")
-    add("--hidden", type=count, metavar="N", help="the hidden size")
-    add("--layers", type=count, metavar="N", help="the number of layers")
-    add("--heads", type=count, metavar="N", help="attention heads (default: one for each 128 elements)")
-    add("--vocabulary", type=count, metavar="N", help="default: 32000")
-    told = "train adapters: r=16,target=q_proj,v_proj (names of layers, or all)"
-    add("--lora", metavar="WHAT", help=told)
+    add = parser.add_argument_group("model").add_argument
+    model = "path of its config.json or directory, or a name such as llama-3-8b or Qwen/Qwen3-30B-A3B"
+    model += " (default: from `$dsconfig`, the settings or the launch file)"
+    add("--model", metavar="MODEL", help=model)
+    add("--params", type=count, metavar="N", help="or the number of parameters, with --hidden and --layers")
+    add("--hidden", type=count, metavar="N", help="hidden size")
+    add("--layers", type=count, metavar="N", help="number of layers")
+    add("--heads", type=count, metavar="N", help="attention heads (default: hidden size / 128)")
+    add("--vocabulary", type=count, metavar="N", help="vocabulary size (default: 32000)")
+    lora = "train LoRA adapters, for example r=16,target=q_proj,v_proj (module names, or all)"
+    add("--lora", metavar="WHAT", help=lora)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Compute, and write what came out."""
+    """Run the command."""
     from dsconfig.resolve.errors import ResolveError, UnknownWorldSizeError
 
-    gc.set_threshold(SELDOM)
-    suffix = plotted(args.plot)
+    gc.set_threshold(GC_THRESHOLD)
+    suffix = plot_suffix(args.plot)
     try:
         document, options = _options(args)
         if args.fit is not None:
@@ -161,191 +167,195 @@ def run(args: argparse.Namespace) -> int:
             return largest(args, document, options)
         from dsconfig.resolve.memory import estimate_request
 
-        found = estimate_request(document, options).answer()
+        estimate = estimate_request(document, options).answer()
     except UnknownWorldSizeError as error:
-        refuse_open(error, "--world-size, or --nodes and --gpus-per-node")
+        fail_without_world_size(error, "--world-size, or --nodes and --gpus-per-node")
     except ResolveError as error:
-        explain(error, sys.stderr, _advice(args, error))
-        return FINDINGS
+        print_resolve_error(error, sys.stderr, _advice(args, error))
+        return PROBLEMS
     except OSError as error:
-        if error.filename is None:  # stdout's: a full disk, a pipe that is closed
+        if error.filename is None:  # from stdout: disk full, or a closed pipe
             raise
-        refuse(f"{error.filename}: {reason(error)}")
+        fail(f"{error.filename}: {reason(error)}")
     except ValueError as error:
-        refuse(printable(in_flags(str(error))))
+        fail(printable(with_option_names(str(error))))
     if args.plot:
-        _plot(found, args, suffix)
-    return _write(args, found)
+        _plot(estimate, args, suffix)
+    return _write(args, estimate)
 
 
 def _advice(args: argparse.Namespace, error: ResolveError) -> tuple[str, ...]:
-    """What helps here, whatever is wrong with the batch of the config."""
-    found = error.diagnostics
-    batch = found and all(one.code.startswith(OF_BATCH) for one in found)
+    """Hint that applies if only the batch of the config is wrong."""
+    diagnostics = error.diagnostics
+    only_batch = diagnostics and all(one.code.startswith(BATCH_RULES) for one in diagnostics)
     return (
-        ("or give `--micro-batch 1`: the other batch keys follow",) if batch and not args.micro_batch else ()
+        ("or pass `--micro-batch 1`: the other batch keys are derived from it",)
+        if only_batch and not args.micro_batch
+        else ()
     )
 
 
 def _options(args: argparse.Namespace) -> tuple[Document, Options]:
     """The config, and the arguments of `memory`."""
-    from dsconfig.cli.inputs import in_force
+    from dsconfig.cli.inputs import job_from_args
     from dsconfig.job.job import Fact
     from dsconfig.resolve.memory import Options
 
     document = read(args.file)
     refuse_unknown(document)
-    job = in_force(args, document)
-    size, known = args.world_size, job.facts
-    args.host = known.host_memory if args.host is None else args.host
-    args.gpus_per_node = args.gpus_per_node or known.gpus_per_node
+    job = job_from_args(args, document)
+    size, facts = args.world_size, job.facts
+    args.host = facts.host_memory if args.host is None else args.host
+    args.gpus_per_node = args.gpus_per_node or facts.gpus_per_node
     if args.nodes is not None:
         if size is not None:
-            refuse("--nodes and --world-size exclude each other")
+            fail("--nodes and --world-size exclude each other")
         if args.gpus_per_node is None:
-            refuse("--nodes goes with --gpus-per-node")
+            fail("--nodes requires --gpus-per-node")
         size = args.nodes * args.gpus_per_node
     if args.output is not None and args.fit is None:
-        refuse("--output goes with --fit")
+        fail("--output requires --fit")
     names = ("sequence_length", "micro_batch", "attention", "checkpointing", "lora", "optimizer", "zero_init")
     return document, Options(
-        _model(args) or (known.model and not known.model.is_outside and known.model.named) or None,
+        _model(args) or (facts.model and not facts.model.is_outside and facts.model.named) or None,
         None,
         None,
         None,
         **{name: getattr(args, name) for name in (*names, "gpus_per_node", "sp", "imbalance")},
         set=dict(args.set or ()),
-        training_args=mapping(args.training_args),
+        training_args=read_mapping(args.training_args),
         job=job if size is None else job._replace(world_size=Fact(size, "argument", "--world-size")),
         gpu_limit=args.gpu.usable(args.margin) if args.gpu is not None else None,
     )
 
 
-def _plot(found: Estimate, args: argparse.Namespace, suffix: str) -> None:
+def _plot(estimate: Estimate, args: argparse.Namespace, suffix: str) -> None:
     from dsconfig.resolve.memory_output import draw_chart
 
     try:
-        drawn = draw_chart(found, args.gpu and args.gpu.least, suffix)
+        image = draw_chart(estimate, args.gpu and args.gpu.least, suffix)
     except ImportError:
-        refuse(NEEDS_MATPLOTLIB)
-    write(args.plot, drawn)
+        fail(NEEDS_MATPLOTLIB)
+    write(args.plot, image)
 
 
 def _model(args: argparse.Namespace) -> ModelSource | None:
-    own = (args.params, args.hidden, args.layers)
-    others = (args.heads, args.vocabulary)
-    if args.model is not None or not any((*own, *others)):
-        if any((*own, *others)):
-            refuse("--model and --params exclude each other")
+    sizes = (args.params, args.hidden, args.layers)
+    optional = (args.heads, args.vocabulary)
+    if args.model is not None or not any((*sizes, *optional)):
+        if any((*sizes, *optional)):
+            fail("--model and --params exclude each other")
         model: ModelSource | None = args.model
         return model
-    if not all(own):
-        refuse("--params, --hidden and --layers go together")
+    if not all(sizes):
+        fail("--params, --hidden and --layers require each other")
     from dsconfig.resolve.model_source import of_sizes
 
-    return of_sizes(*own, heads=args.heads or 0, vocabulary=args.vocabulary or 0)
+    return of_sizes(*sizes, heads=args.heads or 0, vocabulary=args.vocabulary or 0)
 
 
-def _write(args: argparse.Namespace, found: Estimate) -> int:
+def _write(args: argparse.Namespace, estimate: Estimate) -> int:
     from dsconfig.render.terminal import style_of
     from dsconfig.resolve import memory_output as render
 
     limits = render.Limits(args.gpu, args.host, margin(args, args.gpu))
     if args.output_format == "json":
-        sys.stdout.write(as_json(found.to_dict() | limits.to_dict(found), indent=2) + "\n")
+        sys.stdout.write(as_json(estimate.to_dict() | limits.to_dict(estimate), indent=2) + "\n")
     elif args.output_format == "csv":
-        sys.stdout.writelines(render.csv_lines(found))
+        sys.stdout.writelines(render.csv_lines(estimate))
     else:
         style = style_of(sys.stdout, args.color)
-        tell(render.text_lines(found, limits, style), style, sys.stdout)
-    return exit_code(limits.verdicts(found))
+        print_lines(render.text_lines(estimate, limits, style), style, sys.stdout)
+    return exit_code(limits.verdicts(estimate))
 
 
-# `dsconfig memory --fit` and `--max`: the smallest changes that fit a GPU, and the largest that does.
+# `dsconfig memory --fit` and `--max`.
 
 
 def margin(args: argparse.Namespace, gpu: Gpu | None) -> int:
-    """What is kept free of a GPU."""
+    """Headroom of a GPU in bytes."""
     from dsconfig.core.gpu_memory import Gpu
 
     return (gpu or Gpu(0, 0)).margin(args.margin)
 
 
 def exit_code(verdicts: Iterable[Verdict | None]) -> int:
-    """The code of the worst verdict: what does not fit, then what nobody can say."""
-    there = set(verdicts)
-    return FINDINGS if "does not fit" in there else FAILED if "unknown" in there else CLEAN
+    """Exit code of the worst verdict."""
+    kinds = set(verdicts)
+    return PROBLEMS if "does not fit" in kinds else FAILED if "unknown" in kinds else CLEAN
 
 
 def fit(args: argparse.Namespace, document: Document, options: Options) -> int:
-    """Find the changes, tell them, and write the config with them where that is asked for."""
+    """Find the smallest changes that fit, print them, and write the config with them if asked to."""
     from dsconfig.render.terminal import style_of
     from dsconfig.resolve import memory_output as render
     from dsconfig.resolve.fit_search import find_fit, fitted_config
 
-    _refuse(args, document)
-    free = margin(args, args.fit)
-    found = find_fit(document, options, args.fit.usable(args.margin), args.host)
-    done, failed = None, ""
-    if args.output and found.fits:
+    _check_usage(args, document)
+    headroom = margin(args, args.fit)
+    result = find_fit(document, options, args.fit.usable(args.margin), args.host)
+    rewritten, failure = None, ""
+    if args.output and result.fits:
         try:
-            done = fitted_config(document, options, found, document.name if args.output == "-" else args.output)
-        except ValueError as error:  # the changes are told even so
-            failed = str(error)
-    out, said = (done.removed_keys, done.consumer) if done else ((), None)
-    stream = sys.stderr if args.output == "-" and done else sys.stdout
+            rewritten = fitted_config(
+                document, options, result, document.name if args.output == "-" else args.output
+            )
+        except ValueError as error:  # the changes are printed anyway
+            failure = str(error)
+    removed, consumer_name = (rewritten.removed_keys, rewritten.consumer) if rewritten else ((), None)
+    stream = sys.stderr if args.output == "-" and rewritten else sys.stdout
     if args.output_format == "json":
-        answer = found.to_dict() | {"removed": list(out), "consumer": said}
+        answer = result.to_dict() | {"removed": list(removed), "consumer": consumer_name}
         stream.write(as_json({"fit": answer}, indent=2) + "\n")
     else:
-        style, limits = style_of(stream, args.color), render.Limits(args.fit, args.host, free)
-        tell(render.fit_lines(found, limits, style, out, said), style, stream)
-    if done and args.output == "-":
-        put(done.text)
-    elif done:
-        write(args.output, done.text.encode())
-    elif failed:
-        refuse(failed)
+        style, limits = style_of(stream, args.color), render.Limits(args.fit, args.host, headroom)
+        print_lines(render.fit_lines(result, limits, style, removed, consumer_name), style, stream)
+    if rewritten and args.output == "-":
+        write_text(rewritten.text)
+    elif rewritten:
+        write(args.output, rewritten.text.encode())
+    elif failure:
+        fail(failure)
     elif args.output:
-        note(f"{args.output} is not written")
-    return exit_code([found.verdict])
+        print_note(f"did not write {args.output}")
+    return exit_code([result.verdict])
 
 
-def _refuse(args: argparse.Namespace, document: Document) -> None:
-    """Refuse what does not go together, before anything is computed."""
+def _check_usage(args: argparse.Namespace, document: Document) -> None:
+    """Reject options that exclude each other, before anything is computed."""
     from dsconfig.job.model_files import find_config_json
     from dsconfig.resolve.fit_search import reject_launch_file
 
     if args.output_format == "csv":
-        refuse("--fit gives text or json")
+        fail("--fit supports the output formats text and json")
     for name in ("plot", "max", "gpu"):
         if getattr(args, name) is not None:
-            refuse(f"--fit and --{name} exclude each other")
+            fail(f"--fit and --{name} exclude each other")
     if args.output is None:
         return
     args.output = "-" if is_stdout(args.output) else args.output
     if not args.output or os.path.isdir(args.output):
-        refuse(f"--output {args.output}: expected the name of a file, or `-` for stdout")
+        fail(f"--output {args.output}: expected a file name, or `-` for stdout")
     reject_launch_file(document)
-    refuse_unlike(document, args.output)
+    check_output_format(document, args.output)
     read = (args.training_args, getattr(args, "config", None), args.model and find_config_json(args.model))
-    refuse_inputs(args.output, document, args.file, *read)
+    forbid_overwriting_sources(args.output, document, args.file, *read)
 
 
 def largest(args: argparse.Namespace, document: Document, options: Options) -> int:
-    """Find the largest of a kind that fits, and tell it."""
+    """Find the largest value of one kind that fits, and print it."""
     from dsconfig.render.terminal import style_of
     from dsconfig.resolve import memory_output as render
     from dsconfig.resolve.max_search import largest
 
     if args.gpu is None:
-        refuse("--max goes with --gpu")
+        fail("--max requires --gpu")
     if args.output_format == "csv" or args.plot:
-        refuse("--max gives text or json")
-    found = largest(document, options, args.max, args.gpu.usable(args.margin))
+        fail("--max supports the output formats text and json")
+    result = largest(document, options, args.max, args.gpu.usable(args.margin))
     if args.output_format == "json":
-        sys.stdout.write(as_json({"max": found.to_dict()}, indent=2) + "\n")
+        sys.stdout.write(as_json({"max": result.to_dict()}, indent=2) + "\n")
     else:
         style = style_of(sys.stdout, args.color)
-        tell(render.max_lines(found, args.gpu, style), style, sys.stdout)
-    return exit_code([found.verdict])
+        print_lines(render.max_lines(result, args.gpu, style), style, sys.stdout)
+    return exit_code([result.verdict])

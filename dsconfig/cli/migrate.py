@@ -10,15 +10,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dsconfig.cli.arguments import (
-    add_circumstances,
     add_color,
     add_file,
+    add_job_options,
     add_settings,
-    tell_exit_codes,
-    to_file,
+    output_path,
+    set_exit_codes,
 )
-from dsconfig.cli.errors import CLEAN, FINDINGS, refuse
-from dsconfig.cli.inputs import in_force, read, reason, refuse_input, refuse_inputs, refuse_unknown, write
+from dsconfig.cli.errors import CLEAN, PROBLEMS, fail
+from dsconfig.cli.inputs import (
+    forbid_overwrite,
+    forbid_overwriting_sources,
+    job_from_args,
+    read,
+    reason,
+    write,
+)
 from dsconfig.core.diagnostic import dotted, truncate_middle
 from dsconfig.core.releases import UnknownReleaseError, resolve
 from dsconfig.fix.migrate import BLOCK_KEY, Migration, migrate
@@ -35,144 +42,155 @@ if TYPE_CHECKING:
     from dsconfig.render.terminal import Style
 
 
-# `dsconfig migrate`: take a config from one release to another, and say what became of it.
-#
-# Of a launch file it is the config that its job reads: the file that it names, or what stands in it.
+# Given a launch file, the command migrates the config of its job: the file it names, or the embedded config.
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+    """Add the options."""
     parser.set_defaults(run=run)
     add_file(parser)
     add = parser.add_argument
     add(
         "--to",
         metavar="RELEASE",
-        help="the release that is to read the config (default: the installed one, else the latest known)",
+        help="release to migrate to (default: the installed one, else the latest known)",
     )
-    known = "default: the target that the file's `$dsconfig` or the settings give"
-    add("--from", dest="target", metavar="RELEASE", help=f"that it was written for, or `installed` ({known})")
-    add_circumstances(parser)
-    group = parser.add_argument_group("where it goes", "by default the new text goes to stdout")
+    origin = (
+        "release that the config was written for, or `installed` (default: from `$dsconfig` or the settings)"
+    )
+    add("--from", dest="target", metavar="RELEASE", help=origin)
+    add_job_options(parser)
+    group = parser.add_argument_group("output", "default: print the new config on stdout")
     add = group.add_mutually_exclusive_group().add_argument
-    add("--write", action="store_true", help="write it over FILE")
-    add("-o", "--output", type=to_file, metavar="OUT", help="write it to this file, and leave FILE as it is")
-    add("--diff", action="store_true", help="show the changes, and write none")
-    add = parser.add_argument_group("an elasticity block", "for a release that refuses it").add_argument
-    beside = "default: beside what is written, NAME.elasticity.json"
-    add("--elasticity", metavar="FILE", help=f"write the config that still has it to this file ({beside})")
-    add("--keep-elasticity", action="store_true", help="leave it where it is, for `dsconfig elastic`")
+    add("--write", action="store_true", help="write the new config to FILE")
+    add(
+        "-o",
+        "--output",
+        type=output_path,
+        metavar="OUT",
+        help="write the new config to this file",
+    )
+    add("--diff", action="store_true", help="print the changes as a diff instead of writing them")
+    add = parser.add_argument_group("elasticity block", "for releases that reject it").add_argument
+    copy = "write the config with the block to this file (default: NAME.elasticity.json next to the output)"
+    add("--elasticity", metavar="FILE", help=copy)
+    add("--keep-elasticity", action="store_true", help="keep the block, for `dsconfig elastic`")
     add_color(parser)
     add_settings(parser)
-    left = "something is left for a person to decide, or nothing could be done"
-    tell_exit_codes(parser, {CLEAN: "migrated, or nothing to change", FINDINGS: left})
+    open_decisions = "decisions are left to you, or the config cannot be migrated"
+    set_exit_codes(parser, {CLEAN: "migrated, or nothing to change", PROBLEMS: open_decisions})
 
 
 def run(args: argparse.Namespace) -> int:
-    """Migrate the file."""
-    from dsconfig.cli.inputs import refuse_foreign
+    """Run the command."""
+    from dsconfig.cli.inputs import require_config
     from dsconfig.fix.migrate import in_launch_file
     from dsconfig.render.terminal import style_of
 
-    _refuse_same(args)
+    _check_outputs(args)
     document = read(args.file)
-    refuse_unknown(document)
-    refuse_foreign(document)
+    require_config(document)
     for name in filter(None, (args.output, args.elasticity)):
-        refuse_inputs(name, document, instead=_ITSELF)
-    inside = _led_to(args, document)
-    if inside is not None and inside.embedding is None:
-        document, args.file = inside.document, inside.document.name
-        _refuse_same(args)
-    config = inside.document if inside is not None else document
-    way = way_of(args, config, inside)
+        forbid_overwriting_sources(name, document, advice=_OVERWRITE_ADVICE)
+    embedded = _launched_config(args, document)
+    if embedded is not None and embedded.embedding is None:
+        document, args.file = embedded.document, embedded.document.name
+        _check_outputs(args)
+    config = embedded.document if embedded is not None else document
+    route = route_of(args, config, embedded)
     try:
-        done = way.migrate(config, keep=args.keep_elasticity)
+        migration = route.migrate(config, keep=args.keep_elasticity)
     except ValueError as error:
-        refuse(f"{way.known_from}: {error}")
-    if inside is not None and inside.embedding is not None:
-        done = in_launch_file(done, inside.embedding)
-    handed = None if done.stopped else _keep(args, document, done)
+        fail(f"{route.known_from}: {error}")
+    if embedded is not None and embedded.embedding is not None:
+        migration = in_launch_file(migration, embedded.embedding)
+    elasticity_file = None if migration.stopped else _write_result(args, document, migration)
     # The text or the diff has stdout to itself.
     stream = sys.stdout if args.write or args.output else sys.stderr
-    stream.write(told(document, done, way, handed, style_of(stream, args.color)))
-    return FINDINGS if done.stopped or done.decisions else CLEAN
+    stream.write(report(document, migration, route, elasticity_file, style_of(stream, args.color)))
+    return PROBLEMS if migration.stopped or migration.decisions else CLEAN
 
 
-def _led_to(args: argparse.Namespace, document: Document) -> EditableConfig | None:
-    """The config that a launch file leads to, which is what is migrated."""
-    from dsconfig.cli.errors import note
+def _launched_config(args: argparse.Namespace, document: Document) -> EditableConfig | None:
+    """Config of the job that a launch file starts; None for a config."""
+    from dsconfig.cli.errors import print_note
     from dsconfig.launch.located_config import editable_config
 
     if args.file == "-":
         return None
     try:
-        found = editable_config(document)
+        config = editable_config(document)
     except OSError as error:
-        refuse(f"{error.filename}: {reason(error)}")
-    if found is not None:
-        note(found.note)
-    if args.write and found is not None and found.embedding is None:
+        fail(f"{error.filename}: {reason(error)}")
+    if config is not None:
+        print_note(config.note)
+    if args.write and config is not None and config.embedding is None:
         from dsconfig.cli.run_fix import is_ours
 
-        path = os.path.realpath(found.document.name)
+        path = os.path.realpath(config.document.name)
         if not is_ours(path, args.file):
-            refuse(f"{found.document.name} is outside of this repository, and is not changed")
-    return found
+            fail(f"{config.document.name} is outside of this repository and is not changed")
+    return config
 
 
-_ITSELF = "only --write writes over it, else give another name"
+_OVERWRITE_ADVICE = "use --write to overwrite it, or choose another name"
 
 
-def _refuse_same(args: argparse.Namespace) -> None:
+def _check_outputs(args: argparse.Namespace) -> None:
     if args.write and args.file == "-":
-        refuse("--write needs a file: what comes from stdin goes to stdout")
+        fail("--write needs a file: a config from stdin is written to stdout")
     for name in (args.output, args.elasticity):
         if name:
-            refuse_input(name, args.file, args.config, instead=_ITSELF)
+            forbid_overwrite(name, args.file, args.config, advice=_OVERWRITE_ADVICE)
     if args.output and args.elasticity and os.path.abspath(args.output) == os.path.abspath(args.elasticity):
-        refuse(f"{args.output} cannot take both the config and the one with its elasticity block")
+        fail(f"{args.output} is given both for the config and for the copy with the elasticity block")
 
 
-def _keep(args: argparse.Namespace, document: Document, done: Migration) -> str | None:
-    """Do with the new text what was asked for; returns the file that has the `elasticity` block."""
-    from dsconfig.cli.output import difference, put, refuse_unlike, replace, show
+def _write_result(args: argparse.Namespace, document: Document, migration: Migration) -> str | None:
+    """Print the diff or write the new text; return the file with the `elasticity` block."""
+    from dsconfig.cli.output import (
+        check_output_format,
+        print_diff,
+        rewrite_document,
+        unified_diff,
+        write_text,
+    )
     from dsconfig.document.atomic_write import sweep
 
-    refuse_unlike(document, args.output or "")
+    check_output_format(document, args.output or "")
     if args.diff:
-        show(difference(document.name, document.text, done.text))
+        print_diff(unified_diff(document.name, document.text, migration.text))
         return None
-    handed = None if done.elastic is None else _hand_over(args, done.elastic)
+    elasticity_file = None if migration.elastic is None else _write_elasticity_copy(args, migration.elastic)
     if args.output:
-        write(args.output, done.text.encode())
+        write(args.output, migration.text.encode())
     elif args.write:
         try:
             sweep(os.path.dirname(os.path.realpath(args.file)))
-            replace(args.file, document, done.text)
+            rewrite_document(args.file, document, migration.text)
         except OSError as error:
-            refuse(f"{args.file}: {reason(error)}")
+            fail(f"{args.file}: {reason(error)}")
     else:
-        put(done.text)
-    return handed
+        write_text(migration.text)
+    return elasticity_file
 
 
-def _hand_over(args: argparse.Namespace, text: str) -> str | None:
-    """Write the config that has the block to a file of its own, before it is taken out of this one."""
+def _write_elasticity_copy(args: argparse.Namespace, text: str) -> str | None:
+    """Write the config with its `elasticity` block to a separate file, before the block is removed."""
     name = args.elasticity
     if name is None:
-        beside = args.output or (args.file if args.write else None)
-        if beside is None:
+        output = args.output or (args.file if args.write else None)
+        if output is None:
             return None
-        stem, suffix = os.path.splitext(beside)
+        stem, suffix = os.path.splitext(output)
         name = f"{stem}.elasticity{suffix}"
-    if os.path.lexists(name) and not _holds(name, text):
-        refuse(f"{name} exists already: name another file with --elasticity, and nothing is lost")
+    if os.path.lexists(name) and not _has_content(name, text):
+        fail(f"{name} already exists; choose another file with --elasticity")
     write(name, text.encode())
     return str(name)
 
 
-def _holds(name: str, text: str) -> bool:
+def _has_content(name: str, text: str) -> bool:
     from dsconfig.core.file_access import contents
 
     try:
@@ -181,17 +199,17 @@ def _holds(name: str, text: str) -> bool:
         return False
 
 
-# From which release a config is migrated, and what is told of it.
+# Releases, consumer and world size.
 
-_ASKED = (
-    "which release was the config written for? Give --from RELEASE, or --from installed, or write "
-    f'`"{BLOCK_KEY}": {{"target": "RELEASE"}}` into the file'
+_ORIGIN_UNKNOWN = (
+    "the release that the config was written for is unknown: pass --from RELEASE or --from installed, or add "
+    f'`"{BLOCK_KEY}": {{"target": "RELEASE"}}` to the file'
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """From which release to which, for whom; `known_from` says who named the first."""
+class Route:
+    """Releases of a migration, its consumer and world size; `known_from` says where the first release is set."""
 
     origin: str
     known_from: str
@@ -199,13 +217,13 @@ class Way:
     consumer: str
     world_size: int | None
     read_by: str = ""
-    """Who reads it and how that is known, in words."""
+    """Consumer and the evidence for it, in words."""
 
     def migrate(self, document: Document, *, keep: bool) -> Migration:
-        """Take the config this way.
+        """Migrate a config.
 
         Raises:
-            ValueError: it leads back, to an earlier release or the same.
+            ValueError: the target release is not later than the origin.
         """
         from dsconfig.resolve.batch import elastic_batch_solver
 
@@ -220,29 +238,29 @@ class Way:
         )
 
 
-def way_of(args: argparse.Namespace, document: Document, inside: EditableConfig | None = None) -> Way:
-    """The way that is asked for; without a release to start from the run ends.
+def route_of(args: argparse.Namespace, document: Document, embedded: EditableConfig | None = None) -> Route:
+    """Route from the arguments; the run ends if the origin release is unknown.
 
-    `inside`: the launch file's words on the config, where one leads to it.
+    `embedded`: config of a launch file, whose job sets the consumer and the world size.
     """
-    under = in_force(args, document)
-    if inside is not None:
-        evidence = job_of_reader(under.reader if under.reader.explicit_spec else inside.reader)
-        size = inside.world_size and Fact(inside.world_size, "launch file", inside.note)
-        under = under._replace(consumer=evidence.consumer, world_size=under.world_size or size or None)
-    if args.target is None and under.releases.origin in ("installed", "latest"):
-        refuse(_ASKED)
-    said = _KNOWN_FROM.get(under.releases.origin) or under.releases.source
-    known_from = "--from" if args.target else said
+    job = job_from_args(args, document)
+    if embedded is not None:
+        evidence = job_of_reader(job.reader if job.reader.explicit_spec else embedded.reader)
+        size = embedded.world_size and Fact(embedded.world_size, "launch file", embedded.note)
+        job = job._replace(consumer=evidence.consumer, world_size=job.world_size or size or None)
+    if args.target is None and job.releases.origin in ("installed", "latest"):
+        fail(_ORIGIN_UNKNOWN)
+    source = _ORIGINS.get(job.releases.origin) or job.releases.source
+    known_from = "--from" if args.target else source
     try:
         to = _single(resolve(args.to, "argument"), "--to")
     except UnknownReleaseError as error:
-        refuse(f"--to: {error}")
-    origin = _single(under.releases, known_from)
-    return Way(origin, known_from, to, under.reader.spec, under.ranks, _read_by(under.reader))
+        fail(f"--to: {error}")
+    origin = _single(job.releases, known_from)
+    return Route(origin, known_from, to, job.reader.spec, job.ranks, _consumer_note(job.reader))
 
 
-_KNOWN_FROM = {
+_ORIGINS = {
     "environment": "DSCONFIG_TARGET",
     "file": "its own `$dsconfig`",
     "settings": "the settings",
@@ -250,47 +268,57 @@ _KNOWN_FROM = {
 }
 
 
-def _single(target: Target, where: str) -> str:
+def _single(target: Target, option: str) -> str:
     if len(target.releases) > 1:
-        more = "" if where.startswith("--") else "; give --from RELEASE"
-        count = f"`{target.text}` names {len(target.releases)} releases"
-        refuse(f"{where}: {count}: a config is taken from one release to one{more}")
+        advice = "" if option.startswith("--") else "; pass --from RELEASE"
+        message = f"`{target.text}` names {len(target.releases)} releases"
+        fail(f"{option}: {message}: migrate needs a single release{advice}")
     return target.releases[0]
 
 
-def _read_by(reader: Reader) -> str:
+def _consumer_note(reader: Reader) -> str:
     if reader.origin in ("argument", "default"):
         return f"read by {reader.name}"
     return f"{'probably ' * reader.likely}read by {reader.name} ({reader.why})"
 
 
-# -- what is told ------------------------------------------------------------------------------------------
+# -- report ------------------------------------------------------------------------------------------------
 
 
-def told(document: Document, done: Migration, way: Way, handed: str | None, style: Style) -> str:
-    """What was done, and what is left to decide, in the order in which it is best worked off."""
+def report(
+    document: Document, migration: Migration, route: Route, elasticity_file: str | None, style: Style
+) -> str:
+    """Changes, and the decisions that are left, in the order in which to make them."""
     from dsconfig.render.terminal import flowed
 
-    return flowed("\n".join(_told(document, done, way, handed, style)) + "\n", style)
+    return flowed("\n".join(_report_lines(document, migration, route, elasticity_file, style)) + "\n", style)
 
 
-def _told(document: Document, done: Migration, way: Way, handed: str | None, style: Style) -> Iterator[str]:
+def _report_lines(
+    document: Document, migration: Migration, route: Route, elasticity_file: str | None, style: Style
+) -> Iterator[str]:
     name = printable(document.name)
-    from_to = f"from {done.origin} ({way.known_from}) to {done.target}, {printable(way.read_by)}"
-    if done.stopped is not None:
-        yield f"{name}: not migrated {from_to}: {printable(done.stopped.reason)}"
-        yield from _numbered("to decide first", done.stopped.first, style)
-        yield from _list("what helps", done.stopped.hints, style)
+    from_to = (
+        f"from {migration.origin} ({route.known_from}) to {migration.target}, {printable(route.read_by)}"
+    )
+    if migration.stopped is not None:
+        yield f"{name}: not migrated {from_to}: {printable(migration.stopped.reason)}"
+        yield from _numbered("decide first", migration.stopped.first, style)
+        yield from _list("help", migration.stopped.hints, style)
         return
-    unchanged = "nothing is changed" if done.decisions else "nothing has to be changed"
-    yield f"{name}: {from_to}{'' if done.changes else f': {unchanged}'}"
+    unchanged = "no changes" if migration.decisions else "nothing to change"
+    yield f"{name}: {from_to}{'' if migration.changes else f': {unchanged}'}"
     for title in ("changed", "removed"):
-        lines = [_change(each) for each in done.changes if each.kind == title]
+        lines = [_change(each) for each in migration.changes if each.kind == title]
         yield from _list(title, lines, style)
-    if done.elastic is not None:
-        where = f"is in {handed}" if handed else "is written to a file with --write, -o or --elasticity"
-        yield from _list("handed over", (f"the config with its `elasticity` block {where}",), style)
-    yield from _numbered("to decide, in this order", done.decisions, style)
+    if migration.elastic is not None:
+        location = (
+            f"is in {elasticity_file}"
+            if elasticity_file
+            else "is only written with --write, -o or --elasticity"
+        )
+        yield from _list("elasticity", (f"the config with its `elasticity` block {location}",), style)
+    yield from _numbered("to decide, in this order", migration.decisions, style)
 
 
 def _change(change: Change) -> str:
@@ -317,9 +345,9 @@ def _numbered(title: str, decisions: Sequence[Decision], style: Style) -> Iterat
 
 _LETTERS = "abcdefgh"
 _LONGEST = 400
-"""Characters of a key that are shown."""
+"""Characters of a key that a line shows."""
 
 
 def _place(path: KeyPath, line: int | None, *, was: bool = False) -> str:
-    at = f"{'was line' if was else 'line'} {line}, " if line else ""
-    return f"{at}`{truncate_middle(dotted(path), _LONGEST)}`: " if path else at.replace(", ", ": ")
+    location = f"{'was line' if was else 'line'} {line}, " if line else ""
+    return f"{location}`{truncate_middle(dotted(path), _LONGEST)}`: " if path else location.replace(", ", ": ")

@@ -8,73 +8,73 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator
 
-from dsconfig.cli.errors import refuse
+from dsconfig.cli.errors import fail
 from dsconfig.document import Document
 from dsconfig.document.atomic_write import rewrite
 from dsconfig.render.matplotlib_output import SUFFIXES
 
-# Writing a config's new text: to stdout, over the file, or as a diff.
+# New text of a config: to stdout, into the file, or as a diff.
 
 CI_VARIABLES = ("CI", "GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
-"""Variables of CI services: elsewhere a diff with `##vso[...]` may be piped into what applies it."""
+"""Variables set by CI services; elsewhere, a diff with `##vso[...]` may be piped into `patch`."""
 _LONGEST = 60
 """Characters of a line that a message shows."""
 
 
-def put(text: str) -> None:
-    """Write a config's text as it would stand in a file, whatever the encoding of stdout.
+def write_text(text: str) -> None:
+    """Write the text of a config to stdout as UTF-8, whatever the encoding of stdout.
 
     Raises:
-        UsageError: a line of it would be a command to a CI service that logs the output.
+        UsageError: a CI service that logs the output would execute a line of it.
     """
-    refuse_commands(text)
+    forbid_ci_commands(text)
     sys.stdout.flush()
     sys.stdout.buffer.write(text.encode(errors="replace"))
     sys.stdout.buffer.flush()  # before anything on stderr
 
 
-def replace(name: str, document: Document, text: str) -> None:
-    """Put the new text where the document's was: on stdout for `-`, else in the file.
+def rewrite_document(name: str, document: Document, text: str) -> None:
+    """Write the new text of a document: to stdout for `-`, otherwise to its file.
 
     Raises:
-        OSError: the file cannot be written, or is not what was read.
+        OSError: the file cannot be written, or has changed since it was read.
     """
     if name == "-":
-        put(text)
+        write_text(text)
     elif text != document.text:
         rewrite(name, document.text.encode(), text.encode())
 
 
-def is_whole(document: Document) -> bool:
-    """Whether the text is all of the file: bytes that are not UTF-8 would be lost in writing it."""
+def is_lossless(document: Document) -> bool:
+    """Whether the text can be written back: bytes that are not UTF-8 would be lost."""
     return not any(problem.kind in ("invalid-utf8", "not-text") for problem in document.problems)
 
 
-def refuse_unlike(document: Document, name: str) -> None:
-    """Refuse to write a config's text where it would lose bytes, or to a name of another format."""
-    if not is_whole(document):
-        refuse(f"{document.name}: is not UTF-8 text")
-    form = os.path.splitext(name)[1].lower()
-    if document.format == "yaml" and form in (".json", ".jsonc", ".hjson"):
-        refuse(f"{name}: {document.name} is YAML, whose text is kept: give a name that ends in .yaml")
-    if document.format != "yaml" and form in (".yaml", ".yml"):
-        refuse(f"{name}: {document.name} is no YAML, and its text is kept: give a name that ends in .json")
+def check_output_format(document: Document, name: str) -> None:
+    """Reject an output file that would lose bytes, or whose suffix is of another format."""
+    if not is_lossless(document):
+        fail(f"{document.name} is not UTF-8 text")
+    suffix = os.path.splitext(name)[1].lower()
+    if document.format == "yaml" and suffix in (".json", ".jsonc", ".hjson"):
+        fail(f"{name}: {document.name} is YAML and is not converted; choose a name that ends in .yaml")
+    if document.format != "yaml" and suffix in (".yaml", ".yml"):
+        fail(f"{name}: {document.name} is not YAML and is not converted; choose a name that ends in .json")
 
 
-def difference(name: str, old: str, new: str) -> Iterator[str]:
-    """The unified diff of two texts, as patch tools read it."""
+def unified_diff(name: str, old: str, new: str) -> Iterator[str]:
+    """Unified diff of two texts."""
     from dsconfig.render.diff import unified
 
     return unified(old, new, _in_diff(f"a/{name}"), _in_diff(f"b/{name}"))
 
 
-def show(lines: Iterable[str]) -> None:
-    """Print a diff. A terminal gets no control characters; git leaves that to its pager, which there is not.
+def print_diff(lines: Iterable[str]) -> None:
+    """Print a diff, with control characters escaped on a terminal.
 
-    Anything else gets the lines as they are, so that they can be applied.
+    Elsewhere the lines stay as they are, so that the diff can be applied.
 
     Raises:
-        UsageError: a line would be a command to a CI service that logs the output.
+        UsageError: a CI service that logs the output would execute a line of it.
     """
     from dsconfig.render.terminal import visible
 
@@ -82,17 +82,17 @@ def show(lines: Iterable[str]) -> None:
         sys.stdout.writelines(map(visible, lines))
         return
     text = "".join(lines)
-    refuse_commands(text, anywhere=any(os.environ.get(name) for name in CI_VARIABLES))
+    forbid_ci_commands(text, anywhere=any(os.environ.get(name) for name in CI_VARIABLES))
     sys.stdout.write(text)
 
 
-def refuse_commands(text: str, *, anywhere: bool = True) -> None:
-    """Refuse text that has to keep every character, where its reader may be the log of a CI service.
+def forbid_ci_commands(text: str, *, anywhere: bool = True) -> None:
+    """Reject text that a CI service reading the log would execute, where escaping would corrupt the text.
 
-    `anywhere` looks for commands that may begin in the middle of a line (`##vso[...]`), too.
+    `anywhere` also looks for commands in the middle of a line (`##vso[...]`).
 
     Raises:
-        UsageError: a line of it would be a command, and stdout is no file.
+        UsageError: a line is a command, and stdout is not a file.
     """
     from dsconfig.render.terminal import is_agent_command, is_line_command
 
@@ -102,43 +102,43 @@ def refuse_commands(text: str, *, anywhere: bool = True) -> None:
         if is_line_command(line) or (anywhere and is_agent_command(line)):
             shown = line.strip()
             shown = shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}..."
-            refuse(f"CI services would obey a line of the text, `{shown}`: send the output to a file")
+            fail(f"CI services would execute a line of the output, `{shown}`; write the output to a file")
 
 
 def _is_file() -> bool:
-    """Whether stdout is a file, which nobody logs as it comes."""
+    """Whether stdout is redirected to a file, which no CI service reads as a log."""
     try:
         return stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode)
-    except (OSError, ValueError):  # none of the system's
+    except (OSError, ValueError):  # stdout has no descriptor
         return False
 
 
 def _in_diff(name: str) -> str:
-    """A file's name as git writes it: in quotes and with escapes where it holds what nobody can see."""
+    """File name as git writes it: quoted and escaped if it has unprintable characters."""
     if not name.isprintable() or any(mark in name for mark in ('"', "\\", "##")):
         quoted = (_quoted(char) for char in name)
         return f'"{"".join(quoted)}"'
-    return f"{name}\t" if " " in name else name  # else patch takes what follows the blank for a date
+    return f"{name}\t" if " " in name else name  # patch takes the text after a blank for a date
 
 
 def _quoted(char: str) -> str:
     if char in '"\\':
         return f"\\{char}"
-    if char.isprintable() and char != "#":  # two begin a command to CI services
+    if char.isprintable() and char != "#":  # `##` starts a command of CI services
         return char
     return "".join(f"\\{byte:03o}" for byte in os.fsencode(char))
 
 
-# Files that a verb draws a picture to.
+# Plots.
 
 NEEDS_MATPLOTLIB = "--plot needs matplotlib: install `deepspeed-config[plot]`"
 
 
-def plotted(name: str | None) -> str:
-    """The suffix of a picture's file, nothing where none is asked for; another one ends the run."""
+def plot_suffix(name: str | None) -> str:
+    """Suffix of the plot file, empty without one; the run ends for an unknown suffix."""
     if name is None:
         return ""
     suffix = os.path.splitext(name)[1].lower()
     if suffix not in SUFFIXES:
-        refuse(f"--plot {name}: expected a file that ends in {' or '.join(SUFFIXES)}")
+        fail(f"--plot {name}: expected a file that ends in {' or '.join(SUFFIXES)}")
     return suffix

@@ -1,4 +1,4 @@
-"""`dsconfig resolve`: the config that a release runs with at a world size."""
+"""`dsconfig resolve`: show the config that DeepSpeed runs with at a world size."""
 
 from __future__ import annotations
 
@@ -6,10 +6,24 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.arguments import add_file, add_filling, add_settings, tell_exit_codes, to_file, world_size
-from dsconfig.cli.errors import CLEAN, FINDINGS, refuse
-from dsconfig.cli.inputs import mapping, read, refuse_inputs, refuse_unknown, write
-from dsconfig.cli.resolve_helpers import assignment, explain, in_flags, plain, refuse_open, unspeakable
+from dsconfig.cli.arguments import (
+    add_consumer_options,
+    add_file,
+    add_settings,
+    output_path,
+    set_exit_codes,
+    world_size,
+)
+from dsconfig.cli.errors import CLEAN, PROBLEMS, fail
+from dsconfig.cli.inputs import forbid_overwriting_sources, read, read_mapping, refuse_unknown, write
+from dsconfig.cli.resolve_helpers import (
+    assignment,
+    fail_without_world_size,
+    json_value,
+    non_json_values,
+    print_resolve_error,
+    with_option_names,
+)
 from dsconfig.core.diagnostic import dotted
 from dsconfig.core.releases import NUMBERS
 from dsconfig.render.fingerprint import as_json
@@ -22,93 +36,95 @@ if TYPE_CHECKING:
     from dsconfig.resolve.run import Run
 
 DEGREES = (
-    ("tp", "ranks that share each layer (tensor parallel)"),
-    ("pp", "pipeline stages"),
-    ("sp", "ranks that share one sequence (sequence parallel)"),
-    ("ep", "ranks that share the experts"),
+    ("tp", "tensor-parallel size"),
+    ("pp", "pipeline-parallel size"),
+    ("sp", "sequence-parallel size"),
+    ("ep", "expert-parallel size"),
 )
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+    """Add the options."""
     parser.set_defaults(run=run)
     add_file(parser)
     add = parser.add_argument
-    add("--world-size", type=world_size, metavar="N", help="the number of ranks (default: $WORLD_SIZE)")
-    add("--target", metavar="RELEASE", help="the release that runs it (default: the installed DeepSpeed)")
-    for name, told in DEGREES:
-        default = "1" if name == "ep" else "as a launch file says, else 1"
-        add(f"--{name}", type=world_size, metavar="N", help=f"{told} (default: {default})")
-    add("--set", type=assignment, action="append", metavar="KEY=VALUE", help="write a value first, as JSON")
-    add_filling(parser)
-    told = "write the config to this file (default: `-`, stdout)"
-    add("-o", "--output", type=to_file, metavar="OUT", help=told)
+    add("--world-size", type=world_size, metavar="N", help="number of ranks (default: $WORLD_SIZE)")
+    add("--target", metavar="RELEASE", help="DeepSpeed release (default: the installed one)")
+    for name, degree in DEGREES:
+        default = "1" if name == "ep" else "from the launch file, else 1"
+        add(f"--{name}", type=world_size, metavar="N", help=f"{degree} (default: {default})")
+    add("--set", type=assignment, action="append", metavar="KEY=VALUE", help="override a key, value as JSON")
+    add_consumer_options(parser)
+    output = "write the config to this file (default: `-`, stdout)"
+    add("-o", "--output", type=output_path, metavar="OUT", help=output)
     add_settings(parser)
-    tell_exit_codes(parser, {CLEAN: "resolved", FINDINGS: "the release does not run it at this world size"})
+    set_exit_codes(parser, {CLEAN: "resolved", PROBLEMS: "DeepSpeed rejects the config at this world size"})
 
 
 def run(args: argparse.Namespace) -> int:
-    """Resolve, and write what came out."""
+    """Run the command."""
     from dsconfig.resolve.errors import ResolveError, UnknownWorldSizeError
 
     try:
-        found = _resolve(args)
+        result = _resolve(args)
     except UnknownWorldSizeError as error:
-        refuse_open(error)
+        fail_without_world_size(error)
     except ResolveError as error:
-        explain(error, sys.stderr)
-        return FINDINGS
+        print_resolve_error(error, sys.stderr)
+        return PROBLEMS
     except ValueError as error:
-        refuse(in_flags(str(error)))
-    refused = any(message.kind == "refused" for message in found.messages)
-    if found.mismatches or refused:
-        _report(found, sys.stderr)
-        return FINDINGS
-    text = _json(found.config, found.release)
+        fail(with_option_names(str(error)))
+    is_rejected = any(message.kind == "refused" for message in result.messages)
+    if result.mismatches or is_rejected:
+        _report(result, sys.stderr)
+        return PROBLEMS
+    text = _json(result.config, result.release)
     if args.output:
         write(args.output, text.encode())
     else:
         sys.stdout.write(text)
-    _report(found, sys.stdout if args.output else sys.stderr)
+    _report(result, sys.stdout if args.output else sys.stderr)
     return CLEAN
 
 
 def _resolve(args: argparse.Namespace) -> Run:
-    from dsconfig.cli.inputs import in_force
+    from dsconfig.cli.inputs import job_from_args
     from dsconfig.launch.located_config import locate
     from dsconfig.resolve.resolve import resolve_job
 
     document = read(args.file)
     refuse_unknown(document)
     if args.output:
-        refuse_inputs(args.output, document, args.file, args.training_args, args.model_config, args.config)
+        forbid_overwriting_sources(
+            args.output, document, args.file, args.training_args, args.model_config, args.config
+        )
     located = locate(document)
     return resolve_job(
         located,
-        in_force(args, document, located),
+        job_from_args(args, document, located),
         (args.tp, args.pp, args.sp, args.ep),
         dict(args.set or ()),
-        mapping(args.training_args),
-        mapping(args.model_config),
+        read_mapping(args.training_args),
+        read_mapping(args.model_config),
     )
 
 
 def _json(config: JsonObject, release: str) -> str:
     from dsconfig.model.keyinfo import may_read
 
-    for path, what in unspeakable(config):
+    for path, what in non_json_values(config):
         if may_read(path, NUMBERS[release]):
-            refuse(f"{printable(f'`{dotted(path)}` is {what}')}, for which JSON has no word")
-    config = plain(config)
+            fail(f"{printable(f'`{dotted(path)}` is {what}')}, which JSON cannot represent")
+    config = json_value(config)
     text = as_json(config, indent=2, ascii=False)
-    if not text.replace("\n", "").isprintable():  # half a UTF-16 pair, marks that turn a line on a terminal
+    if not text.replace("\n", "").isprintable():  # a lone surrogate, or direction marks
         text = as_json(config, indent=2)
     return text + "\n"
 
 
-def _report(found: Run, stream: TextIO) -> None:
+def _report(result: Run, stream: TextIO) -> None:
     from dsconfig.render.terminal import flowed, style_of
     from dsconfig.resolve.run import run_lines
 
     style = style_of(stream)
-    stream.write(flowed("".join(run_lines(found, style)), style))
+    stream.write(flowed("".join(run_lines(result, style)), style))

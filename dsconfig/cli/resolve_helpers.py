@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Iterable
 
-from dsconfig.cli.errors import refuse
+from dsconfig.cli.errors import fail
 from dsconfig.render.terminal import printable
 
 TYPE_CHECKING = False
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from dsconfig.resolve.errors import ResolveError, UnknownWorldSizeError
 
 
-# What the verbs share that resolve a config: values to write first, and why it cannot be resolved.
+# Overrides, and errors of resolving.
 
 WORLD_SIZE = "WORLD_SIZE"
 
 
 def assignment(text: str) -> tuple[str, Json]:
-    """A dotted key and its value: JSON, or else the text itself."""
+    """Parse KEY=VALUE: a dotted key, and a value in JSON or plain text."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise argparse.ArgumentTypeError(f"expected KEY=VALUE, got `{text}`")
@@ -39,22 +39,19 @@ def assignment(text: str) -> tuple[str, Json]:
         return key.strip(), value
 
 
-def tell(lines: Iterable[str], style: Style, stream: TextIO) -> None:
-    """Show lines, as wide as the terminal is."""
+def print_lines(lines: Iterable[str], style: Style, stream: TextIO) -> None:
+    """Print lines, wrapped to the width of the terminal."""
     from dsconfig.render.terminal import flowed
 
     stream.writelines(flowed(line, style) for line in lines)
 
 
-def refuse_open(error: UnknownWorldSizeError, how: str = "--world-size") -> NoReturn:
-    """Refuse what hangs on the number of ranks where nobody knows that: it is wrong use, as without a file.
-
-    `how`: the options that say it.
-    """
-    give = f"give {how}, or set {WORLD_SIZE} in the environment"
+def fail_without_world_size(error: UnknownWorldSizeError, options: str = "--world-size") -> NoReturn:
+    """End the run because the world size is needed and unknown; `options` are those that set it."""
+    advice = f"pass {options}, or set {WORLD_SIZE} in the environment"
     formula = [error.formula] if error.formula else []
-    told = [error.source, *formula, give] if error.source else [give, *formula]
-    refuse(printable(f"no world size: {'; '.join((*told, *error.advice))}"))
+    parts = [error.source, *formula, advice] if error.source else [advice, *formula]
+    fail(printable(f"no world size: {'; '.join((*parts, *error.advice))}"))
 
 
 _FLAGS = {
@@ -64,48 +61,50 @@ _FLAGS = {
     "`micro_batch`": "`--micro-batch 1`",
     **{f"`{name}`": f"`--{name}`" for name in ("tp", "pp", "sp", "ep")},
 }
-"""What the parameters of functions, which errors name, are called on the command line."""
+"""Command-line options for the parameters that errors of the Python functions name."""
 
 
-def in_flags(text: str) -> str:
-    """An error's words with the command's options in place of the parameters of a function."""
+def with_option_names(text: str) -> str:
+    """Replace the parameters that an error names by command-line options."""
     for parameter, flag in _FLAGS.items():
         text = text.replace(parameter, flag)
-    return re.sub(r"`set=\{([^}]*)\}`", lambda found: f"`{_as_options(found[1])}`", text)
+    return re.sub(r"`set=\{([^}]*)\}`", lambda match: f"`{_as_options(match[1])}`", text)
 
 
 def _as_options(entries: str) -> str:
-    """Entries of a dict of values to set as options: `"bf16.enabled": True` as `--set bf16.enabled=true`."""
+    """Write the entries of a `set` dict as options: `"bf16.enabled": True` as `--set bf16.enabled=true`."""
     pairs = re.findall(r'"([^"]+)": (\w+)', entries)
     return " ".join(
         f"--set {key}={value.lower() if value in ('True', 'False') else value}" for key, value in pairs
     )
 
 
-def explain(error: ResolveError, stream: TextIO, advice: tuple[str, ...] = ()) -> None:
-    """Say why a config cannot be resolved, and what to change; `advice`: what else the verb has to offer."""
+def print_resolve_error(error: ResolveError, stream: TextIO, advice: tuple[str, ...] = ()) -> None:
+    """Print why a config cannot be resolved, and the hints; `advice` adds those of the command."""
     from dsconfig.render.terminal import flowed, style_of
 
     style = style_of(stream)
-    lines = [f"{style.paint('error', 'error')}: {style.paint(printable(in_flags(error.reason)), 'bold')}\n"]
+    lines = [
+        f"{style.paint('error', 'error')}: {style.paint(printable(with_option_names(error.reason)), 'bold')}\n"
+    ]
     lines += [
         f"  {style.paint('=', 'place')} {printable(hint)}\n"
-        for hint in (*map(in_flags, error.hints), *advice)
+        for hint in (*map(with_option_names, error.hints), *advice)
     ]
     stream.write(flowed("".join(lines), style))
 
 
-# Values that YAML and JavaScript have words for, and JSON has none: dates, sets, bytes, NaN, infinity.
+# YAML values that JSON cannot represent: dates, sets, bytes, NaN, infinity.
 
 
-def plain(value: Json) -> Json:
-    """The value in words of JSON: a date, NaN or bytes (base64) as text, a set as a list."""
+def json_value(value: Json) -> Json:
+    """Convert a value to JSON: a date, NaN or bytes (base64) as text, a set as a list."""
     if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): json_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [json_value(item) for item in value]
     if isinstance(value, set | frozenset):
-        return sorted((plain(item) for item in value), key=str)
+        return sorted((json_value(item) for item in value), key=str)
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, float) and not math.isfinite(value):
@@ -113,18 +112,18 @@ def plain(value: Json) -> Json:
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
-def unspeakable(value: Json, path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
-    """Every value for which JSON has no word: where it stands, and what it is."""
+def non_json_values(value: Json, path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
+    """Path and description of every value that JSON cannot represent."""
     if isinstance(value, dict):
         for key, item in value.items():
-            yield from unspeakable(item, (*path, str(key)))
+            yield from non_json_values(item, (*path, str(key)))
     elif isinstance(value, list | tuple):
         for index, item in enumerate(value):
-            yield from unspeakable(item, (*path, index))
+            yield from non_json_values(item, (*path, index))
     elif isinstance(value, float) and not math.isfinite(value):
         yield path, "NaN" if math.isnan(value) else "infinity"
     elif value is not None and not isinstance(value, bool | int | float | str):
-        yield path, _KINDS.get(type(value).__name__, "of a type of its own")
+        yield path, _KINDS.get(type(value).__name__, "of a YAML type")
 
 
 _KINDS = {"date": "a date", "datetime": "a date and time", "set": "a set", "bytes": "binary data"}

@@ -1,4 +1,4 @@
-"""`dsconfig rules`: every rule on a line, or all that is known of each as JSON."""
+"""`dsconfig rules`: list the rules, one per line or as JSON."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.arguments import add_color, tell_exit_codes, words
-from dsconfig.cli.errors import CLEAN, refuse
+from dsconfig.cli.arguments import add_color, comma_list, set_exit_codes
+from dsconfig.cli.errors import CLEAN, fail
 from dsconfig.render.fingerprint import as_json
 
 if TYPE_CHECKING:
@@ -18,17 +18,19 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+    """Add the options."""
     parser.set_defaults(run=run)
-    told = "codes, starts of codes, or names, joined by commas (default: ALL)"
-    parser.add_argument("rules", nargs="*", type=words, metavar="RULES", help=told)
-    parser.add_argument("--output-format", choices=("text", "json"), default="text", help="default: text")
+    selection = "comma-separated codes, code prefixes, or names (default: ALL)"
+    parser.add_argument("rules", nargs="*", type=comma_list, metavar="RULES", help=selection)
+    parser.add_argument(
+        "--output-format", choices=("text", "json"), default="text", help="output format (default: text)"
+    )
     add_color(parser)
-    tell_exit_codes(parser, {CLEAN: "listed"})
+    set_exit_codes(parser, {CLEAN: "rules listed"})
 
 
 def run(args: argparse.Namespace) -> int:
-    """List them."""
+    """Run the command."""
     from dsconfig.check.rule_selector import UnknownRuleError, catalogue, expand
     from dsconfig.render.terminal import style_of
     from dsconfig.rules import RULES
@@ -36,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         codes = expand([word for each in args.rules for word in each] or ["ALL"], catalogue(), "rules")
     except UnknownRuleError as error:
-        refuse(str(error).removeprefix("rules: "))
+        fail(str(error).removeprefix("rules: "))
     shown = [RULES[code] for code in sorted(codes)]
     if args.output_format == "json":
         document = {"version": 1, "rules": [_record(rule) for rule in shown]}
@@ -47,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def lines(rules: Iterable[Rule], style: Style) -> Iterator[str]:
-    """A line for each: code, effect, name and title."""
+    """A line for each rule: code, effect, name and title."""
     from dsconfig.core.diagnostic import rule_url
     from dsconfig.render.terminal import wrapped
 

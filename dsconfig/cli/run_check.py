@@ -1,4 +1,4 @@
-"""Checks of the named files one after the other, with their totals and a progress line."""
+"""Check the named files one after another, with totals and a progress line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dsconfig.check.check import apply_options, check, locate_with_job
 from dsconfig.check.discover import stands_for_config
 from dsconfig.check.effective_settings import Options
 from dsconfig.check.report import Report
-from dsconfig.cli.errors import UsageError, complain, complain_internal, note
+from dsconfig.cli.errors import UsageError, print_error, print_internal_error, print_note
 from dsconfig.cli.inputs import read_stdin, reason
 from dsconfig.core.diagnostic import SEVERITIES
 from dsconfig.core.file_access import register_named_paths
@@ -28,91 +28,89 @@ if TYPE_CHECKING:
     from dsconfig.cli.run_fix import Fixer
 
 
-# Checks the files that are named, one after the other.
+# Checking.
 
 
 class Checker:
-    """Makes a report of each file, and fixes it where there is a fixer; a bad path stops no other file."""
+    """Check each file, and fix it if there is a fixer; an unreadable file does not stop the others."""
 
     def __init__(self, options: Options, fixer: Fixer | None = None) -> None:
         self.options, self.fixer = options, fixer
         self.tally = Tally(options)
         self.named_by: Mapping[str, Sequence[str]] = {}
-        """The launch files among those to check, by the absolute paths of the configs that they name."""
+        """Launch files among the checked files, by the absolute paths of the configs that they name."""
         self.failed = False
-        self.is_counted = False
-        """Whether the file of the config at hand was counted before."""
-        self.meant: set[str] = set()
-        """Files that somebody named, and that were not picked by their content."""
+        self.named: set[str] = set()
+        """Files named on the command line, as opposed to those that config detection selected."""
         self.unread: list[Report] = []
-        """For each path of which nothing is known, a report that says why."""
+        """Report for each path that could not be read, with the reason."""
 
     def gather(self, paths: Sequence[str]) -> list[str]:
-        """The files to check, in the order given, each once; a directory stands for the configs in it."""
+        """Files to check, each once, in the given order; a directory stands for the configs in it."""
         from dsconfig.check.discover import linked_configs
 
-        found: dict[str, str] = {}
-        # A hook names whatever is committed: those are no files that somebody means.
+        files: dict[str, str] = {}
+        # A pre-commit hook passes every committed file, so these paths do not count as requested by the user.
         register_named_paths(
             each for each in paths if not self.options.overrides.force_exclude or os.path.isdir(each)
         )
         if self.options.overrides.verbose:
-            note(f"settings: {self.options.settings.where}")
+            print_note(f"settings: {self.options.settings.where}")
         for path in paths:
-            names = self._below(path) if os.path.isdir(path) else self._named(path)
+            names = self._configs_in(path) if os.path.isdir(path) else self._select(path)
             for name in names:
                 if name == "-" or os.path.lexists(name):
                     key = "-" if name == "-" else os.path.realpath(name)
-                    if key not in found or os.path.islink(found[key]):
-                        found[key] = name  # a link and what it leads to are one file
+                    if key not in files or os.path.islink(files[key]):
+                        files[key] = name  # a link and its target are one file
                 else:
-                    self._refuse(name, "no such file or directory")
-        # They are checked with the launch files that name them.
-        self.named_by = linked_configs(found.values())
-        return [name for name in found.values() if os.path.realpath(name) not in self.named_by]
+                    self._report_unreadable(name, "no such file or directory")
+        # Configs that a launch file names are checked together with it.
+        self.named_by = linked_configs(files.values())
+        return [name for name in files.values() if os.path.realpath(name) not in self.named_by]
 
-    def _below(self, folder: str) -> list[str]:
+    def _configs_in(self, folder: str) -> list[str]:
         from dsconfig.check.discover import find_configs
 
-        asked = self.options.overrides
+        requested = self.options.overrides
         try:
             os.scandir(folder).close()
         except OSError as error:
-            self._refuse(folder, reason(error))
+            self._report_unreadable(folder, reason(error))
             return []
         hidden: list[str] = []
-        found = find_configs(folder, self.options.excludes, note, hidden.append)
-        names = [name for name in found if not self.options.of(name).excludes(name)]
-        for each in hidden if asked.verbose else ():
-            note(f"{each} is hidden, and passed over")
-        if not names and not asked.force_exclude:
-            self._refuse(folder, "no DeepSpeed config found in this directory")
+        paths = find_configs(folder, self.options.excludes, print_note, hidden.append)
+        names = [name for name in paths if not self.options.of(name).excludes(name)]
+        for each in hidden if requested.verbose else ():
+            print_note(f"skipped the hidden directory {each}")
+        if not names and not requested.force_exclude:
+            self._report_unreadable(folder, "no DeepSpeed configs found in this directory")
         return names
 
-    def _named(self, name: str) -> list[str]:
-        """The file that is named, where it is not left to us to pick those that are meant."""
+    def _select(self, name: str) -> list[str]:
+        """The named file, unless `--force-exclude` is given and the file is excluded or not a config."""
         from dsconfig.check.discover import is_config, is_skipped
 
         if not self.options.overrides.force_exclude or name == "-" or not os.path.lexists(name):
-            self.meant.add(name)
+            self.named.add(name)
             return [name]
         if is_skipped(name) or self.options.of(name).excludes(name) or not is_config(name):
             return []
         return [name]
 
     def reports(self, names: Sequence[str]) -> Iterator[Report]:
-        """A report for each file, also for those that could not be read, and for what could not be found."""
+        """Reports on the files, including those that could not be read."""
         yield from self.unread
         for name in names:
             for document in self.documents(name):
                 yield from self.attempt(name, document)
 
     def listed(self, names: Sequence[str]) -> Iterator[str]:
-        """Each file that would be checked, and who reads it: those that launch files name behind these."""
+        """A line for each file to check with its consumer; configs follow the launch files that name them."""
         from dsconfig.check.check import check_with_options, job_of
 
         launches = {launch for several in self.named_by.values() for launch in several}
-        told: set[str] = set()
+        listed: set[str] = set()
         for name in names:
             try:
                 document = self._read(name)
@@ -120,15 +118,15 @@ class Checker:
                     yield f"{name}: {why}"
                     continue
                 yield f"{name}: {job_of(document, self.options).reader}"
-                below = list(check_with_options(document, self.options).children) if name in launches else []
+                children = list(check_with_options(document, self.options).children) if name in launches else []
             except OSError as error:
                 yield f"{name}: {reason(error)}"
                 continue
-            for child in below:
-                below += child.children
-                if child.name not in told and os.path.isfile(child.name):
+            for child in children:
+                children += child.children
+                if child.name not in listed and os.path.isfile(child.name):
                     yield f"{child.name}: {child.reader}"
-                told.add(child.name)
+                listed.add(child.name)
 
     def _read(self, name: str) -> Document:
         return read_stdin(self.options.stdin_name) if name == "-" else read_file(name)
@@ -151,10 +149,8 @@ class Checker:
             self.fixer.finish(name)
 
     def attempt(self, name: str, document: Document | None) -> list[Report]:
-        """The reports of a config and of those that it names, or the one that says why it was not read."""
-        if document is None:
-            return self.unread[-1:]
-        known = len(self.unread)
+        """Reports on a config and the files that it names; if it is unreadable, the report that says why."""
+        unread_before = len(self.unread)
         try:
             if self.fixer is None:
                 located, job = locate_with_job(document, self.options)
@@ -162,25 +158,25 @@ class Checker:
             else:
                 report = self.fixer.fix(name, document)
         except OSError as error:
-            if error.filename is None:  # it is the output that cannot be written
+            if error.filename is None:  # stdout cannot be written
                 raise
-            self._refuse(name, reason(error))
+            self._report_unreadable(name, reason(error))
         except UsageError as error:
-            complain(str(error))
+            print_error(str(error))
             self._fail(name, str(error))
-        except Exception as error:  # the fault is ours; the other files are still worth checking
-            complain_internal(error, name)
+        except Exception as error:  # a bug in a rule must not stop the other files
+            print_internal_error(error, name)
             self._fail(name, "internal error")
         else:
-            if report.why_not_config and (name in self.meant or stands_for_config(report.document)):
-                complain(f"{report.name}: {report.why_not_config}")
+            if report.why_not_config and (name in self.named or stands_for_config(report.document)):
+                print_error(f"{report.name}: {report.why_not_config}")
                 self.failed = True
                 report = report.copy_with(notes=())
-            return [*self.tally.counted(report, again=self.is_counted), *self.unread[known:]]
-        return self.unread[known:]
+            return [*self.tally.counted(report, again=self.is_counted), *self.unread[unread_before:]]
+        return self.unread[unread_before:]
 
-    def _refuse(self, name: str, why: str) -> None:
-        complain(f"{name}: {why}")
+    def _report_unreadable(self, name: str, why: str) -> None:
+        print_error(f"{name}: {why}")
         self._fail(name, why)
 
     def _fail(self, name: str, why: str) -> None:
@@ -199,59 +195,61 @@ def _with_proven_fixes(report: Report) -> Report:
     return with_proven_fixes(report)
 
 
-# What the reports of many files add up to.
+# Totals.
 
 
 class Tally:
-    """Counts the reports that pass, and keeps their notes."""
+    """Totals over the reports of a run, and their notes."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
         self.targets: Counter[str] = Counter()
         self.readers: Counter[Reader] = Counter()
         self.failed = False
-        """Whether a finding is as severe as the options for its file do not let pass."""
+        """Whether a diagnostic reaches `--fail-on` for its file."""
         self.suppressed = 0
         self.by_severity: Counter[str] = Counter()
         self.by_rule: Counter[tuple[str, str]] = Counter()
         self.notes: list[str] = [options.target.note] if options.target.note else []
         self.sizes: dict[str, str] = {}
-        """By file, the world sizes at which its batch works, where it does not at all of them."""
-        self._said: dict[str, set[tuple[str, str, str]]] = {}
-        """By the path of a config that launch files name, what was said of it."""
+        """World sizes at which the batch works, by file, for files that do not work at all of them."""
+        self._reported: dict[str, set[tuple[str, str, str]]] = {}
+        """Diagnostics already reported on configs that launch files name, by path."""
 
     @property
     def paths(self) -> Iterable[str]:
-        """The files that were judged because others name them."""
-        return self._said
+        """Files that were checked because others name them."""
+        return self._reported
 
     def counted(self, report: Report, *, again: bool = False) -> Iterator[Report]:
-        """The report and those of the files that it names, each counted; what was said before is left out."""
+        """The report and those on the files that it names, counted; diagnostics reported before are left out."""
         self._count(report, again=again)
         yield report
         for child in report.children:
             path = os.path.realpath(child.name)
-            again, said = path in self._said, self._said.setdefault(path, set())
-            left = tuple(each for each in child if (each.code, each.dotted, each.message) not in said)
-            said |= {(each.code, each.dotted, each.message) for each in left}
-            if left or not again:
-                yield from self.counted(child.copy_with(diagnostics=left), again=again)
+            again, reported = path in self._reported, self._reported.setdefault(path, set())
+            new = tuple(each for each in child if (each.code, each.dotted, each.message) not in reported)
+            reported |= {(each.code, each.dotted, each.message) for each in new}
+            if new or not again:
+                yield from self.counted(child.copy_with(diagnostics=new), again=again)
 
     def _count(self, report: Report, *, again: bool) -> None:
-        """Count the findings of a report, and its file where that was not counted yet."""
+        """Count the diagnostics of a report, and its file unless it was counted before."""
         self.notes.extend(each for each in report.notes if each not in self.notes)
         if report.why_not_config:
             return
         options = self.options.of(report.name)
         if not again:
             self._count_file(report, options)
-        self.failed |= any(_reaches(found.severity, options.fail_on) for found in report.diagnostics)
-        for found in report.diagnostics:
-            self.by_severity[found.severity] += 1
-            self.by_rule[found.code, found.name] += 1
+        self.failed |= any(
+            _reaches(diagnostic.severity, options.fail_on) for diagnostic in report.diagnostics
+        )
+        for diagnostic in report.diagnostics:
+            self.by_severity[diagnostic.severity] += 1
+            self.by_rule[diagnostic.code, diagnostic.name] += 1
 
     def _count_file(self, report: Report, options: Options) -> None:
-        """Count what stands once for each file, whoever reads it."""
+        """Count what is independent of the job that loads the file."""
         self.targets[self._against(report.target, options)] += 1
         self.readers[report.reader] += 1
         self.suppressed += len(report.suppressed)
@@ -265,7 +263,7 @@ class Tally:
         return against(target, options.settings.where if options.settings.path else None)
 
     def closing(self, style: Style) -> str:
-        """The notes and the summary."""
+        """The notes and the summary line."""
         from dsconfig.render.summary import note, summary, working_sizes
 
         counts = {**self.by_severity, "suppressed": self.suppressed}
@@ -274,19 +272,19 @@ class Tally:
         return "".join(note(text, style) for text in notes) + last
 
 
-def _reaches(severity: str, least: str) -> bool:
-    """Whether a finding is of this severity or above; nothing reaches `never`."""
+def _reaches(severity: str, threshold: str) -> bool:
+    """Whether a severity is at or above the threshold; nothing reaches `never`."""
     worst_first: tuple[str, ...] = SEVERITIES
-    return least != "never" and worst_first.index(severity) <= worst_first.index(least)
+    return threshold != "never" and worst_first.index(severity) <= worst_first.index(threshold)
 
 
-# A line that counts, where many files are read and someone watches.
+# Progress.
 
 MANY = 50
 
 
 def tracked(names: Sequence[str]) -> Iterator[str]:
-    """The same names. With many files, and stderr a terminal, a line counts while each is worked on."""
+    """The same names; for many files and a terminal on stderr, with a progress line."""
     if len(names) < MANY or not sys.stderr.isatty():
         yield from names
         return
@@ -296,7 +294,7 @@ def tracked(names: Sequence[str]) -> Iterator[str]:
             percent = min(100 * number // total, 100)
             if f" {percent}%" not in line:
                 line = f"Checking {total} files: {percent}%"
-                # The cursor stays in front, so that what is said of a file meanwhile stands over the line.
+                # The cursor stays at the start, so that messages about a file overwrite the line.
                 print(line, end="\r", file=sys.stderr, flush=True)
             yield name
     finally:

@@ -1,4 +1,4 @@
-"""`dsconfig schema`: the JSON Schema for editors, as text or as a path."""
+"""`dsconfig schema`: print the JSON Schema, or the path of the installed schema file."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.arguments import add_schema_choice, add_settings, tell_exit_codes, to_file
-from dsconfig.cli.errors import CLEAN, refuse
+from dsconfig.cli.arguments import add_schema_choice, add_settings, output_path, set_exit_codes
+from dsconfig.cli.errors import CLEAN, fail
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,28 +16,28 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+    """Add the options."""
     parser.set_defaults(run=run)
     add_schema_choice(parser)
     add = parser.add_argument
-    told = "write the schema to this file (default: `-`, stdout)"
-    add("-o", "--output", type=to_file, metavar="FILE", help=told)
-    add("--path", action="store_true", help="say where the schema is kept on this machine, and stop")
+    output = "write the schema to this file (default: `-`, stdout)"
+    add("-o", "--output", type=output_path, metavar="FILE", help=output)
+    add("--path", action="store_true", help="print the path of the installed schema file, and exit")
     add_settings(parser)
-    tell_exit_codes(parser, {CLEAN: "written"})
+    set_exit_codes(parser, {CLEAN: "schema or path printed"})
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the schema, or say where it is."""
-    from dsconfig.cli.inputs import schema_choice
+    """Run the command."""
+    from dsconfig.cli.inputs import schema_target
     from dsconfig.document.json_format import pretty_file
     from dsconfig.schema import json_schema
 
     if args.path and args.output:
-        refuse("--path and --output do not go together: one of the two")
-    target, consumer = schema_choice(args)
+        fail("--path and --output exclude each other")
+    target, consumer = schema_target(args)
     if args.path:
-        print(_kept(target, consumer))
+        print(_schema_path(target, consumer))
         return CLEAN
     schema = pretty_file(json_schema(target, consumer))
     if args.output:
@@ -49,17 +49,17 @@ def run(args: argparse.Namespace) -> int:
     return CLEAN
 
 
-def _kept(target: Target, consumer: str | None) -> Path:
-    """The file of the schema; that none is kept ends the run."""
+def _schema_path(target: Target, consumer: str | None) -> Path:
+    """Path of the installed schema file; the run ends if there is none for the release and consumer."""
     from dsconfig.schema.files import file_of
 
-    found = None if consumer else file_of(target)
-    if found is None:
-        reader = f" --consumer {consumer}" if consumer else ""
+    path = None if consumer else file_of(target)
+    if path is None:
+        option = f" --consumer {consumer}" if consumer else ""
         release = target.releases[-1]
-        what = f"{release} as {consumer} reads it" if consumer else release
-        refuse(
-            f"no schema of {what} is kept as a file: write one with "
-            f"`dsconfig schema --target {release}{reader} -o FILE`"
+        description = f"{release} and {consumer}" if consumer else release
+        fail(
+            f"no schema file for {description} is installed; write one with "
+            f"`dsconfig schema --target {release}{option} -o FILE`"
         )
-    return found
+    return path

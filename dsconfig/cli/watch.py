@@ -1,4 +1,4 @@
-"""`dsconfig check --watch`: checks again whenever a file changes."""
+"""`dsconfig check --watch`: check again whenever a file changes."""
 
 from __future__ import annotations
 
@@ -9,64 +9,68 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
-from dsconfig.cli.errors import UsageError, complain, note
+from dsconfig.cli.errors import UsageError, print_error, print_note
 
 _Stamps: TypeAlias = "dict[str, tuple[int, int]]"
 PAUSE = 0.4
-"""Seconds between two looks at the files, at least."""
+"""Least seconds between two polls of the files."""
 SHARE = 0.05
-"""At most, of a processor's time, for looking."""
+"""Largest share of a processor's time for polling."""
 CLEAR = "\x1b[H\x1b[2J\x1b[3J"
 
 
 def watch(args: argparse.Namespace, run: Callable[[argparse.Namespace], tuple[int, set[str]]]) -> int:
-    """Check, and again after each change; ends with Ctrl-C, which the command answers.
+    """Check now and after each change, until Ctrl-C.
 
-    `run` returns also which files it depends on. A mistake in the settings waits for its correction.
+    `run` also returns the files on which the result depends. After a usage error, wait for the next change.
     """
-    seen: set[str] = set()
+    dependencies: set[str] = set()
     while True:
-        before = _stamps(args, seen)
+        before = _stamps(args, dependencies)
         if sys.stdout.isatty():
             sys.stdout.write(CLEAR)
-        found: set[str] = set()
+        latest: set[str] = set()
         try:
-            found = {os.path.abspath(path) for path in run(args)[1]}
+            latest = {os.path.abspath(path) for path in run(args)[1]}
         except UsageError as error:
-            complain(str(error))
-        note("watching for changes; Ctrl-C ends it")
+            print_error(str(error))
+        print_note("watching for changes (Ctrl-C to stop)")
         sys.stderr.flush()
-        seen |= found
-        after = _stamps(args, seen)
-        # What the run has found out by itself is new, and no change; nor is what it has written.
-        _wait(args, seen, after if args.fix else {**{p: after[p] for p in found & after.keys()}, **before})
+        dependencies |= latest
+        after = _stamps(args, dependencies)
+        # Files that this run discovered or has written do not count as changed.
+        _wait(
+            args,
+            dependencies,
+            after if args.fix else {**{p: after[p] for p in latest & after.keys()}, **before},
+        )
 
 
-def _wait(args: argparse.Namespace, seen: Iterable[str], before: _Stamps) -> None:
-    """Return when a file is not as it was."""
+def _wait(args: argparse.Namespace, dependencies: Iterable[str], before: _Stamps) -> None:
+    """Return when a file has changed."""
     pause = PAUSE
     while True:
         time.sleep(pause)
         start = time.process_time()
-        if _stamps(args, seen) != before:
+        if _stamps(args, dependencies) != before:
             return
         pause = max(PAUSE, (time.process_time() - start) / SHARE)
 
 
-def _stamps(args: argparse.Namespace, seen: Iterable[str]) -> _Stamps:
-    """When each file was last written that the outcome may depend on."""
-    found: _Stamps = {}
-    for path in (*_below(args.paths or ["."]), *seen, *filter(None, [args.config])):
+def _stamps(args: argparse.Namespace, dependencies: Iterable[str]) -> _Stamps:
+    """Modification time and size of each file on which the result may depend."""
+    stamps: _Stamps = {}
+    for path in (*_watched_files(args.paths or ["."]), *dependencies, *filter(None, [args.config])):
         try:
             status = os.stat(path)
         except OSError:
             continue
-        found[os.path.abspath(path)] = status.st_mtime_ns, status.st_size
-    return found
+        stamps[os.path.abspath(path)] = status.st_mtime_ns, status.st_size
+    return stamps
 
 
-def _below(paths: Iterable[str]) -> Iterator[str]:
-    """The files that are named or may be configs, and those of settings beside them."""
+def _watched_files(paths: Iterable[str]) -> Iterator[str]:
+    """Named files, files that may be configs, and the settings files next to them."""
     from dsconfig.check.discover import SKIPPED, may_be_config
     from dsconfig.job.settings_file import FILE, PROJECT
 

@@ -1,5 +1,5 @@
-"""What editors ask for, answered in the Language Server Protocol's own JSON; only `server` needs a library.
+"""Language server: requests of editors, answered as JSON of the Language Server Protocol.
 
-`service.Service` takes requests and notifications as plain data: over stdio they come through `server`, in a
-browser they are handed over as they are.
+`service.Service` handles requests and notifications as plain data: `server` passes them over stdio, a browser calls
+it directly. Only `server` needs a library (pygls).
 """

@@ -1,4 +1,4 @@
-"""Code actions: the fix of a finding, all safe fixes, a suppression. What is offered was tried."""
+"""Code actions: fix of a diagnostic, all safe fixes, a suppression. Every offered fix was verified."""
 
 from __future__ import annotations
 
@@ -7,95 +7,95 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dsconfig.check.check import recheck
-from dsconfig.lsp.diagnostics import item
-from dsconfig.lsp.text_edit import between, text_edits, workspace_edit
+from dsconfig.lsp.diagnostics import lsp_diagnostic
+from dsconfig.lsp.text_edit import line_edits, text_edits, workspace_edit
 
 if TYPE_CHECKING:
     from dsconfig.core.diagnostic import Diagnostic
     from dsconfig.core.json_types import JsonObject
     from dsconfig.document.text_edit import Edit
-    from dsconfig.lsp.workspace import Judged, Workspace
+    from dsconfig.lsp.workspace import Snapshot, Workspace
 
 KINDS = FIX, FIX_ALL = "quickfix", "source.fixAll.dsconfig"
 
 
 def answer(workspace: Workspace, params: JsonObject) -> list[JsonObject]:
-    """`textDocument/codeAction`."""
-    judged = workspace.judged(params["textDocument"]["uri"])
-    if judged is None:
+    """Answer `textDocument/codeAction`."""
+    snapshot = workspace.snapshot(params["textDocument"]["uri"])
+    if snapshot is None:
         return []
     only = params.get("context", {}).get("only")
-    found: list[JsonObject] = []
-    if _is_wanted(FIX, only):
-        numbers = judged.between(*judged.text.lines.offsets(params["range"]))
-        found += _of_findings(workspace, judged, numbers)
-    if _is_wanted(FIX_ALL, only) and (action := _all(workspace, judged)) is not None:
-        found.append(action)
-    return found
+    actions: list[JsonObject] = []
+    if _is_requested(FIX, only):
+        numbers = snapshot.between(*snapshot.text.lines.offsets(params["range"]))
+        actions += _quick_fixes(workspace, snapshot, numbers)
+    if _is_requested(FIX_ALL, only) and (action := _fix_all(workspace, snapshot)) is not None:
+        actions.append(action)
+    return actions
 
 
-def _is_wanted(kind: str, only: list[str] | None) -> bool:
-    """Whether actions of a kind are asked for: by its name or the start of it."""
+def _is_requested(kind: str, only: list[str] | None) -> bool:
+    """Whether the editor asks for a kind of actions, by its name or a prefix."""
     return only is None or any(f"{kind}.".startswith(f"{each}.") for each in only)
 
 
-def _of_findings(workspace: Workspace, judged: Judged, numbers: list[int]) -> Iterator[JsonObject]:
-    shown = judged.proven(numbers)
-    for number, found in zip(numbers, shown, strict=True):
-        edits = judged.report.edits(found)
-        if found.fix is not None and edits:
+def _quick_fixes(workspace: Workspace, snapshot: Snapshot, numbers: list[int]) -> Iterator[JsonObject]:
+    diagnostics = snapshot.verified(numbers)
+    for number, diagnostic in zip(numbers, diagnostics, strict=True):
+        edits = snapshot.report.edits(diagnostic)
+        if diagnostic.fix is not None and edits:
             yield {
-                "title": found.fix.title if found.fix.safe else f"{found.fix.title} (unsafe)",
+                "title": diagnostic.fix.title if diagnostic.fix.safe else f"{diagnostic.fix.title} (unsafe)",
                 "kind": FIX,
-                "diagnostics": [item(judged, number)],
-                "isPreferred": found.fix.safe,
-                "edit": workspace_edit(workspace, judged.text, edits),
+                "diagnostics": [lsp_diagnostic(snapshot, number)],
+                "isPreferred": diagnostic.fix.safe,
+                "edit": workspace_edit(workspace, snapshot.text, edits),
             }
-    for number, found in zip(numbers, shown, strict=True):
-        yield from _suppressions(workspace, judged, number, found)
+    for number, diagnostic in zip(numbers, diagnostics, strict=True):
+        yield from _suppressions(workspace, snapshot, number, diagnostic)
 
 
 def _suppressions(
-    workspace: Workspace, judged: Judged, number: int, found: Diagnostic
+    workspace: Workspace, snapshot: Snapshot, number: int, diagnostic: Diagnostic
 ) -> Iterator[JsonObject]:
     from dsconfig.fix.write_suppressions import accepts_comments, add_suppressions
 
-    document = judged.text.document
-    done = add_suppressions(document, [found], comments=accepts_comments(document, judged.report.consumer))
-    if not done.unsuppressed and done.text != document.text:
+    document = snapshot.text.document
+    suppressed = add_suppressions(document, [diagnostic], comments=accepts_comments(document, snapshot.report.consumer))
+    if not suppressed.unsuppressed and suppressed.text != document.text:
         yield {
-            "title": f"ignore {found.code} ({found.name}) here",
+            "title": f"Ignore {diagnostic.code} ({diagnostic.name}) here",
             "kind": FIX,
-            "diagnostics": [item(judged, number)],
-            "edit": workspace_edit(workspace, judged.text, between(document.text, done.text)),
+            "diagnostics": [lsp_diagnostic(snapshot, number)],
+            "edit": workspace_edit(workspace, snapshot.text, line_edits(document.text, suppressed.text)),
         }
 
 
-def _all(workspace: Workspace, judged: Judged) -> JsonObject | None:
-    edits = fixed(judged)
+def _fix_all(workspace: Workspace, snapshot: Snapshot) -> JsonObject | None:
+    edits = fix_all_edits(snapshot)
     if not edits:
         return None
     return {
-        "title": "fix all that dsconfig can fix safely",
+        "title": "Apply all safe fixes",
         "kind": FIX_ALL,
-        "edit": workspace_edit(workspace, judged.text, edits),
+        "edit": workspace_edit(workspace, snapshot.text, edits),
     }
 
 
 def on_save(workspace: Workspace, params: JsonObject) -> list[JsonObject]:
-    """`textDocument/willSaveWaitUntil`: the safe fixes, where the editor's settings wish for them."""
-    judged = workspace.judged(params["textDocument"]["uri"])
-    if judged is None or not workspace.configuration.fix_on_save:
+    """Answer `textDocument/willSaveWaitUntil`: the safe fixes, if the editor's settings enable them."""
+    snapshot = workspace.snapshot(params["textDocument"]["uri"])
+    if snapshot is None or not workspace.configuration.fix_on_save:
         return []
-    return text_edits(judged.text, fixed(judged))
+    return text_edits(snapshot.text, fix_all_edits(snapshot))
 
 
-def fixed(judged: Judged) -> list[Edit]:
-    """The edits that make every safe fix, until nothing is left to fix."""
-    if not any(found.fix and found.fix.safe for found in judged.report):
+def fix_all_edits(snapshot: Snapshot) -> list[Edit]:
+    """Edits of all safe fixes, applied until none is left."""
+    if not any(diagnostic.fix and diagnostic.fix.safe for diagnostic in snapshot.report):
         return []
     from dsconfig.fix.fix import fix_document
 
-    document = judged.text.document
-    done = fix_document(document, partial(recheck, judged.report))
-    return between(document.text, done.text)
+    document = snapshot.text.document
+    result = fix_document(document, partial(recheck, snapshot.report))
+    return line_edits(document.text, result.text)

@@ -1,4 +1,4 @@
-"""Code lenses above a config: what it comes to at a world size, which releases take it, what it holds."""
+"""Code lenses above a config: resolved batch, memory, releases, and effective values."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ if TYPE_CHECKING:
 
 
 def answer(workspace: Workspace, params: JsonObject) -> list[JsonObject]:
-    """`textDocument/codeLens`."""
-    judged = workspace.judged(params["textDocument"]["uri"])
-    if judged is None or judged.report.why_not_config or judged.text.document.root is None:
+    """Answer `textDocument/codeLens`."""
+    snapshot = workspace.snapshot(params["textDocument"]["uri"])
+    if snapshot is None or snapshot.report.why_not_config or snapshot.text.document.root is None:
         return []
-    uri, size = judged.text.uri, judged.likely_world_size
-    start, _ = judged.text.document.span(judged.report.base_path, "key")
-    place = judged.text.lines.range(start, start)
+    uri, size = snapshot.text.uri, snapshot.likely_world_size
+    start, _ = snapshot.text.document.span(snapshot.report.base_path, "key")
+    position = snapshot.text.lines.range(start, start)
     lenses = (
         (f"resolve at {size} GPU{'s' * (size > 1)}", RESOLVE, [uri, size]),
-        ("memory", MEMORY, [uri, size, *([judged.model] if judged.model else [])]),
+        ("memory", MEMORY, [uri, size, *([snapshot.model] if snapshot.model else [])]),
         ("compat", COMPAT, [uri]),
         ("effective values", SHOW, [uri]),
     )
     return [
-        {"range": place, "command": {"title": title, "command": command, "arguments": arguments}}
+        {"range": position, "command": {"title": title, "command": command, "arguments": arguments}}
         for title, command, arguments in lenses
     ]

@@ -1,26 +1,32 @@
-"""`dsconfig lsp`: the language server."""
+"""`dsconfig lsp`: run the language server."""
 
 from __future__ import annotations
 
 import argparse
 
-from dsconfig.cli.arguments import tell_exit_codes
-from dsconfig.cli.errors import CLEAN, FAILED, FINDINGS, refuse
+from dsconfig.cli.arguments import set_exit_codes
+from dsconfig.cli.errors import CLEAN, FAILED, PROBLEMS, fail
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+    """Add the options."""
     parser.set_defaults(run=run)
-    parser.add_argument("--stdio", action="store_true", help="talk over stdin and stdout, as it does anyway")
-    told = {CLEAN: "shut down", FINDINGS: "the editor has gone without a word", FAILED: "pygls is missing"}
-    tell_exit_codes(parser, told, "Editors start this; `dsconfig editor` tells how.")
+    parser.add_argument(
+        "--stdio", action="store_true", help="communicate over stdin and stdout (the default)"
+    )
+    codes = {
+        CLEAN: "shut down",
+        PROBLEMS: "the editor exited without a shutdown request",
+        FAILED: "pygls is missing",
+    }
+    set_exit_codes(parser, codes, "Editors start this command; `dsconfig editor` shows the configuration.")
 
 
 def run(_: argparse.Namespace) -> int:
-    """Serve until the editor ends it."""
+    """Serve until the editor shuts the server down."""
     try:
         from dsconfig.lsp.server import serve
     except ModuleNotFoundError as error:
         name = str(error.name).partition(".")[0]
-        refuse(f"`{name}` is not installed: pip install 'deepspeed-config[lsp]'")
+        fail(f"`{name}` is not installed: pip install 'deepspeed-config[lsp]'")
     return serve()

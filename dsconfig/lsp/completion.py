@@ -1,4 +1,4 @@
-"""Completion: keys that are not there yet, values that a key takes, blocks for sections."""
+"""Completion of keys, values and blocks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dsconfig.job.run_facts import DSCONFIG_KEY as OWN
-from dsconfig.lsp.completion_item import PROPERTY, SNIPPET, Hand, Offer, blocks, candidates, value_offer
+from dsconfig.lsp.completion_item import PROPERTY, SNIPPET, Item, ItemWriter, blocks, candidates, value_item
 from dsconfig.lsp.cursor import Cursor, config_in, cursor, key_at, scope, section_at
 from dsconfig.lsp.hover import key_text
 from dsconfig.model.keyinfo import child_section
@@ -15,173 +15,185 @@ from dsconfig.model.keyinfo import child_section
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
     from dsconfig.lsp.cursor import Scope
-    from dsconfig.lsp.workspace import Judged, Workspace
+    from dsconfig.lsp.workspace import Snapshot, Workspace
     from dsconfig.model.keyinfo import KeyView, SectionView
 
 _SNIPPET, _AS_IS, _ADJUST = 2, 1, 2
 _HIDDEN = frozenset(("internal", "not_json", "unread"))
-_MORE = re.compile(r"(\s*)[\"'\w$]")
-_QUIET = re.compile(
+_NEXT_ENTRY = re.compile(r"(\s*)[\"'\w$]")
+_NO_BRACES = re.compile(
     r"""//[^\r\n]*|\#[^\r\n]*|/\*.*?(?:\*/|\Z)|"(?:[^"\\\r\n]|\\.)*"?|'(?:[^'\\\r\n]|\\.)*'?""", re.DOTALL
 )
-"""Comments and texts in quotes, in which braces are no braces, be they closed or not."""
+"""Comments and quoted strings, terminated or not, in which braces do not count."""
 _LARGEST = 1 << 16
 """Characters of a text in which braces are counted."""
 _INDENT = re.compile(r"[ \t]*")
 
 
 def answer(workspace: Workspace, params: JsonObject) -> JsonObject:
-    """`textDocument/completion`."""
-    judged = workspace.begun(params["textDocument"]["uri"])
-    found: list[JsonObject] = []
-    if judged is not None:
-        lines = judged.text.lines
-        at = cursor(judged.text.document, lines.offset(params["position"]))
-        item = workspace.client.get("textDocument", {}).get("completion", {}).get("completionItem", {})
-        if at is not None:
-            before = judged.text.text[: at.start]
+    """Answer `textDocument/completion`."""
+    snapshot = workspace.draft_snapshot(params["textDocument"]["uri"])
+    items: list[JsonObject] = []
+    if snapshot is not None:
+        lines = snapshot.text.lines
+        position = cursor(snapshot.text.document, lines.offset(params["position"]))
+        capabilities = (
+            workspace.client.get("textDocument", {}).get("completion", {}).get("completionItem", {})
+        )
+        if position is not None:
+            before = snapshot.text.text[: position.start]
             indent = _INDENT.match(before, max(before.rfind("\r"), before.rfind("\n")) + 1)
-            hand = Hand(
-                judged.text.yaml,
-                _is_bare(judged),
-                bool(item.get("snippetSupport")),
-                at.flow,
+            writer = ItemWriter(
+                snapshot.text.yaml,
+                _has_bare_keys(snapshot),
+                bool(capabilities.get("snippetSupport")),
+                position.flow,
                 indent[0] if indent else "",
             )
-            around = _around(judged, at)
-            if around is not None:
-                found = [_item(judged, at, hand, offer, around) for offer in _offers(judged, at, hand)]
-    return {"isIncomplete": False, "items": found}
+            braces = _braces(snapshot, position)
+            if braces is not None:
+                items = [
+                    _completion_item(snapshot, position, writer, offer, braces)
+                    for offer in _items(snapshot, position, writer)
+                ]
+    return {"isIncomplete": False, "items": items}
 
 
-def _around(judged: Judged, at: Cursor) -> tuple[str, str] | None:
-    """What has to stand around a key for the whole to be an object; None where none may stand at all.
+def _braces(snapshot: Snapshot, position: Cursor) -> tuple[str, str] | None:
+    """Text before and after a completed key that makes it an object; None if no key is allowed there.
 
-    A new JSON file has no braces yet; before or behind them there is nothing to be typed.
+    A new JSON file has no braces yet; before or after the braces of an object there is nothing to complete.
     """
-    text = judged.text.text
-    is_elsewhere = bool(at.path) or at.kind != "key" or len(text) > _LARGEST
-    if judged.text.yaml or judged.text.name.endswith(".hjson") or is_elsewhere:
+    text = snapshot.text.text
+    is_elsewhere = bool(position.path) or position.kind != "key" or len(text) > _LARGEST
+    if snapshot.text.yaml or snapshot.text.name.endswith(".hjson") or is_elsewhere:
         return "", ""
     if "{" not in text:
         return "{\n  ", "\n}"
-    before = _QUIET.sub("", text[: at.start])
+    before = _NO_BRACES.sub("", text[: position.start])
     return ("", "") if before.count("{") > before.count("}") else None
 
 
-def _item(judged: Judged, at: Cursor, hand: Hand, offer: Offer, around: tuple[str, str]) -> JsonObject:
-    text = offer.text + _comma(judged, at, hand)
-    if around[0]:
-        text = around[0] + text.replace("\n", "\n  ") + around[1]
-    text = text if text.startswith("\n") else at.gap + text
-    found: JsonObject = {
-        "label": offer.label,
-        "kind": offer.kind,
-        "filterText": f"{at.quote}{offer.label}{at.quote}",
-        "sortText": f"{offer.rank}{offer.label}",
-        "textEdit": {"range": judged.text.lines.range(*at.word), "newText": text},
+def _completion_item(
+    snapshot: Snapshot, position: Cursor, writer: ItemWriter, item: Item, braces: tuple[str, str]
+) -> JsonObject:
+    text = item.text + _comma(snapshot, position, writer)
+    if braces[0]:
+        text = braces[0] + text.replace("\n", "\n  ") + braces[1]
+    text = text if text.startswith("\n") else position.gap + text
+    result: JsonObject = {
+        "label": item.label,
+        "kind": item.kind,
+        "filterText": f"{position.quote}{item.label}{position.quote}",
+        "sortText": f"{item.rank}{item.label}",
+        "textEdit": {"range": snapshot.text.lines.range(*position.word), "newText": text},
     }
-    if edits := _comma_before(judged, at, hand):
-        found["additionalTextEdits"] = edits
-    if hand.snippets:
-        found |= {"insertTextFormat": _SNIPPET, "insertTextMode": _ADJUST}
+    if edits := _comma_before(snapshot, position, writer):
+        result["additionalTextEdits"] = edits
+    if writer.snippets:
+        result |= {"insertTextFormat": _SNIPPET, "insertTextMode": _ADJUST}
     elif "\n" in text:
-        found["insertTextMode"] = _AS_IS
-    if offer.told:
-        found["documentation"] = {"kind": "markdown", "value": offer.told}
-    if offer.detail:
-        found["detail"] = offer.detail
-    return found
+        result["insertTextMode"] = _AS_IS
+    if item.documentation:
+        result["documentation"] = {"kind": "markdown", "value": item.documentation}
+    if item.detail:
+        result["detail"] = item.detail
+    return result
 
 
-def _is_bare(judged: Judged) -> bool:
-    """Whether keys of a text have no quotes, as its first one shows; one that is being typed says nothing."""
-    document = judged.text.document
-    if judged.text.yaml or document.root is None or not document.root.members:
-        return judged.text.yaml or judged.text.name.endswith(".hjson")
+def _has_bare_keys(snapshot: Snapshot) -> bool:
+    """Whether keys have no quotes, judged by the first key; a key that is being typed does not count."""
+    document = snapshot.text.document
+    if snapshot.text.yaml or document.root is None or not document.root.members:
+        return snapshot.text.yaml or snapshot.text.name.endswith(".hjson")
     return document.text[document.root.members[0].key_span.start] not in "\"'"
 
 
-def _comma(judged: Judged, at: Cursor, hand: Hand) -> str:
-    """The comma before the next entry, where one is wanted."""
-    more = _MORE.match(judged.text.text, at.end)
-    if more is None or at.has_value or at.is_open:
+def _comma(snapshot: Snapshot, position: Cursor, writer: ItemWriter) -> str:
+    """Comma before the next entry, if one is needed."""
+    following = _NEXT_ENTRY.match(snapshot.text.text, position.end)
+    if following is None or position.has_value or position.is_open:
         return ""
-    return "," if _separates(hand, more[1]) else ""
+    return "," if _separates(writer, following[1]) else ""
 
 
-def _comma_before(judged: Judged, at: Cursor, hand: Hand) -> list[JsonObject]:
-    """The edit that adds the comma behind the entry before, where one is wanted and there is none."""
-    before = judged.text.text[: at.start].rstrip()
-    if at.kind != "key" or before[-1:] in ("{", "[", ",", "", "/"):
+def _comma_before(snapshot: Snapshot, position: Cursor, writer: ItemWriter) -> list[JsonObject]:
+    """Edit that inserts a missing comma after the previous entry."""
+    before = snapshot.text.text[: position.start].rstrip()
+    if position.kind != "key" or before[-1:] in ("{", "[", ",", "", "/"):
         return []
-    if not _separates(hand, judged.text.text[len(before) : at.start]):
+    if not _separates(writer, snapshot.text.text[len(before) : position.start]):
         return []
-    return [{"range": judged.text.lines.range(len(before), len(before)), "newText": ","}]
+    return [{"range": snapshot.text.lines.range(len(before), len(before)), "newText": ","}]
 
 
-def _separates(hand: Hand, gap: str) -> bool:
-    """Whether a comma has to stand in a gap between two entries."""
-    if hand.yaml or not hand.bare:
-        return hand.flow
+def _separates(writer: ItemWriter, gap: str) -> bool:
+    """Whether the gap between two entries needs a comma."""
+    if writer.yaml or not writer.bare:
+        return writer.flow
     return "\n" not in gap and "\r" not in gap
 
 
-def _offers(judged: Judged, at: Cursor, hand: Hand) -> Iterator[Offer]:
-    data = at.document.value()
-    seen = scope(judged)
-    inside = None if seen is None else seen.inside(at.path)
-    if seen is None:
-        from dsconfig.lsp.completion_item import accelerate_offers
+def _items(snapshot: Snapshot, position: Cursor, writer: ItemWriter) -> Iterator[Item]:
+    data = position.document.value()
+    config_scope = scope(snapshot)
+    path = None if config_scope is None else config_scope.inside(position.path)
+    if config_scope is None:
+        from dsconfig.lsp.completion_item import accelerate_items
 
-        yield from accelerate_offers(data, at, hand)
-    elif inside is not None and inside[:1] == (OWN,):
-        from dsconfig.lsp.completion_item import dsconfig_offers as of_own_block
+        yield from accelerate_items(data, position, writer)
+    elif path is not None and path[:1] == (OWN,):
+        from dsconfig.lsp.completion_item import dsconfig_items as of_own_block
 
-        yield from of_own_block(inside[1:], at, hand)
-    elif inside is not None and at.kind == "key":
-        section = section_at(inside, config_in(data, seen.base), seen.release)
+        yield from of_own_block(path[1:], position, writer)
+    elif path is not None and position.kind == "key":
+        section = section_at(path, config_in(data, config_scope.base), config_scope.release)
         if section is not None:
-            yield from _keys(at, hand, seen, section)
-    elif inside:
-        yield from _values(config_in(data, seen.base), inside, at, hand, seen)
+            yield from _keys(position, writer, config_scope, section)
+    elif path:
+        yield from _values(config_in(data, config_scope.base), path, position, writer, config_scope)
 
 
-def _keys(at: Cursor, hand: Hand, seen: Scope, section: SectionView) -> Iterator[Offer]:
-    there = {section.keys[word].info.name for word in at.data if word in section.keys}
+def _keys(position: Cursor, writer: ItemWriter, config_scope: Scope, section: SectionView) -> Iterator[Item]:
+    present = {section.keys[word].info.name for word in position.data if word in section.keys}
     for word, key in section.keys.items():
         info = key.info
-        is_old = info.deprecated <= seen.release
-        if word != info.name or info.name in there or info.flags & _HIDDEN or is_old:
+        is_old = info.deprecated <= config_scope.release
+        if word != info.name or info.name in present or info.flags & _HIDDEN or is_old:
             continue
-        yield Offer(
+        yield Item(
             word,
-            hand.entry(word, at, _first(key, hand, seen)),
+            writer.entry(word, position, _first(key, writer, config_scope)),
             PROPERTY,
-            key_text(word, key, seen.release_name),
+            key_text(word, key, config_scope.release_name),
             info.unit or "",
-            _rank(section, key, at.data),
+            _rank(section, key, position.data),
         )
-    if section.name == "Config" and OWN not in at.data:
-        told_of = "What the config says of itself to `dsconfig`."
-        yield Offer(OWN, hand.entry(OWN, at, hand.beneath()), PROPERTY, told_of, rank=8)
+    if section.name == "Config" and OWN not in position.data:
+        yield Item(
+            OWN,
+            writer.entry(OWN, position, writer.empty_object()),
+            PROPERTY,
+            "Settings of this config for `dsconfig`.",
+            rank=8,
+        )
 
 
-def _first(key: KeyView, hand: Hand, seen: Scope) -> str:
-    """What follows a key that is completed: its likeliest value, to be typed over."""
+def _first(key: KeyView, writer: ItemWriter, config_scope: Scope) -> str:
+    """Value to insert after a completed key: the most likely one, as a placeholder."""
     if child_section(key.type) is not None:
-        return hand.beneath()
-    found = candidates(key, seen)
-    best = next((each for each in found if each.value == "auto"), None) or next(
-        (each for each in found if each.is_default), found[0] if found else None
+        return writer.empty_object()
+    values = candidates(key, config_scope)
+    best = next((candidate for candidate in values if candidate.value == "auto"), None) or next(
+        (candidate for candidate in values if candidate.is_default), values[0] if values else None
     )
     if best is None:
-        return hand.hole(key.type[0])
-    return hand.place(best.value)
+        return writer.empty_value(key.type[0])
+    return writer.placeholder(best.value)
 
 
 def _rank(section: SectionView, key: KeyView, data: Json) -> int:
-    """Where a key stands among the others: what the config at hand does not read comes last."""
+    """Sort rank of a key; keys that the config's ZeRO stage does not read come last."""
     if section.name == "ZeroOptimization" and isinstance(stage := data.get("stage"), int):
         from dsconfig.model.keyinfo import ZERO_STAGES
 
@@ -190,14 +202,16 @@ def _rank(section: SectionView, key: KeyView, data: Json) -> int:
     return 4 if key.info.required else 5
 
 
-def _values(data: Json, path: tuple[str | int, ...], at: Cursor, hand: Hand, seen: Scope) -> Iterator[Offer]:
+def _values(
+    data: Json, path: tuple[str | int, ...], position: Cursor, writer: ItemWriter, config_scope: Scope
+) -> Iterator[Item]:
     while path and isinstance(path[-1], int):
         path = path[:-1]
-    key = key_at(path, data, seen.release)
-    section = section_at(path[:-1], data, seen.release)
+    key = key_at(path, data, config_scope.release)
+    section = section_at(path[:-1], data, config_scope.release)
     if key is None or section is None:
         return
-    for rank, each in enumerate(candidates(key, seen)):
-        yield value_offer(each, at, hand, min(rank, 9))
-    for each in blocks(section, key, seen):
-        yield Offer(each.label, hand.block(each.value), SNIPPET, detail="block")
+    for rank, candidate in enumerate(candidates(key, config_scope)):
+        yield value_item(candidate, position, writer, min(rank, 9))
+    for candidate in blocks(section, key, config_scope):
+        yield Item(candidate.label, writer.block(candidate.value), SNIPPET, detail="block")

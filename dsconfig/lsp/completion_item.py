@@ -13,7 +13,7 @@ from dsconfig.consumers import CONSUMERS
 from dsconfig.consumers.accelerate_launch_file import BLOCK, is_launch_file
 from dsconfig.core.releases import RELEASES
 from dsconfig.job.run_facts import EXPECTED_VALUES
-from dsconfig.lsp.document_filter import begins_launch
+from dsconfig.lsp.document_filter import is_draft_launch_file
 from dsconfig.model.key_description import meaning
 from dsconfig.model.keyinfo import child_section, types_of
 
@@ -23,65 +23,70 @@ if TYPE_CHECKING:
     from dsconfig.model.keyinfo import KeyView, SectionView
 
 
-# What completion offers: one key, value or block.
-
 PROPERTY, VALUE, SNIPPET = 10, 12, 15
 
 
-class Offer(NamedTuple):
-    """One thing to be offered."""
+class Item(NamedTuple):
+    """Completion of one key, value or block."""
 
     label: str
     text: str
     kind: int
-    told: str = ""
+    documentation: str = ""
     detail: str = ""
     rank: int = 5
-    """What is likelier comes first."""
+    """Sort rank; likelier items have lower ranks."""
 
 
-def value_offer(each: Candidate, at: Cursor, hand: Hand, rank: int = 5) -> Offer:
-    """The offer of one value."""
-    text = hand.value(each.value, at.quote)
-    label = each.value if isinstance(each.value, str) else text
-    return Offer(label, hand.literal(text), VALUE, each.told, "default" if each.is_default else "", rank)
+def value_item(candidate: Candidate, position: Cursor, writer: ItemWriter, rank: int = 5) -> Item:
+    """Completion of a value."""
+    text = writer.value(candidate.value, position.quote)
+    label = candidate.value if isinstance(candidate.value, str) else text
+    return Item(
+        label,
+        writer.literal(text),
+        VALUE,
+        candidate.documentation,
+        "default" if candidate.is_default else "",
+        rank,
+    )
 
 
-# What may stand as the value of a key, the likeliest first, with what each stands for.
+# Values of a key, likeliest first.
 
 
 class Candidate(NamedTuple):
-    """One value."""
+    """Value of a key, or block of a section."""
 
     value: Json
-    told: str = ""
+    documentation: str = ""
     is_default: bool = False
     label: str = ""
-    """What a block is called; empty for a plain value."""
+    """Label of a block; empty for a value."""
 
 
-def candidates(key: KeyView, seen: Scope) -> list[Candidate]:
-    """The values of a key that holds no section, each once."""
-    found: dict[str, Candidate] = {}
-    for value in _values(key, seen):
-        told = meaning(key.info, value)
-        if value == "auto" and not told:
-            told = f"filled by {seen.consumer.capitalize()}"
-        same = value == key.default and type(value) is type(key.default)
-        found.setdefault(repr(value), Candidate(value, told, same))
-    return list(found.values())
+def candidates(key: KeyView, config_scope: Scope) -> list[Candidate]:
+    """Distinct values of a key that is not a section."""
+    by_text: dict[str, Candidate] = {}
+    for value in _values(key, config_scope):
+        documentation = meaning(key.info, value)
+        if value == "auto" and not documentation:
+            documentation = f"resolved by {config_scope.consumer.capitalize()}"
+        is_default = value == key.default and type(value) is type(key.default)
+        by_text.setdefault(repr(value), Candidate(value, documentation, is_default))
+    return list(by_text.values())
 
 
-def _values(key: KeyView, seen: Scope) -> Iterator[Json]:
+def _values(key: KeyView, config_scope: Scope) -> Iterator[Json]:
     info = key.info
     kinds = {kind.name: kind for kind in types_of(info.section).values()} if info.name == "type" else {}
-    if seen.consumer in info.fills:
+    if config_scope.consumer in info.fills:
         yield "auto"
     for word in info.known:
-        if word not in kinds or seen.release in kinds[word].releases:
+        if word not in kinds or config_scope.release in kinds[word].releases:
             yield float(word) if key.type[0] in ("int", "float") else word
     if info.name == "type":
-        yield from (name for name, kind in kinds.items() if seen.release in kind.releases)
+        yield from (name for name, kind in kinds.items() if config_scope.release in kind.releases)
     if isinstance(key.default, list):
         yield key.default
         return
@@ -105,58 +110,58 @@ def _of_type(spec: Spec) -> Iterator[Json]:
             yield {}
 
 
-def blocks(section: SectionView, key: KeyView, seen: Scope) -> Iterator[Candidate]:
-    """Blocks for a key that holds a section: an empty one, and those that people mostly mean."""
+def blocks(section: SectionView, key: KeyView, config_scope: Scope) -> Iterator[Candidate]:
+    """Blocks for a section: common ones, and an empty one."""
     inner = child_section(key.type)
     if inner is None:
         return
     from dsconfig.schema import snippets
 
-    for each in snippets.snippets_of(section, key.info.name, inner, seen.release):
-        yield Candidate(each["body"], label=str(each["label"]))
+    for snippet in snippets.snippets_of(section, key.info.name, inner, config_scope.release):
+        yield Candidate(snippet["body"], label=str(snippet["label"]))
     yield Candidate({}, label="empty")
 
 
-# How completion writes keys, values and blocks: in the text's format, with placeholders.
+# Inserted text: in the format of the document, with placeholders.
 
 _BARE = re.compile(r"[A-Za-z_][\w./+-]*")
 _NOT_BARE = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null"))
-"""Words that YAML 1.1 takes for something else."""
-_PLACE = re.compile(r'"\^(\$\{\d+:[^}]*\})"')
-_NAMED = re.compile(r"\$\{\d+:([^}]*)\}")
+"""Words that YAML 1.1 does not read as strings."""
+_QUOTED_PLACEHOLDER = re.compile(r'"\^(\$\{\d+:[^}]*\})"')
+_PLACEHOLDER = re.compile(r"\$\{\d+:([^}]*)\}")
 _EMPTY = {"section": "{}", "map": "{}", "list": "[]", "str": '""'}
-_LONG = 60
-"""Characters from which on a block has a line for each key."""
+_MAX_INLINE = 60
+"""Longest block in characters that is written on one line."""
 
 
-class Hand(NamedTuple):
-    """How things are written in a text."""
+class ItemWriter(NamedTuple):
+    """Formatting of inserted text."""
 
     yaml: bool
     bare: bool
-    """Whether keys stand without quotes, as YAML and Hjson have them; a line of its own needs no comma."""
+    """Whether keys have no quotes, as in YAML and Hjson, where a line end also separates entries."""
     snippets: bool
-    """Whether the editor knows placeholders."""
+    """Whether the editor supports snippet placeholders."""
     flow: bool
-    """Whether what is around has braces."""
+    """Whether the surrounding object has braces."""
     indent: str
-    """The white space before the line."""
+    """Indentation of the line."""
 
     @property
     def is_block(self) -> bool:
-        """Whether objects are written as lines that stand further in, without braces."""
+        """Whether objects are written as indented lines without braces."""
         return self.yaml and not self.flow
 
-    def entry(self, word: str, at: Cursor, value: str) -> str:
-        """A key in the quotes that were typed already, and its value, unless it has one."""
-        key = f"{at.quote or chr(34)}{word}{at.quote or chr(34)}"
-        if self.bare and not at.quote and (_BARE.fullmatch(word) or word.startswith("$")):
+    def entry(self, word: str, position: Cursor, value: str) -> str:
+        """A key, in quotes that were typed already, and its value unless it has one."""
+        key = f"{position.quote or chr(34)}{word}{position.quote or chr(34)}"
+        if self.bare and not position.quote and (_BARE.fullmatch(word) or word.startswith("$")):
             key = word
-        between = ":" if value.startswith("\n") else ": "
-        return self.literal(key) + ("" if at.has_value else f"{between}{value}".rstrip(" "))
+        separator = ":" if value.startswith("\n") else ": "
+        return self.literal(key) + ("" if position.has_value else f"{separator}{value}".rstrip(" "))
 
     def value(self, value: Json, quote: str = "") -> str:
-        """A value without objects in it."""
+        """A scalar or list value."""
         if isinstance(value, str) and self.yaml and not quote:
             bare = _BARE.fullmatch(value) and value.lower() not in _NOT_BARE
             return value if bare else json.dumps(value)
@@ -165,21 +170,21 @@ class Hand(NamedTuple):
         return json.dumps(value)
 
     def block(self, body: Json) -> str:
-        """An object with everything in it, as it follows a key; its lines stand under the key's own."""
+        """An object with its content, after a key."""
         if not body:
-            return self.beneath()
+            return self.empty_object()
         text = "\n" + _indented(_yaml(body), "  ") if self.is_block else _json(body)
-        text = _PLACE.sub(r"\1", text)
-        return text if self.snippets else _NAMED.sub(r"\1", text).replace("\n", f"\n{self.indent}")
+        text = _QUOTED_PLACEHOLDER.sub(r"\1", text)
+        return text if self.snippets else _PLACEHOLDER.sub(r"\1", text).replace("\n", f"\n{self.indent}")
 
-    def beneath(self) -> str:
-        """An empty object, in which the next key is typed."""
+    def empty_object(self) -> str:
+        """An empty object in which the next key is typed."""
         if self.is_block and self.snippets:
             return "\n  $1"
-        return "" if self.is_block else self.hole("section")
+        return "" if self.is_block else self.empty_value("section")
 
-    def place(self, value: Json) -> str:
-        """A value that is likely meant, and can be typed over."""
+    def placeholder(self, value: Json) -> str:
+        """A value as a placeholder."""
         text = self.value(value)
         if not self.snippets:
             return text
@@ -188,11 +193,11 @@ class Hand(NamedTuple):
         return f"${{1:{self.literal(text)}}}"
 
     def literal(self, text: str) -> str:
-        """A text in which nothing is a placeholder."""
+        """Text without snippet placeholders."""
         return re.sub(r"([\\$}])", r"\\\1", text) if self.snippets else text
 
-    def hole(self, kind: str) -> str:
-        """Where the value of a kind is typed; a value where the editor knows no such place."""
+    def empty_value(self, kind: str) -> str:
+        """Placeholder for a value of a type; without snippet support, an empty value."""
         empty = _EMPTY.get(kind, "")
         if not self.snippets:
             return empty or "null"
@@ -201,7 +206,7 @@ class Hand(NamedTuple):
 
 def _json(body: Json) -> str:
     flat = json.dumps(body)
-    return flat if len(flat) <= _LONG else json.dumps(body, indent=2)
+    return flat if len(flat) <= _MAX_INLINE else json.dumps(body, indent=2)
 
 
 def _yaml(body: Json) -> str:
@@ -220,68 +225,68 @@ def _indented(text: str, by: str) -> str:
     return "\n".join(by + line for line in text.split("\n"))
 
 
-# Completion in `"$dsconfig"`: who reads the config, for which release and world size, what is ignored.
+# Completion in `"$dsconfig"`.
 
 _KINDS = {"world-size": "int", "ignore": "list"}
-"""What a user types as the value of a key that takes something other than a string."""
+"""Types of keys that are not strings."""
 
 
-def dsconfig_offers(path: KeyPath, at: Cursor, hand: Hand) -> Iterator[Offer]:
-    """What may stand at a path of the block."""
-    if at.kind == "key" and not path:
-        known = {**EXPECTED_VALUES, "ignore": "the rules that are switched off: a list, or lists by key"}
-        for word, expected in known.items():
-            if word not in at.data:
-                hole = hand.hole(_KINDS.get(word, "str"))
-                yield Offer(word, hand.entry(word, at, hole), PROPERTY, expected)
-    elif at.kind == "value" and path == ("target",):
+def dsconfig_items(path: KeyPath, position: Cursor, writer: ItemWriter) -> Iterator[Item]:
+    """Completions at a path of the `"$dsconfig"` block."""
+    if position.kind == "key" and not path:
+        keys = {**EXPECTED_VALUES, "ignore": "rules to ignore: a list, or lists by key"}
+        for word, expected in keys.items():
+            if word not in position.data:
+                placeholder = writer.empty_value(_KINDS.get(word, "str"))
+                yield Item(word, writer.entry(word, position, placeholder), PROPERTY, expected)
+    elif position.kind == "value" and path == ("target",):
         for number, release in enumerate(reversed(RELEASES)):
-            offer = value_offer(Candidate(release, f"DeepSpeed {release}"), at, hand)
-            yield offer._replace(text=_quoted(release, at, hand), rank=1000 + number)
-    elif at.kind == "value" and path == ("consumer",):
+            item = value_item(Candidate(release, f"DeepSpeed {release}"), position, writer)
+            yield item._replace(text=_quoted(release, position, writer), rank=1000 + number)
+    elif position.kind == "value" and path == ("consumer",):
         for name in CONSUMERS:
-            yield value_offer(Candidate(name), at, hand)
-    elif at.kind == "value" and path[:1] == ("ignore",):
+            yield value_item(Candidate(name), position, writer)
+    elif position.kind == "value" and path[:1] == ("ignore",):
         for code, name in catalogue().items():
-            yield value_offer(Candidate(code, name), at, hand)
+            yield value_item(Candidate(code, name), position, writer)
 
 
-def _quoted(release: str, at: Cursor, hand: Hand) -> str:
-    """A release, which YAML would not take for a number, but people might."""
-    return hand.literal(f"{at.quote or chr(34)}{release}{at.quote or chr(34)}")
+def _quoted(release: str, position: Cursor, writer: ItemWriter) -> str:
+    """A release in quotes: YAML reads 0.19.8 as a string anyway, but the quotes make that obvious."""
+    return writer.literal(f"{position.quote or chr(34)}{release}{position.quote or chr(34)}")
 
 
-# Accelerate's own launch file: its keys, what they do, and what they take, from its schema.
+# Completion in Accelerate's launch file, from its schema.
 
 
-def accelerate_offers(data: Json, at: Cursor, hand: Hand) -> Iterator[Offer]:
-    """What may be typed at the cursor."""
-    if not (is_launch_file(data) or begins_launch(at.document.name, data)):
+def accelerate_items(data: Json, position: Cursor, writer: ItemWriter) -> Iterator[Item]:
+    """Completions at the cursor."""
+    if not (is_launch_file(data) or is_draft_launch_file(position.document.name, data)):
         return
-    if at.kind == "key" and at.path in ((), (BLOCK,)):
-        for word, schema in properties(at.path).items():
-            if word not in at.data:
-                text = hand.entry(word, at, _first(word, schema, hand))
-                yield Offer(word, text, PROPERTY, str(schema.get("description", "")))
-    elif at.kind == "value" and at.path:
-        schema = properties(at.path[:-1]).get(str(at.path[-1]), {})
+    if position.kind == "key" and position.path in ((), (BLOCK,)):
+        for word, schema in properties(position.path).items():
+            if word not in position.data:
+                text = writer.entry(word, position, _first(word, schema, writer))
+                yield Item(word, text, PROPERTY, str(schema.get("description", "")))
+    elif position.kind == "value" and position.path:
+        schema = properties(position.path[:-1]).get(str(position.path[-1]), {})
         for value in _schema_values(schema):
-            yield value_offer(Candidate(value), at, hand)
-        for each in schema.get("defaultSnippets", ()):
-            yield Offer(str(each["label"]), hand.block(each["body"]), SNIPPET, detail="block")
+            yield value_item(Candidate(value), position, writer)
+        for snippet in schema.get("defaultSnippets", ()):
+            yield Item(str(snippet["label"]), writer.block(snippet["body"]), SNIPPET, detail="block")
 
 
-def _first(word: str, schema: JsonObject, hand: Hand) -> str:
-    """What follows a key that is completed: its likeliest value, to be typed over."""
+def _first(word: str, schema: JsonObject, writer: ItemWriter) -> str:
+    """Value to insert after a completed key: the most likely one, as a placeholder."""
     if word == BLOCK:
-        return hand.beneath()
-    likely = "DEEPSPEED" if word == "distributed_type" else schema.get("default")
-    likely = next(_schema_values(schema), None) if likely is None else likely
-    return hand.hole("int") if likely is None else hand.place(likely)
+        return writer.empty_object()
+    value = "DEEPSPEED" if word == "distributed_type" else schema.get("default")
+    value = next(_schema_values(schema), None) if value is None else value
+    return writer.empty_value("int") if value is None else writer.placeholder(value)
 
 
 def properties(path: KeyPath) -> JsonObject:
-    """The keys of the root, or of the block for DeepSpeed, each with its schema."""
+    """Schemas of the keys at the root, or in the block for DeepSpeed."""
     schema = _schema()
     if path == (BLOCK,):
         schema = schema["definitions"]["DeepSpeed"]

@@ -1,4 +1,4 @@
-"""Cursor in a config: the range of the config, its release, and the section and key at a path."""
+"""Cursor in a config: what is being typed, and the section and key at a path."""
 
 from __future__ import annotations
 
@@ -10,131 +10,129 @@ from dsconfig.consumers.accelerate_launch_file import is_launch_file
 from dsconfig.core.releases import NUMBERS
 from dsconfig.document import Document, read_text
 from dsconfig.launch.format_table import SCRIPTS, format_of
-from dsconfig.lsp.document_filter import begins_launch, is_empty
+from dsconfig.lsp.document_filter import is_draft, is_draft_launch_file
 from dsconfig.model.keyinfo import ROOT, KeyView, SectionView, child_section, type_named, view
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, KeyPath, Spec
     from dsconfig.document import Node
     from dsconfig.document.tree import Member
-    from dsconfig.lsp.workspace import Judged
+    from dsconfig.lsp.workspace import Snapshot
 
 
-# Where a cursor is in a config: among the keys of which object, or at which value.
-#
-# Half-typed text has no place for what is being typed. So the word at the cursor is replaced by a mark,
-# which the tolerant reader then finds as a key or as a value: nothing here reads a config by itself.
+# Half-typed text has no node for the word at the cursor. So the word is replaced by a marker, which the tolerant
+# parser then returns as a key or a value.
 
 if TYPE_CHECKING:
-    _Place = tuple[Literal["key", "value"], KeyPath, Json, Node]
+    _MarkerNode = tuple[Literal["key", "value"], KeyPath, Json, Node]
 
-_MARK = "zqcursorqz"
+_MARKER = "zqcursorqz"
 _WORD = re.compile(r"[\w$./-]*")
-"""A part of a word that is being typed; the one before the cursor is searched backwards."""
+"""Part of a word; the part before the cursor is matched backwards."""
 _REST = {'"': re.compile(r'[^"\n\r,:{}\[\]]*"?'), "'": re.compile(r"[^'\n\r,:{}\[\]]*'?")}
 _COLON = re.compile(r"[ \t]*:")
 
 
 class Cursor(NamedTuple):
-    """What is being typed: a key of the object at `path`, or the value at it."""
+    """Completion context: a key of the object at `path`, or the value at `path`."""
 
     kind: Literal["key", "value"]
     path: KeyPath
     start: int
     end: int
     quote: str
-    """The quote that the word at the cursor has already, if one."""
+    """Opening quote of the word, if any."""
     gap: str
-    """What has to stand before the word: the space after the colon that YAML asks for."""
+    """Space to insert before the word, which YAML needs after a colon."""
     has_value: bool
-    """Of a key, whether a colon follows it."""
+    """Whether a colon follows the key."""
     document: Document
-    """The text with the mark in it."""
+    """Document with the marker."""
     data: Json
-    """The object at `path`, or around it, without the mark."""
+    """Object at `path`, or the one that contains it, without the marker."""
     flow: bool
-    """Whether the object or list around the word has braces or brackets, which YAML does without."""
+    """Whether the surrounding object or list has braces or brackets, which YAML does not need."""
     is_open: bool
-    """Whether the brace is not closed yet: what follows stands outside of it."""
+    """Whether the surrounding brace is not closed yet, so that the following text is outside of it."""
 
     @property
     def word(self) -> tuple[int, int]:
-        """Where the word at the cursor stands."""
+        """Start and end of the word at the cursor."""
         return self.start, self.end
 
 
 def cursor(document: Document, offset: int) -> Cursor | None:
-    """The place of the cursor; None where neither a key nor a value can stand."""
+    """Cursor at an offset; None if neither a key nor a value is allowed there."""
     text = document.text
     start, end, quote = _word(text, offset)
     colon = _COLON.match(text, end) is not None
     gap = " " if document.format == "yaml" and not quote and text[:start].endswith(":") else ""
-    for mark in _marks(document, colon=colon, gap=gap):
-        marked = read_text(f"{text[:start]}{mark}{text[end:]}", document.name, document.format)
-        for kind, path, data, around in _found(marked.root, ()):
-            flow = marked.text[around.span.start] in "{["
-            return Cursor(kind, path, start, end, quote, gap, colon, marked, data, flow, mark.endswith("}"))
+    for marker in _markers(document, colon=colon, gap=gap):
+        marked = read_text(f"{text[:start]}{marker}{text[end:]}", document.name, document.format)
+        for kind, path, data, container in _find_marker(marked.root, ()):
+            flow = marked.text[container.span.start] in "{["
+            return Cursor(kind, path, start, end, quote, gap, colon, marked, data, flow, marker.endswith("}"))
     return None
 
 
-def _marks(document: Document, *, colon: bool, gap: str) -> Iterator[str]:
+def _markers(document: Document, *, colon: bool, gap: str) -> Iterator[str]:
     if document.format == "yaml":
-        marks = (f"{gap}{_MARK}",) if colon or gap else (f"{_MARK}:", _MARK)
-        # PyYAML reads nothing of a text in which a brace is still open.
-        yield from (f"{mark}{closed}" for closed in ("", " }", " }}") for mark in marks)
+        candidates = (f"{gap}{_MARKER}",) if colon or gap else (f"{_MARKER}:", _MARKER)
+        # PyYAML cannot parse a text with an open brace.
+        yield from (f"{candidate}{closed}" for closed in ("", " }", " }}") for candidate in candidates)
     else:
-        yield from (f'"{_MARK}"',) if colon else (f'"{_MARK}": 0', f'"{_MARK}": 0,', f'"{_MARK}"')
+        yield from (f'"{_MARKER}"',) if colon else (f'"{_MARKER}": 0', f'"{_MARKER}": 0,', f'"{_MARKER}"')
 
 
 def _word(text: str, offset: int) -> tuple[int, int, str]:
-    """Where the word at an offset starts and ends, and its quote."""
+    """Start, end and opening quote of the word at an offset."""
     line = max(text.rfind("\n", 0, offset), text.rfind("\r", 0, offset)) + 1
-    quote, opened = "", line
-    at = line
-    while at < offset:
-        char = text[at]
+    quote, quote_start = "", line
+    index = line
+    while index < offset:
+        char = text[index]
         if quote and char == "\\":
-            at += 1
+            index += 1
         elif char == quote:
             quote = ""
         elif not quote and char in "\"'":
-            quote, opened = char, at
-        at += 1
+            quote, quote_start = char, index
+        index += 1
     if quote:
         rest = _REST[quote].match(text, offset)
-        return opened, rest.end() if rest else offset, quote
+        return quote_start, rest.end() if rest else offset, quote
     before, after = _WORD.match(text[line:offset][::-1]), _WORD.match(text, offset)
     return offset - (before.end() if before else 0), after.end() if after else offset, ""
 
 
-def _found(node: Node | None, path: KeyPath) -> Iterator[_Place]:
-    """Where the mark is."""
+def _find_marker(node: Node | None, path: KeyPath) -> Iterator[_MarkerNode]:
+    """Kind, path, siblings and container of the marker."""
     if node is None:
         return
     for member in node.members:
-        if _MARK in member.key:
-            yield "key", path, _beside(node, member), node
-        elif isinstance(member.node.value, str) and _MARK in member.node.value:
-            yield "value", (*path, member.key), _beside(node, member), node
+        if _MARKER in member.key:
+            yield "key", path, _siblings(node, member), node
+        elif isinstance(member.node.value, str) and _MARKER in member.node.value:
+            yield "value", (*path, member.key), _siblings(node, member), node
         else:
-            yield from _found(member.node, (*path, member.key))
+            yield from _find_marker(member.node, (*path, member.key))
     for index, item in enumerate(node.items):
-        if isinstance(item.value, str) and _MARK in item.value:
+        if isinstance(item.value, str) and _MARKER in item.value:
             yield "value", (*path, index), {}, node
         else:
-            yield from _found(item, (*path, index))
+            yield from _find_marker(item, (*path, index))
 
 
-def _beside(node: Node, member: Member) -> Json:
-    """The other entries of an object."""
+def _siblings(node: Node, member: Member) -> Json:
+    """Other entries of an object."""
     return {each.key: each.node.value for each in node.members if each is not member}
 
 
-# Which part of an open text is the config, and the release in whose eyes its keys are told of.
+# Scope of the config in a document.
 
 
 class Scope(NamedTuple):
-    """Where in a text the config stands, and the circumstances in which its keys are told of."""
+    """Location of the config in a document, and the release and consumer for its keys."""
 
     base: KeyPath
     release: int
@@ -142,54 +140,53 @@ class Scope(NamedTuple):
     consumer: str
 
     def inside(self, path: KeyPath) -> KeyPath | None:
-        """The path within the config; None where it is not in it."""
+        """Path relative to the config; None outside of it."""
         return path[len(self.base) :] if path[: len(self.base)] == self.base else None
 
 
-def scope(judged: Judged) -> Scope | None:
-    """The circumstances of a text that is a config or holds one; None for any other.
-
-    Of a range of releases, those of the newest.
-    """
-    report, data = judged.report, judged.text.document.value()
-    name = judged.text.name
-    leads = name.endswith(SCRIPTS) or is_launch_file(data) or format_of(data) is not None
-    leads = leads or begins_launch(name, data)
-    if (report.why_not_config and not is_empty(judged.text)) or (leads and not report.is_embedded):
+def scope(snapshot: Snapshot) -> Scope | None:
+    """Scope of the config in a document; None if it has none. For a range of releases, the newest applies."""
+    report, data = snapshot.report, snapshot.text.document.value()
+    name = snapshot.text.name
+    is_launch = name.endswith(SCRIPTS) or is_launch_file(data) or format_of(data) is not None
+    is_launch = is_launch or is_draft_launch_file(name, data)
+    if (report.why_not_config and not is_draft(snapshot.text)) or (is_launch and not report.is_embedded):
         return None
     newest = report.target.releases[-1]
     return Scope(report.base_path, NUMBERS[newest], newest, report.consumer)
 
 
 def config_in(data: Json, base: KeyPath) -> Json:
-    """The config in what a text says."""
+    """Config within the data of a document."""
     for part in base:
         data = data.get(part) if isinstance(data, dict) else None
     return data
 
 
-def key_of(judged: Judged, path: KeyPath) -> KeyView | None:
-    """The key at a path of a text; None where there is none that the release knows."""
-    seen = scope(judged)
-    inside = None if seen is None else seen.inside(path)
-    if seen is None or not inside:
+def key_of(snapshot: Snapshot, path: KeyPath) -> KeyView | None:
+    """Key at a path of a document; None if the release has no such key."""
+    config_scope = scope(snapshot)
+    relative = None if config_scope is None else config_scope.inside(path)
+    if config_scope is None or not relative:
         return None
-    return key_at(inside, config_in(judged.text.document.value(), seen.base), seen.release)
+    return key_at(
+        relative, config_in(snapshot.text.document.value(), config_scope.base), config_scope.release
+    )
 
 
-def config_path(judged: Judged, key: str) -> KeyPath | None:
-    """The path in a text of a key of its config; None where it is not written there."""
-    path = (*judged.report.base_path, *key.split("."))
-    return path if judged.text.document.has_path(path) else None
+def config_path(snapshot: Snapshot, key: str) -> KeyPath | None:
+    """Path in the document of a key of its config; None if the key is not written."""
+    path = (*snapshot.report.base_path, *key.split("."))
+    return path if snapshot.text.document.has_path(path) else None
 
 
-# The section and the key behind a path of a config, as one release sees them.
+# Sections and keys of a release by path.
 
 
 def section_at(path: KeyPath, data: Json, release: int) -> SectionView | None:
-    """The section whose keys stand at a path of a config; None where any word may stand.
+    """Section at a path of a config; None if any key is allowed there.
 
-    `data` is the config: the params of an optimizer depend on its type.
+    `data` is the config: the parameters of an optimizer depend on its type.
     """
     spec: Spec = ("section", ROOT)
     for depth in range(len(path) + 1):
@@ -202,20 +199,20 @@ def section_at(path: KeyPath, data: Json, release: int) -> SectionView | None:
         key = view(name, release).keys.get(str(path[depth]))
         if key is None:
             return None
-        around = data_at(data, path[:depth])
-        kind = type_named(name, around.get("type")) if path[depth] == "params" else None
-        spec = ("section", kind.params) if kind is not None and kind.params else key.type
+        parent = data_at(data, path[:depth])
+        params_type = type_named(name, parent.get("type")) if path[depth] == "params" else None
+        spec = ("section", params_type.params) if params_type is not None and params_type.params else key.type
     return None
 
 
 def key_at(path: KeyPath, data: Json, release: int) -> KeyView | None:
-    """The key at a path of a config; None where the release knows none there."""
-    seen = section_at(path[:-1], data, release) if path else None
-    return None if seen is None else seen.keys.get(str(path[-1]))
+    """Key at a path of a config; None if the release has no such key."""
+    section = section_at(path[:-1], data, release) if path else None
+    return None if section is None else section.keys.get(str(path[-1]))
 
 
 def data_at(data: Json, path: KeyPath) -> dict[str, Json]:
-    """The object at a path; an empty one where there is none."""
+    """Object at a path; empty if there is none."""
     for part in path:
         if isinstance(data, dict):
             data = data.get(part)
@@ -227,8 +224,8 @@ def data_at(data: Json, path: KeyPath) -> dict[str, Json]:
 
 
 def _member(spec: Spec, part: str | int) -> Spec:
-    """The type of a member of a list or a map."""
+    """Type of a member of a list or a map."""
     wanted = "list" if isinstance(part, int) else "map"
     arms = spec[1:] if spec[0] == "union" else (spec,)
-    found = next((arm[1] for arm in arms if arm[0] == wanted), None)
-    return ("any",) if found is None else tuple(found)
+    member_type = next((arm[1] for arm in arms if arm[0] == wanted), None)
+    return ("any",) if member_type is None else tuple(member_type)

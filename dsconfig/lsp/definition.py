@@ -1,4 +1,4 @@
-"""Go to definition: from the place that names a config to the config."""
+"""Go to definition: from the name of a config in a launch file to the config."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _TOP = {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 0}
 
 
 def answer(workspace: Workspace, params: JsonObject) -> list[JsonObject]:
-    """`textDocument/definition`."""
-    judged = workspace.judged(params["textDocument"]["uri"])
-    if judged is None:
+    """Answer `textDocument/definition`."""
+    snapshot = workspace.snapshot(params["textDocument"]["uri"])
+    if snapshot is None:
         return []
-    at = judged.text.lines.offset(params["position"])
+    offset = snapshot.text.lines.offset(params["position"])
     return [
         {"uri": link.uri, "range": _TOP}
-        for link in links(judged)
-        if link.uri.startswith("file:") and link.start - 1 <= at <= link.end + 1
+        for link in links(snapshot)
+        if link.uri.startswith("file:") and link.start - 1 <= offset <= link.end + 1
     ]

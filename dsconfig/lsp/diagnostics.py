@@ -1,4 +1,4 @@
-"""Diagnostics as LSP writes them, pulled by the editor or published to it."""
+"""LSP diagnostics, pulled by the editor or published to it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dsconfig.core.diagnostic import Diagnostic, Effect, Location, Severity
 from dsconfig.lsp.open_documents import OpenText
 from dsconfig.lsp.protocol import Lines, uri_of
-from dsconfig.lsp.workspace import Judged
+from dsconfig.lsp.workspace import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,140 +17,146 @@ if TYPE_CHECKING:
     from dsconfig.lsp.workspace import Workspace
 
 
-# Findings as the protocol's diagnostics: code and page, places that belong to them, tags.
+# Conversion to the protocol: code and page, related locations, tags.
 
 SOURCE = "dsconfig"
 _SEVERITIES: Mapping[Severity, int] = {"error": 1, "warning": 2, "info": 3}
 _UNNECESSARY, _DEPRECATED = 1, 2
 _TAGS: Mapping[Effect, int] = {Effect.IGNORED: _UNNECESSARY, Effect.DEPRECATED: _DEPRECATED}
-"""What has no effect is shown faded, what is deprecated struck through."""
+"""Keys without effect are shown faded, deprecated keys struck through."""
 
 
 def answer(workspace: Workspace, params: JsonObject) -> JsonObject:
-    """`textDocument/diagnostic`: the whole list."""
-    judged = workspace.judged(params["textDocument"]["uri"])
-    if judged is None:
+    """Answer `textDocument/diagnostic` with the full list."""
+    snapshot = workspace.snapshot(params["textDocument"]["uri"])
+    if snapshot is None:
         return {"kind": "full", "items": []}
-    others = beside(workspace, judged)
-    found: JsonObject = {"kind": "full", "items": items(judged)}
-    if others:
-        found["relatedDocuments"] = {uri: {"kind": "full", "items": each} for uri, each in others.items()}
-    return found
+    related = other_files(workspace, snapshot)
+    report: JsonObject = {"kind": "full", "items": lsp_diagnostics(snapshot)}
+    if related:
+        report["relatedDocuments"] = {
+            uri: {"kind": "full", "items": diagnostics} for uri, diagnostics in related.items()
+        }
+    return report
 
 
-def beside(workspace: Workspace, judged: Judged) -> dict[str, list[JsonObject]]:
-    """What was found in files that are not open, and that a launch file leads to, by their URIs."""
-    found: dict[str, list[JsonObject]] = {}
-    todo = list(judged.report.children)
-    while todo:
-        report = todo.pop()
-        todo += report.children
+def other_files(workspace: Workspace, snapshot: Snapshot) -> dict[str, list[JsonObject]]:
+    """Diagnostics of files that a launch file names and that are not open, by URI."""
+    by_uri: dict[str, list[JsonObject]] = {}
+    pending = list(snapshot.report.children)
+    while pending:
+        report = pending.pop()
+        pending += report.children
         if report.document is not None and workspace.text_of(report.name) is None:
             text = OpenText(uri_of(report.name), None, Lines(report.document.text, workspace.encoding), "")
-            found[text.uri] = items(Judged(text, report))
-    return found
+            by_uri[text.uri] = lsp_diagnostics(Snapshot(text, report))
+    return by_uri
 
 
-def items(judged: Judged) -> list[JsonObject]:
-    """The diagnostics of a text."""
-    return [item(judged, number) for number in range(len(judged.report))]
+def lsp_diagnostics(snapshot: Snapshot) -> list[JsonObject]:
+    """Diagnostics of a document."""
+    return [lsp_diagnostic(snapshot, number) for number in range(len(snapshot.report))]
 
 
-def item(judged: Judged, number: int) -> JsonObject:
-    """One finding."""
-    found, lines = judged.report[number], judged.text.lines
-    told: JsonObject = {
-        "range": lines.range(*judged.places[number]),
-        "severity": _SEVERITIES[found.severity],
-        "code": found.code,
-        "codeDescription": {"href": found.url},
+def lsp_diagnostic(snapshot: Snapshot, number: int) -> JsonObject:
+    """One diagnostic."""
+    diagnostic, lines = snapshot.report[number], snapshot.text.lines
+    record: JsonObject = {
+        "range": lines.range(*snapshot.spans[number]),
+        "severity": _SEVERITIES[diagnostic.severity],
+        "code": diagnostic.code,
+        "codeDescription": {"href": diagnostic.url},
         "source": SOURCE,
-        "message": found.message if found.help is None else f"{found.message}\nhelp: {found.help}",
-        "data": {"name": found.name, "effect": found.effect.value, "path": list(found.path)},
+        "message": diagnostic.message
+        if diagnostic.help is None
+        else f"{diagnostic.message}\nhelp: {diagnostic.help}",
+        "data": {"name": diagnostic.name, "effect": diagnostic.effect.value, "path": list(diagnostic.path)},
     }
-    if (tag := _TAGS.get(found.effect)) is not None:
-        told["tags"] = [tag]
-    if related := _related(found, judged.text.uri, lines):
-        told["relatedInformation"] = related
-    return told
+    if (tag := _TAGS.get(diagnostic.effect)) is not None:
+        record["tags"] = [tag]
+    if related := _related(diagnostic, snapshot.text.uri, lines):
+        record["relatedInformation"] = related
+    return record
 
 
-def _related(found: Diagnostic, uri: str, lines: Lines) -> list[JsonObject]:
+def _related(diagnostic: Diagnostic, uri: str, lines: Lines) -> list[JsonObject]:
     return [
-        {"location": {"uri": uri, "range": _range(each.location, lines)}, "message": each.message}
-        for each in found.related
-        if each.location is not None
+        {"location": {"uri": uri, "range": _range(related.location, lines)}, "message": related.message}
+        for related in diagnostic.related
+        if related.location is not None
     ]
 
 
-def _range(at: Location, lines: Lines) -> JsonObject:
-    return lines.range(at.start, at.end)
+def _range(location: Location, lines: Lines) -> JsonObject:
+    return lines.range(location.start, location.end)
 
 
-# Findings that an editor is told of unasked, or asked to ask for.
+# Publishing and refreshing.
 
 PULLED = "diagnostics"
-SHOWN = {PULLED: "diagnostic", "codeLens": "codeLens", "inlayHint": "inlayHint"}
-"""By the editor's capability of the workspace, what it can be told to ask for again."""
+REFRESHABLE = {PULLED: "diagnostic", "codeLens": "codeLens", "inlayHint": "inlayHint"}
+"""Refresh requests by the workspace capability of the editor that enables them."""
 
 
 class Publisher:
-    """Tells of each text that changed, and of the files beside it that it leads to."""
+    """Publish diagnostics of changed documents, and of files that launch files among them name."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
-        self._beside: dict[str, set[str]] = {}
-        """By the URI of a launch file, the files that are not open and were told of because of it."""
+        self._other_files: dict[str, set[str]] = {}
+        """Files that are not open and have published diagnostics, by the URI of their launch file."""
 
     @property
     def _pulls(self) -> bool:
-        """Whether the editor asks for diagnostics, and is not told of them unasked."""
+        """Whether the editor pulls diagnostics instead of receiving them."""
         return "diagnostic" in self._workspace.client.get("textDocument", {})
 
     def next(self) -> Iterator[JsonObject]:
-        """The messages about one text, if any changed."""
+        """Messages about one changed document, if any."""
         workspace = self._workspace
         if workspace.closed:
             uri = workspace.closed.pop()
-            yield from self._cleared({uri, *self._beside.pop(uri, ())})
+            yield from self._clear({uri, *self._other_files.pop(uri, ())})
         elif workspace.stale:
             uri = next(iter(workspace.stale))
             del workspace.stale[uri]
             self._refresh()
             if not self._pulls:
-                yield from self._told(uri)
+                yield from self._publish(uri)
 
-    def _told(self, uri: str) -> Iterator[JsonObject]:
+    def _publish(self, uri: str) -> Iterator[JsonObject]:
         workspace = self._workspace
-        judged = workspace.judged(uri)
+        snapshot = workspace.snapshot(uri)
         text = workspace.texts.get(uri)
         if text is None:
             return
-        yield _published(uri, text.version, [] if judged is None else items(judged))
-        others = {} if judged is None else beside(workspace, judged)
-        yield from self._cleared(self._beside.get(uri, set()) - others.keys())
-        self._beside[uri] = set(others)
-        for other, found in others.items():
-            yield _published(other, None, found)
+        yield _published(uri, text.version, [] if snapshot is None else lsp_diagnostics(snapshot))
+        published = {} if snapshot is None else other_files(workspace, snapshot)
+        yield from self._clear(self._other_files.get(uri, set()) - published.keys())
+        self._other_files[uri] = set(published)
+        for other_uri, diagnostics in published.items():
+            yield _published(other_uri, None, diagnostics)
 
-    def _cleared(self, uris: set[str]) -> Iterator[JsonObject]:
+    def _clear(self, uris: set[str]) -> Iterator[JsonObject]:
         for uri in sorted(uris - self._workspace.texts.keys()):
             if not self._pulls:
                 yield _published(uri, None, [])
 
     def _refresh(self) -> None:
-        """Have the editor ask again for what it shows in texts that did not change themselves."""
+        """Ask the editor to pull again for documents that did not change themselves."""
         workspace = self._workspace
-        known = workspace.client.get("workspace", {})
-        if workspace.unasked:
-            for capability, method in SHOWN.items():
-                if known.get(capability, {}).get("refreshSupport") and (capability != PULLED or self._pulls):
+        capabilities = workspace.client.get("workspace", {})
+        if workspace.needs_refresh:
+            for capability, method in REFRESHABLE.items():
+                if capabilities.get(capability, {}).get("refreshSupport") and (
+                    capability != PULLED or self._pulls
+                ):
                     workspace.ask(f"workspace/{method}/refresh", {})
-        workspace.unasked = False
+        workspace.needs_refresh = False
 
 
-def _published(uri: str, version: int | None, found: list[JsonObject]) -> JsonObject:
-    params: JsonObject = {"uri": uri, "diagnostics": found}
+def _published(uri: str, version: int | None, diagnostics: list[JsonObject]) -> JsonObject:
+    params: JsonObject = {"uri": uri, "diagnostics": diagnostics}
     if version is not None:
         params["version"] = version
     return {"jsonrpc": "2.0", "method": "textDocument/publishDiagnostics", "params": params}

@@ -1,4 +1,4 @@
-"""Document links, and the way from a launch file to its config."""
+"""Document links from launch files to their configs, and to schemas."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from dsconfig.lsp.protocol import uri_of
 if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject
     from dsconfig.document import Document
-    from dsconfig.lsp.workspace import Judged, Workspace
+    from dsconfig.lsp.workspace import Snapshot, Workspace
 
 _SCHEMA = "$schema"
 
 
 class Link(NamedTuple):
-    """A stretch of a text that leads to a file, or to an address."""
+    """Range of a text that links to a file or an address."""
 
     start: int
     end: int
     uri: str
-    told: str
+    tooltip: str
 
 
 def answer(workspace: Workspace, params: JsonObject) -> list[JsonObject]:
-    """`textDocument/documentLink`."""
-    judged = workspace.judged(params["textDocument"]["uri"])
-    if judged is None:
+    """Answer `textDocument/documentLink`."""
+    snapshot = workspace.snapshot(params["textDocument"]["uri"])
+    if snapshot is None:
         return []
-    lines = judged.text.lines
+    lines = snapshot.text.lines
     return [
-        {"range": lines.range(link.start, link.end), "target": link.uri, "tooltip": link.told}
-        for link in links(judged)
+        {"range": lines.range(link.start, link.end), "target": link.uri, "tooltip": link.tooltip}
+        for link in links(snapshot)
     ]
 
 
-def links(judged: Judged) -> Iterator[Link]:
-    """Every link of a text."""
-    document = judged.text.document
+def links(snapshot: Snapshot) -> Iterator[Link]:
+    """All links of a document."""
+    document = snapshot.text.document
     yield from _configs(document)
     schema = document.node((_SCHEMA,))
     if schema is not None and isinstance(schema.value, str) and schema.value:
@@ -51,16 +51,16 @@ def links(judged: Judged) -> Iterator[Link]:
         if "://" not in uri and not document.name.startswith("<"):
             path = os.path.join(os.path.dirname(document.name), uri)
             uri = uri_of(path) if may_read(path, document.name) else ""
-        if uri.startswith(("https://", "http://", "file:///")):  # of a file, on no other machine
-            yield Link(*_inner(document, *schema.span), uri, "the schema")
+        if uri.startswith(("https://", "http://", "file:///")):  # a local file, not one on another machine
+            yield Link(*_unquoted(document, *schema.span), uri, "Open the schema")
 
 
 def _configs(document: Document) -> Iterator[Link]:
-    """The configs that a launch file names."""
-    if is_launch_file(document.value()) and (found := find_link(document)) is not None:
+    """Links to the configs that a launch file names."""
+    if is_launch_file(document.value()) and (target := find_link(document)) is not None:
         node = document.node((BLOCK, LINK))
-        if node is not None and found[1].path is not None:
-            yield Link(*_inner(document, *node.span), uri_of(found[1].path), "the config")
+        if node is not None and target[1].path is not None:
+            yield Link(*_unquoted(document, *node.span), uri_of(target[1].path), "Open the config")
     try:
         jobs = list(jobs_of(document))
     except OSError:
@@ -68,25 +68,25 @@ def _configs(document: Document) -> Iterator[Link]:
     for job in jobs:
         if job.lookup is None or job.lookup.path is None:
             continue
-        start, end = _written(document, job.reference, job.key, job.line)
+        start, end = _path_span(document, job.reference, job.key, job.line)
         if start < end:
-            yield Link(start, end, uri_of(job.lookup.path), "the config")
+            yield Link(start, end, uri_of(job.lookup.path), "Open the config")
 
 
-def _written(document: Document, written: str, key: str, line: int | None) -> tuple[int, int]:
-    """Where a launch file writes the path of its config."""
+def _path_span(document: Document, path: str, key: str, line: int | None) -> tuple[int, int]:
+    """Range in which a launch file has the path of its config."""
     if line is None:
-        path = tuple(key.split("."))
-        span = document.span(path) if document.has_path(path) else (0, len(document.text))
+        key_path = tuple(key.split("."))
+        span = document.span(key_path) if document.has_path(key_path) else (0, len(document.text))
     else:
         lines = document.text.split("\n")
-        start = len("\n".join(lines[: line - 1])) + (line > 1)
-        span = start, len(document.text)
-    at = document.text.find(written, *span)
-    return (at, at + len(written)) if at >= 0 else (0, 0)
+        line_start = len("\n".join(lines[: line - 1])) + (line > 1)
+        span = line_start, len(document.text)
+    start = document.text.find(path, *span)
+    return (start, start + len(path)) if start >= 0 else (0, 0)
 
 
-def _inner(document: Document, start: int, end: int) -> tuple[int, int]:
-    """A stretch without its quotes."""
-    quoted = end - start >= 2 and document.text[start] in "\"'" and document.text[end - 1] in "\"'"
-    return (start + 1, end - 1) if quoted else (start, end)
+def _unquoted(document: Document, start: int, end: int) -> tuple[int, int]:
+    """Range without its quotes."""
+    has_quotes = end - start >= 2 and document.text[start] in "\"'" and document.text[end - 1] in "\"'"
+    return (start + 1, end - 1) if has_quotes else (start, end)

@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 _KINDS: Mapping[NodeKind, int] = {
     "object": 19, "array": 18, "string": 15, "number": 16, "boolean": 17, "null": 21,
 }  # fmt: skip
-_MOST = 5000
-"""Symbols that an outline can be read with."""
+_MAX_SYMBOLS = 5000
+"""Limit of symbols; a longer outline is not usable."""
 
 
 def answer(workspace: Workspace, params: JsonObject) -> list[JsonObject]:
-    """`textDocument/documentSymbol`."""
-    judged = workspace.judged(params["textDocument"]["uri"])
-    root = None if judged is None else judged.text.document.root
-    if judged is None or root is None:
+    """Answer `textDocument/documentSymbol`."""
+    snapshot = workspace.snapshot(params["textDocument"]["uri"])
+    root = None if snapshot is None else snapshot.text.document.root
+    if snapshot is None or root is None:
         return []
-    return list(_symbols(root, judged.text.lines))[:_MOST]
+    return list(_symbols(root, snapshot.text.lines))[:_MAX_SYMBOLS]
 
 
 def _symbols(node: Node, lines: Lines) -> Iterator[JsonObject]:
@@ -43,15 +43,17 @@ def _symbols(node: Node, lines: Lines) -> Iterator[JsonObject]:
             yield _symbol(f"[{index}]", item, item.span, item.span, lines)
 
 
-def _symbol(name: str, node: Node, whole: tuple[int, int], own: tuple[int, int], lines: Lines) -> JsonObject:
-    found: JsonObject = {
+def _symbol(
+    name: str, node: Node, range_: tuple[int, int], selection: tuple[int, int], lines: Lines
+) -> JsonObject:
+    symbol: JsonObject = {
         "name": name or '""',
         "kind": _KINDS[node.kind],
-        "range": lines.range(*whole),
-        "selectionRange": lines.range(*own),
+        "range": lines.range(*range_),
+        "selectionRange": lines.range(*selection),
     }
     if node.members or node.items:
-        found["children"] = list(_symbols(node, lines))
+        symbol["children"] = list(_symbols(node, lines))
     elif node.kind not in ("object", "array"):
-        found["detail"] = "***" if is_secret(name) else truncate_middle(quoted(node.value).strip("`"), 60)
-    return found
+        symbol["detail"] = "***" if is_secret(name) else truncate_middle(quoted(node.value).strip("`"), 60)
+    return symbol

@@ -1,4 +1,4 @@
-"""Effective values of a config and the origin of each, also as a config of their own."""
+"""Effective values of a config with their origins, also as commented JSON."""
 
 from __future__ import annotations
 
@@ -13,62 +13,59 @@ from dsconfig.resolve.errors import ResolveError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from dsconfig.lsp.workspace import Judged
+    from dsconfig.lsp.workspace import Snapshot
     from dsconfig.resolve.replaced_values import Value
 
 
-# What the values of a config come to: the effective ones, and where each comes from.
-
-
-def shown(judged: Judged, *, every: bool = False) -> Shown | None:
-    """The effective values of the config in a text; None where they cannot be told."""
-    job = judged.report.job
+def effective_values(snapshot: Snapshot, *, every: bool = False) -> Shown | None:
+    """Effective values of the config in a document; None if they cannot be determined."""
+    job = snapshot.report.job
     try:
-        return job and effective_in(locate(judged.text.document), job, every=every)
+        return job and effective_in(locate(snapshot.text.document), job, every=every)
     except (ResolveError, OSError, ValueError):
         return None
 
 
-def by_key(judged: Judged) -> Mapping[str, Value]:
-    """The effective values by their dotted keys, told once of each version of a text."""
-    if judged.values is None:
-        found = None if scope(judged) is None else shown(judged)
-        judged.values = {} if found is None else {value.key: value for value in found.values}
-    return judged.values
+def by_key(snapshot: Snapshot) -> Mapping[str, Value]:
+    """Effective values by dotted key, computed once per version of a document."""
+    if snapshot.values is None:
+        result = None if scope(snapshot) is None else effective_values(snapshot)
+        snapshot.values = {} if result is None else {value.key: value for value in result.values}
+    return snapshot.values
 
 
-# Effective values as a config of their own: each behind its key, with a remark of where it comes from.
+# Effective values as commented JSON.
 
 _WIDEST = 48
-"""Characters of an entry behind which its remark is not aligned with the others."""
+"""Longest entry after which comments are still aligned."""
 
 
-def nested(values: Iterable[Value]) -> str:
-    """The values as JSON with comments, sections within each other."""
+def as_commented_json(values: Iterable[Value]) -> str:
+    """Values as nested JSON with their origins as comments."""
     rows: list[tuple[str, str]] = [("{", "")]
-    around: list[str] = []
-    for each in values:
-        *path, word = each.key.split(".")
-        common = _common(around, path)
-        _close(rows, len(around), common)
+    parent: list[str] = []
+    for value in values:
+        *path, word = value.key.split(".")
+        common = _common(parent, path)
+        _close(rows, len(parent), common)
         rows += [(f"{'  ' * (at + 1)}{json.dumps(path[at])}: {{", "") for at in range(common, len(path))]
-        around = path
-        written = json.dumps(each.value, ensure_ascii=False, default=str)
-        rows.append((f"{'  ' * (len(path) + 1)}{json.dumps(word)}: {written},", each.note))
-    _close(rows, len(around), -1)
+        parent = path
+        text = json.dumps(value.value, ensure_ascii=False, default=str)
+        rows.append((f"{'  ' * (len(path) + 1)}{json.dumps(word)}: {text},", value.note))
+    _close(rows, len(parent), -1)
     rows[-1] = ("}", "")
-    wide = max((len(text) for text, note in rows if note and len(text) <= _WIDEST), default=0)
-    return "".join(f"{text:{wide}}  // {note}\n" if note else f"{text}\n" for text, note in rows)
+    column = max((len(text) for text, note in rows if note and len(text) <= _WIDEST), default=0)
+    return "".join(f"{text:{column}}  // {note}\n" if note else f"{text}\n" for text, note in rows)
 
 
 def _common(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many parts two paths begin with in common."""
+    """Length of the common prefix of two paths."""
     pairs = enumerate(zip(one, other, strict=False))
-    return next((number for number, (mine, its) in pairs if mine != its), min(len(one), len(other)))
+    return next((number for number, (left, right) in pairs if left != right), min(len(one), len(other)))
 
 
 def _close(rows: list[tuple[str, str]], depth: int, until: int) -> None:
-    """End the sections below a depth; the last entry of each has no comma."""
+    """Close the sections below a depth; the last entry of each has no comma."""
     for level in range(depth, until, -1):
         text, note = rows[-1]
         rows[-1] = text.removesuffix(","), note

@@ -1,4 +1,4 @@
-"""Folding: sections, lists and comments of more than one line."""
+"""Folding ranges: sections, lists and comments of more than one line."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ if TYPE_CHECKING:
 
 
 def answer(workspace: Workspace, params: JsonObject) -> list[JsonObject]:
-    """`textDocument/foldingRange`."""
-    judged = workspace.judged(params["textDocument"]["uri"])
-    if judged is None:
+    """Answer `textDocument/foldingRange`."""
+    snapshot = workspace.snapshot(params["textDocument"]["uri"])
+    if snapshot is None:
         return []
-    document = judged.text.document
-    found = [*_sections(document), *_comments(document)]
-    return sorted(found, key=lambda each: (each["startLine"], each["endLine"]))
+    document = snapshot.text.document
+    ranges = [*_sections(document), *_comments(document)]
+    return sorted(ranges, key=lambda each: (each["startLine"], each["endLine"]))
 
 
 def _sections(document: Document) -> Iterator[JsonObject]:
     root = document.root
     if root is None:
         return
-    todo = [(root.span.start, root)]
-    if document.format == "yaml":  # whose root has no bracket to fold at
-        todo = [(member.key_span.start, member.node) for member in root.members]
-    while todo:
-        start, node = todo.pop()
-        todo += [(member.key_span.start, member.node) for member in node.members]
-        todo += [(item.span.start, item) for item in node.items]
+    pending = [(root.span.start, root)]
+    if document.format == "yaml":  # the root has no bracket to fold at
+        pending = [(member.key_span.start, member.node) for member in root.members]
+    while pending:
+        start, node = pending.pop()
+        pending += [(member.key_span.start, member.node) for member in node.members]
+        pending += [(item.span.start, item) for item in node.items]
         if node.kind in ("object", "array") and node.span.end > node.span.start:
             first = document.position(start).line - 1
             last = document.position(node.span.end).line - 1
             closes = document.text[node.span.end - 1] in "]}"
-            end = last - 1 if closes else _filled(document, last)
+            end = last - 1 if closes else _last_nonblank_line(document, last)
             if end > first:
                 yield {"startLine": first, "endLine": end}
 
 
-def _filled(document: Document, line: int) -> int:
-    """The last line up to this one with something on it: a block of YAML ends where the next one begins."""
+def _last_nonblank_line(document: Document, line: int) -> int:
+    """Last line up to this one that is not blank: a YAML block ends where the next one starts."""
     while line > 0 and not document.line(line + 1).strip():
         line -= 1
     return line

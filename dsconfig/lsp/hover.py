@@ -15,7 +15,7 @@ from dsconfig.render.terminal import printable
 if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject, KeyPath
     from dsconfig.document import Node
-    from dsconfig.lsp.workspace import Judged, Workspace
+    from dsconfig.lsp.workspace import Snapshot, Workspace
     from dsconfig.model.keyinfo import KeyView
 
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def answer(workspace: Workspace, params: JsonObject) -> JsonObject | None:
     """`textDocument/hover`."""
-    judged = workspace.judged(params["textDocument"]["uri"])
+    judged = workspace.snapshot(params["textDocument"]["uri"])
     if judged is None:
         return None
     lines = judged.text.lines
@@ -35,7 +35,7 @@ def answer(workspace: Workspace, params: JsonObject) -> JsonObject | None:
     return {"contents": {"kind": "markdown", "value": text}, "range": lines.range(*found[1])}
 
 
-def _told(judged: Judged, path: KeyPath) -> str:
+def _told(judged: Snapshot, path: KeyPath) -> str:
     seen = scope(judged)
     if seen is None:
         return _of_launch_file(judged, path)
@@ -57,7 +57,7 @@ def key_text(word: str, key: KeyView, release: str) -> str:
     return describe(key.info, view=key, release=release, alias=word).markdown()
 
 
-def _of_launch_file(judged: Judged, path: KeyPath) -> str:
+def _of_launch_file(judged: Snapshot, path: KeyPath) -> str:
     if not is_launch_file(judged.text.document.value()):
         return ""
     from dsconfig.lsp.completion_item import properties

@@ -1,4 +1,4 @@
-"""Inlay hints: what a value becomes where that is not what is written, and the arithmetic of the batch."""
+"""Inlay hints: effective values that differ from the written ones, and the arithmetic of the batch."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from dsconfig.lsp.effective_values import by_key
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject
-    from dsconfig.lsp.workspace import Judged, Workspace
+    from dsconfig.lsp.workspace import Snapshot, Workspace
     from dsconfig.resolve.replaced_values import Value
 
 _CHANGED = ("filled", "derived", "dropped", "converted")
 
 
 def answer(workspace: Workspace, params: JsonObject) -> list[JsonObject]:
-    """`textDocument/inlayHint`."""
-    judged = workspace.judged(params["textDocument"]["uri"])
-    if judged is None or judged.report.why_not_config:
+    """Answer `textDocument/inlayHint`."""
+    snapshot = workspace.snapshot(params["textDocument"]["uri"])
+    if snapshot is None or snapshot.report.why_not_config:
         return []
-    start, end = judged.text.lines.offsets(params["range"])
-    return [hint for at, hint in _hints(judged) if start <= at <= end]
+    start, end = snapshot.text.lines.offsets(params["range"])
+    return [hint for at, hint in _hints(snapshot) if start <= at <= end]
 
 
-def _hints(judged: Judged) -> Iterator[tuple[int, JsonObject]]:
-    document = judged.text.document
-    values = by_key(judged)
-    batch = _arithmetic(judged)
+def _hints(snapshot: Snapshot) -> Iterator[tuple[int, JsonObject]]:
+    document = snapshot.text.document
+    values = by_key(snapshot)
+    batch = _arithmetic(snapshot)
     for key, value in values.items():
-        path = config_path(judged, key)
+        path = config_path(snapshot, key)
         node = None if path is None else document.node(path)
         if node is None or node.kind in ("object", "array"):
             continue
@@ -43,7 +43,7 @@ def _hints(judged: Judged) -> Iterator[tuple[int, JsonObject]]:
             yield (
                 node.span.end,
                 {
-                    "position": judged.text.lines.position(node.span.end),
+                    "position": snapshot.text.lines.position(node.span.end),
                     "label": label,
                     "tooltip": value.note,
                     "paddingLeft": True,
@@ -51,20 +51,20 @@ def _hints(judged: Judged) -> Iterator[tuple[int, JsonObject]]:
             )
 
 
-def _label(value: Value, written: object) -> str:
-    """What becomes of what is written; empty where it stays as it is."""
+def _label(value: Value, literal: object) -> str:
+    """Effective value if it differs from the written one; otherwise empty."""
     if value.origin not in _CHANGED:
         return ""
-    if value.value == written:
+    if value.value == literal:
         return value.note.partition(", ")[2] if value.origin == "filled" else ""
     return f"= {quoted(value.value).strip('`')}"
 
 
-def _arithmetic(judged: Judged) -> str | None:
-    """The batch as it comes about, where the world size is known."""
-    values, size = by_key(judged), judged.world_size
-    batch = [values[key].value for key in KEYS if key in values]
-    numbers = [each for each in batch if isinstance(each, int) and not isinstance(each, bool)]
+def _arithmetic(snapshot: Snapshot) -> str | None:
+    """Arithmetic of the batch, if the world size is known."""
+    values, size = by_key(snapshot), snapshot.world_size
+    triplet = [values[key].value for key in KEYS if key in values]
+    numbers = [each for each in triplet if isinstance(each, int) and not isinstance(each, bool)]
     if size is None or len(numbers) < len(KEYS):
         return None
     whole, micro, steps = numbers

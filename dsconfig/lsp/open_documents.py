@@ -1,4 +1,4 @@
-"""The texts that an editor has open: how they came, how they change, and how they are read."""
+"""Documents that are open in the editor: their text, changes, and parsed form."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class OpenText:
-    """One text in the editor, of one version. What is read of it is read once."""
+    """One version of an open document, parsed on first use."""
 
     __slots__ = ("_document", "language", "lines", "name", "uri", "version", "yaml")
 
@@ -28,23 +28,23 @@ class OpenText:
 
     @property
     def text(self) -> str:
-        """The text."""
+        """Text of the document."""
         return self.lines.text
 
     @property
     def format(self) -> Format:
-        """How it is read."""
+        """Format as which the text is parsed."""
         return "yaml" if self.yaml else "json"
 
     @property
     def document(self) -> Document:
-        """The text as it is read, whatever is wrong with it."""
+        """Parsed document, whatever its errors."""
         if self._document is None:
             self._document = read_text(self.text, self.name, self.format)
         return self._document
 
     def changed(self, version: int | None, changes: Sequence[JsonObject]) -> OpenText:
-        """The text after the changes, each of which speaks of what the one before it leaves."""
+        """Document after the changes, each relative to the result of the one before."""
         lines = self.lines
         for change in changes:
             text = str(change["text"])
@@ -55,19 +55,19 @@ class OpenText:
         return OpenText(self.uri, version, lines, self.language)
 
 
-def opened(item: JsonObject, encoding: Encoding) -> OpenText:
-    """The text that an editor opens."""
+def from_item(item: JsonObject, encoding: Encoding) -> OpenText:
+    """Document that the editor opens."""
     lines = Lines(str(item["text"]), encoding)
     return OpenText(str(item["uri"]), item.get("version"), lines, str(item.get("languageId", "")))
 
 
-def keep(text: OpenText) -> None:
-    """Whoever reads the file, as the launch file that names it does, gets this text from now on."""
+def set_overlay(text: OpenText) -> None:
+    """Make every reader of the file, such as the check of a launch file, use this text."""
     if (path := path_of(text.uri)) is not None:
         unsaved[real(path)] = text.text.encode("utf-8", "surrogatepass")
 
 
-def forget(uri: str) -> None:
-    """Whoever reads the file gets what is on disk from now on."""
+def remove_overlay(uri: str) -> None:
+    """Make readers of the file use its content on disk again."""
     if (path := path_of(uri)) is not None:
         unsaved.pop(real(path), None)

@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
 
 
-# Places in a text as the protocol counts them: lines and characters from 0, in units of a coding.
+# Positions count lines and characters from 0, in code units of an encoding.
 
 Encoding: TypeAlias = Literal["utf-8", "utf-16", "utf-32"]
 ENCODINGS: tuple[Encoding, ...] = ("utf-8", "utf-16", "utf-32")
-"""Preferred first; a client that names none means UTF-16."""
+"""Encodings in order of preference; a client that names none uses UTF-16."""
 
 
 class Lines:
-    """A text with its lines: offsets in code points become positions of the protocol, and the reverse."""
+    """Conversion between offsets in code points and positions of the protocol."""
 
     __slots__ = ("_is_plain", "_starts", "encoding", "text")
 
@@ -29,25 +29,25 @@ class Lines:
         self.text, self.encoding = text, encoding
         self._starts = line_starts(text)
         self._is_plain = encoding == "utf-32" or text.isascii()
-        """Whether every character is one unit."""
+        """Whether every character is one code unit."""
 
     @property
     def count(self) -> int:
-        """The number of lines."""
+        """Number of lines."""
         return len(self._starts)
 
     def position(self, offset: int) -> JsonObject:
-        """The position of an offset."""
+        """Position of an offset."""
         line = bisect_right(self._starts, offset) - 1
         before = self.text[self._starts[line] : offset]
         return {"line": line, "character": len(before) if self._is_plain else self._units(before)}
 
     def range(self, start: int, end: int) -> JsonObject:
-        """The range between two offsets."""
+        """Range between two offsets."""
         return {"start": self.position(start), "end": self.position(end)}
 
     def offset(self, position: Json) -> int:
-        """The offset of a position; of one beyond its line's end, or the text's, that end."""
+        """Offset of a position, at most the end of its line and of the text."""
         line, character = int(position["line"]), max(0, int(position["character"]))
         if line < 0:
             return 0
@@ -59,7 +59,7 @@ class Lines:
         return start + (min(character, len(text)) if self._is_plain else self._count(text, character))
 
     def offsets(self, range: Json) -> tuple[int, int]:
-        """Where a range starts and ends."""
+        """Start and end of a range."""
         start, end = self.offset(range["start"]), self.offset(range["end"])
         return min(start, end), max(start, end)
 
@@ -69,20 +69,20 @@ class Lines:
         return len(text) + sum(char > "\uffff" for char in text)
 
     def _count(self, text: str, units: int) -> int:
-        """How many characters take so many units; one that is cut in two counts as before the cut."""
-        taken = 0
+        """Number of characters in so many code units; a position within a character counts as before it."""
+        total = 0
         for count, char in enumerate(text):
-            taken += self._units(char)
-            if taken > units:
+            total += self._units(char)
+            if total > units:
                 return count
         return len(text)
 
 
-# URIs of files and their paths.
+# URIs and paths.
 
 
 def path_of(uri: str) -> str | None:
-    """The path of a file's URI; None for any other, such as that of a text that was never saved."""
+    """Path of a file URI; None for other schemes, such as unsaved documents."""
     parts = urlsplit(uri)
     if parts.scheme != "file":
         return None
@@ -94,7 +94,7 @@ def path_of(uri: str) -> str | None:
 
 
 def uri_of(path: str) -> str:
-    """The URI of a path."""
+    """URI of a path."""
     path = os.path.abspath(path)
     if os.name == "nt":
         path = path.replace(os.sep, "/")
@@ -103,23 +103,23 @@ def uri_of(path: str) -> str:
 
 
 def real(name: str) -> str:
-    """The path under which a file is known, whichever way leads to it."""
+    """Canonical path of a file; other names stay as they are."""
     return name if name.startswith("<") else os.path.realpath(name)
 
 
 def name_of(uri: str) -> str:
-    """What a document goes by: its path, or its URI in angle brackets, which no file has for a name."""
+    """Name of a document: its path, or its URI in angle brackets, which no file name has."""
     return path_of(uri) or f"<{uri}>"
 
 
-# What the protocol calls the ways in which a request comes to nothing.
+# Error codes of the protocol.
 
 INVALID, NOT_FOUND, INTERNAL = -32600, -32601, -32603
 NOT_INITIALIZED, CANCELLED, REFUSED = -32002, -32800, -32803
 
 
 class RequestError(Exception):
-    """A request that cannot be answered, with the protocol's code for the reason."""
+    """Request that fails with an error code of the protocol."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""Rename: another name of a key becomes the key's own."""
+"""Rename: replace an alias of a key by its own name."""
 
 from __future__ import annotations
 
@@ -13,60 +13,60 @@ from dsconfig.lsp.text_edit import workspace_edit
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject, KeyPath
-    from dsconfig.lsp.workspace import Judged, Workspace
+    from dsconfig.lsp.workspace import Snapshot, Workspace
 
 
 class Alias(NamedTuple):
-    """A key under another name."""
+    """Key under an alias or old name."""
 
     path: KeyPath
     start: int
     end: int
     name: str
-    """The key's own name."""
+    """Name of the key."""
 
 
 def prepare(workspace: Workspace, params: JsonObject) -> JsonObject | None:
-    """`textDocument/prepareRename`."""
-    judged = workspace.judged(params["textDocument"]["uri"])
-    found = None if judged is None else _alias(judged, params)
-    if judged is None or found is None:
+    """Answer `textDocument/prepareRename`."""
+    snapshot = workspace.snapshot(params["textDocument"]["uri"])
+    alias = None if snapshot is None else _alias(snapshot, params)
+    if snapshot is None or alias is None:
         return None
-    return {"range": judged.text.lines.range(found.start, found.end), "placeholder": found.name}
+    return {"range": snapshot.text.lines.range(alias.start, alias.end), "placeholder": alias.name}
 
 
 def answer(workspace: Workspace, params: JsonObject) -> JsonObject:
-    """`textDocument/rename`."""
-    judged = workspace.judged(params["textDocument"]["uri"])
-    found = None if judged is None else _alias(judged, params)
-    if judged is None or found is None:
-        raise RequestError(REFUSED, "this is no other name of a key")
-    if params["newName"] != found.name:
-        raise RequestError(REFUSED, f"the key is called `{found.name}`")
+    """Answer `textDocument/rename`."""
+    snapshot = workspace.snapshot(params["textDocument"]["uri"])
+    alias = None if snapshot is None else _alias(snapshot, params)
+    if snapshot is None or alias is None:
+        raise RequestError(REFUSED, "the cursor is not on an alias of a key")
+    if params["newName"] != alias.name:
+        raise RequestError(REFUSED, f"the key can only be renamed to `{alias.name}`")
     try:
-        edits = editor(judged.text.document).rename(found.path, found.name)
+        edits = editor(snapshot.text.document).rename(alias.path, alias.name)
     except EditError as error:
         raise RequestError(REFUSED, str(error)) from None
-    return workspace_edit(workspace, judged.text, edits)
+    return workspace_edit(workspace, snapshot.text, edits)
 
 
-def _alias(judged: Judged, params: JsonObject) -> Alias | None:
-    """The alias at a position; None where there is none, or the key is there under its own name too."""
-    document = judged.text.document
-    entry = entry_at(document.root, judged.text.lines.offset(params["position"]))
+def _alias(snapshot: Snapshot, params: JsonObject) -> Alias | None:
+    """Alias at a position; None if there is none, or the key is also present under its own name."""
+    document = snapshot.text.document
+    entry = entry_at(document.root, snapshot.text.lines.offset(params["position"]))
     if entry is None:
         return None
     path = entry[0]
-    key = key_of(judged, path)
+    key = key_of(snapshot, path)
     span = document.span(path, "key")
     if key is None:
         return None
     info = key.info
     is_renamed = info.rewrite is not None and info.rewrite[0] == "rename"
-    # What a key is renamed to stands beside it.
+    # The replacement of a renamed key is in the same section.
     name = info.replaced_by.rpartition(".")[2] if is_renamed and info.replaced_by else info.name
-    new = (*path[:-1], name)
-    if name == path[-1] or document.has_path(new) or key_of(judged, new) is None:
+    new_path = (*path[:-1], name)
+    if name == path[-1] or document.has_path(new_path) or key_of(snapshot, new_path) is None:
         return None
     quoted = document.text[span.start] in "\"'"
     return Alias(path, span.start + quoted, span.end - quoted, name)

@@ -1,7 +1,7 @@
-"""The service over stdio: pygls carries the messages, which stay plain data.
+"""Stdio transport of the service: pygls carries the messages, which stay plain data.
 
-Messages are taken in as they come; what takes time begins once nothing more is waiting. So of ten keystrokes
-in a row the last one is judged, and a request that is cancelled meanwhile is not answered.
+Messages are queued as they come, and slow work starts once no more are waiting: of ten keystrokes in a row only the
+last is checked, and a cancelled request is not answered.
 """
 
 from __future__ import annotations
@@ -21,127 +21,127 @@ from pygls.protocol import JsonRPCProtocol
 from pygls.server import JsonRPCServer
 
 from dsconfig.lsp.protocol import CANCELLED
-from dsconfig.lsp.service import Service, answered, failed
+from dsconfig.lsp.service import Service, error_response, respond
 
 if TYPE_CHECKING:
     from typing import BinaryIO
 
     from dsconfig.core.json_types import Json, JsonObject
 
-GONE: Final = {"method": "exit"}
-"""Stands for the end of the input: nobody waits for answers any more."""
+END_OF_INPUT: Final = {"method": "exit"}
+"""Message for the end of the input, after which no more responses are expected."""
 LARGEST_MESSAGE = 2**30
-"""Bytes; a header that says more is no header, and the message that it stands before is passed over."""
+"""Largest message in bytes; a header with a larger length is ignored together with its message."""
 _LENGTH = re.compile(rb"content-length[ \t]*:[ \t]*(\d{1,10})[ \t]*\r?\n\Z", re.IGNORECASE | re.ASCII)
 _QUIET = 0.002
-"""Seconds after a message in which another one may come that makes it void."""
+"""Seconds to wait after a message for another one that supersedes it."""
 
 
-class Wire(JsonRPCProtocol):
-    """pygls' protocol, with every message as plain data for the service."""
+class ServiceProtocol(JsonRPCProtocol):
+    """Protocol of pygls that passes every message to the service as plain data."""
 
     def __init__(self, server: JsonRPCServer, converter: Converter) -> None:
         super().__init__(server, converter)
         self.service = Service()
         self.unread = 0
-        """Messages that have come, and were not taken in yet."""
+        """Messages received but not handled yet."""
         self.is_over = asyncio.Event()
         self._is_leaving = False
-        """Whether `exit` has come; requests before it are still answered."""
-        self._asked: dict[str | int, tuple[str, Json]] = {}
+        """Whether `exit` was received; earlier requests are still answered."""
+        self._requests: dict[str | int, tuple[str, Json]] = {}
         self._due: asyncio.TimerHandle | None = None
 
     def handle_message(self, message: Json) -> None:
-        """Take a message in; what takes time is done later."""
+        """Handle or queue a message."""
         self.unread -= 1
         if not isinstance(message, dict):
             return
         method, params = message.get("method"), message.get("params")
         if method == "exit":
             self._is_leaving = True
-            if message is GONE or not self._asked:
+            if message is END_OF_INPUT or not self._requests:
                 self.is_over.set()
-        elif method == "initialize" and "id" in message:  # what follows at once needs its outcome
-            self._send_data(answered(self.service, message["id"], method, params))
+        elif method == "initialize" and "id" in message:  # the following messages depend on it
+            self._send_data(respond(self.service, message["id"], method, params))
         elif method == "$/cancelRequest":
             self._cancel(params)
         elif method is not None and "id" in message:
-            self._asked[message["id"]] = method, params
+            self._requests[message["id"]] = method, params
         elif method is not None:
-            self.service.take(method, params)
-        self._go_on(_QUIET)
+            self.service.handle_notification(method, params)
+        self._schedule(_QUIET)
 
     def _cancel(self, params: Json) -> None:
         number: Json = params.get("id") if isinstance(params, dict) else None
-        if self._asked.pop(number, None) is not None:
-            self._send_data(failed(number, CANCELLED, "cancelled"))
+        if self._requests.pop(number, None) is not None:
+            self._send_data(error_response(number, CANCELLED, "cancelled"))
 
-    def _go_on(self, seconds: float) -> None:
+    def _schedule(self, seconds: float) -> None:
         if self._due is not None:
             self._due.cancel()
-        self._due = asyncio.get_running_loop().call_later(seconds, self._work)
+        self._due = asyncio.get_running_loop().call_later(seconds, self._run_next)
 
-    def _work(self) -> None:
-        """Do one piece of what is to be done, unless there is more to be taken in first."""
+    def _run_next(self) -> None:
+        """Answer one request or send one message, unless more input is waiting."""
         self._due = None
         if self.unread:
-            self._go_on(_QUIET)
-        elif self._asked:
-            number = next(iter(self._asked))
-            self._send_data(answered(self.service, number, *self._asked.pop(number)))
-            self._go_on(0)
+            self._schedule(_QUIET)
+        elif self._requests:
+            number = next(iter(self._requests))
+            self._send_data(respond(self.service, number, *self._requests.pop(number)))
+            self._schedule(0)
         elif self._is_leaving:
             self.is_over.set()
         elif (message := next(self.service.pending(), None)) is not None:
             self._send_data(message)
-            self._go_on(0)
+            self._schedule(0)
 
 
 def serve(stdin: BinaryIO | None = None, stdout: BinaryIO | None = None) -> int:
-    """Serve the editor that started this process, until it says so or goes away; returns the exit code."""
+    """Serve the editor until it exits or disconnects; return the exit code."""
     output = stdout or os.fdopen(os.dup(1), "wb")
-    sys.stdout = sys.stderr  # what is printed must not come between the messages
-    wire = JsonRPCServer(Wire, Converter).protocol
-    assert isinstance(wire, Wire)
-    wire.set_writer(StdoutWriter(output))
+    sys.stdout = sys.stderr  # print must not write between the messages
+    protocol = JsonRPCServer(ServiceProtocol, Converter).protocol
+    assert isinstance(protocol, ServiceProtocol)
+    protocol.set_writer(StdoutWriter(output))
     try:
-        # At the end of the process nobody may be reading `sys.stdin` itself.
-        asyncio.run(_run(wire, stdin or os.fdopen(os.dup(0), "rb")))
+        # Reading `sys.stdin` itself would block the interpreter's shutdown.
+        asyncio.run(_run(protocol, stdin or os.fdopen(os.dup(0), "rb")))
     except (BrokenPipeError, KeyboardInterrupt):
         return 1
-    return 0 if wire.service.is_shut_down else 1
+    return 0 if protocol.service.is_shut_down else 1
 
 
-async def _run(wire: Wire, stdin: BinaryIO) -> None:
+async def _run(protocol: ServiceProtocol, stdin: BinaryIO) -> None:
     loop = asyncio.get_running_loop()
 
-    def hand_over(body: bytes | None) -> None:
-        wire.unread += 1
-        loop.call_soon_threadsafe(wire.handle_message, GONE if body is None else _parsed(body))
+    def deliver(body: bytes | None) -> None:
+        protocol.unread += 1
+        loop.call_soon_threadsafe(protocol.handle_message, END_OF_INPUT if body is None else _parse(body))
 
-    threading.Thread(target=_listen, args=(stdin, hand_over), daemon=True).start()
-    await wire.is_over.wait()
+    threading.Thread(target=_listen, args=(stdin, deliver), daemon=True).start()
+    await protocol.is_over.wait()
 
 
-def _listen(stdin: BinaryIO, hand_over: Callable[[bytes | None], None]) -> None:
-    """Hand over each message; None at the end."""
+def _listen(stdin: BinaryIO, deliver: Callable[[bytes | None], None]) -> None:
+    """Deliver each message, and None at the end."""
     while header := stdin.readline():
         length = 0
         while header.strip():
-            # Behind a body that was passed over the next header stands on the same line.
-            if (found := _LENGTH.search(header)) is not None:
-                length = int(found[1])
+            # After an ignored body, the next header is on the same line.
+            if (match := _LENGTH.search(header)) is not None:
+                length = int(match[1])
             header = stdin.readline()
         if 0 < length <= LARGEST_MESSAGE:
             body = stdin.read(length)
-            hand_over(body)
-            if b'"exit"' in body and _parsed(body).get("method") == "exit":
+            deliver(body)
+            if b'"exit"' in body and _parse(body).get("method") == "exit":
                 return
-    hand_over(None)
+    deliver(None)
 
 
-def _parsed(body: bytes) -> JsonObject:
-    """The message; what is none says nothing."""
+def _parse(body: bytes) -> JsonObject:
+    """Parse a message; invalid JSON becomes an empty message."""
     try:
         message = json.loads(body)
     except (ValueError, RecursionError):

@@ -21,11 +21,8 @@ if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
 
 
-# The language server without a wire: requests and notifications go in and come out as plain data.
-
-
 class Service:
-    """One editor's server."""
+    """Language server of one editor."""
 
     def __init__(self) -> None:
         self.workspace = Workspace()
@@ -33,16 +30,16 @@ class Service:
         self._publisher = Publisher(self.workspace)
 
     def request(self, method: str, params: Json) -> Json:
-        """The answer to a request.
+        """Answer a request.
 
         Raises:
-            RequestError: there is none.
+            RequestError: the request fails.
         """
         if self.is_shut_down:
             raise RequestError(INVALID, f"{method} after shutdown")
         if method == "initialize":
             if self.is_initialized:
-                raise RequestError(INVALID, "initialize a second time")
+                raise RequestError(INVALID, "initialize was already called")
             answer = self._initialize(params)
             self.is_initialized = True
             return answer
@@ -53,12 +50,12 @@ class Service:
             self.workspace.clear()
             return None
         if method not in REQUESTS:
-            raise RequestError(NOT_FOUND, f"{method} is not answered here")
+            raise RequestError(NOT_FOUND, f"{method} is not supported")
         module, _, name = REQUESTS[method].partition(":")
         return getattr(import_module(f"dsconfig.lsp.{module}"), name or "answer")(self.workspace, params)
 
     def notify(self, method: str, params: Json) -> None:
-        """Take notice of something; what the editor is to know of it is among what is `pending`."""
+        """Handle a notification; resulting messages are in `pending`."""
         workspace = self.workspace
         match method:
             case "initialized":
@@ -81,10 +78,10 @@ class Service:
                 settings = params.get("settings") or {}
                 workspace.configure(settings.get("dsconfig") or settings)
 
-    def take(self, method: str, params: Json) -> None:
-        """The same, whatever comes: what goes wrong is told in the editor's log.
+    def handle_notification(self, method: str, params: Json) -> None:
+        """Handle a notification, and log its errors in the editor.
 
-        The protocol drops what comes before `initialize` or after `shutdown`.
+        Notifications before `initialize` and after `shutdown` are ignored, as the protocol requires.
         """
         if not self.is_initialized or self.is_shut_down:
             return
@@ -95,7 +92,7 @@ class Service:
             self.workspace.outbox.append(_message("window/logMessage", {"type": 1, "message": text}))
 
     def pending(self) -> Iterator[JsonObject]:
-        """The messages that the editor is to get: questions to it, and what was found since the last time."""
+        """Messages for the editor: requests, and new diagnostics."""
         workspace = self.workspace
         while workspace.outbox or workspace.stale or workspace.closed:
             if workspace.outbox:
@@ -107,13 +104,13 @@ class Service:
             workspace.configuration.problems.clear()
 
     def handle(self, message: str) -> str:
-        """Take in one JSON-RPC message; returns a list of messages, as JSON text like the first."""
+        """Handle one JSON-RPC message; return the resulting messages as a JSON list."""
         data = json.loads(message)
         method, params, out = data.get("method"), data.get("params"), list[JsonObject]()
         if method is not None and "id" in data:
-            out.append(answered(self, data["id"], method, params))
+            out.append(respond(self, data["id"], method, params))
         elif method is not None:
-            self.take(method, params)
+            self.handle_notification(method, params)
         return json.dumps([*out, *self.pending()])
 
     def _initialize(self, params: JsonObject) -> JsonObject:
@@ -121,19 +118,19 @@ class Service:
         workspace.client = params.get("capabilities") or {}
         workspace.options = params.get("initializationOptions") or {}
         workspace.configure(workspace.options)
-        offered = workspace.client.get("general", {}).get("positionEncodings") or ["utf-16"]
-        workspace.encoding = next((each for each in ENCODINGS if each in offered), "utf-16")
+        encodings = workspace.client.get("general", {}).get("positionEncodings") or ["utf-16"]
+        workspace.encoding = next((each for each in ENCODINGS if each in encodings), "utf-16")
         server = {"name": "dsconfig", "version": __version__}
         return {"capabilities": capabilities(workspace), "serverInfo": server}
 
     @property
     def _watches(self) -> bool:
-        """Whether the editor tells of files that change."""
-        known = self.workspace.client.get("workspace", {}).get("didChangeWatchedFiles", {})
-        return bool(known.get("dynamicRegistration")) or self.workspace.options.get("watches") is True
+        """Whether the editor reports changed files."""
+        capability = self.workspace.client.get("workspace", {}).get("didChangeWatchedFiles", {})
+        return bool(capability.get("dynamicRegistration")) or self.workspace.options.get("watches") is True
 
     def _watch(self) -> None:
-        """What is found in the tree around configs holds until the editor tells of a change."""
+        """Keep the state of the file tree only while the editor reports changes."""
         if not self._watches:
             repository.stop_watching()
         elif self.workspace.options.get("watches") is not True:
@@ -144,22 +141,22 @@ def _message(method: str, params: JsonObject) -> JsonObject:
     return {"jsonrpc": "2.0", "method": method, "params": params}
 
 
-def answered(service: Service, number: str | int, method: str, params: Json) -> JsonObject:
-    """The response to a request, whatever becomes of it."""
+def respond(service: Service, number: str | int, method: str, params: Json) -> JsonObject:
+    """Response to a request, also if it fails."""
     try:
         return {"jsonrpc": "2.0", "id": number, "result": service.request(method, params)}
     except RequestError as error:
-        return failed(number, error.code, str(error))
-    except Exception as error:  # the fault is ours, and the editor goes on
-        return failed(number, INTERNAL, f"{type(error).__name__}: {error}")
+        return error_response(number, error.code, str(error))
+    except Exception as error:  # a bug in the server must not end it
+        return error_response(number, INTERNAL, f"{type(error).__name__}: {error}")
 
 
-def failed(number: str | int, code: int, message: str) -> JsonObject:
-    """The response to a request that came to nothing."""
+def error_response(number: str | int, code: int, message: str) -> JsonObject:
+    """Response to a failed request."""
     return {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": message}}
 
 
-# What the server can do, and what it asks the editor to tell.
+# Capabilities.
 
 REQUESTS: Mapping[str, str] = {
     "textDocument/diagnostic": "diagnostics",
@@ -178,13 +175,13 @@ REQUESTS: Mapping[str, str] = {
     "workspace/executeCommand": "execute_command",
     "dsconfig/status": "status",
 }
-"""Each request, and the module here whose `answer(workspace, params)`, or other function, answers it."""
+"""Module of each request, with its function if that is not `answer(workspace, params)`."""
 _WATCHED = "**/*.{toml,json,jsonc,hjson,yaml,yml,sh,bash,slurm,sbatch,py,ipynb,md,mk,txt}"
-"""Settings, configs, and what may name a config or pin who reads it."""
+"""Settings, configs, and files that may name a config or pin the version of its consumer."""
 
 
 def capabilities(workspace: Workspace) -> JsonObject:
-    """What the server offers to an editor."""
+    """Capabilities of the server."""
     return {
         "positionEncoding": workspace.encoding,
         "textDocumentSync": {
@@ -214,7 +211,7 @@ def capabilities(workspace: Workspace) -> JsonObject:
 
 
 def watchers() -> JsonObject:
-    """What the editor is asked to tell of."""
+    """Registration of the files whose changes the editor reports."""
     return {
         "id": "dsconfig-files",
         "method": "workspace/didChangeWatchedFiles",

@@ -1,4 +1,4 @@
-"""For what a text is checked: an editor's line of state, by a request of ours, `dsconfig/status`."""
+"""Request `dsconfig/status`: target, world size and consumer of a document, for the status bar of an editor."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ if TYPE_CHECKING:
 
 
 def answer(workspace: Workspace, params: JsonObject) -> JsonObject | None:
-    """What is in force, and where it is from; None: the text is no business of ours."""
-    judged = workspace.judged(params["textDocument"]["uri"])
-    if judged is None:
+    """Answer `dsconfig/status`; None if the document is not a config."""
+    snapshot = workspace.snapshot(params["textDocument"]["uri"])
+    if snapshot is None:
         return None
-    report = judged.report
+    report = snapshot.report
     return {
         "target": report.target.text,
         "targetOrigin": report.target.origin,
-        "worldSize": judged.world_size,
+        "worldSize": snapshot.world_size,
         "reader": report.reader.name,
         "readerWhy": report.reader.why,
-        "model": judged.model,
+        "model": snapshot.model,
     }

@@ -1,4 +1,4 @@
-"""Edits of texts as the protocol writes them."""
+"""Text edits in the protocol's format."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ if TYPE_CHECKING:
 
 
 def text_edits(text: OpenText, edits: Iterable[tuple[int, int, str]]) -> list[JsonObject]:
-    """Edits of an open text."""
+    """Edits of an open document."""
     return [{"range": text.lines.range(start, end), "newText": new} for start, end, new in edits]
 
 
 def workspace_edit(workspace: Workspace, text: OpenText, edits: Iterable[tuple[int, int, str]]) -> JsonObject:
-    """Edits of this version of a text, where the editor knows what that is."""
+    """Edits of this version of a document, if the editor supports versioned edits."""
     changes = text_edits(text, edits)
-    known = workspace.client.get("workspace", {}).get("workspaceEdit", {})
-    if known.get("documentChanges"):
+    capability = workspace.client.get("workspace", {}).get("workspaceEdit", {})
+    if capability.get("documentChanges"):
         document = {"uri": text.uri, "version": text.version}
         return {"documentChanges": [{"textDocument": document, "edits": changes}]}
     return {"changes": {text.uri: changes}}
 
 
-def between(old: str, new: str) -> list[Edit]:
-    """The edits that lead from one text to the other, line by line: what stays keeps cursors and folds."""
+def line_edits(old: str, new: str) -> list[Edit]:
+    """Line edits from one text to another; unchanged lines keep cursors and folds."""
     before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
     starts = [0]
     for line in before:
         starts.append(starts[-1] + len(line))
-    found = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+    opcodes = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
     return [
         Edit(starts[first], starts[last], "".join(after[start:end]))
-        for tag, first, last, start, end in found
+        for tag, first, last, start, end in opcodes
         if tag != "equal"
     ]

@@ -1,4 +1,4 @@
-"""Workspace: open documents, the settings of each, and a snapshot of its diagnostics."""
+"""Workspace: open documents, their settings, and snapshots of their diagnostics."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from dsconfig.consumers.consumer_versions import is_consumer_spec
 from dsconfig.fix.verify import verify_fixes
 from dsconfig.job.settings_file import Settings
 from dsconfig.launch import repository
-from dsconfig.lsp.document_filter import is_empty, is_ours
-from dsconfig.lsp.open_documents import OpenText, forget, keep, opened
+from dsconfig.lsp.document_filter import is_draft, is_relevant
+from dsconfig.lsp.open_documents import OpenText, from_item, remove_overlay, set_overlay
 from dsconfig.lsp.protocol import real, uri_of
 
 if TYPE_CHECKING:
@@ -31,107 +31,110 @@ if TYPE_CHECKING:
     from dsconfig.resolve.replaced_values import Value
 
 
-# What an editor has open, and what was found in it.
+# Open documents.
 
 ERROR, WARNING, INFO = 1, 2, 3
-"""Kinds of messages."""
+"""Message types of the protocol."""
 
 
 class Workspace:
-    """The open texts, by their URIs; each version of one is judged at most once."""
+    """Open documents by URI; each version is checked at most once."""
 
     def __init__(self) -> None:
         self.encoding: Encoding = "utf-16"
         self.client: JsonObject = {}
-        """The capabilities of the editor."""
+        """Capabilities of the editor."""
         self.options: JsonObject = {}
-        """What the editor says at the start, beside the protocol."""
+        """Initialization options of the editor."""
         self.configuration = Configuration({})
         self.texts: dict[str, OpenText] = {}
         self.stale: dict[str, None] = {}
-        """URIs of texts of which the editor does not know yet what was found."""
+        """URIs of documents whose diagnostics the editor does not have yet."""
         self.outbox: list[JsonObject] = []
-        """What the editor is to be told, or asked, beside answers and findings."""
+        """Messages and requests for the editor, besides responses and diagnostics."""
         self.closed: list[str] = []
-        """URIs of texts that were closed, of which nothing is to be shown any more."""
-        self.unasked = False
-        """Whether something was found anew in a text that did not change."""
-        self._judged: dict[str, Judged] = {}
-        self._asked = 0
-        self._ours: set[str] = set()
-        """Texts that were configs once: one that is being rewritten still is."""
+        """URIs of closed documents whose diagnostics have to be cleared."""
+        self.needs_refresh = False
+        """Whether diagnostics of a document changed although its text did not."""
+        self._snapshots: dict[str, Snapshot] = {}
+        self._request_count = 0
+        self._relevant: set[str] = set()
+        """URIs of documents that were configs once, and stay so while they are edited."""
 
     def open(self, item: JsonObject) -> None:
-        """A text is open from now on."""
-        self._put(opened(item, self.encoding))
+        """Add an opened document."""
+        self._put(from_item(item, self.encoding))
 
     def change(self, uri: str, version: int | None, changes: list[JsonObject]) -> None:
-        """A text was changed; one that is not open is nobody's business."""
+        """Apply changes to a document; unknown documents are ignored."""
         if (text := self.texts.get(uri)) is not None:
             self._put(text.changed(version, changes))
 
     def close(self, uri: str) -> None:
-        """A text is not open any more: what is on disk counts for those that it has to do with."""
+        """Remove a document; its content on disk applies again."""
         if (text := self.texts.get(uri)) is None:
             return
         self._touch(text)
-        forget(uri)
-        self._ours.discard(uri)
+        remove_overlay(uri)
+        self._relevant.discard(uri)
         del self.texts[uri]
-        self._judged.pop(uri, None)
+        self._snapshots.pop(uri, None)
         self.stale.pop(uri, None)
         self.closed.append(uri)
 
     def clear(self) -> None:
-        """The editor goes: nothing is open, and what is on disk counts."""
+        """Close all documents."""
         for uri in list(self.texts):
             self.close(uri)
         self.closed.clear()
         repository.stop_watching()
 
     def reload(self) -> None:
-        """Files were changed that may be settings, launch files, or configs that are named."""
+        """Check again after a change of settings, launch files, or configs on disk."""
         repository.invalidate()
         self.configuration.reload()
-        self._judged.clear()
+        self._snapshots.clear()
         self.stale.update(dict.fromkeys(self.texts))
-        self.unasked = True
+        self.needs_refresh = True
 
-    def configure(self, own: JsonObject) -> None:
-        """The editor's own settings are these from now on."""
-        self.configuration = Configuration(own)
+    def configure(self, settings: JsonObject) -> None:
+        """Apply the editor's settings."""
+        self.configuration = Configuration(settings)
         self.reload()
 
-    def judged(self, uri: str) -> Judged | None:
-        """What is found in an open text as it is now; None where it is not open, or none of our business."""
+    def snapshot(self, uri: str) -> Snapshot | None:
+        """Snapshot of an open document; None if it is not open or not a config."""
         text = self.texts.get(uri)
-        return self._judge(text) if text is not None and self._is_ours(text) else None
+        return self._take_snapshot(text) if text is not None and self._is_relevant(text) else None
 
-    def begun(self, uri: str) -> Judged | None:
-        """The same, and of a text, too, that has hardly begun: what may be typed into it is known already."""
+    def draft_snapshot(self, uri: str) -> Snapshot | None:
+        """Snapshot of an open document, also if it is a new config with at most one key."""
         text = self.texts.get(uri)
-        return self._judge(text) if text is not None and (self._is_ours(text) or is_empty(text)) else None
+        return (
+            self._take_snapshot(text)
+            if text is not None and (self._is_relevant(text) or is_draft(text))
+            else None
+        )
 
-    def _judge(self, text: OpenText) -> Judged | None:
+    def _take_snapshot(self, text: OpenText) -> Snapshot | None:
         uri = text.uri
-        if uri not in self._judged:
+        if uri not in self._snapshots:
             options = self.configuration.of(text.name)
             if options.excludes(text.name):
                 return None
-            self._judged[uri] = Judged(text, check_with_options(text.document, options))
-        return self._judged[uri]
+            self._snapshots[uri] = Snapshot(text, check_with_options(text.document, options))
+        return self._snapshots[uri]
 
     def text_of(self, path: str) -> OpenText | None:
-        """The open text of the file at a path."""
+        """Open document of the file at a path."""
         return next((text for text in self.texts.values() if real(text.name) == real(path)), None)
 
     def show(self, title: str, text: str, language: str) -> None:
-        """Have the editor show a text: as a document where it can, else as a message."""
+        """Show a text in the editor: as a document if possible, otherwise as a message."""
         if not self.client.get("window", {}).get("showDocument", {}).get("support"):
             self.say(f"{title}\n\n{text}", INFO)
             return
-
-        uri = uri_of(scratch(title, text, language))
+        uri = uri_of(write_scratch_file(title, text, language))
         self.ask("window/showDocument", {"uri": uri, "takeFocus": True})
 
     def say(self, text: str, kind: int) -> None:
@@ -140,79 +143,84 @@ class Workspace:
         self.outbox.append({"jsonrpc": "2.0", "method": "window/showMessage", "params": params})
 
     def ask(self, method: str, params: JsonObject) -> None:
-        """Ask the editor for something; what it answers is not waited for."""
-        self._asked += 1
-        message = {"jsonrpc": "2.0", "id": f"dsconfig-{self._asked}", "method": method, "params": params}
+        """Send a request to the editor; its response is ignored."""
+        self._request_count += 1
+        message = {
+            "jsonrpc": "2.0",
+            "id": f"dsconfig-{self._request_count}",
+            "method": method,
+            "params": params,
+        }
         self.outbox.append(message)
 
     def _put(self, text: OpenText) -> None:
         self.texts[text.uri] = text
-        keep(text)
+        set_overlay(text)
         self._touch(text)
 
     def _touch(self, text: OpenText) -> None:
-        """Forget what was found in a text, and in those that it has to do with."""
-        before = self._judged.pop(text.uri, None)
+        """Drop the snapshots of a document and of those that depend on it."""
+        previous = self._snapshots.pop(text.uri, None)
         self.stale.pop(text.uri, None)
         self.stale[text.uri] = None
-        leads = before is None or _leads(before.report)
-        for uri, other in list(self._judged.items()):
-            if leads or real(text.name) in _named(other.report.children):
-                del self._judged[uri]
+        may_affect_others = previous is None or _may_affect_others(previous.report)
+        for uri, other in list(self._snapshots.items()):
+            if may_affect_others or real(text.name) in _named_paths(other.report.children):
+                del self._snapshots[uri]
                 self.stale[uri] = None
-                self.unasked = True
+                self.needs_refresh = True
 
-    def _is_ours(self, text: OpenText) -> bool:
-        if text.uri not in self._ours and is_ours(text):
-            self._ours.add(text.uri)
-        return text.uri in self._ours
+    def _is_relevant(self, text: OpenText) -> bool:
+        if text.uri not in self._relevant and is_relevant(text):
+            self._relevant.add(text.uri)
+        return text.uri in self._relevant
 
 
-def _leads(report: Report) -> bool:
-    """Whether a text is a launch file: what others name it, or are named by it, may depend on it."""
+def _may_affect_others(report: Report) -> bool:
+    """Whether a document is a launch file, whose jobs affect the configs that it names."""
     return report.is_embedded or bool(report.children) or report.why_not_config is not None
 
 
-def _named(children: Iterable[Report]) -> set[str]:
-    """The real paths of the files that a launch file names, and that those name."""
-    return {path for each in children for path in (real(each.name), *_named(each.children))}
+def _named_paths(children: Iterable[Report]) -> set[str]:
+    """Canonical paths of the files that a launch file names, directly or indirectly."""
+    return {path for each in children for path in (real(each.name), *_named_paths(each.children))}
 
 
-# What was found in one version of a text, and where that is for an editor.
+# Snapshots.
 
-_USUAL = 8
+_GPUS_PER_NODE = 8
 
 
-class Judged:
-    """A text, and the report of it. Its fixes are tried when they are asked for: that is what costs."""
+class Snapshot:
+    """One version of a document with its report. Fixes are verified on request, since that is slow."""
 
     def __init__(self, text: OpenText, report: Report) -> None:
         self.text, self.report = text, report
         self.values: Mapping[str, Value] | None = None
-        """The effective values, once they were asked for."""
-        self._proven: dict[int, Diagnostic] = {}
+        """Effective values, once they were requested."""
+        self._verified: dict[int, Diagnostic] = {}
 
     @property
     def world_size(self) -> int | None:
-        """That of the job; None where it is not known."""
+        """World size of the job; None if it is unknown."""
         return self.report.world_size or self.report.reader.processes
 
     @property
     def likely_world_size(self) -> int:
-        """The same; else one at which the batch works, of a host's eight GPUs if that can be."""
+        """World size of the job, else one at which the batch works, preferably the 8 GPUs of a node."""
         sizes = self.report.sizes
         if self.world_size is not None:
             return self.world_size
-        if not sizes or _USUAL in sizes:
-            return _USUAL
-        return max((size for size in sizes if size <= _USUAL), default=sizes[0])
+        if not sizes or _GPUS_PER_NODE in sizes:
+            return _GPUS_PER_NODE
+        return max((size for size in sizes if size <= _GPUS_PER_NODE), default=sizes[0])
 
     @cached_property
     def model(self) -> str | None:
-        """The model of the job, by its path or name, if somebody names it: memory is told of no other."""
-        known = self.report.reader.facts.model
-        if known is not None and isinstance(known.named, str):
-            return None if known.is_outside else known.named
+        """Path or name of the job's model; None if it is unknown."""
+        fact = self.report.reader.facts.model
+        if fact is not None and isinstance(fact.named, str):
+            return None if fact.is_outside else fact.named
         from dsconfig.resolve.launch_overrides import launch_settings
 
         try:
@@ -221,97 +229,97 @@ class Judged:
             return None
 
     @cached_property
-    def places(self) -> list[tuple[int, int]]:
-        """Where each finding stands, in code points."""
+    def spans(self) -> list[tuple[int, int]]:
+        """Start and end of each diagnostic in code points."""
         return [
-            (0, min(1, len(self.text.text))) if found.location is None else found.location[:2]
-            for found in self.report
+            (0, min(1, len(self.text.text))) if diagnostic.location is None else diagnostic.location[:2]
+            for diagnostic in self.report
         ]
 
     def between(self, start: int, end: int) -> list[int]:
-        """The numbers of the findings that touch a stretch of the text."""
-        return [number for number, at in enumerate(self.places) if at[0] <= end and start <= at[1]]
+        """Indices of the diagnostics that touch a range of the text."""
+        return [number for number, span in enumerate(self.spans) if span[0] <= end and start <= span[1]]
 
-    def proven(self, numbers: Sequence[int]) -> list[Diagnostic]:
-        """These findings, with the fixes that were tried and do no harm."""
-        left = [number for number in numbers if number not in self._proven]
-        if left:
-            wanted = [self.report[number] for number in left]
-            shown = verify_fixes(self.report, partial(recheck, self.report), wanted)
-            self._proven.update(zip(left, shown, strict=True))
-        return [self._proven[number] for number in numbers]
+    def verified(self, numbers: Sequence[int]) -> list[Diagnostic]:
+        """Diagnostics with these indices, without fixes that fail verification."""
+        missing = [number for number in numbers if number not in self._verified]
+        if missing:
+            diagnostics = [self.report[number] for number in missing]
+            verified_diagnostics = verify_fixes(self.report, partial(recheck, self.report), diagnostics)
+            self._verified.update(zip(missing, verified_diagnostics, strict=True))
+        return [self._verified[number] for number in numbers]
 
 
-# What is in force for the files of an editor: its own settings, then those of each file's folder.
+# Settings of the editor, and of the directory of each file.
 
 
 class InvalidSettingsError(ValueError):
-    """Settings that cannot be used; the message is one line."""
+    """Invalid settings; the message is one line."""
 
 
 class Configuration:
-    """The options of every file, for as long as nobody changes a settings file."""
+    """Options of every file, until a settings file changes."""
 
-    def __init__(self, own: JsonObject) -> None:
+    def __init__(self, settings: JsonObject) -> None:
         self.problems: list[str] = []
-        """What is wrong with settings, each said once."""
-        self._asked = _asked(own)._replace(model=self._model(own.get("model")))
+        """Errors in settings, each reported once."""
+        self._requested = _requested_options(settings)._replace(model=self._model(settings.get("model")))
         self._options: Options | None = None
-        self.fix_on_save = own.get("fixOnSave") is True
-        self._told: set[str] = set()
+        self.fix_on_save = settings.get("fixOnSave") is True
+        self._reported: set[str] = set()
 
     def of(self, name: str) -> Options:
-        """The options for a file; where its settings cannot be used, those without any."""
+        """Options for a file; if its settings are invalid, options without any settings."""
         try:
             if self._options is None:
-                self._options = working_directory_options(self._asked, SettingsFinder(self._asked))
+                self._options = working_directory_options(self._requested, SettingsFinder(self._requested))
             return self._options.of(name)
         except InvalidSettingsError as error:
-            if str(error) not in self._told:
-                self._told.add(str(error))
+            if str(error) not in self._reported:
+                self._reported.add(str(error))
                 self.problems.append(str(error))
-            asked = Overrides(_refuse, _pass_over)
-            return working_directory_options(asked, SettingsFinder(asked, Settings()))
+            defaults = Overrides(_raise_invalid, _ignore_note)
+            return working_directory_options(defaults, SettingsFinder(defaults, Settings()))
 
-    def _model(self, named: Json) -> str | None:
-        """The model, where it can be read; what else the settings say counts in any case."""
-        if not isinstance(named, str) or not named:
+    def _model(self, model: Json) -> str | None:
+        """Model of the editor's settings, if it can be read."""
+        if not isinstance(model, str) or not model:
             return None
         from dsconfig.check.build_job import require_model
 
         try:
-            require_model(named)
+            require_model(model)
         except ValueError as error:
-            if sys.platform != "emscripten":  # a browser has no files but those that are open
+            if sys.platform != "emscripten":  # a browser only has the open files
                 self.problems.append(f"model: {error}")
             return None
-        return named
+        return model
 
     def reload(self) -> None:
-        """Read the settings files again when they are next asked for."""
+        """Read the settings files again when they are needed."""
         self._options = None
-        self._told.clear()
+        self._reported.clear()
 
 
-def _refuse(message: str) -> NoReturn:
+def _raise_invalid(message: str) -> NoReturn:
     raise InvalidSettingsError(message)
 
 
-def _pass_over(_: str) -> None:
-    """What is only of note has no place in an editor."""
+def _ignore_note(_: str) -> None:
+    """Ignore a note: an editor has no place for it."""
 
 
-def _asked(own: JsonObject) -> Overrides:
-    """What the editor's own settings ask for; what is not understood counts as not said."""
-    target, size, consumer = own.get("target"), own.get("worldSize"), own.get("consumer")
+def _requested_options(settings: JsonObject) -> Overrides:
+    """Options from the editor's settings; invalid values count as not set."""
+    target, size, consumer = settings.get("target"), settings.get("worldSize"), settings.get("consumer")
     return Overrides(
-        _refuse,
-        _pass_over,
+        _raise_invalid,
+        _ignore_note,
         target=target if isinstance(target, str) and target else None,
         world_size=size if type(size) is int and size > 0 else None,
         consumer=consumer if is_consumer_spec(consumer) else None,
-        select=_names(own.get("select")) or None,
-        ignore=_names(own.get("ignore")),
+        select=_names(settings.get("select")) or None,
+        ignore=_names(settings.get("ignore")),
     )
 
 
@@ -319,13 +327,13 @@ def _names(value: object) -> tuple[str, ...]:
     return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else ()
 
 
-# Texts that an editor is to show, as files of the system's folder for what is temporary.
+# Texts to show in an editor, as temporary files.
 
 _ENDS = {"jsonc": ".jsonc", "json": ".json", "yaml": ".yaml"}
 
 
-def scratch(title: str, text: str, language: str) -> str:
-    """Write a text; returns its path. A later text of the same title takes its place."""
+def write_scratch_file(title: str, text: str, language: str) -> str:
+    """Write a text and return its path; a text with the same title is replaced."""
     name = re.sub(r"[^\w.-]+", "-", title).strip("-") + _ENDS.get(language, ".txt")
     path = os.path.join(_folder(), name)
     with open(path, "w", encoding="utf-8") as file:

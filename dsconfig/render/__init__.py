@@ -1,6 +1,6 @@
-"""What was found, written for people or machines; `FORMATS` lists the output formats and their modules.
+"""Renderers of diagnostics; `FORMATS` lists the output formats, each a module of this package.
 
-A renderer knows nothing of how a diagnostic came about.
+Renderers depend only on the protocols below, not on the checker.
 """
 
 from __future__ import annotations
@@ -15,116 +15,116 @@ if TYPE_CHECKING:
 
 
 class Text(Protocol):
-    """What a renderer needs of a document."""
+    """Document, as far as renderers need it."""
 
     @property
     def text(self) -> str:
-        """The source; empty where there is none."""
+        """Source text; empty without one."""
 
 
 class Target(Protocol):
-    """What a renderer needs of the releases that were checked."""
+    """Checked releases, as far as renderers need them."""
 
     @property
     def text(self) -> str:
-        """The releases, as the user wrote them."""
+        """Releases as the user wrote them."""
 
     @property
     def releases(self) -> Sequence[str]:
-        """The releases, oldest first."""
+        """Releases, oldest first."""
 
     @property
     def origin(self) -> str:
-        """Where the choice comes from, a word of `dsconfig.core.releases.Origin`."""
+        """Origin of the choice, a word of `dsconfig.core.releases.Origin`."""
 
     @property
     def source(self) -> str:
-        """The file that pins the releases; empty for any other origin."""
+        """File that pins the releases; empty for any other origin."""
 
 
 class Reader(Protocol):
-    """What a renderer needs of who reads a config."""
+    """Consumer of a config with the evidence for it, as far as renderers need them."""
 
     @property
     def name(self) -> str:
-        """A consumer."""
+        """Consumer."""
 
     @property
     def why(self) -> str:
-        """The evidence, as a clause."""
+        """Evidence, as a clause."""
 
     @property
     def origin(self) -> str:
-        """Where the evidence comes from, a word of `dsconfig.job.detect_consumer.Origin`."""
+        """Origin of the evidence, a word of `dsconfig.job.detect_consumer.Origin`."""
 
     @property
     def likely(self) -> bool:
-        """Whether the evidence leaves others possible."""
+        """Whether other consumers are possible."""
 
 
 class RulePage(Protocol):
-    """What a renderer needs of a rule."""
+    """Rule, as far as renderers need it."""
 
     @property
     def title(self) -> str:
-        """One line."""
+        """Summary in one line."""
 
     @property
     def doc(self) -> str:
-        """The whole page, in Markdown."""
+        """Page of the rule in Markdown."""
 
     @property
     def effect(self) -> Effect:
-        """The usual effect of its findings."""
+        """Default effect of its diagnostics."""
 
 
 class Report(Protocol):
-    """What a renderer needs of the result for one file."""
+    """Result for one file, as far as renderers need it."""
 
     @property
     def name(self) -> str:
-        """The file's path, or a name in angle brackets."""
+        """Path of the file, or a name in angle brackets."""
 
     @property
     def target(self) -> Target:
-        """The releases that were checked."""
+        """Checked releases."""
 
     @property
     def reader(self) -> Reader:
-        """Who reads the config."""
+        """Consumer of the config."""
 
     @property
     def why_not_config(self) -> str | None:
-        """Why the file is not a DeepSpeed config; None where it is one."""
+        """Why the file is not a DeepSpeed config; None if it is one."""
 
     @property
     def read_error(self) -> str | None:
-        """Why nothing is known of the file; None where it was read."""
+        """Why the file could not be read; None if it was."""
 
     @property
     def diagnostics(self) -> Sequence[Diagnostic]:
-        """The findings, by place."""
+        """Diagnostics in the order of their locations."""
 
     @property
     def document(self) -> Text | None:
-        """The source, where there is one."""
+        """Source document, if there is one."""
 
-    def edits(self, found: Diagnostic) -> Sequence[tuple[int, int, str]]:
-        """The finding's fix: stretches of the source and what to put in their place."""
+    def edits(self, diagnostic: Diagnostic) -> Sequence[tuple[int, int, str]]:
+        """Edits of the diagnostic's fix: start, end and replacement text."""
 
     def rule(self, code: str) -> RulePage | None:
-        """The rule of this code."""
+        """Rule of a code."""
 
 
 Renderer: TypeAlias = Callable[[Iterable[Report], Target, "Style"], Iterator[str]]
 
 FORMATS = ("full", "concise", "json", "sarif", "github", "gitlab", "junit")
-"""Each is the module of this package that has a function `render`."""
+"""Output formats; each is a module of this package with a function `render`."""
 TEXT = FORMATS[:2]
-"""Those for people, which a summary may follow."""
+"""Formats for people, which a summary may follow."""
 
 
 def renderer(name: str) -> Renderer:
-    """The renderer of this name. It takes reports as they come and yields text to be written at once."""
+    """Renderer of a format. It consumes reports as they come and yields text to be written at once."""
     render: Renderer = import_module(f"dsconfig.render.{name}").render
     return render

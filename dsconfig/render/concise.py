@@ -1,4 +1,4 @@
-"""One line a finding: `path:line:col: code name effect severity: message`."""
+"""Concise output, one line per diagnostic: `path:line:col: code name effect severity: message`."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 
 def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[str]:  # noqa: ARG001  one shape for all
-    """A line for each finding."""
+    """Yield a line for each diagnostic."""
     for report in reports:
-        for found in report.diagnostics:
-            kind = style.paint(found.severity, found.severity)
-            rule = style.link(style.paint(found.code, "bold"), found.url)
-            where = place(report.name, found)
-            message = printable(found.message)
-            yield f"{where}: {rule} {found.name} {found.effect.value} {kind}: {message}\n"
+        for diagnostic in report.diagnostics:
+            severity = style.paint(diagnostic.severity, diagnostic.severity)
+            rule = style.link(style.paint(diagnostic.code, "bold"), diagnostic.url)
+            location = place(report.name, diagnostic)
+            message = printable(diagnostic.message)
+            yield f"{location}: {rule} {diagnostic.name} {diagnostic.effect.value} {severity}: {message}\n"
 
 
-def place(name: str, found: Diagnostic) -> str:
-    """Where a finding is: line and column, or the path of its key where there is no text."""
-    if found.location is not None:
-        return f"{printable(name)}:{found.location.line}:{found.location.column}"
-    return printable(f"{name}:{found.dotted}" if found.path else name)
+def place(name: str, diagnostic: Diagnostic) -> str:
+    """Line and column of a diagnostic, or the path of its key without a location."""
+    if diagnostic.location is not None:
+        return f"{printable(name)}:{diagnostic.location.line}:{diagnostic.location.column}"
+    return printable(f"{name}:{diagnostic.dotted}" if diagnostic.path else name)

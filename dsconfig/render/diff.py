@@ -1,7 +1,7 @@
-"""The unified diff of two texts, in a time that grows with their length and not with its square.
+"""Unified diff of two texts in linear time.
 
-Lines that occur once in both texts hold the others in place (Bram Cohen's patience diff). What lies between
-two of them is compared line by line where it is short, and replaced as a whole where it is not.
+Lines that occur once in both texts anchor the diff (Bram Cohen's patience diff). Short gaps between two anchors are
+compared line by line, long gaps are replaced as a whole.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from dsconfig.render.terminal import is_line_command
 
 CONTEXT = 3
 _SHORT = 64
-"""Lines on either side up to which difflib, whose time is their product, may look."""
+"""Longest gap in lines for which difflib, whose time is quadratic, is used."""
 
 
 class Change(NamedTuple):
-    """Lines `start` to `end` of the old text, for which those from `new_start` to `new_end` stand."""
+    """Lines `start` to `end` of the old text, replaced by lines `new_start` to `new_end` of the new text."""
 
     start: int
     end: int
@@ -28,16 +28,16 @@ class Change(NamedTuple):
 
 
 def unified(old: str, new: str, old_name: str, new_name: str) -> Iterator[str]:
-    """The diff as patch tools read it, line by line; nothing where the texts are the same.
+    """Unified diff, line by line; nothing for equal texts.
 
-    A line that would be a command in the log of a GitHub workflow is removed and added again: as context it
-    would stand behind a blank, which hides nothing from the runner (`ActionCommand.TryParseV2`).
+    A line that GitHub's runner would execute as a command is removed and added again: a context line only gets a
+    leading blank, which the runner ignores (`ActionCommand.TryParseV2`).
     """
     before, after = _lines(old), _lines(new)
-    found = changes(before, after)
-    if found and "::" in old:
-        found = sorted((*found, *_commands(before, found)))
-    for number, hunk in enumerate(_hunks(found)):
+    changed = changes(before, after)
+    if changed and "::" in old:
+        changed = sorted((*changed, *_commands(before, changed)))
+    for number, hunk in enumerate(_hunks(changed)):
         if not number:
             yield f"--- {old_name}\n"
             yield f"+++ {new_name}\n"
@@ -46,26 +46,26 @@ def unified(old: str, new: str, old_name: str, new_name: str) -> Iterator[str]:
 
 
 def _lines(text: str) -> list[str]:
-    """The lines with their ends; only a line feed ends one, as patch tools count."""
+    """Lines with their ends; only a line feed ends a line, as in patch tools."""
     *lines, last = text.split("\n")
     return [f"{line}\n" for line in lines] + [last] * bool(last)
 
 
-# -- what changed ------------------------------------------------------------------------------------------
+# -- changes -----------------------------------------------------------------------------------------------
 
 
 def changes(old: Sequence[str], new: Sequence[str]) -> list[Change]:
-    """The stretches that differ, in their order, with something the same between them."""
-    found: list[Change] = []
+    """Changed stretches in order, separated by equal lines."""
+    result: list[Change] = []
     old_at = new_at = 0
     for old_line, new_line in (*_anchors(old, new), (len(old), len(new))):
-        found += _between(old, new, Change(old_at, old_line, new_at, new_line))
+        result += _between(old, new, Change(old_at, old_line, new_at, new_line))
         old_at, new_at = old_line, new_line
-    return found
+    return result
 
 
 def _anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
-    """Lines that stand once in both texts: the longest choice that has one order in both."""
+    """Lines that occur once in both texts: the longest selection with the same order in both."""
     where = _once(new)
     pairs = [(at, where[line]) for line, at in _once(old).items() if line in where]
     ends: list[int] = []
@@ -90,7 +90,7 @@ def _once(lines: Sequence[str]) -> dict[str, int]:
 
 
 def _between(old: Sequence[str], new: Sequence[str], gap: Change) -> Iterator[Change]:
-    """What differs in one stretch."""
+    """Changes within one gap."""
     start, end, new_start, new_end = gap
     while start < end and new_start < new_end and old[start] == new[new_start]:
         start, new_start = start + 1, new_start + 1
@@ -109,10 +109,10 @@ def _between(old: Sequence[str], new: Sequence[str], gap: Change) -> Iterator[Ch
             yield Change(start + i, start + j, new_start + new_i, new_start + new_j)
 
 
-def _commands(old: Sequence[str], found: Sequence[Change]) -> Iterator[Change]:
-    """A change of each command among the lines that stay, into itself."""
+def _commands(old: Sequence[str], changed: Sequence[Change]) -> Iterator[Change]:
+    """Unchanged lines that are commands, as changes into themselves."""
     at = new_at = 0
-    for change in (*found, Change(len(old), len(old), 0, 0)):
+    for change in (*changed, Change(len(old), len(old), 0, 0)):
         for line in range(at, change.start):
             if any(map(is_line_command, old[line].split("\r"))):
                 new = new_at + line - at
@@ -120,13 +120,13 @@ def _commands(old: Sequence[str], found: Sequence[Change]) -> Iterator[Change]:
         at, new_at = change.end, change.new_end
 
 
-# -- how it is written -------------------------------------------------------------------------------------
+# -- output ------------------------------------------------------------------------------------------------
 
 
-def _hunks(found: Iterable[Change]) -> Iterator[list[Change]]:
-    """The changes by hunk: those whose context meets stand in one."""
+def _hunks(changed: Iterable[Change]) -> Iterator[list[Change]]:
+    """Changes grouped by hunk: changes whose context overlaps share one."""
     hunk: list[Change] = []
-    for change in found:
+    for change in changed:
         if hunk and change.start - hunk[-1].end > 2 * CONTEXT:
             yield hunk
             hunk = []
@@ -152,7 +152,7 @@ def _hunk(hunk: list[Change], old: Sequence[str], new: Sequence[str]) -> Iterato
 
 
 def _range(start: int, end: int) -> str:
-    """The lines as a hunk's head counts them; one that is empty follows the line that is named."""
+    """Line range as in the header of a hunk; an empty range names the line before it."""
     if end - start == 1:
         return str(start + 1)
     return f"{start + (end > start)},{end - start}"

@@ -1,4 +1,4 @@
-"""What the formats for other programs share: the names of files, and what tells a finding from the others."""
+"""Helpers of machine-readable formats: file names, JSON, and fingerprints of diagnostics."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from dsconfig.core.diagnostic import Diagnostic
 
 
 def relative(name: str) -> str:
-    """The path from the repository's root, with slashes; where there is none, from the working directory.
+    """Path relative to the repository root, or to the working directory outside of a repository.
 
-    What lies elsewhere keeps its absolute path, and what is not a file its name: `<stdin>`.
+    Files elsewhere keep their absolute path, and names such as `<stdin>` stay as they are.
     """
     if not name or name.startswith("<"):
         return name
@@ -28,7 +28,7 @@ def relative(name: str) -> str:
 
 @cache
 def _root(folder: str) -> str:
-    """The nearest folder upwards that is a repository; else the folder itself."""
+    """Nearest parent directory that is a repository, or the directory itself."""
     above = folder
     while not os.path.lexists(os.path.join(above, ".git")):
         above, below = os.path.dirname(above), above
@@ -37,34 +37,34 @@ def _root(folder: str) -> str:
     return above
 
 
-def in_words(name: str) -> str:
-    """A file's name as text for any program: bytes that are not UTF-8 are escaped.
+def escaped_name(name: str) -> str:
+    """File name as valid UTF-8: other bytes are escaped.
 
-    Python makes half a UTF-16 pair of it, which many parsers of JSON refuse.
+    Python represents them as lone surrogates, which many JSON parsers reject.
     """
     try:
         return name.encode(errors="surrogateescape").decode(errors="backslashreplace")
-    except UnicodeEncodeError:  # halves that came from elsewhere
+    except UnicodeEncodeError:  # lone surrogates that are no escaped bytes
         return name.encode(errors="backslashreplace").decode()
 
 
 def as_json(value: object, indent: int | None = None, *, ascii: bool = True) -> str:
-    """The value in JSON, which a CI service that logs it does not take for commands (`##[group]`)."""
+    """Value as JSON, with `##` escaped: CI services execute commands such as `##[group]` in a log."""
     return json.dumps(value, indent=indent, ensure_ascii=ascii).replace("##", r"#\u0023")
 
 
 class Fingerprints:
-    """One for each finding of a run, the same in the next run even where lines have moved."""
+    """Fingerprints of the diagnostics of a run, stable when lines move."""
 
     def __init__(self) -> None:
-        self.seen: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
 
-    def of(self, name: str, found: Diagnostic) -> str:
-        """Rule, file and key; the second of their kind gets a number besides."""
-        words = "\0".join((relative(name), found.code, found.dotted))
+    def of(self, name: str, diagnostic: Diagnostic) -> str:
+        """Hash of rule, file and key, with a number if it occurs again."""
+        words = "\0".join((relative(name), diagnostic.code, diagnostic.dotted))
         from hashlib import sha256  # loads OpenSSL, which few formats need
 
         digest = sha256(words.encode(errors="surrogatepass")).hexdigest()[:32]
-        self.seen[digest] += 1
-        number = self.seen[digest]
+        self.counts[digest] += 1
+        number = self.counts[digest]
         return digest if number == 1 else f"{digest}-{number}"

@@ -1,4 +1,4 @@
-"""Diagnostics for people: message, location, source snippet, and advice."""
+"""Diagnostics for people: message, location, source snippet, and help."""
 
 from __future__ import annotations
 
@@ -14,45 +14,44 @@ if TYPE_CHECKING:
     from dsconfig.render import Report, Target
 
 
-# Findings for people: what, where, the source with the place marked, and what to do.
-
-
 def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[str]:  # noqa: ARG001  one shape for all
-    """Each finding as a small block with an empty line after it; first, who is found to read the file."""
+    """Yield a block for each diagnostic, after a line with the detected consumer."""
     for report in reports:
         if report.diagnostics and report.reader.origin not in ("argument", "default"):
             yield wrapped(printable(f"{report.name}: {report.reader}"), style, 2) + "\n\n"
-        for found in report.diagnostics:
-            yield "\n".join(_block(report, found, style)) + "\n\n"
+        for diagnostic in report.diagnostics:
+            yield "\n".join(_block(report, diagnostic, style)) + "\n\n"
 
 
-def _block(report: Report, found: Diagnostic, style: Style) -> Iterator[str]:
-    kind = style.link(style.paint(f"{found.severity}[{found.code}]", found.severity), found.url)
-    said = f"{kind} {found.name} ({found.effect.value}): {style.paint(printable(found.message), 'bold')}"
-    yield wrapped(said, style, 2)
+def _block(report: Report, diagnostic: Diagnostic, style: Style) -> Iterator[str]:
+    severity = style.link(
+        style.paint(f"{diagnostic.severity}[{diagnostic.code}]", diagnostic.severity), diagnostic.url
+    )
+    message = style.paint(printable(diagnostic.message), "bold")
+    yield wrapped(f"{severity} {diagnostic.name} ({diagnostic.effect.value}): {message}", style, 2)
     text = report.document.text if report.document else ""
-    pad = " " * _digits(found)
-    yield f"{pad}{style.paint('-->', 'place')} {place(report.name, found)}"
-    yield from _source(text, found.location, pad, style, found.severity)
-    for other in found.related:
-        aside = f"{_aside(other.location, other.path)}{printable(other.message)}"
-        yield wrapped(f"{pad}{style.paint(':::', 'place')} {aside}", style, len(pad) + 4)
+    pad = " " * _digits(diagnostic)
+    yield f"{pad}{style.paint('-->', 'place')} {place(report.name, diagnostic)}"
+    yield from _source(text, diagnostic.location, pad, style, diagnostic.severity)
+    for other in diagnostic.related:
+        message = f"{_related_location(other.location, other.path)}{printable(other.message)}"
+        yield wrapped(f"{pad}{style.paint(':::', 'place')} {message}", style, len(pad) + 4)
         yield from _source(text, other.location, pad, style, "place")
-    for label, note in _notes(report, found):
+    for label, note in _notes(report, diagnostic):
         lines = [printable(line) for line in note.splitlines()] or [""]
-        under = len(pad) + len(label) + 5
+        indent = len(pad) + len(label) + 5
         first = f"{pad} {style.paint('=', 'place')} {style.paint(label, 'bold')}: {lines[0]}"
-        yield wrapped(first, style, under)
-        yield from (wrapped(f"{' ' * under}{line}", style, under) for line in lines[1:])
+        yield wrapped(first, style, indent)
+        yield from (wrapped(f"{' ' * indent}{line}", style, indent) for line in lines[1:])
 
 
-def _digits(found: Diagnostic) -> int:
-    """The width of the largest line number in the block."""
-    places = [found.location, *(other.location for other in found.related)]
-    return max((len(str(place.end_line)) for place in places if place), default=1)
+def _digits(diagnostic: Diagnostic) -> int:
+    """Width of the largest line number in the block."""
+    locations = [diagnostic.location, *(other.location for other in diagnostic.related)]
+    return max((len(str(place.end_line)) for place in locations if place), default=1)
 
 
-def _aside(location: Location | None, path: tuple[str | int, ...]) -> str:
+def _related_location(location: Location | None, path: tuple[str | int, ...]) -> str:
     if location is not None:
         return f"{location.line}:{location.column}: "
     return f"{printable(dotted(path))}: " if path else ""
@@ -71,37 +70,37 @@ def _source(text: str, location: Location | None, pad: str, style: Style, tone: 
         yield f"{pad} {bar} {' ' * line.before}{style.paint('^' * line.marked, tone)}"
 
 
-def _notes(report: Report, found: Diagnostic) -> Iterator[tuple[str, str]]:
-    if found.help:
-        yield "help", found.help
-    if found.fix is not None:
-        yield "fix", f"{found.fix.title}{'' if found.fix.safe else ' (unsafe)'}"
+def _notes(report: Report, diagnostic: Diagnostic) -> Iterator[tuple[str, str]]:
+    if diagnostic.help:
+        yield "help", diagnostic.help
+    if diagnostic.fix is not None:
+        yield "fix", f"{diagnostic.fix.title}{'' if diagnostic.fix.safe else ' (unsafe)'}"
     checked = report.target.releases
-    if len(checked) > 1 and found.releases and len(found.releases) < len(checked):
-        yield "releases", spans(found.releases, checked)
+    if len(checked) > 1 and diagnostic.releases and len(diagnostic.releases) < len(checked):
+        yield "releases", spans(diagnostic.releases, checked)
 
 
 def spans(releases: Sequence[str], checked: Sequence[str]) -> str:
-    """Releases as runs of the checked ones: `0.14.0 to 0.16.9, 0.19.8`."""
+    """Releases as ranges of the checked ones: `0.14.0 to 0.16.9, 0.19.8`."""
     order = {release: index for index, release in enumerate(checked)}
-    known = sorted((release for release in releases if release in order), key=order.__getitem__)
+    affected = sorted((release for release in releases if release in order), key=order.__getitem__)
     runs = [
         [release for _, release in run]
-        for _, run in groupby(enumerate(known), key=lambda item: order[item[1]] - item[0])
+        for _, run in groupby(enumerate(affected), key=lambda item: order[item[1]] - item[0])
     ]
     return ", ".join(run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs)
 
 
-# The source around a place, with the place marked underneath.
+# Source snippets.
 
 GUTTER = 8
-"""Columns kept for line numbers and bars."""
+"""Columns for line numbers and bars."""
 CUT = "..."
 MOST_INDENT = 1000
 
 
 class SourceLine(NamedTuple):
-    """A source line as shown, and the blanks before and width of what is marked in it."""
+    """Source line as shown, with the offset and width of the marker under it."""
 
     number: int
     source: str
@@ -109,18 +108,18 @@ class SourceLine(NamedTuple):
     marked: int
 
 
-def source_lines(text: str, place: Location, style: Style) -> Iterator[SourceLine | None]:
-    """The lines of `place`: its first and last; None stands for lines left out between them."""
+def source_lines(text: str, location: Location, style: Style) -> Iterator[SourceLine | None]:
+    """First and last line of a location; None stands for the lines between them."""
     width = style.width - GUTTER
-    first = max(0, place.start - (place.column - 1))
-    last = max(0, place.end - (place.end_column - 1))
-    yield _source_line(text, place.line, first, (place.start, place.end), width, style.encoding)
+    first = max(0, location.start - (location.column - 1))
+    last = max(0, location.end - (location.end_column - 1))
+    yield _source_line(text, location.line, first, (location.start, location.end), width, style.encoding)
     # A span that ends before the first character of a line does not mark that line.
-    if place.end_line > place.line and place.end_column > 1:
-        if place.end_line > place.line + 1:
+    if location.end_line > location.line and location.end_column > 1:
+        if location.end_line > location.line + 1:
             yield None
-        start = min(last + _indent(text, last, place.end), place.end)
-        yield _source_line(text, place.end_line, last, (start, place.end), width, style.encoding)
+        start = min(last + _indent(text, last, location.end), location.end)
+        yield _source_line(text, location.end_line, last, (start, location.end), width, style.encoding)
 
 
 def _indent(text: str, start: int, end: int) -> int:
@@ -133,7 +132,7 @@ def _source_line(
 ) -> SourceLine:
     end = _line_end(text, max(first, span[0]), width)
     start, stop = min(span[0], end), min(span[1], end)
-    # Nothing beyond the width can be shown: a line of megabytes costs no more than a short one.
+    # Only the visible part is processed, so that a line of megabytes costs no more than a short one.
     low, high = max(first, start - width), min(end, start + width)
     shown = cells(text[low:high], encoding)
     left = _left(shown, start - low, width)
@@ -148,10 +147,10 @@ def _source_line(
 
 
 def _line_end(text: str, start: int, width: int) -> int:
-    """Where the line ends, or a place further than can be shown."""
+    """End of the line, or an offset beyond the visible part."""
     far = min(len(text), start + width + 1)
     ends = (text.find("\n", start, far), text.find("\r", start, far))
-    return min((found for found in ends if found >= 0), default=far)
+    return min((end for end in ends if end >= 0), default=far)
 
 
 def _span(shown: list[tuple[str, int]], start: int, stop: int) -> int:
@@ -159,7 +158,7 @@ def _span(shown: list[tuple[str, int]], start: int, stop: int) -> int:
 
 
 def _left(shown: list[tuple[str, int]], start: int, width: int) -> int:
-    """The first character to show: the line's own, unless the place would then stand far to the right."""
+    """First character to show: the start of the line, unless the marker would be too far to the right."""
     if _span(shown, 0, len(shown)) <= width or _span(shown, 0, start) <= width // 2:
         return 0
     left, room = start, width // 3

@@ -1,4 +1,4 @@
-"""Workflow commands of GitHub Actions: each finding becomes an annotation of its line."""
+"""GitHub Actions workflow commands: an annotation for each diagnostic."""
 
 from __future__ import annotations
 
@@ -17,22 +17,25 @@ _LEVELS = {"error": "error", "warning": "warning", "info": "notice"}
 
 
 def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[str]:  # noqa: ARG001  one shape for all
-    """A line for each finding."""
+    """Yield a line for each diagnostic."""
     for report in reports:
-        for found in report.diagnostics:
-            yield _command(report.name, found)
+        for diagnostic in report.diagnostics:
+            yield _command(report.name, diagnostic)
 
 
-def _command(name: str, found: Diagnostic) -> str:
-    properties = {"title": f"{found.code} {found.name} ({found.effect.value})", "file": relative(name)}
-    place = found.location
-    if place is not None:
-        properties.update(line=str(place.line), endLine=str(place.end_line))
-        if place.line == place.end_line:  # columns count only within one line
-            properties.update(col=str(place.column), endColumn=str(place.end_column))
-    lines = [found.message, *([f"help: {found.help}"] if found.help else [])]
-    said = ",".join(f"{key}={_property(value)}" for key, value in properties.items())
-    return f"::{_LEVELS[found.severity]} {said}::{'%0A'.join(_data(printable(line)) for line in lines)}\n"
+def _command(name: str, diagnostic: Diagnostic) -> str:
+    properties = {
+        "title": f"{diagnostic.code} {diagnostic.name} ({diagnostic.effect.value})",
+        "file": relative(name),
+    }
+    location = diagnostic.location
+    if location is not None:
+        properties.update(line=str(location.line), endLine=str(location.end_line))
+        if location.line == location.end_line:  # GitHub ignores columns of multi-line annotations
+            properties.update(col=str(location.column), endColumn=str(location.end_column))
+    lines = [diagnostic.message, *([f"help: {diagnostic.help}"] if diagnostic.help else [])]
+    parameters = ",".join(f"{key}={_property(value)}" for key, value in properties.items())
+    return f"::{_LEVELS[diagnostic.severity]} {parameters}::{'%0A'.join(_data(printable(line)) for line in lines)}\n"
 
 
 def _data(text: str) -> str:

@@ -1,11 +1,11 @@
-"""GitLab's code quality report: one JSON list of all findings."""
+"""GitLab code quality report: one JSON list of all diagnostics."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from dsconfig.render.fingerprint import Fingerprints, as_json, in_words, relative
+from dsconfig.render.fingerprint import Fingerprints, as_json, escaped_name, relative
 
 if TYPE_CHECKING:
     from dsconfig.core.diagnostic import Diagnostic
@@ -16,23 +16,23 @@ _SEVERITIES = {"error": "critical", "warning": "minor", "info": "info"}
 
 
 def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[str]:  # noqa: ARG001  one shape for all
-    """One list for the whole run, a line for each finding."""
+    """Yield one list for the whole run, a line for each diagnostic."""
     fingerprints = Fingerprints()
     comma = "[\n"
     for report in reports:
-        for found in report.diagnostics:
-            yield comma + as_json(_issue(report.name, found, fingerprints.of(report.name, found)))
+        for diagnostic in report.diagnostics:
+            yield comma + as_json(_issue(report.name, diagnostic, fingerprints.of(report.name, diagnostic)))
             comma = ",\n"
     yield "\n]\n" if comma == ",\n" else "[]\n"
 
 
-def _issue(name: str, found: Diagnostic, fingerprint: str) -> dict[str, object]:
-    place = found.location
-    lines = {"begin": place.line, "end": place.end_line} if place else {"begin": 1}
+def _issue(name: str, diagnostic: Diagnostic, fingerprint: str) -> dict[str, object]:
+    location = diagnostic.location
+    lines = {"begin": location.line, "end": location.end_line} if location else {"begin": 1}
     return {
-        "description": f"{found.code} {found.message}",
-        "check_name": found.name,
+        "description": f"{diagnostic.code} {diagnostic.message}",
+        "check_name": diagnostic.name,
         "fingerprint": fingerprint,
-        "severity": _SEVERITIES[found.severity],
-        "location": {"path": in_words(relative(name)), "lines": lines},
+        "severity": _SEVERITIES[diagnostic.severity],
+        "location": {"path": escaped_name(relative(name)), "lines": lines},
     }

@@ -1,7 +1,7 @@
-"""The stable document for machines, version 1. Fields are only ever added to it.
+"""JSON document, version 1. Fields are only ever added to it.
 
-`path` is a list of keys and indices, as in Python. Places are 1-based, columns count code points, the end is
-exclusive; they are null where the source has no text. The text is plain ASCII, whatever the keys contain.
+`path` is a list of keys and indices, as in Python. Locations are 1-based with an exclusive end, columns count code
+points; without source text they are null. The output is ASCII.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ VERSION = 1
 
 
 def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[str]:  # noqa: ARG001  one shape for all
-    """One document for the whole run, a line for each file."""
+    """Yield one document for the whole run, a line for each file."""
     yield f'{{"version": {VERSION}, "target": {as_json(target.text)}, "files": ['
     comma = "\n"
     for report in reports:
@@ -29,15 +29,15 @@ def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[
 
 
 def file(report: Report) -> dict[str, object]:
-    """What is said of one file."""
+    """Record of one file."""
     if report.read_error:
         return {"path": report.name, "error": report.read_error, "diagnostics": []}
-    said = {"path": report.name, "target": report.target.text, "reader": reader(report.reader)}
+    record = {"path": report.name, "target": report.target.text, "reader": reader(report.reader)}
     if report.why_not_config:
-        said["foreign"] = report.why_not_config
-    return {**said, "diagnostics": [found.to_dict() for found in report.diagnostics]}
+        record["foreign"] = report.why_not_config
+    return {**record, "diagnostics": [diagnostic.to_dict() for diagnostic in report.diagnostics]}
 
 
-def reader(found: Reader) -> dict[str, object]:
-    """Who reads a config, and why that is believed."""
-    return {"name": found.name, "why": found.why, "origin": found.origin, "likely": found.likely}
+def reader(consumer: Reader) -> dict[str, object]:
+    """Record of the consumer and its evidence."""
+    return {"name": consumer.name, "why": consumer.why, "origin": consumer.origin, "likely": consumer.likely}

@@ -1,6 +1,6 @@
-"""JUnit XML: a suite for each file, in it a failed test for each error and warning.
+"""JUnit XML: a suite for each file, with a failed test for each error and warning.
 
-A clean file has one test, which passed.
+A clean file has one passed test.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[str]:  # noqa: ARG001  one shape for all
-    """One document for the whole run, in plain ASCII."""
+    """Yield one document for the whole run, in ASCII."""
     suites = [
         _unread(each) if each.read_error or each.why_not_config else _suite(each.name, each.diagnostics)
         for each in reports
@@ -35,7 +35,7 @@ def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[
 
 
 def _unread(report: Report) -> tuple[str, int, int, int]:
-    """The suite of a file of which nothing is known: one test that could not be run."""
+    """Suite of a file that could not be checked: one test with an error."""
     name, why = _text(relative(report.name)), _text(report.read_error or report.why_not_config or "")
     return (
         (
@@ -49,12 +49,12 @@ def _unread(report: Report) -> tuple[str, int, int, int]:
     )
 
 
-def _suite(name: str, found: Sequence[Diagnostic]) -> tuple[str, int, int, int]:
-    """The suite of one file, and how many tests it has, and failures and errors among them."""
-    failures = sum(each.severity != "info" for each in found)
-    tests = max(1, len(found))
+def _suite(name: str, diagnostics: Sequence[Diagnostic]) -> tuple[str, int, int, int]:
+    """Suite of one file, with the numbers of its tests, failures and errors."""
+    failures = sum(each.severity != "info" for each in diagnostics)
+    tests = max(1, len(diagnostics))
     head = f'  <testsuite name="{_text(relative(name))}" tests="{tests}" failures="{failures}" errors="0">\n'
-    cases = "".join(_case(name, each) for each in found) or _passed(name)
+    cases = "".join(_case(name, each) for each in diagnostics) or _passed(name)
     return f"{head}{cases}  </testsuite>\n", tests, failures, 0
 
 
@@ -62,19 +62,20 @@ def _passed(name: str) -> str:
     return f'    <testcase name="dsconfig" classname="{_text(relative(name))}"/>\n'
 
 
-def _case(name: str, found: Diagnostic) -> str:
-    line = f' line="{found.location.line}"' if found.location else ""
-    title = f"{found.code} {found.name}{f' {found.dotted}' if found.path else ''}"
-    said = f"{place(relative(name), found)}: {found.message}{f' ({found.help})' if found.help else ''}"
-    if found.severity == "info":
-        body = f"      <system-out>{_text(said)}</system-out>\n"
+def _case(name: str, diagnostic: Diagnostic) -> str:
+    line = f' line="{diagnostic.location.line}"' if diagnostic.location else ""
+    title = f"{diagnostic.code} {diagnostic.name}{f' {diagnostic.dotted}' if diagnostic.path else ''}"
+    advice = f" ({diagnostic.help})" if diagnostic.help else ""
+    text = f"{place(relative(name), diagnostic)}: {diagnostic.message}{advice}"
+    if diagnostic.severity == "info":
+        body = f"      <system-out>{_text(text)}</system-out>\n"
     else:
-        what = f'message="{_text(found.message)}" type="{found.effect.value}"'
-        body = f"      <failure {what}>{_text(said)}</failure>\n"
-    where = f'classname="{_text(relative(name))}" file="{_text(relative(name))}"{line}'
-    return f'    <testcase name="{_text(title)}" {where}>\n{body}    </testcase>\n'
+        attributes = f'message="{_text(diagnostic.message)}" type="{diagnostic.effect.value}"'
+        body = f"      <failure {attributes}>{_text(text)}</failure>\n"
+    location = f'classname="{_text(relative(name))}" file="{_text(relative(name))}"{line}'
+    return f'    <testcase name="{_text(title)}" {location}>\n{body}    </testcase>\n'
 
 
 def _text(text: str) -> str:
-    """Text as XML takes it, which has no control characters, not even escaped ones."""
+    """Text for XML, which allows no control characters, not even escaped."""
     return escape(printable(text)).encode("ascii", "xmlcharrefreplace").decode("ascii")

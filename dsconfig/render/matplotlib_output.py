@@ -1,4 +1,4 @@
-"""Pictures, the same bytes for the same data."""
+"""Plots as deterministic SVG or PNG."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SUFFIXES = (".svg", ".png")
 
 
 def picture(draw: Callable[[Figure], None], suffix: str) -> bytes:
-    """What `draw` puts on a figure, as SVG or PNG. Imports matplotlib.
+    """Image of what `draw` puts on a figure. Imports matplotlib.
 
     Raises:
         ImportError: matplotlib is not installed.

@@ -1,4 +1,4 @@
-"""SARIF 2.1.0: the findings with their rules and fixes, as code scanning services take them."""
+"""SARIF 2.1.0: diagnostics with their rules and fixes, for code scanning services."""
 
 from __future__ import annotations
 
@@ -24,40 +24,46 @@ _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 
 
 def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[str]:  # noqa: ARG001  one shape for all
-    """One log with one run, a line for each result. It names only the rules that spoke."""
+    """Yield one log with one run, a line for each result; only rules with results are listed."""
     rules: dict[str, tuple[int, dict[str, object]]] = {}
     fingerprints = Fingerprints()
     readers: list[dict[str, object]] = []
-    troubles: list[dict[str, object]] = []
+    notifications: list[dict[str, object]] = []
     yield f'{{"$schema": "{SCHEMA}", "version": "2.1.0", "runs": [{{"results": ['
     comma = "\n"
     for report in reports:
         if why := report.read_error or report.why_not_config:
-            troubles.append(_trouble(report.name, why))
+            notifications.append(_notification(report.name, why))
             continue
         readers.append({"path": relative(report.name), **reader(report.reader)})
         regions = _Regions(report.document.text if report.document else "")
-        for found in report.diagnostics:
-            if found.code not in rules:
-                rules[found.code] = len(rules), _rule(found, report.rule(found.code))
-            result = _result(report, found, rules[found.code][0], regions)
-            result["partialFingerprints"] = {"dsconfig/v1": fingerprints.of(report.name, found)}
+        for diagnostic in report.diagnostics:
+            if diagnostic.code not in rules:
+                rules[diagnostic.code] = len(rules), _rule(diagnostic, report.rule(diagnostic.code))
+            result = _result(report, diagnostic, rules[diagnostic.code][0], regions)
+            result["partialFingerprints"] = {"dsconfig/v1": fingerprints.of(report.name, diagnostic)}
             yield comma + as_json(result)
             comma = ",\n"
-    rest = {
+    tail = {
         "tool": {
             "driver": {"name": "dsconfig", "version": __version__, "rules": [r for _, r in rules.values()]}
         },
-        "invocations": [{"executionSuccessful": not troubles, "toolExecutionNotifications": troubles}],
+        "invocations": [
+            {"executionSuccessful": not notifications, "toolExecutionNotifications": notifications}
+        ],
         "columnKind": "unicodeCodePoints",
-        "originalUriBaseIds": {"SRCROOT": {"description": {"text": "the root of the repository"}}},
+        "originalUriBaseIds": {"SRCROOT": {"description": {"text": "root of the repository"}}},
         "properties": {"target": target.text, "releases": list(target.releases), "readers": readers},
     }
-    yield f"\n],\n{as_json(rest)[1:]}]}}\n"
+    yield f"\n],\n{as_json(tail)[1:]}]}}\n"
 
 
-def _rule(found: Diagnostic, page: RulePage | None) -> dict[str, object]:
-    rule: dict[str, object] = {"id": found.code, "name": _pascal(found.name), "helpUri": found.url}
+def _rule(diagnostic: Diagnostic, page: RulePage | None) -> dict[str, object]:
+    rule: dict[str, object] = {
+        "id": diagnostic.code,
+        "name": _pascal(diagnostic.name),
+        "helpUri": diagnostic.url,
+    }
     if page is not None:
         effect = page.effect
         rule["shortDescription"] = {"text": page.title}
@@ -70,8 +76,8 @@ def _rule(found: Diagnostic, page: RulePage | None) -> dict[str, object]:
     return rule
 
 
-def _trouble(name: str, why: str) -> dict[str, object]:
-    """A file of which nothing is known, and why."""
+def _notification(name: str, why: str) -> dict[str, object]:
+    """Notification about a file that could not be checked."""
     return {
         "level": "error",
         "message": {"text": _unlinked(f"{printable(relative(name))}: {printable(why)}")},
@@ -80,62 +86,66 @@ def _trouble(name: str, why: str) -> dict[str, object]:
 
 
 def _unlinked(text: str) -> str:
-    """A message without links: SARIF reads `[text](address)` as one, whatever stands around it (3.11.6)."""
+    """Message without links: SARIF reads `[text](address)` as one (3.11.6)."""
     return text.replace("](", r"\](")
 
 
 def _pascal(name: str) -> str:
-    """`unknown-key` as SARIF names rules: UnknownKey."""
+    """Rule name in SARIF's convention: `unknown-key` becomes UnknownKey."""
     return "".join(word.capitalize() for word in name.split("-"))
 
 
 def _summary(doc: str) -> str:
-    """The page up to its first example, as running text."""
+    """Page up to its first example, as running text."""
     return " ".join(re.split(r"\n\s*(?:Bad|Good|Fixed)\b[^\n]*:\n", doc)[0].split())
 
 
-def _result(report: Report, found: Diagnostic, index: int, regions: _Regions) -> dict[str, object]:
+def _result(report: Report, diagnostic: Diagnostic, index: int, regions: _Regions) -> dict[str, object]:
     result: dict[str, object] = {
-        "ruleId": found.code,
+        "ruleId": diagnostic.code,
         "ruleIndex": index,
-        "level": _LEVELS[found.severity],
-        "message": {"text": _unlinked(f"{found.message}; {found.help}" if found.help else found.message)},
-        "locations": [_location(report.name, found.location, found.dotted)],
-        "properties": {"effect": found.effect.value, "releases": list(found.releases)},
+        "level": _LEVELS[diagnostic.severity],
+        "message": {
+            "text": _unlinked(
+                f"{diagnostic.message}; {diagnostic.help}" if diagnostic.help else diagnostic.message
+            )
+        },
+        "locations": [_location(report.name, diagnostic.location, diagnostic.dotted)],
+        "properties": {"effect": diagnostic.effect.value, "releases": list(diagnostic.releases)},
     }
-    if found.related:
+    if diagnostic.related:
         result["relatedLocations"] = [
             {
                 **_location(report.name, other.location, dotted(other.path)),
                 "message": {"text": _unlinked(other.message)},
             }
-            for other in found.related
+            for other in diagnostic.related
         ]
-    fixes = list(_fixes(report, found, regions))
+    fixes = list(_fixes(report, diagnostic, regions))
     if fixes:
         result["fixes"] = fixes
     return result
 
 
-def _location(name: str, place: Location | None, key: str) -> dict[str, object]:
+def _location(name: str, location: Location | None, key: str) -> dict[str, object]:
     physical: dict[str, object] = {"artifactLocation": _artifact(name)}
-    if place is not None:
+    if location is not None:
         physical["region"] = {
-            "startLine": place.line,
-            "startColumn": place.column,
-            "endLine": place.end_line,
-            "endColumn": place.end_column,
+            "startLine": location.line,
+            "startColumn": location.column,
+            "endLine": location.end_line,
+            "endColumn": location.end_column,
         }
-    location: dict[str, object] = {"physicalLocation": physical}
+    result: dict[str, object] = {"physicalLocation": physical}
     if key:
-        location["logicalLocations"] = [{"fullyQualifiedName": key, "kind": "member"}]
-    return location
+        result["logicalLocations"] = [{"fullyQualifiedName": key, "kind": "member"}]
+    return result
 
 
 def _artifact(name: str) -> dict[str, object]:
     path = relative(name)
     try:
-        uri = quote(path, errors="surrogateescape")  # the bytes of the name, whatever they are
+        uri = quote(path, errors="surrogateescape")  # the bytes of the name, even if they are not UTF-8
     except UnicodeEncodeError:
         uri = quote(path, errors="surrogatepass")
     if os.path.isabs(path):
@@ -143,28 +153,28 @@ def _artifact(name: str) -> dict[str, object]:
     return {"uri": uri, "uriBaseId": "SRCROOT"}
 
 
-def _fixes(report: Report, found: Diagnostic, regions: _Regions) -> Iterator[dict[str, object]]:
-    edits = report.edits(found)
-    if found.fix is None or not edits:
+def _fixes(report: Report, diagnostic: Diagnostic, regions: _Regions) -> Iterator[dict[str, object]]:
+    edits = report.edits(diagnostic)
+    if diagnostic.fix is None or not edits:
         return
     replacements = [
         {"deletedRegion": regions.between(start, end), "insertedContent": {"text": text}}
         for start, end, text in edits
     ]
     yield {
-        "description": {"text": f"{found.fix.title}{'' if found.fix.safe else ' (unsafe)'}"},
+        "description": {"text": f"{diagnostic.fix.title}{'' if diagnostic.fix.safe else ' (unsafe)'}"},
         "artifactChanges": [{"artifactLocation": _artifact(report.name), "replacements": replacements}],
     }
 
 
 class _Regions:
-    """Lines and columns of stretches of a text."""
+    """Lines and columns of ranges of a text."""
 
     def __init__(self, text: str) -> None:
         self.starts = [0, *(end.end() for end in re.finditer(r"\r\n?|\n", text))]
 
     def between(self, start: int, end: int) -> dict[str, int]:
-        """The region; one that is empty says where something is put in."""
+        """Region of a range; an empty region is an insertion."""
         first, last = self._line(start), self._line(end)
         return {
             "startLine": first + 1,

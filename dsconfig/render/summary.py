@@ -1,4 +1,4 @@
-"""The closing line: what was checked, against what, and what came of it."""
+"""Closing summary: number of files, releases, and totals by severity."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 ORIGINS = {
     "argument": "--target",
     "environment": "DSCONFIG_TARGET",
-    "file": 'its "$dsconfig"',
+    "file": '"$dsconfig"',
     "installed": "installed",
     "latest": "latest known",
 }
@@ -28,58 +28,60 @@ def summary(
     readers: Sequence[tuple[Reader, int]],
     style: Style,
 ) -> str:
-    """One line, for example `Checked 3 files against DeepSpeed 0.19.8 (latest known): 2 errors, 1 warning.`.
+    """Summary line, for example `Checked 3 files against DeepSpeed 0.19.8 (latest known): 2 errors, 1 warning.`.
 
-    `counts` are by severity, and `suppressed`. `targets` are releases in words (see `against`), the files of
-    each counted, and `readers` who reads them.
+    `counts` are by severity, and `suppressed`. `targets` counts the files by releases in words (see `against`),
+    and `readers` counts them by consumer.
     """
     files = sum(targets.values())
     if not files:
         return ""
     parts = [style.paint(count(counts.get(s, 0), s), s) for s in SEVERITIES if counts.get(s)]
-    parts = parts or [style.paint("nothing found", "good")]
+    parts = parts or [style.paint("no problems found", "good")]
     if counts.get("suppressed"):
         parts.append(f"{counts['suppressed']} suppressed")
     first, *others = targets
-    checked = f"Checked {count(files, 'file')}{_read_by(readers)} against DeepSpeed {first}"
+    checked = f"Checked {count(files, 'file')}{_consumers(readers)} against DeepSpeed {first}"
     checked += "".join(f", {targets[other]} against {other}" for other in others)
     return wrapped(f"{checked}: {', '.join(parts)}.", style, 2) + "\n"
 
 
-def _read_by(readers: Sequence[tuple[Reader, int]]) -> str:
-    """Who reads the files; nothing is said of DeepSpeed itself where it reads all of them."""
+def _consumers(readers: Sequence[tuple[Reader, int]]) -> str:
+    """Consumers of the files; empty if DeepSpeed itself loads all of them by default."""
     names = Counter[str]()
-    for found, number in readers:
-        names[found.name] += number
-    if set(names) <= {"deepspeed"} and all(found.origin in ("argument", "default") for found, _ in readers):
+    for consumer, number in readers:
+        names[consumer.name] += number
+    if set(names) <= {"deepspeed"} and all(
+        consumer.origin in ("argument", "default") for consumer, _ in readers
+    ):
         return ""
     if len(readers) == 1:
-        return f", {printable(str(readers[0][0]))},"
-    each = [f"{number} by {name}" for name, number in names.most_common()]
-    return f", read {', '.join(each)},"
+        return f" ({printable(str(readers[0][0]))})"
+    counted = [f"{name}: {number}" for name, number in names.most_common()]
+    return f" ({', '.join(counted)})"
 
 
 def note(text: str, style: Style) -> str:
-    """A line that is not a finding."""
+    """Line of a note."""
     return wrapped(f"{style.paint('note', 'bold')}: {printable(text)}", style, 6) + "\n"
 
 
 _MOST_SIZES = 3
-"""Files whose world sizes are named, unless all are asked for."""
+"""Files whose world sizes are listed without `--verbose`."""
 
 
 def working_sizes(sizes: Mapping[str, str], *, every: bool) -> list[str]:
-    """The world sizes at which batches work, by file, in one line for the whole run."""
+    """World sizes at which batches work, by file, in one line for the whole run."""
     if len(sizes) < 2:
-        return [f"{name} works at these world sizes: {said}" for name, said in sizes.items()]
+        return [f"{name} works at these world sizes: {world_sizes}" for name, world_sizes in sizes.items()]
     shown = list(sizes.items())[: None if every else _MOST_SIZES]
-    each = "; ".join(f"{name} at {said}" for name, said in shown)
-    more = f"; -v names the other {len(sizes) - len(shown)}" if len(shown) < len(sizes) else ""
-    return [f"{len(sizes)} files work at some world sizes only: {each}{more}"]
+    listed = "; ".join(f"{name} at {world_sizes}" for name, world_sizes in shown)
+    rest = f"; -v names the other {len(sizes) - len(shown)}" if len(shown) < len(sizes) else ""
+    return [f"{len(sizes)} files work at some world sizes only: {listed}{rest}"]
 
 
 def against(target: Target, source: str | None) -> str:
-    """The releases checked and where the choice comes from."""
+    """Checked releases, and the origin of the choice."""
     origin = ORIGINS.get(target.origin) or printable(target.source or source or "settings")
     if len(target.releases) == 1:
         return f"{target.releases[0]} ({origin})"
@@ -88,13 +90,13 @@ def against(target: Target, source: str | None) -> str:
 
 
 def statistics(rules: Mapping[tuple[str, str], int], style: Style) -> str:
-    """How often each rule spoke, the most talkative first."""
+    """Number of diagnostics of each rule, most frequent first."""
     rows = sorted(rules.items(), key=lambda item: (-item[1], item[0]))
     return "".join(f"{count:6} {style.paint(code, 'bold')} {name}\n" for (code, name), count in rows)
 
 
 def count(number: int, noun: str) -> str:
-    """A number with its noun."""
+    """Number with its noun, in plural if needed."""
     if noun == "info":
         return f"{number} info"
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple, TextIO
 
-# Colour, width and encoding of the stream that is written to.
+# Color, width and encoding of the output stream.
 
 CODES = {
     "bold": "1",
@@ -21,71 +21,71 @@ CODES = {
 
 
 class Style(NamedTuple):
-    """How text is written: plain, unless told otherwise."""
+    """Style of the output; plain by default."""
 
     color: bool = False
     width: int = 100
     encoding: str = "utf-8"
     wraps: bool = False
-    """Whether lines end at the width, between words: on a terminal, which would end them within words."""
+    """Whether lines are wrapped between words: on a terminal, which would break within words."""
     links: bool = False
-    """Whether a word can be a link."""
+    """Whether the terminal supports hyperlinks."""
 
     def paint(self, text: str, tone: str) -> str:
-        """`text` in one of the tones of `CODES`, or as it is where colour is off."""
+        """Color `text` with a tone of `CODES`, if color is on."""
         return f"\x1b[{CODES[tone]}m{text}\x1b[0m" if self.color and text else text
 
     def link(self, text: str, url: str) -> str:
-        """`text` as a link (OSC 8), or as it is where nothing shows links."""
+        """Turn `text` into a hyperlink (OSC 8), if the terminal shows them."""
         return f"\x1b]8;;{url}\x1b\\{text}\x1b]8;;\x1b\\" if self.links else text
 
 
 def style_of(stream: TextIO, color: str = "auto") -> Style:
-    """The style for `stream`, by the environment and the terminal where `color` is `auto`."""
+    """Style for `stream`; with `color="auto"`, by environment variables and terminal."""
     terminal = stream.isatty()
-    colored = color == "always" or (color == "auto" and _wanted(terminal))
+    colored = color == "always" or (color == "auto" and _uses_color(terminal))
     width = columns(stream) if terminal else 100
     return Style(colored, width, stream.encoding or "utf-8", terminal, _shows_links(terminal and colored))
 
 
-def _wanted(terminal: bool) -> bool:
-    """What the first of NO_COLOR, FORCE_COLOR, CLICOLOR_FORCE and CLICOLOR says, then the terminal."""
+def _uses_color(terminal: bool) -> bool:
+    """Decide by the first of NO_COLOR, FORCE_COLOR, CLICOLOR_FORCE and CLICOLOR that is set, then by the terminal."""
     if os.environ.get("NO_COLOR"):
         return False
     for name in ("FORCE_COLOR", "CLICOLOR_FORCE"):
-        if said := os.environ.get(name):
-            return said != "0"
+        if value := os.environ.get(name):
+            return value != "0"
     return terminal and os.environ.get("TERM") != "dumb" and os.environ.get("CLICOLOR") != "0"
 
 
 def _shows_links(colored: bool) -> bool:
-    """Terminals that know no links pass over them, save the console of Linux, which prints a part."""
-    if said := os.environ.get("FORCE_HYPERLINK"):
-        return said != "0"
+    """Whether to print hyperlinks: terminals without support ignore them, except the Linux console."""
+    if value := os.environ.get("FORCE_HYPERLINK"):
+        return value != "0"
     return colored and os.environ.get("TERM") != "linux"
 
 
 def columns(stream: TextIO | None = None) -> int:
-    """The width of a terminal: COLUMNS, else its own; 100 where there is none."""
-    said = os.environ.get("COLUMNS", "")
-    if said.isdecimal() and int(said[:6]) > 0:
-        return max(40, int(said[:6]))
+    """Width of the terminal: COLUMNS, or its own; 100 without a terminal."""
+    value = os.environ.get("COLUMNS", "")
+    if value.isdecimal() and int(value[:6]) > 0:
+        return max(40, int(value[:6]))
     try:
         return max(40, os.get_terminal_size(*([stream.fileno()] if stream else [])).columns or 100)
     except (OSError, ValueError):
         return 100
 
 
-# Text made safe to show: what is not printable is written out, and every character has its width.
+# Escaping and character widths.
 
 TAB = 4
 
 
 def printable(text: str) -> str:
-    """`text` on one line with its unprintable characters written as escapes.
+    """`text` on one line, with unprintable characters escaped.
 
-    That covers control characters, lone surrogates, marks that turn the direction of the line, and the
-    no-break spaces that nobody sees in a config. Nor is it a line that a CI service takes for a command.
+    Escaped are control characters, lone surrogates, direction marks, no-break spaces, and the start of commands
+    that CI services execute.
     """
     if not text.isprintable():
         text = "".join(c if c.isprintable() else _escape(c) for c in text)
@@ -99,16 +99,16 @@ def printable(text: str) -> str:
 _AGENT_COMMAND = (
     r"##\w+\[|##\[(?:group|endgroup|section|command|debug|notice|warning|error|echo|[a-z]+-[a-z-]+)\b"
 )
-"""A command to Azure Pipelines, TeamCity or GitHub's runner wherever it stands in a line."""
+"""Command to Azure Pipelines, TeamCity or GitHub's runner, anywhere in a line."""
 
 
 def is_line_command(line: str) -> bool:
-    """Whether GitHub's runner takes a line for a command, such as `::stop-commands::`, behind blanks, too."""
+    """Whether GitHub's runner executes a line as a command, such as `::stop-commands::`, also after blanks."""
     return line.lstrip().startswith("::")
 
 
 def is_agent_command(line: str) -> bool:
-    """Whether a CI service takes a part of the line for a command, such as `##vso[task.complete]`."""
+    """Whether a CI service executes a part of the line as a command, such as `##vso[task.complete]`."""
     if "##" not in line:
         return False
     import re
@@ -117,7 +117,7 @@ def is_agent_command(line: str) -> bool:
 
 
 def visible(line: str) -> str:
-    """A line of a file with its end, and all but tabs that nobody can see in it written as escapes."""
+    """Line of a file with invisible characters escaped, except tabs and the line end."""
     inner = line.removesuffix("\n")
     if inner.isprintable():
         return line
@@ -129,7 +129,7 @@ def _escape(char: str) -> str:
 
 
 def _commands(text: str) -> list[int]:
-    """Where in a line something begins that is a command to a CI service: `##[group]`, `##vso[...]`."""
+    """Offsets at which commands to a CI service start: `##[group]`, `##vso[...]`."""
     if "##" not in text:
         return []
     import re
@@ -138,11 +138,11 @@ def _commands(text: str) -> list[int]:
 
 
 def cells(text: str, encoding: str = "utf-8") -> list[tuple[str, int]]:
-    """Each character of a line as it is shown, and the columns that it fills."""
+    """Each character of a line as shown, with its width in columns."""
     commands = _commands(text)
     if text.isascii() and text.isprintable() and not commands:
         return [(char, 1) for char in text]
-    shown: list[tuple[str, int]] = []
+    result: list[tuple[str, int]] = []
     column = 0
     for at, char in enumerate(text):
         if at in commands:
@@ -151,8 +151,8 @@ def cells(text: str, encoding: str = "utf-8") -> list[tuple[str, int]]:
             piece = " " * (TAB - column % TAB) if char == "\t" else _piece(char, encoding)
         width = len(piece) if len(piece) != 1 else _width(piece)
         column += width
-        shown.append((piece, width))
-    return shown
+        result.append((piece, width))
+    return result
 
 
 def _piece(char: str, encoding: str) -> str:
@@ -174,15 +174,15 @@ def _width(char: str) -> int:
     return 2 if east_asian_width(char) in "WF" else 1
 
 
-# Lines that end between words, where a terminal would end them within one.
+# Wrapping.
 
 _INVISIBLE = r"\x1b\[[0-9;]*m|\x1b\]8;;[^\x1b]*\x1b\\"
 
 
 def wrapped(text: str, style: Style, hanging: int = 0) -> str:
-    """One line of text as so many as the terminal needs; those after the first begin `hanging` columns in.
+    """Line of text wrapped to the terminal; lines after the first are indented by `hanging` columns.
 
-    A word that is longer than a line is not broken: it may be a path, which somebody copies.
+    A word longer than a line is not broken: it may be a path that a user copies.
     """
     if not style.wraps or len(text) <= style.width:
         return text
@@ -190,7 +190,7 @@ def wrapped(text: str, style: Style, hanging: int = 0) -> str:
 
 
 def flowed(text: str, style: Style) -> str:
-    """Text of several lines, each wrapped by itself; what it goes on with begins two columns further in."""
+    """Text whose lines are wrapped separately; continuation lines are indented by two more columns."""
     if not style.wraps:
         return text
     lines = text.split("\n")
@@ -212,11 +212,11 @@ def _lines(text: str, style: Style, hanging: int) -> Iterator[str]:
 
 def _words(text: str) -> Iterator[tuple[str, str]]:
     """Each word with the blanks before it."""
-    for found in re.finditer(r"( *)([^ ]*)", text):
-        if found[0]:
-            yield found[1], found[2]
+    for match in re.finditer(r"( *)([^ ]*)", text):
+        if match[0]:
+            yield match[1], match[2]
 
 
 def _word_width(word: str, style: Style) -> int:
-    shown = re.sub(_INVISIBLE, "", word) if "\x1b" in word else word
-    return sum(width for _, width in cells(shown, style.encoding))
+    visible_word = re.sub(_INVISIBLE, "", word) if "\x1b" in word else word
+    return sum(width for _, width in cells(visible_word, style.encoding))

@@ -1,5 +1,5 @@
 // Writes dist/playground/: a static page, after worker/build.mjs.
-//   node playground/build.mjs [PYTHON]     the Python tells the version and the releases
+//   node playground/build.mjs [PYTHON]     Python that provides the list of releases
 
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -10,8 +10,8 @@ import { build } from "esbuild";
 const here = fileURLToPath(new URL(".", import.meta.url));
 const dist = fileURLToPath(new URL("../dist/", import.meta.url));
 const out = `${dist}playground/`;
-const ASKED = "import json; from dsconfig.core.releases import RELEASES; print(json.dumps(RELEASES))";
-const releases = JSON.parse(execFileSync(process.argv[2] ?? "python3", ["-c", ASKED], { encoding: "utf8" }));
+const SCRIPT = "import json; from dsconfig.core.releases import RELEASES; print(json.dumps(RELEASES))";
+const releases = JSON.parse(execFileSync(process.argv[2] ?? "python3", ["-c", SCRIPT], { encoding: "utf8" }));
 
 rmSync(out, { recursive: true, force: true });
 mkdirSync(out, { recursive: true });

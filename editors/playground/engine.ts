@@ -1,23 +1,23 @@
 /**
- * The checker for a page: one text, judged as it is typed, and the command's verbs on it.
+ * Checker of a page: one document that is checked while typing, and commands on it.
  *
- * It is the language server in a worker, so findings, fixes, hover and completion are those of an editor.
+ * It uses the language server in a worker, so diagnostics, fixes, hover and completion are the same as in an editor.
  */
 
-import type { Client, Ran } from "../worker/client";
+import type { Client, CommandOutput } from "../worker/client";
 import { begin, first } from "./start.js";
 
-/** For what the text is checked; what is empty is found out. */
-export interface Circumstances {
+/** Target, world size and consumer of the check; empty values are auto-detected. */
+export interface JobOptions {
   readonly target: string;
   readonly worldSize: number | null;
   readonly consumer: string;
 }
 
-/** How a text is read: JSON is Hjson to DeepSpeed, too; a shell script starts a job, and may hold its config. */
+/** Format of a document. DeepSpeed reads JSON as Hjson; a shell script starts a job and may embed its config. */
 export type Format = "json" | "yaml" | "sh";
 
-/** A place: line and UTF-16 unit, from 0. */
+/** Line and UTF-16 code unit, from 0. */
 export interface Position {
   readonly line: number;
   readonly character: number;
@@ -28,7 +28,7 @@ export interface Span {
   readonly end: Position;
 }
 
-export interface Finding {
+export interface LspDiagnostic {
   readonly range: Span;
   /** 1: error, 2: warning, 3: info. */
   readonly severity: 1 | 2 | 3;
@@ -46,7 +46,7 @@ export interface TextEdit {
 export interface Fix {
   readonly title: string;
   readonly edits: readonly TextEdit[];
-  /** The codes of the findings that it ends. */
+  /** Codes of the diagnostics that it fixes. */
   readonly codes: readonly string[];
 }
 
@@ -61,51 +61,51 @@ export interface Completion {
 interface CodeAction {
   readonly title: string;
   readonly kind?: string;
-  readonly diagnostics?: readonly Finding[];
+  readonly diagnostics?: readonly LspDiagnostic[];
   readonly edit?: { readonly changes?: Record<string, readonly TextEdit[]> };
 }
 
-/** Milliseconds after which nobody waits for the first findings any more; then the next visit is prepared. */
+/** Milliseconds after which the first check is done, and a snapshot for the next visit is created. */
 const REST = 2000;
 
-const NOTHING: Circumstances = { target: "", worldSize: null, consumer: "" };
+const DEFAULTS: JobOptions = { target: "", worldSize: null, consumer: "" };
 
 export class Engine {
   private version = 0;
   private format: Format = "json";
   private text = "";
-  private circumstances = NOTHING;
+  private jobOptions = DEFAULTS;
 
   private constructor(private readonly client: Client) {}
 
   /** Whether Python began with the memory that the browser kept. */
-  get isKept(): boolean {
-    return this.client.isKept;
+  get fromSnapshot(): boolean {
+    return this.client.fromSnapshot;
   }
 
   static async start(): Promise<Engine> {
     const client = await first;
     const engine = new Engine(client);
-    if (!client.isKept) {
-      setTimeout(() => begin("new").then((made) => made.end()).catch(() => {}), REST);
+    if (!client.fromSnapshot) {
+      setTimeout(() => begin("new").then((other) => other.end()).catch(() => {}), REST);
     }
     const capabilities = { textDocument: { diagnostic: {} }, general: { positionEncodings: ["utf-16"] } };
     await client.request("initialize", {
       capabilities,
       initializationOptions: { commands: "return", watches: true },
     });
-    engine.tell("initialized", {});
+    engine.notify("initialized", {});
     return engine;
   }
 
-  /** What is found in a text. */
-  async check(text: string, format: Format, circumstances = NOTHING): Promise<readonly Finding[]> {
-    this.open(text, format, circumstances);
-    const answer = await this.client.request<{ items: readonly Finding[] }>("textDocument/diagnostic", this.here());
+  /** Diagnostics of a document. */
+  async check(text: string, format: Format, jobOptions = DEFAULTS): Promise<readonly LspDiagnostic[]> {
+    this.open(text, format, jobOptions);
+    const answer = await this.client.request<{ items: readonly LspDiagnostic[] }>("textDocument/diagnostic", this.here());
     return answer.items;
   }
 
-  /** The fixes for a stretch of the text that was checked last. */
+  /** Fixes for a range of the document that was checked last. */
   async fixes(range: Span): Promise<readonly Fix[]> {
     const params = { ...this.here(), range, context: { diagnostics: [], only: ["quickfix"] } };
     const actions = (await this.client.request<readonly CodeAction[] | null>("textDocument/codeAction", params)) ?? [];
@@ -116,7 +116,7 @@ export class Engine {
     }));
   }
 
-  /** What is known of a key or value, in Markdown. */
+  /** Documentation of a key or value, in Markdown. */
   async hover(position: Position): Promise<string | undefined> {
     type Hover = { contents: { value: string } } | null;
     const found = await this.client.request<Hover>("textDocument/hover", { ...this.here(), position });
@@ -129,39 +129,39 @@ export class Engine {
     return found ? ("items" in found ? found.items : found) : [];
   }
 
-  /** Runs a verb of the command on the text that was checked last, in its circumstances. */
-  verb(name: "check" | "fix" | "show" | "resolve" | "compat" | "migrate", ...options: string[]): Promise<Ran> {
-    const { target, worldSize, consumer } = this.circumstances;
+  /** Runs a command on the document that was checked last, with the same options. */
+  command(name: "check" | "fix" | "show" | "resolve" | "compat" | "migrate", ...options: string[]): Promise<CommandOutput> {
+    const { target, worldSize, consumer } = this.jobOptions;
     const takesTarget = name !== "compat" && name !== "migrate";
-    const said = [
+    const job = [
       ...(takesTarget && target ? ["--target", target] : []),
       ...(worldSize ? ["--world-size", String(worldSize)] : []),
       ...(consumer ? ["--consumer", consumer] : []),
     ];
-    return this.client.run([name, ...said, ...options, this.path], "", "/project");
+    return this.client.run([name, ...job, ...options, this.path], "", "/project");
   }
 
   end(): void {
     this.client.end();
   }
 
-  private open(text: string, format: Format, circumstances: Circumstances): void {
-    if (JSON.stringify(circumstances) !== JSON.stringify(this.circumstances)) {
-      this.circumstances = circumstances;
-      this.tell("workspace/didChangeConfiguration", { settings: { dsconfig: circumstances } });
+  private open(text: string, format: Format, jobOptions: JobOptions): void {
+    if (JSON.stringify(jobOptions) !== JSON.stringify(this.jobOptions)) {
+      this.jobOptions = jobOptions;
+      this.notify("workspace/didChangeConfiguration", { settings: { dsconfig: jobOptions } });
     }
     if (this.version && format === this.format) {
       if (text !== this.text) {
         const textDocument = { uri: this.uri, version: ++this.version };
-        this.tell("textDocument/didChange", { textDocument, contentChanges: [{ text }] });
+        this.notify("textDocument/didChange", { textDocument, contentChanges: [{ text }] });
       }
     } else {
       if (this.version) {
-        this.tell("textDocument/didClose", this.here());
+        this.notify("textDocument/didClose", this.here());
       }
       this.format = format;
       const textDocument = { uri: this.uri, languageId: format === "sh" ? "shellscript" : `deepspeed-${format}`, version: ++this.version, text };
-      this.tell("textDocument/didOpen", { textDocument });
+      this.notify("textDocument/didOpen", { textDocument });
     }
     this.text = text;
     this.client.mirror({ write: [{ path: this.path, content: text }] });
@@ -179,7 +179,7 @@ export class Engine {
     return { textDocument: { uri: this.uri } };
   }
 
-  private tell(method: string, params: unknown): void {
+  private notify(method: string, params: unknown): void {
     this.client.send({ jsonrpc: "2.0", method, params });
   }
 }

@@ -1,12 +1,12 @@
-/** How a text that was pasted or opened is most likely to be read. */
+/** Guesses the format of a text that was pasted or opened. */
 
 import type { Format } from "./engine";
 
 const SHELL = /^(#!|#SBATCH\b|(set|export|cd|source) )|\b(deepspeed|torchrun|srun|accelerate launch|python3?) +(\S+ +)*\S+\.py\b/m;
 const YAML = /^(---|[\w.-]+:(\s|$))/m;
 
-/** By the file's name, where there is one; else by the text. */
-export function guessed(text: string, name = ""): Format {
+/** By the file name if there is one, otherwise by the text. */
+export function guessFormat(text: string, name = ""): Format {
   const [, ending = ""] = /\.(\w+)$/.exec(name.toLowerCase()) ?? [];
   if (/^ya?ml$/.test(ending)) {
     return "yaml";

@@ -1,8 +1,8 @@
-/** What is shown, in the address's fragment, which no server gets. */
+/** State of the page in the URL fragment, which is not sent to servers. */
 
-import type { Circumstances, Format } from "./engine";
+import type { JobOptions, Format } from "./engine";
 
-export interface Shown extends Circumstances {
+export interface Shown extends JobOptions {
   readonly text: string;
   readonly format: Format;
 }
@@ -13,7 +13,7 @@ export async function write(shown: Shown): Promise<string> {
   return `#${letters.replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "")}`;
 }
 
-/** undefined: there is nothing, or nothing that was written here. */
+/** undefined: the fragment is empty or invalid. */
 export async function read(fragment: string): Promise<Shown | undefined> {
   if (fragment.length < 2) {
     return undefined;
@@ -29,6 +29,6 @@ export async function read(fragment: string): Promise<Shown | undefined> {
 }
 
 async function through(stream: CompressionStream | DecompressionStream, bytes: Uint8Array): Promise<Uint8Array> {
-  const made = new Blob([bytes as BlobPart]).stream().pipeThrough(stream as CompressionStream);
-  return new Uint8Array(await new Response(made).arrayBuffer());
+  const output = new Blob([bytes as BlobPart]).stream().pipeThrough(stream as CompressionStream);
+  return new Uint8Array(await new Response(output).arrayBuffer());
 }

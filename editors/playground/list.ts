@@ -1,13 +1,13 @@
-/** What is found, as a list below the editor: read without hovering, mended by a tap. */
+/** Diagnostics as a list below the editor, readable without hovering and fixable by a tap. */
 
 import type { Diagnostic } from "@codemirror/lint";
 import type { EditorView } from "@codemirror/view";
 
-/** All are marked in the text; so many are listed. */
+/** Limit of the list; all diagnostics are marked in the text. */
 const MOST = 50;
 
-export function listed(view: EditorView, found: readonly Diagnostic[]): HTMLElement[] {
-  return found.slice(0, MOST).map((each) => {
+export function listed(view: EditorView, diagnostics: readonly Diagnostic[]): HTMLElement[] {
+  return diagnostics.slice(0, MOST).map((each) => {
     const item = document.createElement("li");
     item.className = each.severity;
     const place = button(`line ${view.state.doc.lineAt(each.from).number}`, () => {
@@ -16,7 +16,7 @@ export function listed(view: EditorView, found: readonly Diagnostic[]): HTMLElem
     });
     item.append(place, each.renderMessage?.(view) ?? each.message);
     for (const { name, apply } of each.actions ?? []) {
-      if (!name.startsWith("ignore ")) {
+      if (!name.startsWith("Ignore ")) {
         item.append(button(name, () => apply(view, each.from, each.to)));
       }
     }
@@ -24,8 +24,8 @@ export function listed(view: EditorView, found: readonly Diagnostic[]): HTMLElem
   });
 }
 
-function button(textContent: string, pressed: () => void): HTMLButtonElement {
-  const made = Object.assign(document.createElement("button"), { textContent, type: "button" });
-  made.addEventListener("click", pressed);
-  return made;
+function button(textContent: string, onClick: () => void): HTMLButtonElement {
+  const result = Object.assign(document.createElement("button"), { textContent, type: "button" });
+  result.addEventListener("click", onClick);
+  return result;
 }

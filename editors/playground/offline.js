@@ -1,4 +1,4 @@
-// Keeps the playground for when there is no network: its files are asked for once for each version.
+// Caches the playground for offline use: its files are requested once per version.
 const PREFIX = "dsconfig-page-";
 const CACHE = `${PREFIX}__VERSION__`;
 const FILES = ["./", "start.js", "page.js", "page.css", "worker.js", "pyodide.asm.wasm", "python.archive"];

@@ -1,4 +1,4 @@
-/** The playground's page: an editor, what is found, and what the verbs say of it. */
+/** Playground: an editor, its diagnostics, and the output of commands. */
 
 import { autocompletion, type CompletionContext, type CompletionResult } from "@codemirror/autocomplete";
 import { json } from "@codemirror/lang-json";
@@ -7,9 +7,9 @@ import { type Diagnostic, linter, lintGutter } from "@codemirror/lint";
 import { Compartment, EditorState, type Text } from "@codemirror/state";
 import { EditorView, hoverTooltip, type ViewUpdate } from "@codemirror/view";
 import { basicSetup } from "codemirror";
-import type { Ran } from "../worker/client";
-import { type Circumstances, Engine, type Finding, type Format, type Position, type TextEdit } from "./engine";
-import { guessed } from "./format";
+import type { CommandOutput } from "../worker/client";
+import { type JobOptions, Engine, type LspDiagnostic, type Format, type Position, type TextEdit } from "./engine";
+import { guessFormat } from "./format";
 import { read, write } from "./link";
 import { listed } from "./list";
 
@@ -34,7 +34,7 @@ const language = new Compartment();
 let engine: Engine | undefined;
 let tab = "show";
 
-function circumstances(): Circumstances {
+function jobOptions(): JobOptions {
   const size = Number(control("size").value);
   return {
     target: control("target").value.trim(),
@@ -63,20 +63,20 @@ function changes(text: Text, edits: readonly TextEdit[]): { from: number; to: nu
   }));
 }
 
-async function findings(view: EditorView): Promise<readonly Diagnostic[]> {
+async function diagnose(view: EditorView): Promise<readonly Diagnostic[]> {
   if (!engine) {
     return [];
   }
   const text = view.state.doc;
-  const said = circumstances();
-  const found = await engine.check(text.toString(), format(), said);
-  history.replaceState(null, "", await write({ text: text.toString(), format: format(), ...said }));
+  const options = jobOptions();
+  const found = await engine.check(text.toString(), format(), options);
+  history.replaceState(null, "", await write({ text: text.toString(), format: format(), ...options }));
   element("summary").textContent = summary(found);
-  later();
+  scheduleOutput();
   const fixes = found.length
     ? await engine.fixes({ start: { line: 0, character: 0 }, end: position(text, text.length) })
     : [];
-  const made = found.map((each) => ({
+  const diagnostics = found.map((each) => ({
     from: offset(text, each.range.start),
     to: Math.max(offset(text, each.range.end), offset(text, each.range.start)),
     severity: SEVERITIES[each.severity] ?? "info",
@@ -92,12 +92,12 @@ async function findings(view: EditorView): Promise<readonly Diagnostic[]> {
       })),
   }));
   if (view.state.doc.eq(text)) {
-    element("found").replaceChildren(...listed(view, made));
+    element("found").replaceChildren(...listed(view, diagnostics));
   }
-  return made;
+  return diagnostics;
 }
 
-function message(found: Finding): HTMLElement {
+function message(found: LspDiagnostic): HTMLElement {
   const made = document.createElement("div");
   const link = document.createElement("a");
   Object.assign(link, { href: `../rules/${found.code}/`, textContent: found.code, target: "_blank" });
@@ -105,28 +105,28 @@ function message(found: Finding): HTMLElement {
   return made;
 }
 
-function summary(found: readonly Finding[]): string {
+function summary(found: readonly LspDiagnostic[]): string {
   const count = (severity: number): number => found.filter((each) => each.severity === severity).length;
-  const told = ["error", "warning", "info"].map((name, at) => `${count(at + 1)} ${name}${count(at + 1) === 1 || name === "info" ? "" : "s"}`);
-  return found.length ? told.join(" · ") : "no problems found";
+  const counts = ["error", "warning", "info"].map((name, at) => `${count(at + 1)} ${name}${count(at + 1) === 1 || name === "info" ? "" : "s"}`);
+  return found.length ? counts.join(" · ") : "no problems found";
 }
 
 let due: ReturnType<typeof setTimeout> | undefined;
 
-/** The verb's text follows once the typing rests. */
-function later(): void {
+/** Runs the command of the tab once typing pauses. */
+function scheduleOutput(): void {
   clearTimeout(due);
   due = setTimeout(show, 400);
 }
 
 const MOST = 2000;
-/** What the command says of a file that a launch file names and that is not there. */
+/** Message of the command about a missing file that a launch file names. */
 const ELSEWHERE = /is not found from the current folder, and not checked: .*/g;
 
-/** For eight processes, where neither the page nor a launch file says how many. */
-async function resolved(asked: Engine): Promise<Ran> {
-  const ran = await asked.verb("resolve");
-  return ran.stderr.includes("no world size") ? asked.verb("resolve", "--world-size", "8") : ran;
+/** Resolves for eight ranks if the world size is unknown. */
+async function resolved(engine: Engine): Promise<CommandOutput> {
+  const output = await engine.command("resolve");
+  return output.stderr.includes("no world size") ? engine.command("resolve", "--world-size", "8") : output;
 }
 
 async function show(): Promise<void> {
@@ -135,26 +135,26 @@ async function show(): Promise<void> {
   }
   const shown = element("output");
   if (tab === "compat") {
-    const { stdout, stderr } = await engine.verb("compat", "--output-format", "json");
+    const { stdout, stderr } = await engine.command("compat", "--output-format", "json");
     shown.replaceChildren(stdout ? strip(stdout) : stderr);
     return;
   }
   const { stdout, stderr } = await (tab === "show"
-    ? engine.verb("show")
+    ? engine.command("show")
     : tab === "resolve"
       ? resolved(engine)
       : tab === "migrate"
-        ? engine.verb("migrate", "--diff", "--from", control("from").value, "--to", control("to").value)
-        : engine.verb("fix", "--diff"));
-  const told = [stdout, stderr].filter(Boolean).join("\n").replaceAll("/project/", "");
-  const here = told.replaceAll(ELSEWHERE, "is not on this page: paste or open that file to check it");
-  if (here !== told && element("summary").textContent === summary([])) {
+        ? engine.command("migrate", "--diff", "--from", control("from").value, "--to", control("to").value)
+        : engine.command("fix", "--diff"));
+  const output = [stdout, stderr].filter(Boolean).join("\n").replaceAll("/project/", "");
+  const text = output.replaceAll(ELSEWHERE, "is not on this page: paste or open that file to check it");
+  if (text !== output && element("summary").textContent === summary([])) {
     element("summary").textContent = "the config that the launch file names is not on this page";
   }
-  shown.replaceChildren(...coloured(here.split("\n").slice(0, MOST)));
+  shown.replaceChildren(...colored(text.split("\n").slice(0, MOST)));
 }
 
-function* coloured(lines: readonly string[]): Generator<HTMLElement | string> {
+function* colored(lines: readonly string[]): Generator<HTMLElement | string> {
   for (const line of lines) {
     const kind = /^\+(?!\+\+)/.test(line) ? "ins" : /^-(?!--)/.test(line) ? "del" : undefined;
     if (kind && (tab === "fix" || tab === "migrate")) {
@@ -172,7 +172,7 @@ interface Stretch {
   readonly message: string | null;
 }
 
-/** Releases from the oldest to the newest, each stretch as long as it is. */
+/** Releases from oldest to newest as a strip, with lengths by number of releases. */
 function strip(stdout: string): HTMLElement {
   const made = document.createElement("ol");
   made.className = "strip";
@@ -201,7 +201,7 @@ async function complete(context: CompletionContext): Promise<CompletionResult | 
   if (!engine || (!context.explicit && (!word || word.from === word.to))) {
     return null;
   }
-  await engine.check(context.state.doc.toString(), format(), circumstances());
+  await engine.check(context.state.doc.toString(), format(), jobOptions());
   const items = await engine.completions(position(context.state.doc, context.pos));
   const options = items.map(({ label, detail, insertText, textEdit }) => ({
     label,
@@ -216,12 +216,12 @@ async function complete(context: CompletionContext): Promise<CompletionResult | 
   return { from: word && word.text.startsWith('"') ? word.from + 1 : (word?.from ?? context.pos), options };
 }
 
-/** What replaces the whole text is read as what it looks like. */
+/** Guesses the format of a pasted text that replaces the whole document. */
 function pasted({ transactions, changes: made, state }: ViewUpdate): void {
   let inserted = 0;
   made.iterChanges((_from, _to, from, to) => (inserted += to - from));
   if (inserted && inserted === state.doc.length && transactions.some((each) => each.isUserEvent("input.paste"))) {
-    control("format").value = guessed(state.doc.toString());
+    control("format").value = guessFormat(state.doc.toString());
     setTimeout(() => control("format").dispatchEvent(new Event("change")));
   }
 }
@@ -239,7 +239,7 @@ async function main(): Promise<void> {
     }
   }
   const syntax = () => language.reconfigure(format() === "yaml" ? yaml() : format() === "sh" ? [] : json());
-  const lint = linter(findings, { delay: DELAY });
+  const lint = linter(diagnose, { delay: DELAY });
   const rules = new Compartment();
   const view = new EditorView({
     parent: element("editor"),
@@ -258,7 +258,7 @@ async function main(): Promise<void> {
       ],
     }),
   });
-  const again = (): void => view.dispatch({ effects: [syntax(), rules.reconfigure(linter(findings, { delay: DELAY }))] });
+  const again = (): void => view.dispatch({ effects: [syntax(), rules.reconfigure(linter(diagnose, { delay: DELAY }))] });
   for (const id of ["target", "size", "reader", "format"]) {
     control(id).addEventListener("change", again);
   }
@@ -269,7 +269,7 @@ async function main(): Promise<void> {
     const [file] = control("file").files ?? [];
     if (file) {
       const text = await file.text();
-      control("format").value = guessed(text, file.name);
+      control("format").value = guessFormat(text, file.name);
       view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } });
       again();
     }
@@ -285,7 +285,7 @@ async function main(): Promise<void> {
     });
   }
   engine = await Engine.start();
-  document.body.dataset["memory"] = engine.isKept ? "kept" : "new";
+  document.body.dataset["memory"] = engine.fromSnapshot ? "kept" : "new";
   document.body.dataset["ready"] = String(Math.round(performance.now()));
   again();
   await navigator.serviceWorker?.register("offline.js");

@@ -1,15 +1,15 @@
-/** Starts the checker before the page is there: it takes longer. */
+/** Starts the checker before the page has loaded, since that takes longer. */
 
-import { Client, type Wire } from "../worker/client";
+import { Client, type Transport } from "../worker/client";
 import type { Start } from "../worker/messages";
 
 const at = (name: string): string => new URL(name, location.href).href;
 
-/** Starts a worker beside the page. */
+/** Starts a worker. */
 export function begin(memory: Start["memory"]): Promise<Client> {
   const parts = { wasm: at("pyodide.asm.wasm"), archive: at("python.archive"), memory };
-  return Client.start(new Worker(at("worker.js")) as Wire, parts);
+  return Client.start(new Worker(at("worker.js")) as Transport, parts);
 }
 
-/** The page's own. */
+/** Worker of the page. */
 export const first = begin("kept");

@@ -1,5 +1,5 @@
-// Writes dist/vscode/, which holds what goes into the extension, and dist/dsconfig.vsix.
-//   node vscode/build.mjs [PYTHON]     after worker/build.mjs; the Python tells version, releases, models and file names
+// Writes dist/vscode/, the content of the extension, and dist/dsconfig.vsix.
+//   node vscode/build.mjs [PYTHON]     after worker/build.mjs; Python provides version, releases, models and file names
 
 import { execFileSync } from "node:child_process";
 import { copyFileSync, cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -11,7 +11,7 @@ const dist = fileURLToPath(new URL("../dist/", import.meta.url));
 const root = fileURLToPath(new URL("../../", import.meta.url));
 const out = `${dist}vscode/`;
 const python = process.argv[2] ?? "python3";
-const ASKED = `
+const SCRIPT = `
 import json
 from dsconfig import __version__
 from dsconfig.core.diagnostic import SITE
@@ -26,9 +26,9 @@ print(json.dumps({
     "names": f"{CONFIG}|{LAUNCH}", "words": words,
 }))
 `;
-const facts = JSON.parse(execFileSync(python, ["-c", ASKED], { encoding: "utf8" }));
+const facts = JSON.parse(execFileSync(python, ["-c", SCRIPT], { encoding: "utf8" }));
 
-/** The manifest, with what Python knows: the marketplace takes versions of three numbers only. */
+/** Manifest with the facts from Python; the marketplace only accepts versions of three numbers. */
 function manifest() {
   const made = JSON.parse(readFileSync(`${here}package.json`, "utf8"));
   made.version = facts.version.match(/^\d+\.\d+\.\d+/)[0];

@@ -1,6 +1,6 @@
-"""Makes a `.vsix` of a folder: a zip with two files more, which name the extension and its files' types.
+"""Build a `.vsix` from a directory: a zip with two more files, the manifest and the content types.
 
-`python vsix.py FOLDER FILE.vsix`; the same files give the same bytes.
+Usage: `python vsix.py FOLDER FILE.vsix`. The output is deterministic.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TYPES = {
     ".wasm": "application/wasm",
 }
 STORED = (".archive", ".png")
-"""What is compressed already."""
+"""Suffixes of files that are already compressed."""
 ASSETS = {
     "Microsoft.VisualStudio.Code.Manifest": "package.json",
     "Microsoft.VisualStudio.Services.Content.Details": "README.md",
@@ -35,7 +35,7 @@ ASSETS = {
 
 
 def manifest(package: dict) -> str:
-    """`extension.vsixmanifest`: what a gallery, and VS Code itself, read first."""
+    """Content of `extension.vsixmanifest`, which galleries and VS Code read first."""
     tags = ",".join([*package["keywords"], "__web_extension", "__ext_hjson"])
     assets = "".join(
         f'<Asset Type="{kind}" Path="extension/{path}" Addressable="true"/>' for kind, path in ASSETS.items()
@@ -69,7 +69,7 @@ def manifest(package: dict) -> str:
 
 
 def types() -> str:
-    """`[Content_Types].xml`."""
+    """Content of `[Content_Types].xml`."""
     rows = "".join(f'<Default Extension="{end}" ContentType="{kind}"/>' for end, kind in TYPES.items())
     return (
         '<?xml version="1.0" encoding="utf-8"?>\n'
@@ -89,8 +89,8 @@ def main(folder: Path, target: Path) -> None:
             if path.suffix not in TYPES:
                 raise SystemExit(f"{path}: no type is known for {path.suffix}")
             name = f"extension/{path.relative_to(folder).as_posix()}"
-            how = zipfile.ZIP_STORED if path.suffix in STORED else zipfile.ZIP_DEFLATED
-            archive.writestr(zipfile.ZipInfo(name), path.read_bytes(), how)
+            compression = zipfile.ZIP_STORED if path.suffix in STORED else zipfile.ZIP_DEFLATED
+            archive.writestr(zipfile.ZipInfo(name), path.read_bytes(), compression)
     print(f"{target.name}: {target.stat().st_size:,} bytes, {len(files)} files")
 
 

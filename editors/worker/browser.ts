@@ -1,4 +1,4 @@
-/** The worker in a browser. */
+/** Worker in a browser. */
 
 import { serve } from "./worker";
 

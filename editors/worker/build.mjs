@@ -1,6 +1,6 @@
-// Writes dist/: the worker for browsers and for Node, and the archive of Python that both start,
-// a zip of bytecode, compressed as a whole: a quarter smaller than file by file.
-//   node worker/build.mjs [PYTHON]     the Python whose installed dsconfig goes into the archive
+// Writes dist/: the worker for browsers and for Node, and the Python archive that both start from. The archive is a zip
+// of bytecode, compressed as a whole: a quarter smaller than file by file.
+//   node worker/build.mjs [PYTHON]     Python whose installed dsconfig goes into the archive
 
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -15,11 +15,11 @@ const dist = fileURLToPath(new URL("../dist/", import.meta.url));
 const pyodide = fileURLToPath(new URL("../node_modules/pyodide/", import.meta.url));
 const PACKAGES = ["dsconfig", "elastic", "packaging", "shtab", "yaml"];
 
-/** Where the packages lie that `python` imports, by their names. */
+/** Directories of the packages that `python` imports, by name. */
 function folders(python) {
-  const told = "import json, sys; from importlib.util import find_spec; from os.path import dirname;"
+  const script = "import json, sys; from importlib.util import find_spec; from os.path import dirname;"
     + "print(json.dumps({name: dirname(find_spec(name).origin) for name in sys.argv[1:]}))";
-  return JSON.parse(execFileSync(python, ["-c", told, ...PACKAGES], { encoding: "utf8" }));
+  return JSON.parse(execFileSync(python, ["-c", script, ...PACKAGES], { encoding: "utf8" }));
 }
 
 async function archive(python) {

@@ -1,6 +1,6 @@
 /**
- * Pyodide refuses a classic worker as soon as it is loaded, since such a one could not import its main file; here
- * that is bundled, and VS Code in a browser starts no other workers. So this comes before Pyodide.
+ * Pyodide rejects classic workers on load, since they cannot import its main file. Here the file is bundled, and VS Code
+ * in a browser only starts classic workers. So this module has to be imported before Pyodide.
  */
 
 if ("importScripts" in globalThis) {

@@ -1,18 +1,18 @@
-/** A worker as whoever started it sees it: requests that are answered, and messages that come unasked. */
+/** Client of a worker: requests with responses, and messages of the server. */
 
 import type { Message, Mirror, Start, Started } from "./messages";
 import { MIRROR } from "./messages";
 
-/** A `Worker` of a browser, or a thread of Node made to look like one. */
-export interface Wire {
+/** `Worker` of a browser, or a Node thread with the same interface. */
+export interface Transport {
   postMessage(message: unknown): void;
   terminate(): void;
   onmessage: ((event: { data: Started | Message }) => void) | null;
   onerror: ((event: { message: string }) => void) | null;
 }
 
-/** What the command wrote, and its exit code. */
-export interface Ran {
+/** Output of the command, and its exit code. */
+export interface CommandOutput {
   readonly code: number;
   readonly stdout: string;
   readonly stderr: string;
@@ -24,42 +24,42 @@ interface Waiting {
 }
 
 export class Client {
-  /** Gets what nobody here asked for: the language server's messages. */
+  /** Called for messages that are not responses: those of the language server. */
   onMessage: (message: Message) => void = () => {};
-  /** Gets why the worker ended, where nobody ended it. */
+  /** Called with the reason if the worker ends by itself. */
   onEnd: (reason: Error) => void = () => {};
   private last = 0;
   private readonly waiting = new Map<string, Waiting>();
 
   private constructor(
-    private readonly wire: Wire,
-    /** Whether Python began with the memory that the browser kept. */
-    readonly isKept: boolean,
+    private readonly transport: Transport,
+    /** Whether Python started from the snapshot in the browser's cache. */
+    readonly fromSnapshot: boolean,
   ) {}
 
   /** Starts Python in a worker. */
-  static async start(wire: Wire, parts: Start): Promise<Client> {
-    const isKept = await new Promise<boolean>((resolve, reject) => {
-      wire.onerror = ({ message }) => reject(new Error(message));
-      wire.onmessage = ({ data }) => {
+  static async start(transport: Transport, parts: Start): Promise<Client> {
+    const fromSnapshot = await new Promise<boolean>((resolve, reject) => {
+      transport.onerror = ({ message }) => reject(new Error(message));
+      transport.onmessage = ({ data }) => {
         if ("ready" in data) {
-          data.ready ? resolve(data.isKept) : reject(new Error(data.reason));
+          data.ready ? resolve(data.fromSnapshot) : reject(new Error(data.reason));
         }
       };
-      wire.postMessage(parts);
+      transport.postMessage(parts);
     });
-    const client = new Client(wire, isKept);
-    wire.onmessage = ({ data }) => client.hear(data as Message);
-    wire.onerror = ({ message }) => {
+    const client = new Client(transport, fromSnapshot);
+    transport.onmessage = ({ data }) => client.receive(data as Message);
+    transport.onerror = ({ message }) => {
       client.fail(new Error(message));
       client.onEnd(new Error(message));
     };
     return client;
   }
 
-  /** Sends a message as it is; answers to it come to `onMessage`. */
+  /** Sends a message unchanged; responses go to `onMessage`. */
   send(message: Message): void {
-    this.wire.postMessage(message);
+    this.transport.postMessage(message);
   }
 
   request<Result>(method: string, params: unknown): Promise<Result> {
@@ -70,8 +70,8 @@ export class Client {
     });
   }
 
-  /** Runs the command. */
-  run(args: readonly string[], stdin = "", folder = "/"): Promise<Ran> {
+  /** Runs the command line. */
+  run(args: readonly string[], stdin = "", folder = "/"): Promise<CommandOutput> {
     return this.request("dsconfig/run", { arguments: args, stdin, folder });
   }
 
@@ -80,11 +80,11 @@ export class Client {
   }
 
   end(): void {
-    this.wire.terminate();
+    this.transport.terminate();
     this.fail(new Error("the worker has ended"));
   }
 
-  private hear(message: Message): void {
+  private receive(message: Message): void {
     const waiting = message.method === undefined ? this.waiting.get(String(message.id)) : undefined;
     if (!waiting) {
       this.onMessage(message);

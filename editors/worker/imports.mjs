@@ -1,4 +1,4 @@
-// Imports every module of the archive that is not for another platform; prints a list of those that cannot be.
+// Imports every module in the archive, and prints a list of those that fail.
 
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

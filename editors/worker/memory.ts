@@ -1,18 +1,18 @@
 /**
- * The memory of a Python that has started and checked something once, which a browser keeps: the next start copies it
- * instead of importing a few hundred modules. It holds nothing of what a user typed: a worker of its own makes it.
+ * Snapshot of Python's memory after startup and a first check, in the browser's cache: the next start loads it instead of
+ * importing hundreds of modules. A separate worker creates it, so it contains no user input.
  */
 
-/** Of the archive and of Pyodide: `build.mjs` writes it here. */
+/** Version of the archive and Pyodide, inserted by `build.mjs`. */
 declare const VERSION: string;
 
-/** A new archive, and a new browser, start anew: neither fits what was kept. */
+/** A snapshot only fits the same archive and browser. */
 const NAME = `dsconfig-memory-${VERSION}`;
 const PREFIX = "dsconfig-memory-";
 
 const request = (): string => new URL(`/?${encodeURIComponent(navigator.userAgent)}`, location.origin).href;
 
-/** What was kept, which may still be read; undefined: nothing, or nothing may be kept here. */
+/** The cached snapshot; undefined if there is none, or no cache. */
 export async function kept(): Promise<Response | undefined> {
   try {
     return await caches.match(request(), { cacheName: NAME });
@@ -21,7 +21,7 @@ export async function kept(): Promise<Response | undefined> {
   }
 }
 
-/** Keeps a memory in place of all others. */
+/** Caches a snapshot, and deletes all others. */
 export async function keep(memory: Uint8Array): Promise<void> {
   const cache = await caches.open(NAME);
   const other = (await cache.keys()).filter(({ url }) => url !== request());
@@ -30,7 +30,7 @@ export async function keep(memory: Uint8Array): Promise<void> {
   await forget(NAME);
 }
 
-/** Forgets all memories, or all in caches but one. */
+/** Deletes all snapshots, or those in all caches but one. */
 export async function forget(but?: string): Promise<void> {
   for (const name of (await globalThis.caches?.keys().catch(() => [])) ?? []) {
     if (name.startsWith(PREFIX) && name !== but) {

@@ -1,24 +1,24 @@
-/** What goes between a worker and whoever started it: one message to start it, then JSON-RPC. */
+/** Messages between a worker and its client: one to start it, then JSON-RPC. */
 
-/** A file to load: its bytes, or its address; in Node, its path with slashes. */
+/** File to load: its bytes or URL; in Node, its path with slashes. */
 export type Part = Uint8Array | string;
 
-/** The first message: what the worker runs. */
+/** First message: the files that the worker runs. */
 export interface Start {
-  /** `pyodide.asm.wasm`: an address ends in this name. */
+  /** `pyodide.asm.wasm`; a URL has to end in this name. */
   readonly wasm: Part;
   /** `python.archive`; in Node, its bytes. */
   readonly archive: Part;
-  /** "kept": begin with the memory that the browser keeps, if it does; "new": make that one, and keep it. */
+  /** "kept": start from the cached snapshot, if any; "new": create and cache one. */
   readonly memory?: "kept" | "new";
 }
 
-/** The worker's first answer. */
+/** First response of the worker. */
 export type Started =
-  | { readonly ready: true; readonly isKept: boolean }
+  | { readonly ready: true; readonly fromSnapshot: boolean }
   | { readonly ready: false; readonly reason: string };
 
-/** A message of JSON-RPC, in either direction. */
+/** JSON-RPC message in either direction. */
 export interface Message {
   readonly jsonrpc: "2.0";
   readonly id?: number | string;
@@ -28,11 +28,11 @@ export interface Message {
   readonly error?: { readonly code: number; readonly message: string };
 }
 
-/** Files that the worker shall see from now on, and paths that it shall no longer see. */
+/** Files to add to the worker's file system, and paths to remove from it. */
 export interface Mirror {
   readonly write: readonly { readonly path: string; readonly content: Uint8Array | string }[];
   readonly remove: readonly string[];
 }
 
-/** The notification that carries a `Mirror`. */
+/** Notification with a `Mirror`. */
 export const MIRROR = "dsconfig/mirror";

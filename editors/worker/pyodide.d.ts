@@ -1,4 +1,4 @@
-/** Pyodide's main file, which its own types leave out. */
+/** Pyodide's main file, which is missing in its types. */
 declare module "pyodide/pyodide.asm.mjs" {
   import type { PyodideConfig } from "pyodide";
   const create: NonNullable<PyodideConfig["createPyodideModule"]>;

@@ -1,4 +1,4 @@
-/** Starts Python with the archive that `build.mjs` made, without a request that the archive could answer. */
+/** Starts Python from the archive of `build.mjs`, without other requests. */
 
 import "./classic";
 import { type Lockfile, loadPyodide, type PyodideAPI, type PyodideConfig } from "pyodide";
@@ -7,50 +7,50 @@ import { info } from "pyodide/pyodide-lock.json";
 import { forget, keep, kept } from "./memory";
 import type { Mirror, Part, Start } from "./messages";
 
-/** Python, running `worker.py`; messages are JSON. */
+/** Python that runs `worker.py`; messages are JSON. */
 export interface Python {
-  /** The response to a request. */
+  /** Response to a request. */
   answer(message: string): string;
-  /** Takes notice of something. */
+  /** Handles a notification. */
   take(message: string): void;
-  /** The next message that nobody asked for; undefined: there is none. */
+  /** Next message of the server; undefined if there is none. */
   pending(): string | undefined;
   /** Writes and removes files in Python's own file system. */
   mirror(files: Mirror): void;
-  /** Whether it began with the memory that a browser kept. */
-  readonly isKept: boolean;
+  /** Whether it started from a cached snapshot. */
+  readonly fromSnapshot: boolean;
 }
 
 const IN_NODE = !("location" in globalThis);
 
-/** Where Pyodide looks for what is at hand. */
+/** Base URL of the files that `served` intercepts. */
 const HOME = "https://dsconfig.invalid/";
 
 export async function start(parts: Start): Promise<Python> {
   const { wasm } = parts;
-  const given = { wasm, code: IN_NODE ? undefined : compiled(wasm), archive: unpacked(parts.archive) };
+  const files = { wasm, code: IN_NODE ? undefined : compiled(wasm), archive: unpacked(parts.archive) };
   const memory = parts.memory === "kept" ? await kept() : undefined;
   if (memory) {
     try {
-      return serving(await load(given, { _loadSnapshot: memory.arrayBuffer() }), true);
+      return serving(await load(files, { _loadSnapshot: memory.arrayBuffer() }), true);
     } catch {
       await forget();
     }
   }
-  const pyodide = await load(given, { _makeSnapshot: parts.memory === "new" });
+  const pyodide = await load(files, { _makeSnapshot: parts.memory === "new" });
   if (parts.memory === "new") {
     pyodide.runPython("import worker; worker.warm()");
-    await keep((pyodide as unknown as Keeping).makeMemorySnapshot());
+    await keep((pyodide as unknown as SnapshotMaker).makeMemorySnapshot());
   }
   return serving(pyodide, false);
 }
 
-/** What Pyodide's types call private. */
-interface Keeping {
+/** Method that is private in Pyodide's types. */
+interface SnapshotMaker {
   makeMemorySnapshot(): Uint8Array;
 }
 
-/** Begins to compile at once, while the rest is read; browsers keep what they compiled as it came in. */
+/** Starts to compile while other files load; browsers cache code that was compiled while streaming. */
 async function compiled(wasm: Part): Promise<WebAssembly.Module> {
   if (wasm instanceof Uint8Array) {
     return WebAssembly.compile(wasm as Uint8Array<ArrayBuffer>);
@@ -60,16 +60,16 @@ async function compiled(wasm: Part): Promise<WebAssembly.Module> {
   );
 }
 
-interface Given {
+interface Files {
   readonly wasm: Part;
-  /** undefined: Pyodide reads and compiles the file itself. */
+  /** undefined: Pyodide loads and compiles the file itself. */
   readonly code: Promise<WebAssembly.Module> | undefined;
   readonly archive: Promise<Uint8Array>;
 }
 
-function load(given: Given, options: PyodideConfig): Promise<PyodideAPI> {
-  const { wasm } = given;
-  return served(given, () =>
+function load(files: Files, options: PyodideConfig): Promise<PyodideAPI> {
+  const { wasm } = files;
+  return served(files, () =>
     loadPyodide({
       indexURL: typeof wasm === "string" ? wasm.slice(0, wasm.lastIndexOf("/") + 1) : HOME,
       stdLibURL: `${HOME}archive`,
@@ -81,15 +81,15 @@ function load(given: Given, options: PyodideConfig): Promise<PyodideAPI> {
   );
 }
 
-function serving(pyodide: PyodideAPI, isKept: boolean): Python {
+function serving(pyodide: PyodideAPI, fromSnapshot: boolean): Python {
   const { answer, take, pending } = pyodide.pyimport("worker") as Pick<Python, "answer" | "take" | "pending">;
-  return { answer, take, pending, isKept, mirror: (files) => mirror(pyodide.FS, files) };
+  return { answer, take, pending, fromSnapshot, mirror: (files) => mirror(pyodide.FS, files) };
 }
 
-/** No package is ever loaded; the lock file of those that could be has to be there all the same. */
+/** Pyodide requires a lock file, although no package is loaded. */
 const LOCK = { info, packages: {} } as Lockfile;
 
-/** The zip in an archive; some servers and browsers have unpacked it before it comes here. */
+/** Zip of an archive; some servers and browsers decompress it in transit. */
 async function unpacked(archive: Part): Promise<Uint8Array> {
   const bytes = archive instanceof Uint8Array ? archive : new Uint8Array(await (await fetch(archive)).arrayBuffer());
   if (bytes[0] !== 0x1f) {
@@ -99,8 +99,8 @@ async function unpacked(archive: Part): Promise<Uint8Array> {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-/** Runs `task` while what Pyodide asks for is what is at hand; where that fails, Pyodide alone would wait for ever. */
-async function served<T>({ code, archive }: Given, task: () => Promise<T>): Promise<T> {
+/** Runs `task` with fetches of Pyodide answered from memory; rejects if that fails, since Pyodide would hang. */
+async function served<T>({ code, archive }: Files, task: () => Promise<T>): Promise<T> {
   const { fetch } = globalThis;
   const { instantiateStreaming } = WebAssembly;
   globalThis.fetch = async (request: string | URL | Request) =>
@@ -111,9 +111,9 @@ async function served<T>({ code, archive }: Given, task: () => Promise<T>): Prom
       return { module, instance: await WebAssembly.instantiate(module, imports) };
     };
     WebAssembly.instantiateStreaming = (_, imports) => {
-      const made = instantiate(imports);
-      made.catch(reject);
-      return made;
+      const result = instantiate(imports);
+      result.catch(reject);
+      return result;
     };
   });
   try {
@@ -136,7 +136,7 @@ function mirror(system: PyodideAPI["FS"], { write, remove }: Mirror): void {
   }
 }
 
-/** A file that cannot be is left out: it has gone already, or another lies where its folder would. */
+/** Ignores a failed change: the file is already removed, or a file has the name of a parent directory. */
 function attempt(change: () => void): void {
   try {
     change();

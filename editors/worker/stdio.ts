@@ -1,6 +1,6 @@
 /**
- * A worker on stdio, for tests: each line is a message, and so is each line of the answer.
- *   node dist/stdio.mjs [FOLDER …]     the worker sees the files below these folders, under their own paths
+ * Worker on stdio for tests: every line of input and output is a message.
+ *   node dist/stdio.mjs [FOLDER …]     the worker gets the files in these directories, under the same paths
  */
 
 import { readdirSync, readFileSync, statSync } from "node:fs";

@@ -1,32 +1,32 @@
 /**
- * The worker: starts Python, and goes between it and the other end.
+ * Worker: starts Python, and passes messages between it and the client.
  *
- * Notifications are taken in as they come; what takes time begins once nothing more is waiting. So of ten
- * keystrokes in a row the last one is judged, and a request that is cancelled meanwhile is not answered.
+ * Notifications are handled at once, requests only when no more messages wait. So of ten keystrokes in a row only the
+ * last is checked, and a cancelled request is not answered.
  */
 
 import { forget } from "./memory";
 import { MIRROR, type Message, type Mirror, type Start, type Started } from "./messages";
 import { type Python, start } from "./python";
 
-/** The other end: a page or extension in a browser, or a thread of Node. */
+/** Connection to the client: a page or extension in a browser, or a Node process. */
 export interface Port {
   post(message: Started | Message): void;
   listen(listener: (message: Start | Message) => void): void;
 }
 
-/** Serves the other end until it ends the worker. */
+/** Serves the client until it ends the worker. */
 export function serve(port: Port): void {
   let server: Server | undefined;
   port.listen((message) => {
     if (!("wasm" in message)) {
-      server?.hear(message);
+      server?.receive(message);
       return;
     }
     start(message).then(
       (python) => {
         server = new Server(python, port);
-        port.post({ ready: true, isKept: python.isKept });
+        port.post({ ready: true, fromSnapshot: python.fromSnapshot });
       },
       (reason: unknown) => port.post({ ready: false, reason: String(reason) }),
     );
@@ -37,43 +37,43 @@ export function serve(port: Port): void {
 const CANCELLED = -32800;
 
 class Server {
-  private readonly asked = new Map<Message["id"], Message>();
-  private isDue = false;
+  private readonly requests = new Map<Message["id"], Message>();
+  private isScheduled = false;
 
   constructor(
     private readonly python: Python,
     private readonly port: Port,
   ) {}
 
-  hear(message: Message): void {
+  receive(message: Message): void {
     if (message.method === MIRROR) {
       this.python.mirror(message.params as Mirror);
     } else if (message.method === "$/cancelRequest") {
       this.cancel((message.params as { id: Message["id"] }).id);
     } else if (message.method === undefined) {
-      return; // the answer to something that the server asked: it waits for none
+      return; // a response to a request of the server, which does not wait for it
     } else if (message.id !== undefined) {
-      this.asked.set(message.id, message);
+      this.requests.set(message.id, message);
     } else {
       this.python.take(JSON.stringify(message));
     }
-    this.later();
+    this.schedule();
   }
 
   private cancel(id: Message["id"]): void {
-    if (this.asked.delete(id)) {
+    if (this.requests.delete(id)) {
       this.port.post({ jsonrpc: "2.0", id, error: { code: CANCELLED, message: "cancelled" } });
     }
   }
 
-  private later(): void {
-    if (!this.isDue) {
-      this.isDue = true;
+  private schedule(): void {
+    if (!this.isScheduled) {
+      this.isScheduled = true;
       setTimeout(() => this.attempt());
     }
   }
 
-  /** Python answers whatever goes wrong; where it cannot any more, the memory that it began with may be why. */
+  /** Python reports its own errors; if even that fails, the snapshot may be broken. */
   private attempt(): void {
     try {
       this.work();
@@ -83,22 +83,22 @@ class Server {
     }
   }
 
-  /** Answers one request; where there is none, tells one piece of news. */
+  /** Answers one request, or sends one message of the server. */
   private work(): void {
-    this.isDue = false;
-    const [request] = this.asked.values();
+    this.isScheduled = false;
+    const [request] = this.requests.values();
     if (request) {
-      this.asked.delete(request.id);
-      this.tell(this.python.answer(JSON.stringify(request)));
+      this.requests.delete(request.id);
+      this.post(this.python.answer(JSON.stringify(request)));
     } else {
-      this.tell(this.python.pending());
+      this.post(this.python.pending());
     }
   }
 
-  private tell(text: string | undefined): void {
+  private post(text: string | undefined): void {
     if (text !== undefined) {
       this.port.post(JSON.parse(text));
-      this.later();
+      this.schedule();
     }
   }
 }

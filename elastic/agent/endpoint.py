@@ -1,4 +1,4 @@
-"""Where a job's store is, and how this machine and the others reach each other."""
+"""Addresses of a job's store, and of this machine."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ _NOT_IN_A_HOST = set("/@?#, \t\n")
 ETCD_PORT = 2379
 
 Kind = Literal["tcp", "etcd", "etcds"]
-"""A store of ours or torch's; etcd without and with TLS."""
+"""Our store or torch's; etcd without and with TLS."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """The address of the store, or those of etcd's members."""
+    """Address of the store, or addresses of the etcd members."""
 
     addresses: tuple[tuple[str, int], ...]
     kind: Kind = "tcp"
     hosts: bool | None = None
-    """Whether this process hosts it; `None`: if the address is one of this machine.  Nobody hosts etcd."""
+    """Whether this process hosts the store; `None`: if the address is one of this machine. Never for etcd."""
     token: str | None = field(default=None, repr=False)
-    """The secret that every connection proves to know; `None`: the store takes orders from anybody."""
+    """Secret that every connection has to prove; `None`: the store accepts any connection."""
 
     @property
     def host(self) -> str:
-        """Of the first address."""
+        """Host of the first address."""
         return self.addresses[0][0]
 
     @property
     def port(self) -> int:
-        """Of the first address."""
+        """Port of the first address."""
         return self.addresses[0][1]
 
     def __str__(self) -> str:
@@ -44,7 +44,7 @@ class Endpoint:
 
 
 def parse_endpoint(text: str, hosts: bool | None = None, token: str | None = None) -> Endpoint:
-    """`HOST[:PORT]`, or `etcd://HOST[:PORT],...` (`etcds://`: over TLS).  Raises `SettingsError`."""
+    """Parse `HOST[:PORT]`, or `etcd://HOST[:PORT],...` (`etcds://`: over TLS).  Raises `SettingsError`."""
     scheme, separator, listed = text.strip().rpartition("://")
     if not separator:
         return Endpoint((_address(text, text, DEFAULT_PORT),), hosts=hosts, token=token)
@@ -52,9 +52,11 @@ def parse_endpoint(text: str, hosts: bool | None = None, token: str | None = Non
     if kind is None:
         raise SettingsError(f"endpoint `{text}` is not HOST:PORT or etcd://HOST:PORT,...")
     if token is not None:
-        raise SettingsError("a token is for a store of dsconfig: etcd has users and certificates")
+        raise SettingsError(
+            "a token only works with a store of dsconfig; use users and certificates for etcd"
+        )
     if hosts:
-        raise SettingsError("etcd's members are started apart: no node hosts them")
+        raise SettingsError("--host-store does not apply to etcd, whose members are started separately")
     return Endpoint(tuple(_address(one, text, ETCD_PORT) for one in listed.split(",")), kind, False)
 
 
@@ -70,15 +72,15 @@ def _address(text: str, endpoint: str, default_port: int) -> tuple[str, int]:
 
 
 def is_local(host: str) -> bool:
-    """Whether an address of the host is one of this machine: only then can a socket be bound to it."""
+    """Whether the host is this machine: a socket can only be bound to a local address."""
     try:
-        found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         return False
-    for family, kind, protocol, _, address in found:
-        with socket.socket(family, kind, protocol) as trial:
+    for family, kind, protocol, _, address in addresses:
+        with socket.socket(family, kind, protocol) as probe:
             try:
-                trial.bind(address)
+                probe.bind(address)
             except OSError:
                 continue
             return True
@@ -86,26 +88,26 @@ def is_local(host: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches the host."""
+    """Whether the host is only reachable from this machine."""
     try:
-        found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         return False
-    return all(ip_address(str(one[4][0]).partition("%")[0]).is_loopback for one in found)
+    return all(ip_address(str(one[4][0]).partition("%")[0]).is_loopback for one in addresses)
 
 
-def open_to_others(endpoint: Endpoint) -> str | None:
-    """The warning that a store which listens there takes orders from anybody; `None` if it does not."""
+def exposure_warning(endpoint: Endpoint) -> str | None:
+    """Warning that the store accepts connections from other machines without a token; `None` if it does not."""
     if endpoint.token is not None or is_loopback(endpoint.host):
         return None
-    reach = f"whoever reaches {endpoint} can end the job or have it load another checkpoint"
-    return f"{reach}; give --token FILE here and on every node"
+    risk = f"anyone who reaches {endpoint} can end the job or make it load another checkpoint"
+    return f"{risk}; pass --token FILE here and on every node"
 
 
-def own_address(endpoint: Endpoint) -> str:
-    """The address from which this machine reaches the store, and at which others reach this machine."""
+def local_address(endpoint: Endpoint) -> str:
+    """Address of this machine that reaches the store, at which other nodes reach it."""
     for one in endpoint.addresses:
-        with suppress(OSError), socket.create_connection(one, timeout=5) as trial:
-            address: str = trial.getsockname()[0]
+        with suppress(OSError), socket.create_connection(one, timeout=5) as connection:
+            address: str = connection.getsockname()[0]
             return address
-    raise StoreLostError(f"the store at {endpoint} is not reached any more")
+    raise StoreLostError(f"the store at {endpoint} is no longer reachable")

@@ -1,4 +1,4 @@
-"""How a node's part of a job can end, by error or in order, with the exit code of each."""
+"""Errors and orderly endings of a node's part of a job, with their exit codes."""
 
 from __future__ import annotations
 
@@ -6,39 +6,39 @@ from typing import ClassVar, Final
 
 from elastic.agent.state import State
 
-# Text that another machine wrote, made safe to show on a terminal and in a log.
+# Escaping of text from other machines.
 
 
 def printable(text: str) -> str:
-    """The text on one line; terminal escapes and all else that cannot be seen are written out."""
+    """Text on one line, with terminal escapes and other unprintable characters escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
-# How a node's part of a job can end other than by success, with the exit code of each.
+# Exit codes.
 
 SUCCEEDED: Final = 0
 
 EXIT_CODES: Final = {
     SUCCEEDED: "training finished, here or (for a node on standby) elsewhere",
-    1: "training failed and its restarts are used up; on every node of the job",
-    2: "wrong use: a missing script, an unknown option, unsafe settings, no torch",
-    3: "the config is refused: no elasticity block, nodes that differ, a size that policy `fail` refuses",
-    4: "the store cannot be reached, or was lost while the job ran",
-    5: "too few nodes, or an inadmissible number of them, for the whole of `join_timeout`",
+    1: "training failed, and the restarts are used up; on every node of the job",
+    2: "usage error: missing script, unknown option, unsafe settings, or no torch",
+    3: "config rejected: no `elasticity` block, different settings on nodes, or a size that policy `fail` rejects",
+    4: "the store is unreachable, or was lost while the job ran",
+    5: "too few nodes, or an inadmissible number of nodes, until `join_timeout`",
     130: "ended by SIGINT",
-    138: "this host cannot go on, its disk is full, say; the others do: start the agent again",
-    143: "ended by SIGTERM: this node left in order, after the next checkpoint; the others go on",
+    138: "this host failed, for example its disk is full; the other nodes continue: start the agent again",
+    143: "ended by SIGTERM: this node left after the next checkpoint; the other nodes continue",
 }
-"""What each exit code of `dsconfig elastic run` means."""
+"""Meaning of each exit code of `dsconfig elastic run`."""
 
 
 class AgentError(Exception):
-    """Ends this node's part of the job; the message is one line for the user."""
+    """Error that ends this node's part of the job; the message is one line."""
 
     code: ClassVar[int] = 1
 
     def __init__(self, message: str) -> None:
-        super().__init__(printable(message))  # other nodes write parts of it
+        super().__init__(printable(message))  # parts of it come from other nodes
 
 
 class TrainingFailedError(AgentError):
@@ -48,13 +48,13 @@ class TrainingFailedError(AgentError):
 
 
 class SettingsError(AgentError, ValueError):
-    """An option or a combination of options that cannot be used."""
+    """Invalid option, or combination of options."""
 
     code = 2
 
 
 class RefusedError(AgentError):
-    """The job's config is refused before any worker starts."""
+    """The job's config is rejected before any worker starts."""
 
     code = 3
 
@@ -66,39 +66,39 @@ class StoreLostError(AgentError):
 
 
 class HostError(AgentError):
-    """This host lets its agent down; those of other hosts need not mind.
+    """This host failed; the agents of other hosts continue.
 
-    Schedulers that go by exit codes start a replica again from 128 on, and 138 is no signal's that they send
-    (Kubeflow's `pkg/util/train/train_util.go`, `IsRetryableExitCode`).
+    Kubeflow restarts a replica for exit codes from 128 on (`pkg/util/train/train_util.go`, `IsRetryableExitCode`), and
+    138 is not the code of a signal that schedulers send.
     """
 
     code = 138
 
 
 class TooFewNodesError(AgentError):
-    """No group could be formed in time."""
+    """No group formed in time."""
 
     code = 5
 
 
-# How this node's part of a job ends though nothing went wrong on it.
+# Orderly endings.
 
-LATE = " before this node came: there is nothing to do here, and another job needs another `--rdzv-id`"
+LATE = " before this node joined: nothing is left to do; use another `--rdzv-id` for another job"
 
 
 class JobSucceeded(Exception):  # noqa: N818 - not an error
-    """The job has ended well without needing this node (any more)."""
+    """The job succeeded without needing this node (any more)."""
 
 
 class Drained(Exception):  # noqa: N818 - not an error
-    """This node was asked to leave, and may go now."""
+    """This node was asked to leave, and may leave now."""
 
 
 def raise_if_failed(state: State, *, came_late: bool = False) -> None:
-    """Raise, on every node alike, what ended a job that did not succeed."""
+    """Raise the error of a job that did not succeed, the same on every node."""
     outcome = state.outcome
     if outcome is None or outcome.kind == "succeeded":
         return
     if outcome.kind == "refused":
-        raise RefusedError(outcome.text)  # the same words on every node, whenever it came
+        raise RefusedError(outcome.text)  # the same message on every node, whenever it joined
     raise TrainingFailedError(outcome.text + (LATE if came_late else ""))

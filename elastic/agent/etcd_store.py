@@ -1,8 +1,8 @@
-"""`EtcdStore`: the job's store in etcd 3, by its JSON gateway; it outlives any one of its members.
+"""`EtcdStore`: the job's store in etcd 3, through its JSON gateway; it survives the loss of a member.
 
-A call goes to the member that answered last and, where that one does not answer or has no leader, to the
-others in turn.  A change that was sent twice is made once: `compare_set` succeeds if the key holds what was
-desired, and no two nodes desire the same.  Reads are linearizable, which is etcd's default.
+A call goes to the member that answered last. If that one does not answer or has no leader, the call goes to the other
+members in turn. A change that is sent twice is applied once: `compare_set` also succeeds if the key already has the
+desired value, and desired values are unique per node. Reads are linearizable, which is etcd's default.
 
 Paths and fields: etcd's `api/etcdserverpb/rpc.proto`, the same since 3.4 below `/v3`.
 """
@@ -23,19 +23,19 @@ from elastic.agent.secret_variables import ETCD_USER, secret
 from elastic.json_types import Json
 
 ATTEMPT = 1.0
-"""Seconds that one member gets to answer, while others are there to be asked."""
+"""Seconds that one member has to answer while there are others to ask."""
 _LONGEST = 1 << 26
-"""Bytes of a reply: etcd stores 1.5 MB at once, and a reply has the values of some keys."""
+"""Limit of a reply in bytes: etcd stores 1.5 MB at once, and a reply has the values of a few keys."""
 _PAUSE = 0.1
-"""Seconds between two rounds of asking all."""
-_Said = TypeVar("_Said")
-_Read = TypeVar("_Read")
-_STRANGE = (LookupError, TypeError, ValueError, AttributeError, RecursionError)
-"""What reading the reply of something else than etcd raises."""
+"""Seconds between two rounds over all members."""
+_Raw = TypeVar("_Raw")
+_Parsed = TypeVar("_Parsed")
+_PARSE_ERRORS = (LookupError, TypeError, ValueError, AttributeError, RecursionError)
+"""Errors when parsing the reply of a server that is not etcd."""
 
 
 class EtcdStore:
-    """One connection at a time, to whichever member answers; not to be shared between threads."""
+    """Connection to one member at a time; not to be shared between threads."""
 
     def __init__(self, addresses: Sequence[tuple[str, int]], limit: float, *, secure: bool = False) -> None:
         self._connection: http.client.HTTPConnection | None = None
@@ -46,7 +46,7 @@ class EtcdStore:
         self._log_in()
 
     def __del__(self) -> None:
-        """End the connection, as torch's store does."""
+        """Close the connection, as torch's store does."""
         if self._connection is not None:
             self._connection.close()
 
@@ -55,39 +55,39 @@ class EtcdStore:
         self._call("kv/put", {"key": _text(key), "value": _text(value)}, lambda answer: answer["header"])
 
     def get(self, key: str, /) -> bytes:
-        """Read a key; waits until it exists."""
+        """Read a key; wait until it exists."""
         return self.multi_get([key])[0]
 
     def multi_get(self, keys: list[str], /) -> list[bytes]:
-        """Read keys as of one moment; waits until all exist."""
-        until = time.monotonic() + self._limit
+        """Read keys as of one moment; wait until all exist."""
+        deadline = time.monotonic() + self._limit
         while True:
-            found = self._ranges([{"requestRange": {"key": _text(key)}} for key in keys])
-            if all(value is not None for value in found):
-                return [value for value in found if value is not None]
-            if time.monotonic() > until:
-                raise TimeoutError(f"no key `{keys[found.index(None)]}` in {self._limit:g} s")
+            values = self._ranges([{"requestRange": {"key": _text(key)}} for key in keys])
+            if all(value is not None for value in values):
+                return [value for value in values if value is not None]
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"no key `{keys[values.index(None)]}` in {self._limit:g} s")
             time.sleep(_PAUSE)
 
     def compare_set(self, key: str, expected: str, desired: str, /) -> bytes:
         """Write `desired` if the key holds `expected`, or is missing and `expected` is empty."""
-        known = {"target": "VALUE", "value": _text(expected)}
+        has_value = {"target": "VALUE", "value": _text(expected)}
         missing = {"target": "CREATE", "create_revision": "0"}
-        held = self._call(
+        current = self._call(
             "kv/txn",
             {
-                "compare": [{"key": _text(key), "result": "EQUAL", **(known if expected else missing)}],
+                "compare": [{"key": _text(key), "result": "EQUAL", **(has_value if expected else missing)}],
                 "success": [{"requestPut": {"key": _text(key), "value": _text(desired)}}],
                 "failure": [{"requestRange": {"key": _text(key)}}],
             },
             lambda answer: desired.encode() if answer.get("succeeded") else _values(answer, 1)[0],
         )
-        return held or expected.encode()
+        return current or expected.encode()
 
     def check(self, keys: list[str], /) -> bool:
         """Whether all keys exist."""
-        found = self._ranges([{"requestRange": {"key": _text(key)}} for key in keys])
-        return all(value is not None for value in found)
+        values = self._ranges([{"requestRange": {"key": _text(key)}} for key in keys])
+        return all(value is not None for value in values)
 
     def _ranges(self, requests: Sequence[Json]) -> list[bytes | None]:
         return self._call(
@@ -95,40 +95,42 @@ class EtcdStore:
         )
 
     def _log_in(self) -> None:
-        """As the user of `ETCDCTL_USER`, where there is one; its token goes with every call."""
+        """Log in as the user of `ETCDCTL_USER`, if set; the token is sent with every call."""
         name, colon, password = (secret(ETCD_USER) or "").partition(":")
         if colon:
             token = self._headers.pop("Authorization", None)
             try:
-                asked = {"name": name, "password": password}
-                token = self._call("auth/authenticate", asked, lambda answer: str(answer["token"]))
+                credentials = {"name": name, "password": password}
+                token = self._call("auth/authenticate", credentials, lambda answer: str(answer["token"]))
             finally:
-                if token is not None:  # the old one, where nobody answers: without any, etcd refuses for good
+                if (
+                    token is not None
+                ):  # keep the old one if no member answers: without any, etcd rejects calls for good
                     self._headers["Authorization"] = token
 
     def _call(
-        self, path: str, request: Mapping[str, Json], read: Callable[[Mapping[str, Json]], _Read]
-    ) -> _Read:
-        """What `read` makes of the reply of some member.  Raises `OSError` once the time is up."""
-        until, body = time.monotonic() + self._limit, json.dumps(request)
+        self, path: str, request: Mapping[str, Json], read: Callable[[Mapping[str, Json]], _Parsed]
+    ) -> _Parsed:
+        """Parsed reply of some member.  Raises `OSError` on timeout."""
+        deadline, body = time.monotonic() + self._limit, json.dumps(request)
         while True:
             for _ in self._addresses:
                 patience = min(ATTEMPT, self._limit) if len(self._addresses) > 1 else self._limit
                 try:
-                    return _understood(read, self._ask(f"/v3/{path}", body, patience))
+                    return _parse_reply(read, self._ask(f"/v3/{path}", body, patience))
                 except (OSError, http.client.HTTPException, _UnavailableError) as error:
-                    self._turn_away()
-                    failed = error
-            if time.monotonic() >= until:
-                named = ", ".join(f"{host}:{port}" for host, port in self._addresses)
-                why = f"{failed or type(failed).__name__}{self._without_certificate(failed)}"
-                raise OSError(f"none of etcd's members {named} answers: {why}")
+                    self._next_member()
+                    last_error = error
+            if time.monotonic() >= deadline:
+                members = ", ".join(f"{host}:{port}" for host, port in self._addresses)
+                why = f"{last_error or type(last_error).__name__}{self._without_certificate(last_error)}"
+                raise OSError(f"no etcd member of {members} answers: {why}")
             time.sleep(_PAUSE)
 
-    def _without_certificate(self, failed: Exception) -> str:
-        """What may be behind it: a server that asks for a certificate just hangs up on who has none."""
-        suspected = self._tls is not None and isinstance(failed, ssl.SSLError | ConnectionError)
-        return " (ETCDCTL_CERT is not set)" if suspected and "ETCDCTL_CERT" not in os.environ else ""
+    def _without_certificate(self, error: Exception) -> str:
+        """Hint for a missing client certificate: the server just closes the connection then."""
+        is_tls_error = self._tls is not None and isinstance(error, ssl.SSLError | ConnectionError)
+        return " (ETCDCTL_CERT is not set)" if is_tls_error and "ETCDCTL_CERT" not in os.environ else ""
 
     def _ask(self, path: str, body: str, patience: float) -> Mapping[str, Json]:
         if self._connection is None:
@@ -143,16 +145,16 @@ class EtcdStore:
         answer = self._connection.getresponse()
         text = answer.read(_LONGEST)
         if answer.status == http.HTTPStatus.OK:
-            return _understood(json.loads, text)
-        said = _reason(text)
-        if answer.status in _FINAL:
-            raise SettingsError(f"etcd refuses: {said}")
+            return _parse_reply(json.loads, text)
+        message = _reason(text)
+        if answer.status in _PERMANENT:
+            raise SettingsError(f"etcd rejects the request: {message}")
         if answer.status == http.HTTPStatus.UNAUTHORIZED and "Authorization" in self._headers:
             self._log_in()  # the token has expired
-        raise _UnavailableError(said)
+        raise _UnavailableError(message)
 
-    def _turn_away(self) -> None:
-        """Ask the next member from now on."""
+    def _next_member(self) -> None:
+        """Close the connection, and use the next member from now on."""
         if self._connection is not None:
             self._connection.close()
         self._connection = None
@@ -160,24 +162,24 @@ class EtcdStore:
 
 
 class _UnavailableError(Exception):
-    """A member cannot answer now: it has no leader, say."""
+    """A member cannot answer now, for example because it has no leader."""
 
 
-def _understood(read: Callable[[_Said], _Read], said: _Said) -> _Read:
-    """What `read` makes of it.  Raises `_UnavailableError` where something else speaks."""
+def _parse_reply(read: Callable[[_Raw], _Parsed], raw: _Raw) -> _Parsed:
+    """Parse a reply.  Raises `_UnavailableError` if it is not from etcd."""
     try:
-        return read(said)
-    except _STRANGE:
-        raise _UnavailableError("what answers is not etcd") from None
+        return read(raw)
+    except _PARSE_ERRORS:
+        raise _UnavailableError("the server is not etcd") from None
 
 
-_FINAL = (http.HTTPStatus.BAD_REQUEST, http.HTTPStatus.FORBIDDEN, http.HTTPStatus.NOT_FOUND)
+_PERMANENT = (http.HTTPStatus.BAD_REQUEST, http.HTTPStatus.FORBIDDEN, http.HTTPStatus.NOT_FOUND)
 
 
 def _reason(text: bytes) -> str:
     try:
-        read = json.loads(text)
-        return str(read.get("error") or read.get("message") or read)
+        parsed = json.loads(text)
+        return str(parsed.get("error") or parsed.get("message") or parsed)
     except (ValueError, AttributeError):
         return text.decode(errors="replace").strip()[:200]
 
@@ -187,13 +189,13 @@ def _text(value: str) -> str:
 
 
 def _values(answer: Mapping[str, Json], count: int) -> list[bytes | None]:
-    """What the ranges of a transaction found, so many; etcd leaves out empty fields."""
-    found = [answer["responses"][number].get("response_range", {}).get("kvs") for number in range(count)]
-    return [base64.b64decode(kvs[0].get("value", "")) if kvs else None for kvs in found]
+    """Values of the ranges of a transaction; etcd omits empty fields."""
+    ranges = [answer["responses"][number].get("response_range", {}).get("kvs") for number in range(count)]
+    return [base64.b64decode(kvs[0].get("value", "")) if kvs else None for kvs in ranges]
 
 
 def _tls() -> ssl.SSLContext:
-    """By the variables that `etcdctl` reads."""
+    """TLS context from the variables of `etcdctl`."""
     authority = os.environ.get("ETCDCTL_CACERT")
     certificate, key = os.environ.get("ETCDCTL_CERT"), os.environ.get("ETCDCTL_KEY")
     try:
@@ -201,6 +203,6 @@ def _tls() -> ssl.SSLContext:
         if certificate:
             context.load_cert_chain(certificate, key)
     except OSError as error:
-        named = ", ".join(filter(None, (authority, certificate, key)))
-        raise SettingsError(f"cannot read the certificates {named}: {error}") from None
+        files = ", ".join(filter(None, (authority, certificate, key)))
+        raise SettingsError(f"cannot read the certificates {files}: {error}") from None
     return context

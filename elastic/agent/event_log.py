@@ -1,4 +1,4 @@
-"""`EventLog`: what happened on this node, one JSON object a line, for people and for log collectors."""
+"""`EventLog`: events of this node, one JSON object per line."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from elastic.agent.errors import SettingsError
 
 
 class EventLog:
-    """Appends to a file; each line is written whole or not at all."""
+    """Append events to a file; each line is written completely or not at all."""
 
     def __init__(self, path: str, node: str) -> None:
         try:
-            self._file = open(path, "a", buffering=1, encoding="utf-8", opener=_opened)  # noqa: SIM115
+            self._file = open(path, "a", buffering=1, encoding="utf-8", opener=_open_nonblocking)  # noqa: SIM115
         except OSError as error:
-            unread = error.errno == errno.ENXIO
-            why = "it is a pipe from which nobody reads" if unread else error.strerror
+            is_pipe = error.errno == errno.ENXIO
+            why = "it is a pipe without a reader" if is_pipe else error.strerror
             raise SettingsError(f"cannot write the event log {path}: {why}") from None
         self._node = node
         self._lock = threading.Lock()
 
     def write(self, event: str, **details: str | int | Sequence[str] | None) -> None:
-        """Write one event; details that are `None` are left out."""
-        given = {key: value for key, value in details.items() if value is not None}
-        line = json.dumps({"time": round(time.time(), 3), "node": self._node, "event": event, **given})
+        """Write one event; details that are `None` are omitted."""
+        present = {key: value for key, value in details.items() if value is not None}
+        line = json.dumps({"time": round(time.time(), 3), "node": self._node, "event": event, **present})
         with self._lock:
             if not self._file.closed:
-                with contextlib.suppress(OSError):  # a full disk is no reason to end a job
+                with contextlib.suppress(OSError):  # a full disk must not end the job
                     self._file.write(f"{line}\n")
 
     def close(self) -> None:
-        """Write no more."""
+        """Close the file; later events are ignored."""
         with self._lock, contextlib.suppress(OSError):
             self._file.close()
 
 
-def _opened(path: str, flags: int) -> int:
-    """Open without waiting for somebody to read from a pipe."""
+def _open_nonblocking(path: str, flags: int) -> int:
+    """Open without waiting for the reader of a pipe."""
     file = os.open(path, flags | os.O_NONBLOCK, 0o666)
     os.set_blocking(file, True)
     return file

@@ -1,4 +1,4 @@
-"""`FailureDetector`: members that seem lost by this node's own clock, and the evidence for it."""
+"""`FailureDetector`: members that seem lost by this node's clock, and the evidence."""
 
 from __future__ import annotations
 
@@ -9,91 +9,87 @@ from typing import ClassVar, Literal
 from elastic.agent.state import Member, Phase, State
 from elastic.worker.lease import now
 
-# `FailureDetector`: which of the other members seem lost, judged by this node's own clock alone.
-#
-# A node watches the next few members in the order of joining, as on a ring: every member is watched, and
-# removing lost ones closes the ring, however many there are.
+# A node watches the next few members in the order of joining, as on a ring. So every member is watched, and removing
+# lost members closes the ring again.
 
 WATCHED = 4
-"""Members that each node watches."""
+"""Number of members that each node watches."""
 
 
 class FailureDetector:
-    """Counts for how long each watched member has been silent, or has kept the others waiting."""
+    """Measure how long each watched member has been silent, or has delayed a round."""
 
     def __init__(self, longest_step: float, clock: Callable[[], float] = now) -> None:
         self._clock = clock
-        # A longer step means that we were frozen ourselves: it says nothing about the others.
+        # A longer step means that this process was frozen, and says nothing about other nodes.
         self._longest_step = longest_step
         self._last = clock()
         self._silent: dict[Silence, float] = {}
         self._late: dict[Delay, float] = {}
 
     def observe(self, state: State, watched: list[Member], heartbeats: Mapping[str, int]) -> None:
-        """Take in the heartbeats of the watched members, and who has arrived."""
-        moment = self._clock()
-        step = min(moment - self._last, self._longest_step)
-        self._last = moment
-        seen = [
+        """Record the heartbeats of the watched members, and which members a round waits for."""
+        time = self._clock()
+        elapsed = min(time - self._last, self._longest_step)
+        self._last = time
+        observed = [
             Silence(member.node, member.join_order, heartbeats[member.node], member.cleared)
             for member in watched
         ]
-        # What is seen for the first time has lasted for no time.
-        self._silent = {one: self._silent[one] + step if one in self._silent else 0.0 for one in seen}
-        late = [Delay(node, state.phase, state.round) for node in state.awaited]
-        self._late = {one: self._late.get(one, 0.0) + step for one in late}
+        # A new observation starts at zero seconds.
+        self._silent = {one: self._silent[one] + elapsed if one in self._silent else 0.0 for one in observed}
+        delays = [Delay(node, state.phase, state.round) for node in state.awaited]
+        self._late = {one: self._late.get(one, 0.0) + elapsed for one in delays}
 
     def silent(self, at_least: float) -> list[Silence]:
-        """Watched members whose heartbeat has not changed for so many seconds."""
+        """Watched members whose heartbeat has not changed for this many seconds."""
         return [one for one, seconds in self._silent.items() if seconds >= at_least]
 
     def late(self, at_least: float) -> list[Delay]:
-        """Members that have kept the same round waiting for so many seconds."""
+        """Members that have delayed the same round for this many seconds."""
         return [one for one, seconds in self._late.items() if seconds >= at_least]
 
 
 def watched_by(state: State, node: str) -> list[Member]:
-    """The members that `node` watches."""
+    """Members that a node watches."""
     names = [member.node for member in state.members]
     if node not in names:
         return []
-    at = names.index(node)
-    return [*state.members[at + 1 :], *state.members[:at]][:WATCHED]
+    index = names.index(node)
+    return [*state.members[index + 1 :], *state.members[:index]][:WATCHED]
 
 
-# What one node has seen of another, and whether it still counts.
-#
-# An observer may be frozen between looking and writing, and the observed node may have left, come back or
-# shown itself in the meantime: so evidence names exactly what it was seen of.
+# An observer may be frozen between observing and writing, and the observed node may have left, rejoined or sent a
+# heartbeat in the meantime. So evidence identifies the exact membership that was observed.
 
 Mark = Literal["suspects", "expelled", "leaving"]
-"""A field of `State` that lists the members so marked."""
+"""Field of `State` that lists the marked members."""
 
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """A member's heartbeat has not changed for a long time."""
+    """A member's heartbeat has not changed for too long."""
 
     mark: ClassVar[Mark] = "suspects"
     text: ClassVar[str] = "lost: no heartbeat"
 
     node: str
     join_order: int
-    """Of the membership that was watched: a node that joins again gets another."""
+    """Order of the observed membership: a node that rejoins gets another one."""
     heartbeat: int
-    """The count at which it stopped."""
+    """Count at which the heartbeat stopped."""
     cleared: int = 0
-    """How often it had cleared a suspicion when it was watched."""
+    """Number of suspicions that the member had cleared when it was observed."""
 
     def holds(self, state: State) -> bool:
-        """Whether this member is still the one there, and has not shown itself since."""
+        """Whether the membership is the same, and the member has not cleared a suspicion since."""
         member = state.member(self.node)
         return member is not None and (member.join_order, member.cleared) == (self.join_order, self.cleared)
 
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """A group that is being formed is waiting for a member."""
+    """A group that is forming waits for a member."""
 
     mark: ClassVar[Mark] = "expelled"
     text: ClassVar[str] = "removed: did not come to the next round"
@@ -103,9 +99,9 @@ class Delay:
     round: int
 
     def holds(self, state: State) -> bool:
-        """Whether that group is still waiting for it."""
-        same = (state.phase, state.round) == (self.phase, self.round)
-        return same and self.node in state.awaited
+        """Whether that group still waits for the member."""
+        is_same_round = (state.phase, state.round) == (self.phase, self.round)
+        return is_same_round and self.node in state.awaited
 
 
 Evidence = Silence | Delay

@@ -1,4 +1,4 @@
-"""`Job`: what every node must agree on, and which sizes the plan admits; `LocalNode`: this node's part."""
+"""`Job`: settings that all nodes share, and the sizes that the plan admits; `LocalNode`: this node's part."""
 
 from __future__ import annotations
 
@@ -16,33 +16,31 @@ from elastic.errors import ElasticityError, ElasticityIncompatibleWorldSize
 from elastic.json_types import Json
 from elastic.planning.plan import Plan, Row, plan
 
-# `Job`: what every node must agree on, and which numbers of nodes the plan admits.
-
 Policy = Literal["standby", "wait", "fail"]
-"""At an inadmissible number of nodes: the largest admissible number trains; all wait; the job ends."""
+"""Policy at an inadmissible number of nodes: the largest admissible number trains; all wait; the job ends."""
 
 _SHOWN = 6
-"""Numbers of nodes that a refusal names."""
+"""Numbers of nodes that an error lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A config with its plan, and how many nodes of how many processes may train it."""
+    """Config with its plan, and the number of nodes and processes that may train it."""
 
     config: Mapping[str, Json] = field(repr=False)
     plan: Plan = field(repr=False)
     min_nodes: int
     max_nodes: int
     processes: int
-    """Workers on each node."""
+    """Workers per node."""
     policy: Policy = "standby"
     max_restarts: int | None = 3
-    """Worker failures that the whole job survives; lost and joining nodes are not counted.  None: any."""
+    """Worker failures that the job survives; lost and joining nodes do not count.  None: unlimited."""
 
     def __post_init__(self) -> None:
         if self.policy not in get_args(Policy):
-            known = ", ".join(get_args(Policy))
-            raise SettingsError(f"policy `{self.policy}` is not known: expected one of {known}")
+            policies = ", ".join(get_args(Policy))
+            raise SettingsError(f"unknown policy `{self.policy}`: expected one of {policies}")
         if not 1 <= self.min_nodes <= self.max_nodes:
             raise SettingsError(f"nodes must be 1 <= MIN <= MAX, not {self.min_nodes}:{self.max_nodes}")
         if self.max_restarts is not None and self.max_restarts < 0:
@@ -50,19 +48,19 @@ class Job:
         admissible = self.admissible()
         if not admissible:
             first = self.why_not(self.max_nodes)
-            ways = "; or ".join(self._ways_out())
+            remedies = "; or ".join(self._ways_out())
             raise RefusedError(
                 f"the plan admits no number of nodes from {self.min_nodes} to {self.max_nodes} with "
-                f"{self.processes} processes each: {first}{'; ' if ways else ''}{ways}"
+                f"{self.processes} processes each: {first}{'; ' if remedies else ''}{remedies}"
             )
-        self._resolve(admissible[0])
+        self._check_resolves(admissible[0])
 
     def _ways_out(self) -> Iterator[str]:
-        """What would let the job start, each of them tried: other nodes, whole nodes, fewer processes."""
+        """Changes that would let the job start, each verified: other nodes, whole nodes, fewer processes."""
         nodes = [gpus // self.processes for gpus in self.plan.gpu_counts if gpus % self.processes == 0]
         if nodes:
             more = ", ..." if len(nodes) > _SHOWN else ""
-            yield f"--nnodes can be {', '.join(map(str, nodes[:_SHOWN]))}{more}"
+            yield f"use --nnodes {', '.join(map(str, nodes[:_SHOWN]))}{more}"
         if self._is_admitted_by_whole_nodes():
             block = self.plan.block
             version = f" and `{c.ELASTICITY}.{c.VERSION}` to 0.2" if block.version != 0.2 else ""
@@ -77,25 +75,26 @@ class Job:
             if gpus % count == 0 and gpus // count < self.processes
         ]
         if fewer:
-            yield f"--nproc-per-node can be {max(fewer)}"
+            yield f"use --nproc-per-node {max(fewer)}"
 
     def _is_admitted_by_whole_nodes(self) -> bool:
-        """Whether v0.2, which plans whole nodes, admits a number of nodes of so many processes."""
-        known = self.config.get(c.ELASTICITY)
-        if not isinstance(known, Mapping):
+        """Whether v0.2, which plans whole nodes, admits a number of nodes with this many processes."""
+        current = self.config.get(c.ELASTICITY)
+        if not isinstance(current, Mapping):
             return False
-        block = {**known, c.VERSION: 0.2, c.NUM_GPUS_PER_NODE: self.processes}
+        block = {**current, c.VERSION: 0.2, c.NUM_GPUS_PER_NODE: self.processes}
         try:
-            found = plan({**self.config, c.ELASTICITY: block}, semantics=self.plan.semantics)
+            whole_nodes_plan = plan({**self.config, c.ELASTICITY: block}, semantics=self.plan.semantics)
         except ElasticityError:
             return False
         counts = range(self.min_nodes, self.max_nodes + 1)
         return any(
-            gpus % self.processes == 0 and gpus // self.processes in counts for gpus in found.gpu_counts
+            gpus % self.processes == 0 and gpus // self.processes in counts
+            for gpus in whole_nodes_plan.gpu_counts
         )
 
-    def _resolve(self, nodes: int) -> None:
-        """Find now what would stop the config's resolution in a round."""
+    def _check_resolves(self, nodes: int) -> None:
+        """Raise errors now that would stop resolving the config in a round."""
         try:
             row = self.plan.row_for_gpus(nodes * self.processes)
             self.plan.apply(self.config, row.world_size)
@@ -103,14 +102,14 @@ class Job:
             raise RefusedError(str(error)) from None
 
     def row(self, nodes: int) -> Row | None:
-        """The plan's row for so many nodes, where it has one."""
+        """Row of the plan for this number of nodes, if admissible."""
         try:
             return self.plan.row_for_gpus(nodes * self.processes)
         except ElasticityIncompatibleWorldSize:
             return None
 
     def why_not(self, nodes: int) -> str:
-        """Why so many nodes are not admissible; empty where they are."""
+        """Why this number of nodes is not admissible; empty if it is."""
         try:
             self.plan.row_for_gpus(nodes * self.processes)
         except ElasticityIncompatibleWorldSize as error:
@@ -118,12 +117,12 @@ class Job:
         return ""
 
     def admissible(self) -> tuple[int, ...]:
-        """Every number of nodes at which the job may train, ascending."""
+        """Admissible numbers of nodes within the limits, ascending."""
         whole = (gpus // self.processes for gpus in self.plan.gpu_counts if gpus % self.processes == 0)
         return tuple(nodes for nodes in whole if self.min_nodes <= nodes <= self.max_nodes)
 
     def size(self, present: int) -> int | None:
-        """How many of the nodes present train; `None` where they wait.  Raises `RefusedError` by policy."""
+        """Number of present nodes that train; `None` if they wait.  Raises `RefusedError` by policy."""
         present = min(present, self.max_nodes)
         if present < self.min_nodes:
             return None
@@ -136,18 +135,18 @@ class Job:
         return max((n for n in self.admissible() if n <= present), default=None)
 
     def contract(self) -> dict[str, Json]:
-        """What must be the same on all nodes, key by key."""
+        """Settings that must be the same on all nodes, by key."""
         block = {f"elasticity.{key}": value for key, value in self.plan.block.as_dict().items()}
-        own = {
+        settings = {
             "nnodes": f"{self.min_nodes}:{self.max_nodes}",
             "nproc-per-node": self.processes,
             "policy": self.policy,
             "max-restarts": self.max_restarts,
         }
-        return {**block, **own}
+        return {**block, **settings}
 
 
-# `LocalNode`: who this node is, and for which job.
+# `LocalNode`.
 
 
 def _unique_name() -> str:
@@ -156,15 +155,15 @@ def _unique_name() -> str:
 
 @dataclass(frozen=True, slots=True)
 class LocalNode:
-    """What stays the same for as long as this node takes part in the job."""
+    """Constant properties of this node while it takes part in the job."""
 
     job: Job
     settings: RendezvousSettings
     run_id: str
-    """The job's name in the store."""
+    """Name of the job in the store."""
     host: str
-    """The address at which the other nodes reach this one."""
+    """Address at which the other nodes reach this one."""
     folder: str
-    """For what its workers need: the socket of their agent, their lease, their config."""
+    """Directory for the files of the workers: the agent's socket, leases, configs."""
     name: str = field(default_factory=_unique_name)
-    """What the other nodes call this one."""
+    """Name of this node for the other nodes."""

@@ -1,4 +1,4 @@
-"""`Joiner`: brings this node into a group, once for each round; `GroupFormation` proposes the group."""
+"""`Joiner`: brings this node into a group for each round; `GroupFormation` proposes groups."""
 
 from __future__ import annotations
 
@@ -17,14 +17,12 @@ from elastic.agent.state import Cause, Outcome, State
 from elastic.agent.state_store import CROWD, StateStore
 from elastic.worker.lease import Lease, lease_path
 
-# `Joiner`: brings this node into a group, once for each round.
-
 _CALM = 4
-"""How many times slower, at most, a node looks at the state while a large group forms."""
+"""Largest factor by which a node polls the state more slowly while a large group forms."""
 
 
 class Joiner:
-    """Arrives, confirms its rank in a group, and waits for its lease."""
+    """Announce the node, confirm its rank in a group, and wait for its lease."""
 
     def __init__(self, node: LocalNode, store: StateStore, heartbeat: Heartbeat, drain: Drain) -> None:
         self._node = node
@@ -34,34 +32,34 @@ class Joiner:
         self._was_member = False
 
     def join(self, cause: Cause | None) -> State:
-        """Wait until a group with this node in it runs, under a lease; `cause` is why its last one ended.
+        """Wait until a group with this node runs under a lease; `cause` is why its last group ended.
 
-        Raises `JobSucceeded`, `Drained`, and an `AgentError` where that cannot happen any more.
+        Raises `JobSucceeded`, `Drained`, or an `AgentError` if that is no longer possible.
         """
         name = self._node.name
-        port, reserved = _reserve_port()
+        port, reservation = _reserve_port()
         formation = GroupFormation(self._node, self._store)
         entering = True
-        with contextlib.closing(reserved):
+        with contextlib.closing(reservation):
             while True:
                 self._raise_if_drained()
                 state = self._store.ask(partial(self._arrival, port=port, entering=entering, cause=cause))
                 self._raise_if_ended(state)
                 entering = False
                 if name in state.group and state.phase == "proposed":
-                    state = self._store.ask(self._acknowledgement, held=True)
+                    state = self._store.ask(self._acknowledgement, use_last=True)
                 if name in state.group and state.phase == "running" and self._has_lease(state):
                     return state
                 formation.advance(state)
                 self._pause(state)
 
     def _arrival(self, state: State, port: int, entering: bool, cause: Cause | None) -> Arrival | None:
-        """Wanted on entering, and again if this node was removed meanwhile or its new group broke."""
+        """Arrival request, on entering and if this node was removed meanwhile or its new group broke."""
         name, host = self._node.name, self._node.host
         member = state.member(name)
         if member is None:
             contract = self._node.job.contract()
-            agree(state, name, contract)  # raises here, not where another node grants it
+            agree(state, name, contract)  # raises here instead of on the node that grants the request
             return Arrival(name, state.revision, state.round, None, host, port, contract=contract)
         if not entering and (member.arrived or state.phase != "forming"):
             return None
@@ -72,7 +70,7 @@ class Joiner:
         return Acknowledgement(self._node.name, state.revision, state.round)
 
     def _has_lease(self, state: State) -> bool:
-        """Whether workers may start; the first heartbeat as a member may be still to come."""
+        """Whether workers may start; the first heartbeat as a member may be pending."""
         lease = Lease(lease_path(self._node.folder, state.round), create=True)
         self._heartbeat.grant(lease)
         while True:
@@ -81,7 +79,7 @@ class Joiner:
                 break
             self._heartbeat.raise_if_lost()
             self._raise_if_drained()
-            current = self._heartbeat.state  # it is the heartbeat that renews the lease, or not
+            current = self._heartbeat.state  # the heartbeat decides whether to renew the lease
             if current is None or current.revision < state.revision:
                 continue
             if transitions.is_over(current, state.round) or current.member(self._node.name) is None:
@@ -90,42 +88,46 @@ class Joiner:
         return True
 
     def _pause(self, state: State) -> None:
-        """Wait a moment; on standby, until the heartbeat has seen a change."""
-        standby = state.phase == "running" and self._node.name in state.standby
+        """Wait for a moment; on standby, until the heartbeat has seen a change."""
+        is_standby = state.phase == "running" and self._node.name in state.standby
         while True:
             time.sleep(self._node.settings.poll_interval / 2 * (1 + min(len(state.members) / CROWD, _CALM)))
             self._heartbeat.raise_if_lost()
-            seen = self._heartbeat.state
-            if not standby or self._drain.asked or (seen is not None and seen.revision > state.revision):
+            latest = self._heartbeat.state
+            if (
+                not is_standby
+                or self._drain.requested
+                or (latest is not None and latest.revision > state.revision)
+            ):
                 return
 
     def _raise_if_drained(self) -> None:
         state = self._heartbeat.state
-        if self._drain.asked or (state is not None and self._node.name in state.leaving):
+        if self._drain.requested or (state is not None and self._node.name in state.leaving):
             raise Drained
 
     def _raise_if_ended(self, state: State) -> None:
         self._heartbeat.raise_if_lost()
         raise_if_failed(state, came_late=not self._was_member)
         if state.outcome is not None:
-            late = f"job `{self._node.run_id}` has succeeded{LATE}"
+            late = f"job `{self._node.run_id}` succeeded{LATE}"
             raise JobSucceeded("" if self._was_member else late)
         self._was_member = True
 
 
 def _reserve_port() -> tuple[int, socket.socket]:
-    """A free port, reserved until the socket is closed, for the workers' store if this node gets rank 0."""
-    reserved = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    reserved.bind(("", 0))
-    port: int = reserved.getsockname()[1]
-    return port, reserved
+    """Free port for the workers' store if this node gets rank 0, reserved until the socket is closed."""
+    reservation = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    reservation.bind(("", 0))
+    port: int = reservation.getsockname()[1]
+    return port, reservation
 
 
-# `GroupFormation`: proposes a group once all that may come have come, or gives up after a while.
+# `GroupFormation`: proposes a group once all expected nodes have arrived, or gives up after a timeout.
 
 
 class GroupFormation:
-    """One wait for a group, by one of the nodes that wait."""
+    """One wait for a group, by one of the waiting nodes."""
 
     def __init__(self, node: LocalNode, store: StateStore) -> None:
         self._node = node
@@ -135,7 +137,7 @@ class GroupFormation:
         self._deadline = self._next_deadline()
 
     def advance(self, state: State) -> None:
-        """Propose a group if it can be.  Raises `TooFewNodesError` after `join_timeout` without one."""
+        """Propose a group if possible.  Raises `TooFewNodesError` after `join_timeout` without one."""
         if state.phase != "forming":
             self._deadline = self._next_deadline()
             return
@@ -148,14 +150,14 @@ class GroupFormation:
 
     def _try_to_propose(self, state: State) -> None:
         arrived = [member.node for member in state.members if member.arrived]
-        settled = self._last_call.has_passed(tuple(arrived)) or not self._awaits_more(state, len(arrived))
-        if len(arrived) < len(state.members) or not settled or self._node.name not in arrived:
+        is_settled = self._last_call.has_passed(tuple(arrived)) or not self._awaits_more(state, len(arrived))
+        if len(arrived) < len(state.members) or not is_settled or self._node.name not in arrived:
             return
         try:
             self._store.update(partial(self._propose, arrived=arrived))
         except RefusedError as error:
-            refused = Outcome("refused", str(error))
-            self._store.update(partial(transitions.close, node=self._node.name, outcome=refused))
+            outcome = Outcome("refused", str(error))
+            self._store.update(partial(transitions.close, node=self._node.name, outcome=outcome))
 
     def _propose(self, state: State, arrived: list[str]) -> State:
         members = [member.node for member in state.members]
@@ -165,27 +167,27 @@ class GroupFormation:
         return state if size is None else transitions.propose(state, size, self._job.max_restarts)
 
     def _awaits_more(self, state: State, arrived: int) -> bool:
-        """Nobody waits for more nodes than may train, nor after a loss for nodes that nobody knows."""
+        """Whether more nodes may join: none above the maximum, and none after the loss of a running group."""
         return arrived < self._job.max_nodes and not {one.node for one in state.members}.intersection(
             state.group
         )
 
     def _why_too_few(self, state: State) -> str:
-        have, need = len(state.members), ", ".join(map(str, self._job.admissible()))
-        late = [member.node for member in state.members if not member.arrived]
-        which = f"; not arrived: {', '.join(late)}" if late else ""
-        waited = f"no group formed in {self._node.settings.join_timeout:g} s"
-        return f"{waited}: have {have} nodes, need one of [{need}]{which}"
+        present, admissible = len(state.members), ", ".join(map(str, self._job.admissible()))
+        late_nodes = [member.node for member in state.members if not member.arrived]
+        missing = f"; not arrived: {', '.join(late_nodes)}" if late_nodes else ""
+        prefix = f"no group formed in {self._node.settings.join_timeout:g} s"
+        return f"{prefix}: {present} nodes present, expected one of [{admissible}]{missing}"
 
 
-# `LastCall`: whether the first group has waited long enough for more nodes.
+# `LastCall`.
 
 LONGEST = 10
-"""The whole wait, in waits for one node: a node that comes and goes must not delay the others for ever."""
+"""Limit of the whole wait in waits for one node: a node that keeps coming and going must not delay the others."""
 
 
 class LastCall:
-    """Counts for how long the same nodes have been there."""
+    """Measure for how long the set of nodes has not changed."""
 
     def __init__(self, wait: float) -> None:
         self._wait = wait
@@ -193,8 +195,8 @@ class LastCall:
         self._since = self._began = time.monotonic()
 
     def has_passed(self, nodes: tuple[str, ...]) -> bool:
-        """Whether no node has come or gone for a while."""
-        moment = time.monotonic()
+        """Whether no node has joined or left for a while."""
+        time_ = time.monotonic()
         if nodes != self._nodes:
-            self._nodes, self._since = nodes, moment
-        return moment - self._since >= self._wait or moment - self._began >= LONGEST * self._wait
+            self._nodes, self._since = nodes, time_
+        return time_ - self._since >= self._wait or time_ - self._began >= LONGEST * self._wait

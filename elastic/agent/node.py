@@ -1,6 +1,6 @@
-"""`Node`: this machine's part in the job: join a round, say when it is over, leave.
+"""`Node`: this machine's part in the job: join rounds, monitor them, and leave.
 
-Knows nothing of torch: `elastic.agent.rendezvous` gives it to torch's agent.
+It does not depend on torch: `elastic.agent.rendezvous` connects it to torch's agent.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ EVENTS = "events.jsonl"
 
 @dataclass(slots=True)
 class Node:
-    """A member of the job, from `open` to `leave`."""
+    """Member of the job, from `open` to `leave`."""
 
     local: LocalNode
     log: EventLog
@@ -43,7 +43,7 @@ class Node:
     monitor: RoundMonitor
     server: WorkerServer
     connections: tuple[StateStore, ...]
-    """All that are closed at the end, `store` among them."""
+    """Connections to close at the end, including `store`."""
     _left: bool = field(default=False, init=False)
 
     @classmethod
@@ -57,34 +57,34 @@ class Node:
     ) -> Node:
         """Take part in the job.
 
-        `connect` makes another connection to the store: a call over one may hold up those over the same one.
+        `connect` opens another connection to the store, since a slow call blocks the calls over its connection.
         """
         log = EventLog(event_log or os.path.join(local.folder, EVENTS), local.name)
         drain = drain or Drain()
-        own = _state_store(local, store)
-        own.create()
+        main_store = _state_store(local, store)
+        main_store.create()
         policy = ResizePolicy(local.job, local.name, local.settings)
-        beating = _state_store(local, connect())
-        heartbeat = Heartbeat(beating, local.name, local.settings, policy)
-        serving = _state_store(local, connect())
-        requests = WorkerRequests(serving, local, heartbeat, log)
+        heartbeat_store = _state_store(local, connect())
+        heartbeat = Heartbeat(heartbeat_store, local.name, local.settings, policy)
+        worker_store = _state_store(local, connect())
+        requests = WorkerRequests(worker_store, local, heartbeat, log)
         heartbeat.start()
         return cls(
             local,
             log,
             drain,
-            own,
+            main_store,
             heartbeat,
-            Joiner(local, own, heartbeat, drain),
-            RoundMonitor(local, own, heartbeat, policy, drain, log),
+            Joiner(local, main_store, heartbeat, drain),
+            RoundMonitor(local, main_store, heartbeat, policy, drain, log),
             WorkerServer(os.path.join(local.folder, "agent.sock"), requests.reply),
-            (own, beating, serving),
+            (main_store, heartbeat_store, worker_store),
         )
 
     def join(self) -> tuple[RankAssignment, State]:
-        """Wait until a group with this node in it runs.
+        """Wait until a group with this node runs.
 
-        Raises `JobSucceeded`, `Drained`, and an `AgentError` where that cannot happen any more.
+        Raises `JobSucceeded`, `Drained`, or an `AgentError` if that is no longer possible.
         """
         cause = self.monitor.end()
         self.log.write("arrived", cause=cause)
@@ -106,7 +106,7 @@ class Node:
         return worker_environment(assignment, state, self.local)
 
     def num_nodes_waiting(self) -> int:
-        """How many nodes the workers should be restarted for; see `RoundMonitor`."""
+        """Number of nodes for which the workers should restart; see `RoundMonitor`."""
         return self.monitor.num_nodes_waiting()
 
     def has_ended(self) -> bool:
@@ -114,12 +114,12 @@ class Node:
         return self.store.read().outcome is not None
 
     def succeed(self) -> None:
-        """All workers of this node have ended well: wait for the others', and end the job with them."""
+        """Wait until the workers of all nodes have succeeded, and end the job with them."""
         round_, name = self.monitor.round, self.local.name
         if round_ is None:
             return
         state = self.store.update(partial(transitions.finish, node=name, round_=round_))
-        while not (state.outcome or transitions.is_over(state, round_) or self.drain.asked):
+        while not (state.outcome or transitions.is_over(state, round_) or self.drain.requested):
             if transitions.all_finished(state, round_):
                 state = self.store.update(partial(transitions.succeed, node=name, round_=round_))
             else:
@@ -128,12 +128,12 @@ class Node:
                 state = self.heartbeat.state or state
 
     def fail(self, text: str) -> None:
-        """This node's agent gives up: the job has failed, if this node trains in the current round."""
+        """Fail the job, if this node trains in the current round."""
         if (round_ := self.monitor.round) is not None:
             self.store.update(partial(transitions.fail, node=self.local.name, round_=round_, text=text))
 
     def leave(self, text: str = "left", *, wait_for_others: float = 0.0) -> None:
-        """Take part no more; the others need not wait for heartbeats.  Never raises."""
+        """Leave the job; the other nodes need not wait for a heartbeat timeout.  Never raises."""
         if self._left:
             return
         self._left = True
@@ -151,8 +151,8 @@ class Node:
 
     def _remove_from_job(self, text: str, wait_for_others: float) -> None:
         self.store.update(partial(transitions.remove, node=self.local.name, cause="change", text=text))
-        until = time.monotonic() + wait_for_others
-        while self.store.read().members and time.monotonic() < until:
+        deadline = time.monotonic() + wait_for_others
+        while self.store.read().members and time.monotonic() < deadline:
             time.sleep(self.local.settings.poll_interval)
 
 
@@ -161,7 +161,7 @@ def _state_store(local: LocalNode, store: Store) -> StateStore:
 
 
 def _clear(folder: str) -> None:
-    """Remove what only this run's workers needed; an event log that nobody asked for elsewhere stays."""
+    """Remove the files of the workers; the default event log stays."""
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
             if name != EVENTS:

@@ -1,4 +1,4 @@
-"""`RankAssignment`: a node's place in one round, and what its workers are told about it."""
+"""`RankAssignment`: a node's rank in one round, and the environment of its workers."""
 
 from __future__ import annotations
 
@@ -17,40 +17,40 @@ from elastic.worker.checkpoint_name import CheckpointError, check_name
 
 @dataclass(frozen=True, slots=True)
 class RankAssignment:
-    """The rank of a node among those that train, and where rank 0 is."""
+    """Rank of a node among those that train, and the address of rank 0."""
 
     round: int
     rank: int
     nodes: int
-    """How many nodes train."""
+    """Number of nodes that train."""
     master_addr: str
     master_port: int
     row: Row
-    """The batch triplet of this number of nodes."""
+    """Batch triplet for this number of nodes."""
 
 
 def assign_rank(state: State, node: LocalNode) -> RankAssignment:
-    """The node's place in the running group."""
+    """Rank of the node in the running group."""
     group = state.group
     first = state.member(group[0])
     row = node.job.row(len(group))
-    assert first is not None  # all of the group are present while it runs
+    assert first is not None  # all nodes of a running group are present
     assert row is not None  # only admissible sizes are proposed
     rank = group.index(node.name)
     return RankAssignment(state.round, rank, len(group), first.host, first.port, row)
 
 
 def worker_environment(assignment: RankAssignment, state: State, node: LocalNode) -> Mapping[str, str]:
-    """Environment variables for the workers of this round; writes the resolved config that they name.
+    """Environment variables for the workers of this round; also writes the resolved config.
 
-    Raises `RefusedError` for a checkpoint outside of the folder of checkpoints.
+    Raises `RefusedError` for a checkpoint outside of the checkpoint directory.
     """
     job, row = node.job, assignment.row
     if state.start is not None:
         try:
-            check_name(state.start)  # the store may say anything, and scripts join it to their folder
+            check_name(state.start)  # the store is untrusted, and scripts append the name to their directory
         except CheckpointError as error:
-            raise RefusedError(f"the store names a checkpoint that no node committed: {error}") from None
+            raise RefusedError(f"the store names an invalid checkpoint: {error}") from None
     config = Path(node.folder) / f"ds_config-round-{assignment.round}.json"
     atomic_write(config, job.plan.apply(job.config, row.world_size))
     return {

@@ -1,4 +1,4 @@
-"""Requests of a node to be counted in, and the contract that must be the same on all nodes."""
+"""Requests of nodes to join a round, and the contract that all nodes must share."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from elastic.agent.errors import RefusedError
 from elastic.agent.state import Cause, Outcome, State
 from elastic.json_types import Json
 
-# What must be the same on all nodes of a job: the first node's contract is the job's.
+# Contract: the first node's contract is the job's.
 
 
-def agree(state: State, node: str, ours: Mapping[str, Json]) -> State:
-    """The state once `node` has compared its contract with the job's.
+def agree(state: State, node: str, contract: Mapping[str, Json]) -> State:
+    """Compare the contract of `node` with the job's, and return the resulting state.
 
-    Another contract is refused on all nodes before the first round; after it `RefusedError` is raised on this
-    node alone.
+    Before the first round, a different contract ends the job on all nodes. Later, `RefusedError` is raised on this node
+    only.
     """
     if not state.contract or (not state.members and state.round == 0):
-        return replace(state, contract=ours)
-    them = state.members[0].node if state.members else "the others"
-    text = difference(state.contract, ours, them, node)
+        return replace(state, contract=contract)
+    other = state.members[0].node if state.members else "the others"
+    text = difference(state.contract, contract, other, node)
     if text is None or state.outcome:
         return state
     if state.round == 0:
@@ -32,15 +32,17 @@ def agree(state: State, node: str, ours: Mapping[str, Json]) -> State:
     raise RefusedError(text)
 
 
-def difference(theirs: Mapping[str, Json], ours: Mapping[str, Json], them: str, us: str) -> str | None:
-    """How two contracts differ, in words that are the same wherever it is said; `None` if they do not."""
-    keys = [key for key in sorted({*theirs, *ours}) if theirs.get(key) != ours.get(key)]
+def difference(theirs: Mapping[str, Json], contract: Mapping[str, Json], other: str, node: str) -> str | None:
+    """Differences of two contracts, in words that are the same on every node; `None` if they are equal."""
+    keys = [key for key in sorted({*theirs, *contract}) if theirs.get(key) != contract.get(key)]
     if not keys:
         return None
-    parts = [f"`{key}` is {_show(theirs, key)} on {them} and {_show(ours, key)} on {us}" for key in keys]
-    digests = f"{_digest(theirs)} and {_digest(ours)}"
-    again = "make them the same, then start with a new store or another `--rdzv-id`"
-    return f"the nodes differ: {'; '.join(parts)} (digests {digests}); {again}"
+    parts = [
+        f"`{key}` is {_show(theirs, key)} on {other} and {_show(contract, key)} on {node}" for key in keys
+    ]
+    digests = f"{_digest(theirs)} and {_digest(contract)}"
+    advice = "use the same settings, then start with a new store or another `--rdzv-id`"
+    return f"the nodes differ: {'; '.join(parts)} (digests {digests}); {advice}"
 
 
 def _digest(contract: Mapping[str, Json]) -> str:
@@ -51,41 +53,39 @@ def _show(contract: Mapping[str, Json], key: str) -> str:
     return json.dumps(contract.get(key))
 
 
-# What a node asks of the job's state: to be counted in, by its own change or by another node's.
-#
-# Another node may grant a request long after it was made, and more than once: so it names exactly the state
-# of its maker that it is about, and does nothing in any other.
+# Another node may grant a request late, and more than once. So a request identifies the exact state of its node, and
+# has no effect in any other.
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A node has no workers running and wants the next round."""
+    """A node without running workers requests the next round."""
 
     node: str
     seen: int
-    """The revision of the state in which it wanted that."""
+    """Revision of the state in which the request was made."""
     round: int
     join_order: int | None
-    """Of the membership that arrives; `None`: it is to become a member."""
+    """Order of the existing membership; `None`: the node is to become a member."""
     host: str
     port: int
     cause: Cause | None = None
     contract: Mapping[str, Json] | None = None
-    """Of who is to become a member: what must be the same on all nodes."""
+    """Contract of a node that is to become a member."""
 
     def grant(self, state: State) -> State:
-        """With the node arrived, if it is still the member that it was, or was removed no later than seen."""
+        """State with the node arrived, if its membership is unchanged, or it was removed before the request."""
         member = state.member(self.node)
         if member is not None:
-            same = (member.join_order, state.round) == (self.join_order, self.round)
+            is_current = (member.join_order, state.round) == (self.join_order, self.round)
         else:
-            same = self.join_order is None and self.seen >= state.removed_at
-            if same and self.contract is not None and not state.outcome:
+            is_current = self.join_order is None and self.seen >= state.removed_at
+            if is_current and self.contract is not None and not state.outcome:
                 try:
                     state = agree(state, self.node, self.contract)
                 except RefusedError:
-                    return state  # its own node says so
-        return transitions.arrive(state, self.node, self.host, self.port, self.cause) if same else state
+                    return state  # reported on its own node
+        return transitions.arrive(state, self.node, self.host, self.port, self.cause) if is_current else state
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class Acknowledgement:
     round: int
 
     def grant(self, state: State) -> State:
-        """With the rank confirmed, if that group still waits for it."""
+        """State with the rank confirmed, if that group still waits for it."""
         return transitions.acknowledge(state, self.node) if state.round == self.round else state
 
 
@@ -105,12 +105,12 @@ Request = Arrival | Acknowledgement
 
 
 def encode_all(requests: list[Request]) -> str:
-    """As JSON."""
+    """Encode requests as JSON."""
     return json.dumps([[type(one).__name__, asdict(one)] for one in requests], separators=(",", ":"))
 
 
 def decode_all(text: str | bytes) -> list[Request]:
-    """What `encode_all` wrote; nothing is none.  Raises `ValueError` for anything else."""
+    """Decode requests; empty text means none.  Raises `ValueError` for anything else."""
     kinds = {kind.__name__: kind for kind in (Arrival, Acknowledgement)}
     try:
         return [kinds[name](**fields) for name, fields in json.loads(text or "[]")]

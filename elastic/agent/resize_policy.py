@@ -1,7 +1,7 @@
-"""`ResizePolicy`: what the job's state means for a node whose workers run.
+"""`ResizePolicy`: decides when a running round should stop.
 
-Is its round over?  Should it stop for nodes that would enlarge the group?  And is a checkpoint wanted first:
-where nodes come, or go in order, nothing needs to be trained twice.
+Is the round over? Should the workers stop for nodes that would enlarge the group? Is a checkpoint needed first, so that
+no work is lost when nodes join or leave cleanly?
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from elastic.agent.state import State
 from elastic.worker.lease import now
 
 LONGEST_SETTLING = 0.5
-"""Seconds for which newcomers may keep following one another, so that together they cost one restart."""
+"""Seconds during which newcomers are collected, so that together they cost one restart."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What follows from the state of one moment."""
+    """Decision for one state."""
 
     round: int
-    """The round that it is about; 0 is none."""
+    """Round of the decision; 0 means none."""
     over: bool = False
-    """Whether the group has broken, another has been formed, or this node is no longer a member."""
+    """Whether the group has broken, another one has formed, or this node is no longer a member."""
     joining: int = 0
-    """Nodes that the group should stop for now."""
+    """Number of nodes for which the group should stop now."""
     checkpoint_wanted: bool = False
-    """Whether a change is waiting for a checkpoint."""
+    """Whether a change waits for a checkpoint."""
     may_leave: bool = False
-    """Whether this node, which was asked to leave, may go."""
+    """Whether this node was asked to leave, and may leave now."""
 
 
 class ResizePolicy:
-    """Decides on each new state in the heartbeat's thread; any thread may read `decision`."""
+    """Decide on each new state in the heartbeat's thread; any thread may read `decision`."""
 
     def __init__(
         self, job: Job, node: str, settings: RendezvousSettings, clock: Callable[[], float] = now
@@ -48,17 +48,17 @@ class ResizePolicy:
         self._clock = clock
         self._round = 0
         self._waiting: tuple[int, float] | None = None
-        """The change that waits for a checkpoint, by `State.changed_at`, and since when."""
+        """Change that waits for a checkpoint, by `State.changed_at`, and its start time."""
         self._present: tuple[int, float] | None = None
-        """How many members there are, and since when."""
+        """Number of members, and since when it is unchanged."""
         self.decision = Decision(0)
 
     def begin(self, round_: int) -> None:
-        """This node trains in the round; 0: it has no workers."""
+        """Start a round of this node; 0: it has no workers."""
         self._round, self._waiting = round_, None
 
     def decide(self, state: State) -> Decision:
-        """What follows from a state; one that is older than the round says nothing of it."""
+        """Decide for a state; a state older than the round has no effect."""
         round_ = self._round
         if round_ == 0 or state.round < round_ or state.outcome:
             self.decision = Decision(round_)
@@ -81,32 +81,32 @@ class ResizePolicy:
         )
 
     def _growth(self, state: State) -> int:
-        """By how many nodes the group would grow; nobody joins one that is about to end."""
+        """Number of nodes by which the group would grow; 0 if it is about to end."""
         if state.finishing:
             return 0
         staying = [member for member in state.members if member.node not in state.leaving]
         try:
             size = self._job.size(len(staying)) or 0
         except RefusedError:
-            return 0  # policy `fail`: a node too many is no reason to end a healthy group
+            return 0  # policy `fail`: an extra node must not end a healthy group
         return max(0, size - len(state.group))
 
     def _is_saved(self, state: State, changing: bool) -> bool:
-        """Whether a change now loses nothing: there was a checkpoint since it came up.
+        """Whether a change loses no work, because there was a checkpoint since it was requested.
 
-        Nobody waits for a job that has never committed one, nor for longer than `checkpoint_timeout`.
+        Jobs that have never committed one are not waited for, nor longer than `checkpoint_timeout`.
         """
         if not changing:
             self._waiting = None
             return True
         if self._waiting is None or self._waiting[0] != state.changed_at:
             self._waiting = (state.changed_at, self._clock())
-        late = self._clock() - self._waiting[1] >= self._settings.checkpoint_timeout
-        return state.latest is None or state.commits > state.changed_at or late
+        timed_out = self._clock() - self._waiting[1] >= self._settings.checkpoint_timeout
+        return state.latest is None or state.commits > state.changed_at or timed_out
 
     def _has_settled(self, present: int, joining: int) -> bool:
         if self._present is None or self._present[0] != present or not joining:
             self._present = (present, self._clock())
         unchanged = self._clock() - self._present[1]
-        full = present >= self._job.max_nodes
-        return full or unchanged >= min(LONGEST_SETTLING, self._settings.last_call_timeout)
+        is_full = present >= self._job.max_nodes
+        return is_full or unchanged >= min(LONGEST_SETTLING, self._settings.last_call_timeout)

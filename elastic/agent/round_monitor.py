@@ -1,4 +1,4 @@
-"""`RoundMonitor`: says when the workers of a round should be restarted, and when this node may leave."""
+"""`RoundMonitor`: when the workers of a round should restart, and when this node may leave."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from elastic.agent.state_store import StateStore
 
 
 class RoundMonitor:
-    """Watches one round after the other, on behalf of the node that trains in them."""
+    """Monitor one round after another for the node that trains in them."""
 
     def __init__(
         self,
@@ -36,48 +36,47 @@ class RoundMonitor:
         self._log = log
         self._stalls = StallWatch(node, log)
         self._cause: Cause | None = None
-        self._said_leaving = False
+        self._leave_requested = False
         self.round: int | None = None
-        """The round that this node's workers train in; `None` while it has none."""
+        """Round of this node's workers; `None` while it has none."""
 
     def begin(self, round_: int) -> None:
-        """Workers of this round start."""
+        """Start monitoring when the workers of this round start."""
         self.round = round_
-        # If torch's agent restarts workers without having asked us, they have failed.
+        # If torch's agent restarts workers without calling `num_nodes_waiting`, they have failed.
         self._cause = "failure"
         self._policy.begin(round_)
         self._stalls.begin(round_)
 
     def end(self) -> Cause | None:
-        """This node has no workers any more; returns why, if it is the one that knows."""
+        """Stop monitoring when this node has no workers any more; return why, if this node knows."""
         cause, self._cause, self.round = self._cause, None, None
         lease = self._heartbeat.lease
         if cause == "failure" and lease is not None:
             if lease.revoked:
                 cause = None  # the round was over before its workers ended
             elif self._heartbeat.lapsed or lease.remaining() <= 0:
-                cause = "change"  # this host or the store stood still: no worker is to blame
+                cause = "change"  # this host or the store was frozen, which is not a worker failure
         self._heartbeat.grant(None)
         self._policy.begin(0)
         self._stalls.begin(0)
         return cause
 
     def num_nodes_waiting(self) -> int:
-        """How many nodes this one's workers should be restarted for; 1 if their round is over.
+        """Number of nodes for which this node's workers should restart; 1 if their round is over.
 
-        Asks nobody: what the heartbeat saw last is enough, and a store that hangs must not hold up torch's
-        agent.
+        Uses the last state of the heartbeat: a store that hangs must not block torch's agent.
         """
         self._heartbeat.raise_if_lost()
         state, decision = self._heartbeat.state, self._policy.decision
         if state is not None:
             raise_if_failed(state)
         if self.round is None or decision.round != self.round:
-            return 0  # the heartbeat has not looked since the round began
+            return 0  # the heartbeat has not run since the round began
         self._stalls.look()
-        if self._drain.asked:
+        if self._drain.requested:
             self._ask_to_leave()
-        if (self._drain.asked and decision.over) or decision.may_leave:
+        if (self._drain.requested and decision.over) or decision.may_leave:
             raise Drained
         if not (decision.over or decision.joining):
             return 0
@@ -87,7 +86,7 @@ class RoundMonitor:
         return decision.joining or 1
 
     def _ask_to_leave(self) -> None:
-        if not self._said_leaving:
-            self._said_leaving = True
+        if not self._leave_requested:
+            self._leave_requested = True
             self._log.write("asked-to-leave")
             self._store.update(partial(transitions.ask_to_leave, node=self._node.name))

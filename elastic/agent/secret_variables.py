@@ -1,4 +1,4 @@
-"""Secrets in the environment: the agent reads them, and its workers do not inherit them."""
+"""Secrets in the environment, which workers must not inherit."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ _withheld: dict[str, str] = {}
 
 
 def secret(name: str) -> str | None:
-    """The variable's value, also after `withhold`."""
+    """Value of the variable, also after `withhold`."""
     return os.environ.get(name, _withheld.get(name))
 
 
 def withhold() -> None:
-    """Take the secrets out of this process's environment, which torch copies for each worker.
+    """Remove the secrets from this process's environment, which torch copies for each worker.
 
-    The agent connects to its store again later, so that they are kept here. A process of the same user still
-    finds in `/proc` what the agent was started with; a file, `--token FILE`, keeps the token out of there.
+    They are kept here, since the agent reconnects to its store later. Processes of the same user still find the initial
+    environment in `/proc`; `--token FILE` avoids that.
     """
     for name in _SECRETS:
         if (value := os.environ.pop(name, None)) is not None:

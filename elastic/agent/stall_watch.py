@@ -1,7 +1,7 @@
-"""`StallWatch`: notices workers that make no steps, shows where they are, and ends them if that is wished.
+"""`StallWatch`: detects stalled workers, logs their stacks, and kills them if enabled.
 
-A step is a call of `session.check()`.  A collective that hangs, or one slow worker, holds up the workers of
-all nodes: each agent shows its own, at about the same time.
+A step is a call of `session.check()`.  A hanging collective, or one slow worker, blocks the workers of all nodes, so
+all agents log their stacks at about the same time.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from elastic.worker.lease import now
 from elastic.worker.progress import SHOW_STACKS, Step, progress_path, read_progress
 
 FACTOR = 10
-"""A step must take so many times as long as the longest of the last ones."""
+"""Factor over the longest recent step at which a step counts as stalled."""
 _REMEMBERED = 20
 _FEWEST = 3
-"""Steps before which nothing is known of how long one takes."""
+"""Steps before the usual duration is known."""
 _ANSWER = 0.2
-"""Seconds that workers get to write their stacks."""
+"""Seconds that workers have to write their stacks."""
 
 
 class StallWatch:
-    """Looks at the workers of one round after the other."""
+    """Watch the workers of one round after another."""
 
     def __init__(self, node: LocalNode, log: EventLog, clock: Callable[[], float] = now) -> None:
         self._node = node
@@ -38,34 +38,38 @@ class StallWatch:
         self.begin(0)
 
     def begin(self, round_: int) -> None:
-        """Workers of this round start; 0: there are none."""
+        """Start watching when the workers of this round start; 0: there are none."""
         self._round = round_
         self._last: dict[int, Step] = {}
-        self._took: dict[int, deque[float]] = {}
+        self._durations: dict[int, deque[float]] = {}
         self._shown: dict[int, int] = {}
 
     def look(self) -> None:
-        """Once in a while, while workers run."""
+        """Check the progress of the workers."""
         for local_rank in range(self._node.job.processes) if self._round else ():
             step = read_progress(self._path(local_rank))
             if step is not None:
-                self._note(local_rank, step)
+                self._record(local_rank, step)
                 self._judge(local_rank, step)
 
-    def _note(self, local_rank: int, step: Step) -> None:
+    def _record(self, local_rank: int, step: Step) -> None:
         last = self._last.get(local_rank, step)
         if step.number > last.number:
-            took = self._took.setdefault(local_rank, deque(maxlen=_REMEMBERED))
-            took.append((step.at - last.at) / (step.number - last.number))
+            durations = self._durations.setdefault(local_rank, deque(maxlen=_REMEMBERED))
+            durations.append((step.at - last.at) / (step.number - last.number))
         self._last[local_rank] = step
 
     def _judge(self, local_rank: int, step: Step) -> None:
-        settings, took = self._node.settings, self._took.get(local_rank, ())
+        settings, durations = self._node.settings, self._durations.get(local_rank, ())
         silent = self._clock() - step.at
-        known = step.number >= _FEWEST and took
-        slow = settings.stall_timeout and known and silent >= max(settings.stall_timeout, FACTOR * max(took))
-        if slow and self._shown.get(local_rank) != step.number:
-            self._show(local_rank, silent, max(took))
+        has_history = step.number >= _FEWEST and durations
+        is_stalled = (
+            settings.stall_timeout
+            and has_history
+            and silent >= max(settings.stall_timeout, FACTOR * max(durations))
+        )
+        if is_stalled and self._shown.get(local_rank) != step.number:
+            self._show(local_rank, silent, max(durations))
         if settings.stall_restart and silent >= settings.stall_restart:
             self._log.write("stall-ended", round=self._round, local_rank=local_rank)
             with contextlib.suppress(ProcessLookupError):
@@ -77,21 +81,21 @@ class StallWatch:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(step.process, SHOW_STACKS)
         time.sleep(_ANSWER)
-        for one, step in self._last.items():
-            self._shown[one] = step.number
+        for rank, step in self._last.items():
+            self._shown[rank] = step.number
             seconds = round(self._clock() - step.at)
-            stacks = self._stacks(one)
+            stacks = self._stacks(rank)
             self._log.write(
                 "stalled",
                 round=self._round,
-                local_rank=one,
+                local_rank=rank,
                 steps=step.number,
                 seconds=seconds,
                 stacks=stacks,
             )
-        what = f"worker {local_rank} of {self._node.name} has made no step for {silent:.0f} s"
+        subject = f"worker {local_rank} of {self._node.name} has made no step for {silent:.0f} s"
         print(
-            f"dsconfig: {what}, and the last ones took {longest:.1f} s at most; the event log has the stacks",
+            f"dsconfig: {subject} (the longest of the last steps took {longest:.1f} s); its stack is in the event log",
             file=sys.stderr,
             flush=True,
         )

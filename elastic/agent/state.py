@@ -1,4 +1,4 @@
-"""`State`: what all nodes of a job agree on, one JSON document in the job's store, packed where it is long."""
+"""`State`: the state that all nodes of a job share, one JSON document in the store, compressed if it is long."""
 
 from __future__ import annotations
 
@@ -13,126 +13,124 @@ from typing import Any, Literal, TypeVar, get_args
 
 from elastic.json_types import Json
 
-# `State`: what all nodes of a job agree on, one JSON document in the job's store.
-#
-# A *member* is a node that is present. It has *arrived* when it has no workers running and wants the next
-# round. A *group* is the members that train in a *round*; the other members are on standby.
+# A *member* is a node that is present. It has *arrived* if it has no running workers and waits for the next round. A
+# *group* consists of the members that train in a *round*; the other members are on standby.
 
 _Row = TypeVar("_Row", "Member", "Outcome", "Event")
 
 Phase = Literal["forming", "proposed", "running", "closed"]
-"""forming: waiting for arrivals; proposed: a group is named, its members confirm; running; closed."""
+"""forming: waiting for arrivals; proposed: the members of a group confirm; running; closed."""
 
 Cause = Literal["failure", "change", "lost"]
-"""Why the last group broke: a worker failed, a node asked to join or left in order, a node was lost."""
+"""Why the last group broke: a worker failed, a node asked to join or left cleanly, a node was lost."""
 
 EVENTS_KEPT = 12
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A node that is present."""
+    """Node that is present."""
 
     node: str
-    """Its name: host, process id and a few random digits."""
+    """Name: host, process id and a few random digits."""
     join_order: int
-    """Its place by time of joining: survivors keep theirs, so that ranks move as little as possible."""
+    """Order of joining: survivors keep theirs, so that ranks change as little as possible."""
     host: str
-    """The address at which the other nodes reach it."""
+    """Address at which the other nodes reach it."""
     port: int
-    """Where the workers' own store listens, should this node get rank 0."""
+    """Port of the workers' own store, if this node gets rank 0."""
     arrived: bool = True
-    """Whether it is waiting for the next round, with no workers running."""
+    """Whether it waits for the next round, with no running workers."""
     finished: int = 0
-    """The last round in which all of its workers ended well; 0 is none."""
+    """Last round in which all of its workers succeeded; 0 is none."""
     cleared: int = 0
-    """How often it has cleared a suspicion: evidence from before no longer counts."""
+    """Number of suspicions that it has cleared: earlier evidence no longer counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How the job ended."""
+    """Outcome of the job."""
 
     kind: Literal["succeeded", "failed", "refused"]
-    """failed: the restarts are used up; refused: no worker may start, because of the config or the policy."""
+    """failed: the restarts are used up; refused: the config is rejected, or the policy lets no worker start."""
     text: str = ""
-    """Why, in one line that every node shows; empty after success."""
+    """Reason in one line, shown on every node; empty after success."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened lately, for the status view."""
+    """Recent event, for the status view."""
 
     time: float
     """Seconds since 1970, by the clock of the node that wrote it."""
     node: str
-    """The node that it happened to."""
+    """Node of the event."""
     text: str
-    """What happened, such as "joined"."""
+    """Description, such as "joined"."""
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The document; every change makes a new one with the next revision."""
+    """State document; every change creates a new one with the next revision."""
 
     incarnation: int
-    """Names the life of the store: microseconds since 1970 when this document was first written."""
+    """Identifies the store's lifetime: microseconds since 1970 when this document was first written."""
     revision: int = 0
-    """Changes made since then."""
+    """Number of changes since then."""
     writer: str = ""
-    """The node that wrote this revision; with the revision it makes each document unique."""
+    """Node that wrote this revision; with the revision, it makes each document unique."""
     contract: Mapping[str, Json] = field(default_factory=dict)
-    """What must be the same on all nodes (`Job.contract`), as the first node brought it."""
+    """Settings that must be the same on all nodes (`Job.contract`), from the first node."""
     round: int = 0
-    """The number of the last round that was proposed; 0 before the first."""
+    """Number of the last proposed round; 0 before the first."""
     phase: Phase = "forming"
-    """What the members are doing together."""
+    """Phase of the job."""
     group: tuple[str, ...] = ()
     """Nodes of the last group, in the order of their ranks."""
     acknowledged: tuple[str, ...] = ()
     """Nodes of a proposed group that have confirmed; the round runs when all have."""
     members: tuple[Member, ...] = ()
-    """Every node that is present, in the order of joining."""
+    """Present nodes in the order of joining."""
     next_join_order: int = 0
-    """The `join_order` of the next node that joins."""
+    """`join_order` of the next node that joins."""
     removed_at: int = 0
-    """The revision at which a member last went: who asked to become one before it may have been that one."""
+    """Revision at which a member was last removed: an older request to join may come from that member."""
     suspects: tuple[str, ...] = ()
-    """Members that seem silent: one that is alive clears the mark before it renews its lease."""
+    """Members that seem silent; a live member clears the mark before it renews its lease."""
     expelled: tuple[str, ...] = ()
-    """Members that keep a round waiting; they may not renew their lease any more."""
+    """Members that delay a round; they may not renew their lease any more."""
     leaving: tuple[str, ...] = ()
-    """Members that were asked to go: they train until the next checkpoint and join no other round."""
+    """Members that were asked to leave: they train until the next checkpoint and join no other round."""
     broken: Cause | None = None
-    """Why the last group no longer trains; `None` while it does."""
+    """Why the last group stopped training; `None` while it trains."""
     restarts: int = 0
     """Worker failures that the job has survived."""
     start: str | None = None
-    """What `latest` was when the round was proposed: all of its ranks begin with the same checkpoint."""
+    """Value of `latest` when the round was proposed: all of its ranks start from the same checkpoint."""
     latest: str | None = None
-    """The last committed checkpoint."""
+    """Last committed checkpoint."""
     commits: int = 0
-    """Checkpoints committed since the store began."""
+    """Checkpoints committed since the store was created."""
     changed_at: int = 0
-    """`commits` when a node last joined or was asked to leave: once it has grown, a change loses no work."""
+    """Value of `commits` when a node last joined or was asked to leave: after another commit, a change is free."""
     outcome: Outcome | None = None
-    """How the job ended; `None` while it goes on."""
+    """Outcome of the job; `None` while it runs."""
     events: tuple[Event, ...] = ()
-    """The last few events, for the status view."""
+    """Last few events, for the status view."""
 
     def member(self, node: str) -> Member | None:
-        """The member of that name, if there is one."""
+        """Member of that name, if present."""
         return next((member for member in self.members if member.node == node), None)
 
     @property
     def standby(self) -> tuple[str, ...]:
-        """Members that are not in the group."""
+        """Members outside of the group."""
         group = {*self.group}
         return tuple(member.node for member in self.members if member.node not in group)
 
     @property
     def awaited(self) -> list[str]:
-        """Members that a forming or proposed group is waiting for."""
+        """Members for which a forming or proposed group waits."""
         if self.phase == "forming":
             return [member.node for member in self.members if not member.arrived]
         if self.phase == "proposed":
@@ -142,19 +140,19 @@ class State:
 
     @property
     def finishing(self) -> bool:
-        """Whether all workers of some node have ended well in this round."""
+        """Whether all workers of some node have succeeded in this round."""
         return any(member.finished == self.round and member.node in self.group for member in self.members)
 
     def encode(self) -> str:
-        """As JSON, packed where there are many nodes: each name stands there once, the rest are places."""
-        place = {member.node: number for number, member in enumerate(self.members)}
-        read: dict[str, object] = {one.name: getattr(self, one.name) for one in fields(self)}
+        """Encode as JSON, where nodes are indices into the members."""
+        index = {member.node: number for number, member in enumerate(self.members)}
+        document: dict[str, object] = {one.name: getattr(self, one.name) for one in fields(self)}
         for name in ("group", "acknowledged"):
-            read[name] = [place.get(node, node) for node in getattr(self, name)]
-        read["members"] = [_values(member) for member in self.members]
-        read["events"] = [_values(event) for event in self.events]
-        read["outcome"] = self.outcome and _values(self.outcome)
-        return pack(json.dumps(read, separators=(",", ":")))
+            document[name] = [index.get(node, node) for node in getattr(self, name)]
+        document["members"] = [_values(member) for member in self.members]
+        document["events"] = [_values(event) for event in self.events]
+        document["outcome"] = self.outcome and _values(self.outcome)
+        return pack(json.dumps(document, separators=(",", ":")))
 
 
 _MEMBER_TYPES = (str, int, str, int, bool, int, int)
@@ -169,17 +167,21 @@ def _row(kind: type[_Row], values: list[Any]) -> _Row:
     return kind(**dict(zip(kind.__slots__, values, strict=True)))
 
 
-def _names(places: list[int | str], members: tuple[Member, ...]) -> tuple[str, ...]:
-    """Of nodes that are there by their place among the members; those that have gone keep their name."""
-    if not all(type(one) is str or (type(one) is int and 0 <= one < len(members)) for one in places):
-        raise ValueError("no member has that place")
-    return tuple(place if isinstance(place, str) else members[place].node for place in places)
+def _names(references: list[int | str], members: tuple[Member, ...]) -> tuple[str, ...]:
+    """Node names for member indices; nodes that have left are stored by name."""
+    if not all(
+        type(place) is str or (type(place) is int and 0 <= place < len(members)) for place in references
+    ):
+        raise ValueError("no member has this index")
+    return tuple(
+        reference if isinstance(reference, str) else members[reference].node for reference in references
+    )
 
 
 def _typed(state: State) -> State:
-    """The state, all of whose fields have their types: rounds and names become paths and variables.
+    """Validate the types of all fields, since rounds and names become paths and variables.
 
-    Raises `ValueError` for any other.
+    Raises `ValueError`.
     """
     numbers = ("incarnation", "revision", "round", "next_join_order", "removed_at", "restarts", "commits")
     names = (*state.group, *state.acknowledged, *state.suspects, *state.expelled, *state.leaving)
@@ -196,54 +198,54 @@ def _typed(state: State) -> State:
         or state.phase not in get_args(Phase)
         or not isinstance(state.contract, dict)
     ):
-        raise ValueError("a field is of another type")
+        raise ValueError("a field has the wrong type")
     return state
 
 
 def decode(text: str | bytes) -> State:
-    """The state that `State.encode` wrote.  Raises `ValueError` for anything else."""
+    """Decode the result of `State.encode`.  Raises `ValueError` for anything else."""
     try:
-        read = json.loads(unpack(text))
-        members = read["members"] = tuple(_row(Member, values) for values in read["members"])
+        document = json.loads(unpack(text))
+        members = document["members"] = tuple(_row(Member, values) for values in document["members"])
         for name in ("group", "acknowledged"):
-            read[name] = _names(read[name], members)
+            document[name] = _names(document[name], members)
         for name in ("suspects", "expelled", "leaving"):
-            read[name] = tuple(read[name])
-        read["events"] = tuple(_row(Event, values) for values in read["events"])
-        read["outcome"] = read["outcome"] and _row(Outcome, read["outcome"])
-        return _typed(State(**read))
+            document[name] = tuple(document[name])
+        document["events"] = tuple(_row(Event, values) for values in document["events"])
+        document["outcome"] = document["outcome"] and _row(Outcome, document["outcome"])
+        return _typed(State(**document))
     except (TypeError, KeyError, AttributeError, ValueError, RecursionError) as error:
-        raise ValueError(f"not the state of a job: {error}") from error
+        raise ValueError(f"invalid state of a job: {error}") from error
 
 
-# Long texts packed for the store, which takes text: zlib in base64; short ones stay readable.
+# Compression of long texts: zlib in base64, since the store accepts text; short texts stay readable.
 
 SHORT = 4096
-"""Characters of a text that is left as it is; it does not begin with the mark."""
+"""Length in characters below which a text is not compressed; such a text does not start with the mark."""
 LONGEST = 1 << 26
-"""Characters of a text that is unpacked: a few bytes can stand for any number."""
+"""Limit of an unpacked text in characters, against decompression bombs."""
 _MARK = "z"
 _LEVEL = 1
-"""A tenth larger than at 6, in a small part of its time: all nodes that form a group wait for it."""
+"""Result is a tenth larger than at level 6, but much faster: all nodes that form a group wait for it."""
 
 
 def pack(text: str) -> str:
-    """The text as it is kept; `text` is ASCII."""
+    """Compress a long ASCII text."""
     if len(text) < SHORT:
         return text
     return _MARK + base64.b64encode(zlib.compress(text.encode("ascii"), _LEVEL)).decode("ascii")
 
 
 def unpack(packed: str | bytes) -> str:
-    """What `pack` was given.  Raises `ValueError` for anything else."""
-    kept = packed.decode("ascii") if isinstance(packed, bytes) else packed
-    if not kept.startswith(_MARK):
-        return kept
+    """Decompress the result of `pack`.  Raises `ValueError` for anything else."""
+    data = packed.decode("ascii") if isinstance(packed, bytes) else packed
+    if not data.startswith(_MARK):
+        return data
     unpacker = zlib.decompressobj()
     try:
-        text = unpacker.decompress(base64.b64decode(kept[len(_MARK) :], validate=True), LONGEST)
+        text = unpacker.decompress(base64.b64decode(data[len(_MARK) :], validate=True), LONGEST)
     except zlib.error as error:
         raise ValueError(str(error)) from None
     if not unpacker.eof or unpacker.unused_data or len(text) < SHORT:
-        raise ValueError("it was cut short, or is longer than any job's")
+        raise ValueError("the text is truncated, or too long")
     return text.decode("ascii")

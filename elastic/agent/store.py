@@ -1,4 +1,4 @@
-"""The job's store, hosted or reached: torch's `TCPStore`, ours with a token, or etcd.  Imports torch."""
+"""The job's store, hosted or connected to: torch's `TCPStore`, ours with a token, or etcd.  Imports torch."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from elastic.agent.errors import SettingsError, StoreLostError
 from elastic.agent.etcd_store import EtcdStore
 from elastic.agent.settings import RendezvousSettings
 from elastic.agent.store_calls import BoundedCaller, Store, first_line
-from elastic.agent.token_store import TokenServer, TokenStore, asks_for_token
+from elastic.agent.token_store import TokenServer, TokenStore, requires_token
 from elastic.agent.torch_releases import libuv_takes_sockets
 
 _BACKLOG = 4096
-"""Connections that may wait: all nodes of a large job come at once."""
+"""Connections that may wait: all nodes of a large job connect at once."""
 
 
 class Server(Protocol):
-    """A store that lives in this process."""
+    """Store in this process."""
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """Port on which it listens."""
 
 
 def host_store(endpoint: Endpoint, settings: RendezvousSettings) -> Server:
-    """A store that listens at this address and no other.  Raises `SettingsError` if it cannot.
+    """Start a store that listens only on this address.  Raises `SettingsError` if it cannot.
 
-    torch's own server listens on every address of the machine, whatever it is told
-    (`c10d/TCPStoreLibUvBackend.cpp`, `LibUVStoreDaemon::init`), unless it is given a socket that listens.
+    torch's own server listens on every address of the machine (`c10d/TCPStoreLibUvBackend.cpp`,
+    `LibUVStoreDaemon::init`), unless it gets a listening socket.
     """
     listener = _listen(endpoint)
     if endpoint.token is not None:
@@ -57,16 +57,16 @@ def host_store(endpoint: Endpoint, settings: RendezvousSettings) -> Server:
 
 def _listen(endpoint: Endpoint) -> socket.socket:
     try:
-        found = socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
-        return socket.create_server(found[0][4][:2], family=found[0][0], backlog=_BACKLOG)
+        addresses = socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
+        return socket.create_server(addresses[0][4][:2], family=addresses[0][0], backlog=_BACKLOG)
     except OSError as error:
         raise SettingsError(f"cannot listen on {endpoint}: {error.strerror}") from None
     except UnicodeError:
         raise SettingsError(f"cannot listen on {endpoint}: not a host name") from None
 
 
-def host_if_ours(endpoint: Endpoint, settings: RendezvousSettings) -> Server | None:
-    """The store, if this process is to host it."""
+def host_if_local(endpoint: Endpoint, settings: RendezvousSettings) -> Server | None:
+    """Start the store, if this process is to host it."""
     if endpoint.hosts is False or (endpoint.hosts is None and not is_local(endpoint.host)):
         return None
     try:
@@ -74,11 +74,11 @@ def host_if_ours(endpoint: Endpoint, settings: RendezvousSettings) -> Server | N
     except SettingsError:
         if endpoint.hosts:
             raise
-        return None  # another agent of this machine hosts it already
+        return None  # another agent on this machine hosts it
 
 
 def connect_store(endpoint: Endpoint, settings: RendezvousSettings, patience: float | None = None) -> Store:
-    """A new connection to a store.  Raises `StoreLostError` if none answers in time."""
+    """Open a new connection to a store.  Raises `StoreLostError` if none answers in time."""
     patience = settings.connect_timeout if patience is None else patience
     _await_listener(endpoint, patience)
     limit = max(1.0, min(patience, settings.read_timeout))
@@ -89,8 +89,8 @@ def connect_store(endpoint: Endpoint, settings: RendezvousSettings, patience: fl
             return EtcdStore(endpoint.addresses, settings.read_timeout, secure=secure)
         if endpoint.token is not None:
             return TokenStore(endpoint.host, endpoint.port, endpoint.token, settings.read_timeout)
-        if asks_for_token(endpoint.host, endpoint.port):
-            raise StoreLostError("it asks for a token; give --token FILE")
+        if requires_token(endpoint.host, endpoint.port):
+            raise StoreLostError("it requires a token; pass --token FILE")
         timeout = timedelta(seconds=limit)
         store = TCPStore(
             endpoint.host, endpoint.port, is_master=False, wait_for_workers=False, timeout=timeout
@@ -102,26 +102,26 @@ def connect_store(endpoint: Endpoint, settings: RendezvousSettings, patience: fl
     try:
         return caller.call(connect)
     except StoreLostError as error:
-        raise StoreLostError(f"no store answers at {endpoint}: {error}") from None
+        raise StoreLostError(f"no store at {endpoint}: {error}") from None
     finally:
         caller.close()
 
 
 def _await_listener(endpoint: Endpoint, patience: float) -> None:
-    """Wait until something listens: torch logs a warning with a stack for each attempt of its own."""
-    until = time.monotonic() + patience
+    """Wait until something listens: torch logs a warning with a stack for each of its own attempts."""
+    deadline = time.monotonic() + patience
     while True:
         for address in endpoint.addresses:
-            refusal = _why_refused(*address, (until - time.monotonic()) / len(endpoint.addresses))
-            if refusal is None:
+            failure = _connection_error(*address, (deadline - time.monotonic()) / len(endpoint.addresses))
+            if failure is None:
                 return
-        if time.monotonic() >= until:
-            raise StoreLostError(f"no store answers at {endpoint} in {patience:g} s: {refusal}")
+        if time.monotonic() >= deadline:
+            raise StoreLostError(f"no store at {endpoint} after {patience:g} s: {failure}")
         time.sleep(0.1)
 
 
-def _why_refused(host: str, port: int, patience: float) -> str | None:
-    """Why no connection can be made; `None` if one can."""
+def _connection_error(host: str, port: int, patience: float) -> str | None:
+    """Why no connection is possible; `None` if one is."""
     try:
         socket.create_connection((host, port), timeout=max(0.1, patience)).close()
     except OSError as error:

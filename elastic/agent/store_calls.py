@@ -1,4 +1,4 @@
-"""`Store`: the calls that the job's store must have, and `BoundedCaller`, which ends each of them in time."""
+"""`Store`: the methods that the job's store must have; `BoundedCaller`: calls with a timeout."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from typing import Protocol, TypeVar
 
 from elastic.agent.errors import StoreLostError
 
-# `Store`: the few calls that the job's store must have; torch's has them.
-
 
 class Store(Protocol):
-    """What is needed of a `torch.distributed.Store`."""
+    """Methods of `torch.distributed.Store` that are needed."""
 
     def set(self, key: str, value: str, /) -> None:
         """Write a key."""
@@ -33,25 +31,23 @@ class Store(Protocol):
         """Whether all keys exist."""
 
 
-# `BoundedCaller`: calls to the store that end in time, though torch's may not.
-#
-# `TCPStore` has a time limit only for waiting on a key; over a connection that was cut, and not closed, its
-# calls hang until the kernel gives up, a quarter of an hour later (`c10d/TCPStore.cpp`, `TCPStore::doWait`:
-# the answer to `CANCEL_WAIT` is read without a limit, and so is the answer to `compareSet`).
+# `TCPStore` has a timeout only for waiting on a key. If a connection is cut without being closed, its calls hang until
+# the kernel gives up after 15 minutes (`c10d/TCPStore.cpp`, `TCPStore::doWait`: the answers to `CANCEL_WAIT` and
+# `compareSet` are read without a timeout).
 
 _T = TypeVar("_T")
 
 _FAREWELL = 2.0
-"""Seconds that a call gets to end; what takes longer hangs, and will not end just now."""
+"""Seconds that a call has to end at close; a longer one hangs."""
 
 
 def first_line(error: Exception) -> str:
-    """What torch says of an error, without the stacks that come after it."""
+    """Error message of torch, without the stacks that follow it."""
     return str(error).partition("\n")[0] or type(error).__name__
 
 
 class BoundedCaller:
-    """Makes the calls in a thread of its own, which it leaves behind when one hangs."""
+    """Make calls in a separate thread, which is abandoned if a call hangs."""
 
     def __init__(self, limit: float) -> None:
         self._limit = limit
@@ -61,7 +57,7 @@ class BoundedCaller:
         self._thread.start()
 
     def call(self, operation: Callable[[], _T]) -> _T:
-        """What the operation returns.  Raises `StoreLostError` if it fails, or has not ended in time."""
+        """Result of the operation.  Raises `StoreLostError` if it fails or times out."""
         if self._closed:
             raise StoreLostError("the connection was closed, or an earlier call hangs")
         answer: Future[_T] = Future()
@@ -75,10 +71,10 @@ class BoundedCaller:
             raise StoreLostError(first_line(error)) from error
 
     def close(self) -> None:
-        """Make no more calls, and wait a moment for the one under way.
+        """Accept no more calls, and wait briefly for the current one.
 
-        A thread that comes back from C++ while the interpreter ends is ended there, which aborts the process:
-        "terminate called without an active exception".
+        A thread that returns from C++ while the interpreter shuts down aborts the process: "terminate called without an
+        active exception".
         """
         self._closed = True
         self._calls.put(None)
@@ -92,5 +88,5 @@ class BoundedCaller:
 def _answer(operation: Callable[[], _T], answer: Future[_T]) -> None:
     try:
         answer.set_result(operation())
-    except BaseException as error:  # it belongs to the caller
+    except BaseException as error:  # raised in the caller's thread
         answer.set_exception(error)

@@ -1,8 +1,8 @@
-"""`TokenServer` and `TokenStore`: a store for those who know a secret; torch's own takes orders from anybody.
+"""`TokenServer` and `TokenStore`: a store with a secret token; torch's own store accepts any connection.
 
-Each end sends a random number, and signs every line from then on with a key of the token and both numbers:
-whoever does not know the token may read what is said, and can neither take part nor change it.  What must not
-be read needs etcd with TLS.  A Python thread for each connection: for jobs of up to a hundred nodes.
+Each end sends a nonce, and then signs every line with a key derived from the token and both nonces. Without the token,
+others may read the traffic, but neither take part nor change it; use etcd with TLS against reading. The server has a
+Python thread per connection, for jobs of up to a hundred nodes.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from elastic.agent.secret_variables import TOKEN, secret
 from elastic.json_types import Json
 
 SHORTEST = 16
-"""Characters of a token: a shorter one can be guessed."""
+"""Minimum length of a token: a shorter one can be guessed."""
 _GREETING = b"dsconfig-token "
 _GREETED = 0.05
-"""Seconds in which a store that asks for a token has greeted; torch's says nothing."""
+"""Seconds in which a store with a token sends its greeting; torch's store sends none."""
 _NUMBER = 16
 _PATIENCE = 5.0
-"""Seconds that either end gets to show that it knows the token."""
+"""Seconds that either end has to prove that it knows the token."""
 _LONGEST = 1 << 16
-"""Bytes of a line from somebody who has not."""
+"""Limit of a line in bytes before the other end has proved the token."""
 _LONGEST_SIGNED = 1 << 26
-"""Bytes of any line: its signature is at its beginning, and is known to be false at its end only."""
+"""Limit of any line in bytes: its signature is only verified after the whole line was read."""
 _PAUSE = 0.05
-STRANGERS = 256
-"""Connections at once that have not proved that they know the token; one more, and the oldest has to go."""
+MAX_UNPROVEN = 256
+"""Limit of connections that have not proved the token; above it, the oldest is closed."""
 
 
 def read_token(path: str | None) -> str | None:
-    """The token in that file, else in `DSCONFIG_ELASTIC_TOKEN`, if there is one.  Raises `SettingsError`."""
+    """Token in that file, or in `DSCONFIG_ELASTIC_TOKEN`, if any.  Raises `SettingsError`."""
     token, where = secret(TOKEN), TOKEN
     if path is not None:
         try:
@@ -49,29 +49,34 @@ def read_token(path: str | None) -> str | None:
         except (OSError, UnicodeDecodeError) as error:
             raise SettingsError(f"cannot read the token in {path}: {error}") from None
     if token is not None and len(token) < SHORTEST:
-        raise SettingsError(f"the token in {where} has {len(token)} characters; give at least {SHORTEST}")
+        raise SettingsError(
+            f"the token in {where} has {len(token)} characters; at least {SHORTEST} are required"
+        )
     return token
 
 
-def asks_for_token(host: str, port: int) -> bool:
-    """Whether the store there is one with a token."""
-    with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=_PATIENCE) as trial:
-        trial.settimeout(_GREETED)
-        return trial.recv(len(_GREETING)) == _GREETING
+def requires_token(host: str, port: int) -> bool:
+    """Whether the store at this address requires a token."""
+    with (
+        contextlib.suppress(OSError),
+        socket.create_connection((host, port), timeout=_PATIENCE) as connection,
+    ):
+        connection.settimeout(_GREETED)
+        return connection.recv(len(_GREETING)) == _GREETING
     return False
 
 
 class _Signed:
-    """A connection whose lines are signed, by their sender and their number."""
+    """Connection whose lines are signed with their sender and number."""
 
-    def __init__(self, connection: socket.socket, token: str, mine: bytes, theirs: bytes) -> None:
+    def __init__(self, connection: socket.socket, token: str, own_role: bytes, other_role: bytes) -> None:
         self._connection = connection
         self._file = connection.makefile("rb")
-        number = os.urandom(_NUMBER).hex().encode()
-        connection.sendall(_GREETING + number + b"\n")
-        other = self._file.readline(len(_GREETING) + 2 * _NUMBER + 1).strip().removeprefix(_GREETING)
-        both = b" ".join(sorted((mine + number, theirs + other)))
-        self._keys = [hmac.digest(token.encode(), role + both, "sha256") for role in (mine, theirs)]
+        nonce = os.urandom(_NUMBER).hex().encode()
+        connection.sendall(_GREETING + nonce + b"\n")
+        other_nonce = self._file.readline(len(_GREETING) + 2 * _NUMBER + 1).strip().removeprefix(_GREETING)
+        nonces = b" ".join(sorted((own_role + nonce, other_role + other_nonce)))
+        self._keys = [hmac.digest(token.encode(), role + nonces, "sha256") for role in (own_role, other_role)]
         self._count = [0, 0]
 
     def write(self, value: Json) -> None:
@@ -79,15 +84,15 @@ class _Signed:
         self._connection.sendall(self._sign(0, text) + b" " + text + b"\n")
 
     def read(self, limit: int = _LONGEST_SIGNED) -> Json:
-        """The next value.  Raises `ConnectionError` at the end, and for what the other end did not sign."""
+        """Next value.  Raises `ConnectionError` at the end, and for lines with a wrong signature."""
         line = self._file.readline(limit)
         signature, _, text = line.rstrip(b"\n").partition(b" ")
         if not (line.endswith(b"\n") and hmac.compare_digest(signature, self._sign(1, text))):
-            raise ConnectionError("the connection ended, or what came was not signed")
+            raise ConnectionError("the connection ended, or a line had no valid signature")
         return json.loads(text)
 
     def close(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         self._file.close()
 
     def _sign(self, end: int, text: bytes) -> bytes:
@@ -96,7 +101,7 @@ class _Signed:
 
 
 class TokenStore:
-    """A connection to a `TokenServer`; not to be shared between threads."""
+    """Connection to a `TokenServer`; not to be shared between threads."""
 
     def __init__(self, host: str, port: int, token: str, limit: float) -> None:
         self._limit = limit
@@ -105,11 +110,11 @@ class TokenStore:
             self._signed = _Signed(self._connection, token, b"client", b"server")
             self._ask("get", limit=_LONGEST)
         except OSError:
-            raise StoreLostError(f"the store at {host}:{port} does not know this token") from None
+            raise StoreLostError(f"the store at {host}:{port} rejected the token") from None
         self._connection.settimeout(limit)
 
     def __del__(self) -> None:
-        """End the connection, as torch's store does."""
+        """Close the connection, as torch's store does."""
         if hasattr(self, "_signed"):
             self._signed.close()
         self._connection.close()
@@ -119,22 +124,22 @@ class TokenStore:
         self._ask("set", key, value=value)
 
     def get(self, key: str, /) -> bytes:
-        """Read a key; waits until it exists."""
+        """Read a key; wait until it exists."""
         return self.multi_get([key])[0]
 
     def multi_get(self, keys: list[str], /) -> list[bytes]:
-        """Read keys; waits until all exist."""
-        until = time.monotonic() + self._limit
-        while None in (found := self._ask("get", *keys)):
-            if time.monotonic() > until:
-                raise TimeoutError(f"no key `{keys[found.index(None)]}` in {self._limit:g} s")
+        """Read keys; wait until all exist."""
+        deadline = time.monotonic() + self._limit
+        while None in (values := self._ask("get", *keys)):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"no key `{keys[values.index(None)]}` in {self._limit:g} s")
             time.sleep(_PAUSE)
-        return [value.encode() for value in found]
+        return [value.encode() for value in values]
 
     def compare_set(self, key: str, expected: str, desired: str, /) -> bytes:
         """Write `desired` if the key holds `expected`, or is missing and `expected` is empty."""
-        held: str = self._ask("compare_set", key, expected=expected, value=desired)[0] or expected
-        return held.encode()
+        current: str = self._ask("compare_set", key, expected=expected, value=desired)[0] or expected
+        return current.encode()
 
     def check(self, keys: list[str], /) -> bool:
         """Whether all keys exist."""
@@ -147,7 +152,7 @@ class TokenStore:
 
 
 class TokenServer:
-    """The store, in threads of this process."""
+    """Store server in threads of this process."""
 
     def __init__(self, listener: socket.socket, token: str) -> None:
         address = listener.getsockname()
@@ -166,36 +171,36 @@ class _Server(socketserver.ThreadingTCPServer):
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
         self._data: dict[str, str] = {}
-        self._strangers: dict[socket.socket, float] = {}
-        """The connections that have proved nothing yet, oldest first, and since when."""
-        self._changing = threading.Lock()
+        self._unproven: dict[socket.socket, float] = {}
+        """Connections that have not proved the token, oldest first, with their start times."""
+        self._lock = threading.Lock()
 
     def get_request(self) -> tuple[socket.socket, object]:
-        """Take a connection, of a stranger for now."""
+        """Accept a connection, unproven for now."""
         connection, address = super().get_request()
-        with self._changing:
-            self._strangers[connection] = time.monotonic()
+        with self._lock:
+            self._unproven[connection] = time.monotonic()
         return connection, address
 
     def service_actions(self) -> None:
-        """Hang up on strangers that are slow or too many: who knows the token needs no time to prove it."""
-        with self._changing:
-            for one, since in list(self._strangers.items()):
-                if len(self._strangers) <= STRANGERS and time.monotonic() - since <= _PATIENCE:
+        """Close unproven connections that are slow or too many: a client with the token proves it at once."""
+        with self._lock:
+            for one, since in list(self._unproven.items()):
+                if len(self._unproven) <= MAX_UNPROVEN and time.monotonic() - since <= _PATIENCE:
                     break
-                del self._strangers[one]
+                del self._unproven[one]
                 with contextlib.suppress(OSError):
                     one.shutdown(socket.SHUT_RDWR)
 
-    def acquainted(self, request: socket.socket) -> None:
-        """Take a connection off the strangers: it has proved itself, or ended."""
-        with self._changing:
-            self._strangers.pop(request, None)
+    def mark_proven(self, request: socket.socket) -> None:
+        """Remove a connection from the unproven ones: it has proved the token, or ended."""
+        with self._lock:
+            self._unproven.pop(request, None)
 
     def reply(self, request: Mapping[str, Json]) -> list[str | None]:
-        """What the keys hold after the request."""
+        """Values of the keys after the request."""
         kind, keys = request["kind"], request["keys"]
-        with self._changing:
+        with self._lock:
             if kind == "set" or (
                 kind == "compare_set" and self._data.get(keys[0], "") == request["expected"]
             ):
@@ -205,7 +210,7 @@ class _Server(socketserver.ThreadingTCPServer):
 
 class _Handler(socketserver.BaseRequestHandler):
     def handle(self) -> None:
-        """Answer every signed line until the other end hangs up."""
+        """Answer every signed line until the other end disconnects."""
         assert isinstance(self.server, _Server)
         connection: socket.socket = self.request
         connection.settimeout(_PATIENCE)
@@ -214,13 +219,13 @@ class _Handler(socketserver.BaseRequestHandler):
             signed = _Signed(connection, self.server.token, b"server", b"client")
             with contextlib.closing(signed):
                 request = signed.read(_LONGEST)
-                self.server.acquainted(connection)
+                self.server.mark_proven(connection)
                 connection.settimeout(None)
                 while True:
                     signed.write(self.server.reply(request))
                     request = signed.read()
 
     def finish(self) -> None:
-        """Forget a stranger that has gone."""
+        """Forget a connection that has ended."""
         assert isinstance(self.server, _Server)
-        self.server.acquainted(self.request)
+        self.server.mark_proven(self.request)

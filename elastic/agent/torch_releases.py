@@ -1,4 +1,4 @@
-"""What differs between releases of torch, from 2.6 on; nothing else knows of it.  Imports no torch."""
+"""Differences between releases of torch from 2.6 on.  Imports no torch."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import re
 from typing import Final
 
 OLDEST: Final = (2, 6)
-"""The first release with entry points `torchrun.handlers` (`elastic/rendezvous/registry.py`) and with
-`TORCH_ELASTIC_WORKER_IDENTICAL` (`elastic/agent/server/api.py`); `RendezvousInfo` came with 2.4."""
+"""First release with entry points `torchrun.handlers` (`elastic/rendezvous/registry.py`) and with
+`TORCH_ELASTIC_WORKER_IDENTICAL` (`elastic/agent/server/api.py`); `RendezvousInfo` was added in 2.4.
+"""
 
 
 def release(version: str) -> tuple[int, ...]:
@@ -17,34 +18,34 @@ def release(version: str) -> tuple[int, ...]:
 
 
 def libuv_takes_sockets(version: str) -> bool:
-    """Whether `TCPStore`'s usual server starts with a socket that listens already.
+    """Whether `TCPStore`'s libuv server accepts a listening socket.
 
-    It does since 2.8 (pytorch/pytorch#150215, `c10d/TCPStoreLibUvBackend.cpp`); before that, the one that it
-    has replaced has to.
+    It does since 2.8 (pytorch/pytorch#150215, `c10d/TCPStoreLibUvBackend.cpp`); earlier releases need the legacy
+    server.
     """
     return release(version) >= (2, 8)
 
 
-def give_workers_to_stop(seconds: int) -> None:
-    """How long workers get to end after SIGTERM: `LaunchConfig.shutdown_timeout` of newer releases.
+def set_shutdown_timeout(seconds: int) -> None:
+    """Set how long workers have to exit after SIGTERM: `LaunchConfig.shutdown_timeout` of newer releases.
 
-    Older ones always wait for 30 s (`elastic/multiprocessing/api.py`, `PContext.close`).
+    Older releases always wait for 30 s (`elastic/multiprocessing/api.py`, `PContext.close`).
     """
     os.environ["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] = str(seconds)
 
 
-def end_well() -> SystemExit:
-    """What ends an agent whose job has succeeded without it.
+def successful_exit() -> SystemExit:
+    """Exception that ends an agent whose job has succeeded without it.
 
-    `RendezvousGracefulExitError` is meant for this, but the launcher of 2.6 to 2.14 fails on it
-    (`launcher/api.py`, `launch_agent`: there is no result to ask whether it failed).
+    `RendezvousGracefulExitError` is meant for this, but the launcher of 2.6 to 2.14 fails on it, since there is no
+    result to check for failure (`launcher/api.py`, `launch_agent`).
     """
     return SystemExit(0)
 
 
-def spare_the_ranks() -> None:
-    """Tell torch that all nodes have as many workers, so that it need not ask each of them.
+def assume_identical_workers() -> None:
+    """Tell torch that all nodes have the same number of workers, so that it does not ask each node.
 
-    It would wait for one that has just died (`elastic/agent/server/api.py`, `_assign_worker_ranks`).
+    It would wait for a node that has just died (`elastic/agent/server/api.py`, `_assign_worker_ranks`).
     """
     os.environ["TORCH_ELASTIC_WORKER_IDENTICAL"] = "1"

@@ -1,7 +1,7 @@
-"""The transitions of a job: pure functions from a `State` to the next one.
+"""Transitions of a job: pure functions from a `State` to the next one.
 
-Each returns its argument unchanged where there is nothing to do, so that a caller may repeat it after losing
-a compare-and-set.
+Each returns its argument unchanged if there is nothing to do, so that a caller may repeat it after a failed
+compare-and-set.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ _WORKER_FAILED = "worker failed"
 
 
 def record(state: State, node: str, text: str) -> State:
-    """With one more event."""
+    """State with one more event."""
     events = (*state.events, Event(round(time.time(), 3), node, text))
     return replace(state, events=events[-EVENTS_KEPT:])
 
 
 def arrive(state: State, node: str, host: str, port: int, cause: Cause | None = None) -> State:
-    """The node has no workers running and wants the next round.
+    """State in which the node has no running workers and waits for the next round.
 
-    `cause` is why it ended its last one: `failure` of its workers, `change` where it was the first to see
-    newcomers; `None` where the round was over anyway.
+    `cause` is why it ended its last round: `failure` of its workers, `change` if it was the first to see newcomers;
+    `None` if the round was over anyway.
     """
     member = state.member(node)
     if state.outcome or (member and member.arrived and member.port == port):
         return state
     if member:
         state = _with_member(state, replace(member, arrived=True, port=port))
-        state = _without("expelled", state, node)  # it has come after all
+        state = _without("expelled", state, node)  # it has arrived after all
     else:
         state = _join(state, node, host, port)
     if node not in state.group:
@@ -41,7 +41,7 @@ def arrive(state: State, node: str, host: str, port: int, cause: Cause | None = 
     if state.phase in ("proposed", "running"):
         state = _break(state, cause or "change")
         return record(state, node, _WORKER_FAILED) if cause == "failure" else state
-    # Workers of other nodes may fail because of the change before the node that makes it has arrived.
+    # The change may make workers of other nodes fail before the node that caused it has arrived.
     return _break(state, cause) if cause == "change" and state.broken else state
 
 
@@ -57,7 +57,7 @@ def _join(state: State, node: str, host: str, port: int) -> State:
 
 
 def remove(state: State, node: str, cause: Cause, text: str) -> State:
-    """The node is gone: it left in order (`change`) or was found dead (`lost`)."""
+    """State without the node, which left cleanly (`change`) or is lost (`lost`)."""
     if state.member(node) is None:
         return state
     members = tuple(member for member in state.members if member.node != node)
@@ -70,20 +70,22 @@ def remove(state: State, node: str, cause: Cause, text: str) -> State:
 
 
 def propose(state: State, size: int, max_restarts: int | None) -> State:
-    """Name the next group, the first `size` arrived members; or close a job that has failed too often."""
+    """State with the next group, the first `size` arrived members; or closed, after too many failures."""
     restarts = state.restarts + (state.broken == "failure")
     if max_restarts is not None and restarts > max_restarts:
         return _fail_for_good(state, max_restarts)
-    ready = sorted((one for one in state.members if one.arrived), key=lambda member: member.join_order)
-    group = tuple(member.node for member in ready[:size])
-    chosen = {*group}
+    arrived = sorted((one for one in state.members if one.arrived), key=lambda member: member.join_order)
+    group = tuple(member.node for member in arrived[:size])
+    group_set = {*group}
     state = replace(
         state,
         round=state.round + 1,
         phase="proposed",
         group=group,
         acknowledged=(),
-        members=tuple(replace(one, arrived=one.arrived and one.node not in chosen) for one in state.members),
+        members=tuple(
+            replace(one, arrived=one.arrived and one.node not in group_set) for one in state.members
+        ),
         broken=None,
         restarts=restarts,
         start=state.latest,
@@ -93,14 +95,14 @@ def propose(state: State, size: int, max_restarts: int | None) -> State:
 
 
 def _fail_for_good(state: State, max_restarts: int) -> State:
-    used = f"{max_restarts} restarts used up" if max_restarts else "no restarts allowed"
-    failing = (event.node for event in reversed(state.events) if event.text == _WORKER_FAILED)
-    node = next(failing, "a node")
-    return close(state, node, Outcome("failed", f"training failed on {node}: {used}"))
+    limit = f"{max_restarts} restarts used up" if max_restarts else "no restarts allowed"
+    failed_nodes = (event.node for event in reversed(state.events) if event.text == _WORKER_FAILED)
+    node = next(failed_nodes, "a node")
+    return close(state, node, Outcome("failed", f"training failed on {node}: {limit}"))
 
 
 def acknowledge(state: State, node: str) -> State:
-    """The node confirms its rank in the proposed group; the last one to do so sets the round running."""
+    """State with the rank of the node confirmed; the last confirmation starts the round."""
     if state.phase != "proposed" or node not in state.group or node in state.acknowledged:
         return state
     state = _without("expelled", state, node)
@@ -110,7 +112,7 @@ def acknowledge(state: State, node: str) -> State:
 
 
 def finish(state: State, node: str, round_: int) -> State:
-    """All workers of the node ended well in this round."""
+    """State in which all workers of the node have succeeded in this round."""
     member = state.member(node)
     if member is None or state.round != round_ or node not in state.group:
         return state
@@ -118,28 +120,28 @@ def finish(state: State, node: str, round_: int) -> State:
 
 
 def all_finished(state: State, round_: int) -> bool:
-    """Whether all workers of that round's group ended well."""
+    """Whether all workers of the round's group have succeeded."""
     finished = {member.node for member in state.members if member.finished == round_}
     return state.round == round_ and finished.issuperset(state.group)
 
 
 def is_over(state: State, round_: int) -> bool:
-    """Whether the round has ended; a state that is older than the round says nothing of it."""
+    """Whether the round has ended; a state older than the round does not tell."""
     return state.round > round_ or (state.round == round_ and state.phase == "forming")
 
 
 def succeed(state: State, node: str, round_: int) -> State:
-    """The job has succeeded, if all of the round's group have finished."""
+    """State of a successful job, if all nodes of the round's group have finished."""
     return close(state, node, Outcome("succeeded")) if all_finished(state, round_) else state
 
 
 def fail(state: State, node: str, round_: int, text: str) -> State:
-    """The job has failed, unless another round has begun."""
+    """State of a failed job, unless another round has begun."""
     return close(state, node, Outcome("failed", text)) if state.round == round_ else state
 
 
 def close(state: State, node: str, outcome: Outcome) -> State:
-    """The job has ended."""
+    """State of a job that has ended."""
     if state.outcome:
         return state
     state = replace(state, phase="closed", outcome=outcome)
@@ -147,9 +149,9 @@ def close(state: State, node: str, outcome: Outcome) -> State:
 
 
 def commit(state: State, node: str, round_: int, checkpoint: str) -> State:
-    """`checkpoint` becomes the latest one; only the newest round may do that.
+    """State with `checkpoint` as the latest one; only the newest round may commit.
 
-    The pointer and the round are one document, so that no newer round can begin in between.
+    The pointer and the round are in one document, so that no newer round can begin in between.
     """
     if state.round != round_ or state.outcome or state.member(node) is None:
         return state
@@ -157,21 +159,21 @@ def commit(state: State, node: str, round_: int, checkpoint: str) -> State:
 
 
 def mark(state: State, evidence: Evidence) -> State:
-    """Announce that a member is about to be removed."""
+    """State with a member marked for removal."""
     if evidence.node in _marked(state, evidence.mark) or not evidence.holds(state):
         return state
     return _with_marks(evidence.mark, state, (*_marked(state, evidence.mark), evidence.node))
 
 
 def remove_marked(state: State, evidence: Evidence) -> State:
-    """Remove a member that bears the mark, if the evidence still counts."""
+    """State without the marked member, if the evidence still holds."""
     if evidence.node not in _marked(state, evidence.mark) or not evidence.holds(state):
         return state
     return remove(state, evidence.node, "lost", evidence.text)
 
 
 def ask_to_leave(state: State, node: str) -> State:
-    """The node goes after the group's next checkpoint."""
+    """State in which the node leaves after the group's next checkpoint."""
     if node in state.leaving or state.member(node) is None:
         return state
     state = replace(state, leaving=(*state.leaving, node), changed_at=state.commits)
@@ -179,7 +181,7 @@ def ask_to_leave(state: State, node: str) -> State:
 
 
 def clear_suspicion(state: State, node: str) -> State:
-    """The node says itself that it is not silent."""
+    """State in which the node has cleared a suspicion itself."""
     member = state.member(node)
     if member is None or node not in state.suspects:
         return state
@@ -209,7 +211,7 @@ def _with_member(state: State, member: Member) -> State:
 
 
 def _break(state: State, cause: Cause) -> State:
-    """The group trains no more.  A lost node is the stronger reason: failures follow from it."""
+    """State in which the group trains no more.  A lost node is the stronger cause: failures follow from it."""
     order: tuple[Cause | None, ...] = (None, "failure", "change", "lost")
-    worst = max(state.broken, cause, key=order.index)
-    return replace(state, phase="forming", broken=worst, acknowledged=())
+    strongest = max(state.broken, cause, key=order.index)
+    return replace(state, phase="forming", broken=strongest, acknowledged=())

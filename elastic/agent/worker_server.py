@@ -1,4 +1,4 @@
-"""`WorkerServer`: socket on which this node's workers ask their agent, and the replies to them."""
+"""`WorkerServer`: socket for the requests of this node's workers; `WorkerRequests`: the replies."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ from elastic.agent.state_store import StateStore
 from elastic.worker.agent_client import Message
 from elastic.worker.checkpoint_name import check_name
 
-# `WorkerServer`: where this node's workers ask their agent, over a Unix socket, one JSON line each way.
-#
-# The agent has the connection to the store; a worker needs neither that nor torch.
+# Requests and replies are JSON lines over a Unix socket. Only the agent connects to the store; a worker needs neither
+# that connection nor torch.
 
 
 class WorkerServer:
-    """Serves until it is closed; each worker has a thread of its own."""
+    """Serve until closed, with a thread per worker."""
 
     def __init__(self, path: str, reply: Callable[[Message], Message]) -> None:
         self._server = _Server(path, reply)
@@ -36,7 +35,7 @@ class WorkerServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Take no more requests."""
+        """Accept no more requests."""
         self._server.shutdown()
         self._server.server_close()
 
@@ -52,14 +51,14 @@ class _Server(socketserver.ThreadingUnixStreamServer):
 
 class _Connection(socketserver.StreamRequestHandler):
     def handle(self) -> None:
-        """Answer every line until the worker hangs up."""
+        """Answer every line until the worker disconnects."""
         assert isinstance(self.server, _Server)
         try:
             for line in self.rfile:
                 reply = self._reply(self.server, line)
                 self.wfile.write(json.dumps(reply).encode() + b"\n")
         except OSError:
-            return  # the worker has gone, perhaps killed
+            return  # the worker has ended
 
     @staticmethod
     def _reply(server: _Server, line: bytes) -> Message:
@@ -69,16 +68,14 @@ class _Connection(socketserver.StreamRequestHandler):
             return {"error": f"{type(error).__name__}: {error}"}
 
 
-# `WorkerRequests`: the agent's replies to this node's workers: may I commit, may I end.
-#
-# Every reply that matters is decided by a compare-and-set on the state, with the worker's own round: a
-# worker that was frozen, or whose node was removed, is refused.
+# Commits and endings are decided by a compare-and-set on the state with the worker's own round, so a worker that was
+# frozen, or whose node was removed, is rejected.
 
 _POLL = 0.05
 
 
 class WorkerRequests:
-    """Replies for a `WorkerServer`, with one request to the store at a time."""
+    """Replies for a `WorkerServer`, with one store request at a time."""
 
     def __init__(self, store: StateStore, node: LocalNode, heartbeat: Heartbeat, log: EventLog) -> None:
         self._store = store
@@ -87,10 +84,10 @@ class WorkerRequests:
         self._log = log
         self._lock = threading.Lock()
         self._finished: dict[int, set[int]] = {}
-        """The local ranks that have ended well in each round."""
+        """Local ranks that have succeeded in each round."""
 
     def reply(self, message: Message) -> Message:
-        """Reply to one message, which says what is requested and names the worker's round."""
+        """Reply to a message, which has the request and the worker's round."""
         request, round_ = message["request"], int(message["round"])
         if request == "commit":
             return self._commit(round_, str(message["checkpoint"]))
@@ -111,9 +108,9 @@ class WorkerRequests:
             state = self._store.update(
                 partial(transitions.commit, node=self._node.name, round_=round_, checkpoint=checkpoint)
             )
-        taken = state.round == round_ and state.latest == checkpoint and state.commits > before
-        self._log.write("commit" if taken else "commit-refused", round=round_, checkpoint=checkpoint)
-        return {"committed": taken, "number": state.commits, "round": state.round}
+        committed = state.round == round_ and state.latest == checkpoint and state.commits > before
+        self._log.write("commit" if committed else "commit-refused", round=round_, checkpoint=checkpoint)
+        return {"committed": committed, "number": state.commits, "round": state.round}
 
     def _give_up(self, round_: int, text: str) -> Message:
         with self._lock:
@@ -123,9 +120,9 @@ class WorkerRequests:
         return {"failed": state.outcome is not None}
 
     def _finish(self, round_: int, local_rank: int) -> Message:
-        """Hold back a worker that has ended well until all of its group have; the reply may never come.
+        """Hold a successful worker until all workers of its group have succeeded; the reply may never come.
 
-        With the last of them the job has succeeded, whatever becomes of its nodes after that.
+        The last of them completes the job, whatever happens to its nodes after that.
         """
         name = self._node.name
         with self._lock:

@@ -1,6 +1,6 @@
-"""DeepSpeed's own solver, release by release: same answers, same errors, exact integers.
+"""DeepSpeed's solver, release by release: same answers, same errors, exact integers.
 
-    solver ─► heuristic, heuristic_v02 ─► answer ─► differences
+    solver ─► heuristic ─► differences
 
-`config` reads the block as DeepSpeed reads it; `semantics` says what the releases disagree about.
+`config` reads the block as DeepSpeed does; `semantics` lists the differences between releases.
 """

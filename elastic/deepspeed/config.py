@@ -1,7 +1,7 @@
-"""`ElasticityConfig`: the block as DeepSpeed reads it, with DeepSpeed's checks in DeepSpeed's order.
+"""`ElasticityConfig`: the block as DeepSpeed reads it, with the same checks in the same order.
 
-Source: `elasticity/config.py`, `ElasticityConfig`.  Lenient on purpose (2000.0 and booleans pass, strings
-fail where they are first compared); `elastic.planning.block` is the reading for new code.
+Source: `elasticity/config.py`, `ElasticityConfig`.  Lenient like DeepSpeed: 2000.0 and booleans pass, strings fail in
+the first comparison.  `elastic.planning.block` is strict.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from elastic.json_types import Json
 
 
 class ElasticityConfig:
-    """A checked `elasticity` block.
+    """Checked `elasticity` block.
 
     Raises `ElasticityConfigError` for a missing key, a bad list or a number out of range, and `TypeError` for
-    a value that is not a number, as DeepSpeed does.  Releases before 0.7.0 (`semantics`) do not read
+    a value that is not a number, as in DeepSpeed.  Releases before 0.7.0 (`semantics`) do not read
     `model_parallel_size` and `num_gpus_per_node`: those stay 1.
     """
 
@@ -79,7 +79,7 @@ class ElasticityConfig:
         )
 
     def repr(self) -> dict[str, Json]:
-        """The attributes by name, as DeepSpeed's method of this name gives them."""
+        """Attributes by name, as DeepSpeed's method of this name returns them."""
         return {name: getattr(self, name) for name in self.__slots__}
 
     def __repr__(self) -> str:
@@ -94,7 +94,9 @@ def _check_micro_batches(micro_batches: object) -> None:
         raise ElasticityConfigError(f"`micro_batch_sizes` must be a list, not a {kind}: {micro_batches!r}")
     for micro_batch in micro_batches:
         if not isinstance(micro_batch, int):
-            raise ElasticityConfigError(f"`micro_batch_sizes` must hold integers only, not {micro_batch!r}")
+            raise ElasticityConfigError(
+                f"`micro_batch_sizes` must contain only integers, not {micro_batch!r}"
+            )
     for micro_batch in micro_batches:
         if micro_batch <= 0:
             raise ElasticityConfigError(f"`micro_batch_sizes` must be positive, not {micro_batch!r}")

@@ -1,8 +1,7 @@
-"""Where `compute_elastic_config` differs from DeepSpeed: the whole list, each entry with its predicate.
+"""Differences of `compute_elastic_config` from DeepSpeed, each with its predicate.
 
-DeepSpeed returns these answers, or trips over them later; they cannot be trained with, so here they are
-errors that say why and what to change.  The last entry is not a refusal: exact integers in place of 64-bit
-ones.
+DeepSpeed returns these answers, or fails on them later.  Training with them is impossible, so they raise errors with
+a reason and a remedy.  The last entry is not an error: exact integers instead of 64-bit integers.
 """
 
 from __future__ import annotations
@@ -22,18 +21,18 @@ Result = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One way in which the answer differs; `holds` judges DeepSpeed's answer, `explain` words the error."""
+    """One difference; `holds` tests DeepSpeed's answer, `explain` returns the error message."""
 
     name: str
     summary: str
     holds: Callable[[Answer], bool]
     explain: Callable[[Answer], str]
     error: type[ElasticityError] | None
-    """What is raised; `None` where the answer is only more exact than DeepSpeed's."""
+    """Error to raise; `None` if the answer is only more exact than DeepSpeed's."""
 
 
-def refuse_unusable(answer: Answer) -> Result:
-    """The answer in DeepSpeed's shape, or the error of the first difference that holds."""
+def reject_unusable(answer: Answer) -> Result:
+    """Answer in DeepSpeed's format; raises the error of the first difference that holds."""
     for difference in DIFFERENCES:
         if difference.error is not None and difference.holds(answer):
             raise difference.error(difference.explain(answer))
@@ -44,7 +43,7 @@ def refuse_unusable(answer: Answer) -> Result:
 
 
 def no_world_sizes(config: ElasticityConfig) -> str:
-    """Why a block admits no world size at all, and what to change."""
+    """Why a block admits no world size, and what to change."""
     return (
         f"no world size from `min_gpus` {config.min_gpus} to `max_gpus` {config.max_gpus} splits a batch of "
         f"at most `max_train_batch_size` {config.max_acceptable_batch_size} into whole micro batches of "
@@ -53,7 +52,7 @@ def no_world_sizes(config: ElasticityConfig) -> str:
 
 
 def overflows(micro_batches: Sequence[int], cap: float) -> bool:
-    """Whether DeepSpeed's 64-bit arithmetic wraps or stops: in the least common multiple, or at the cap."""
+    """Whether DeepSpeed's 64-bit arithmetic overflows, in the least common multiple or at the cap."""
     return cap >= 2**63 or math.lcm(*micro_batches) >= 2**63
 
 
@@ -64,7 +63,7 @@ def _has_nonpositive_size(answer: Answer) -> bool:
 
 
 def _is_uneven(answer: Answer) -> bool:
-    """Micro batch times ranks must divide the batch; v0.2's sums are in floats and GPUs, so may not."""
+    """Whether micro batch times ranks does not divide the batch; v0.2 uses floats, and GPUs instead of ranks."""
     if answer.has_micro_batch and answer.micro_batch_size and answer.ranks:
         return answer.batch_size % (answer.micro_batch_size * answer.ranks) != 0
     if answer.fallback and answer.world_sizes and answer.world_sizes[0] > 0:
@@ -77,7 +76,7 @@ def _explain_zero(answer: Answer) -> str:
     config = answer.config
     return (
         f"`max_train_batch_size` {config.max_acceptable_batch_size} leaves no batch for this world size: one "
-        f"step of {answer.world_sizes} ranks takes at least {min(config.micro_batches)} samples each; "
+        f"step of {answer.world_sizes} ranks needs at least {min(config.micro_batches)} samples each; "
         "use fewer GPUs, a smaller micro batch or a higher cap (without `prefer_larger_batch` every micro "
         "batch must fit)"
     )
@@ -95,7 +94,7 @@ def _explain_cap(answer: Answer) -> str:
 def _explain_micro(answer: Answer) -> str:
     return (
         f"no micro batch of {answer.config.micro_batches} fits batch {answer.batch_size} on this world size; "
-        "choose one of the admissible sizes, or add a smaller micro batch"
+        "use an admissible size, or add a smaller micro batch"
     )
 
 
@@ -110,7 +109,7 @@ def _explain_uneven(answer: Answer) -> str:
 DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         "no-world-sizes",
-        "the list of world sizes is empty or `None` (v0.2 then trips over it: a TypeError about `None`)",
+        "the list of world sizes is empty or `None` (v0.2 then raises a TypeError about `None`)",
         lambda answer: not answer.world_sizes,
         lambda answer: no_world_sizes(answer.config),
         ElasticityConfigError,
@@ -148,7 +147,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     ),
     Difference(
         "uneven-share",
-        "micro batch x ranks does not divide the batch, so no accumulation makes up the triplet",
+        "micro batch x ranks does not divide the batch, so the triplet has no accumulation steps",
         _is_uneven,
         _explain_uneven,
         ElasticityIncompatibleWorldSize,

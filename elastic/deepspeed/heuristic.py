@@ -13,37 +13,37 @@ from elastic.deepspeed.semantics import LATEST, Semantics
 from elastic.divisors import maximal, minimal, sizes_of_units
 from elastic.errors import ElasticityConfigError, ElasticityError, NoWorldSizesError
 
-# DeepSpeed's way to a batch size: scale a few bases by highly composite numbers, keep the best.
+# DeepSpeed scales a few bases by highly composite numbers and keeps the best batch.
 #
 # Source: `elasticity/elasticity.py`: `get_candidate_batch_sizes`, `get_best_candidates`,
-# `_get_compatible_gpus_v01`.  Same answers, but divisors come from prime factors.  The functions here return
-# what DeepSpeed returns, usable or not; `elastic.deepspeed.differences` says which answers are refused.
+# `_get_compatible_gpus_v01`.  Same answers, but divisors come from prime factors.  The functions return what
+# DeepSpeed returns, usable or not; `elastic.deepspeed.differences` lists the answers that are rejected.
 
 
 def candidates(bases: Iterable[int], cap: float, *, keeps_to_cap: bool) -> list[int]:
     """Each base times the largest highly composite number that keeps it within `cap`, without duplicates.
 
-    A base above the cap is left out (`keeps_to_cap`) or kept as it is.  The order is that of a set of ints.
+    A base above the cap is dropped (`keeps_to_cap`) or kept unscaled.  The order is that of a set of ints.
     """
-    found: list[int] = []
+    result: list[int] = []
     for base in bases:
         if base > cap:
             if not keeps_to_cap:
-                found.append(base)
+                result.append(base)
         elif base == cap:
-            found.append(base)
+            result.append(base)
         else:
-            found.append(HCN_LIST[bisect_right(HCN_LIST, cap // base) - 1] * base)
-    return list(set(found))
+            result.append(HCN_LIST[bisect_right(HCN_LIST, cap // base) - 1] * base)
+    return list(set(result))
 
 
 def best_candidate(
     batches: Sequence[int], micro_batches: Sequence[int], low: float, high: float, prefer_larger: bool
 ) -> tuple[int, list[int] | None]:
-    """The batch with most world sizes in `low..high` ranks, ties by size; `None` where none has any."""
+    """Batch with the most world sizes in `low..high` ranks, ties by size; `None` if none has any."""
     require_solvable(batches, micro_batches, high)
     if prefer_larger:
-        # A multiple runs wherever its divisor runs, and is larger.
+        # A multiple runs on all world sizes of its divisors, and is larger.
         batches = maximal(batches)
     best: list[int] | None = None
     count, final = 0, min(micro_batches)
@@ -64,59 +64,59 @@ def compatible_v01(
     prefer_larger: bool,
     semantics: Semantics = LATEST,
 ) -> tuple[int, list[int] | None]:
-    """Batch size and world sizes of v0.1; raises the release's error where a micro batch exceeds `cap`."""
+    """Batch size and world sizes of v0.1; raises the release's error if a micro batch exceeds `cap`."""
     low = min_gpus or 1
     high = max_gpus or cap // min(micro_batches)
     require_number(cap)
     for micro_batch in micro_batches:
         if not micro_batch <= cap:
             raise semantics.small_cap_error(
-                f"micro batch {micro_batch} is larger than the batch it is part of: `max_train_batch_size` "
-                f"allows {cap} samples (a node's share, in v0.2); raise it or drop that micro batch"
+                f"micro batch {micro_batch} is larger than `max_train_batch_size`, which allows {cap} samples (per "
+                f"node in v0.2); raise `max_train_batch_size` or remove the micro batch"
             )
-    # numpy's lcm, which DeepSpeed calls, takes neither an empty list nor one of booleans alone.
+    # DeepSpeed calls numpy's lcm, which rejects an empty list and a list of booleans.
     if all(isinstance(micro_batch, bool) for micro_batch in micro_batches):
-        raise TypeError(f"`micro_batch_sizes` must hold at least one integer: {micro_batches!r}")
+        raise TypeError(f"`micro_batch_sizes` must contain at least one integer: {micro_batches!r}")
     bases = [*micro_batches, _common_multiple(micro_batches, cap if semantics.keeps_to_cap else math.inf)]
-    found = candidates(bases, cap, keeps_to_cap=semantics.keeps_to_cap)
-    return best_candidate(found, micro_batches, low, high, prefer_larger)
+    batches = candidates(bases, cap, keeps_to_cap=semantics.keeps_to_cap)
+    return best_candidate(batches, micro_batches, low, high, prefer_larger)
 
 
 def _common_multiple(numbers: Sequence[int], most: float) -> int:
-    """The least common multiple of all, or of the first of them where it is beyond `most` already."""
+    """Least common multiple, or that of the first numbers if it already exceeds `most`."""
     if not all(isinstance(number, int) for number in numbers):
-        return math.lcm(*numbers)  # which says what it does not take
-    least = 1
+        return math.lcm(*numbers)  # raises the TypeError
+    result = 1
     for number in numbers:
-        least = math.lcm(least, number)
-        if least > most:
+        result = math.lcm(result, number)
+        if result > most:
             break
-    return least
+    return result
 
 
 def require_solvable(batches: Sequence[int], micro_batches: Sequence[int], high: float) -> None:
-    """Raise an `ElasticityConfigError` where the search would take longer than anybody waits."""
+    """Raise an `ElasticityConfigError` if the search would take too long."""
     # The candidates are the micro batches, scaled, and their least common multiple.
     number = max(len(set(batches)) - 1, len(set(micro_batches)))
     if number > MOST_MICRO_BATCHES:
         raise ElasticityConfigError(
-            f"`micro_batch_sizes` holds {number} sizes, more than {MOST_MICRO_BATCHES}: give fewer"
+            f"`micro_batch_sizes` has {number} sizes; at most {MOST_MICRO_BATCHES} are supported"
         )
     if high > MOST_DIVISIONS and any(batch > MOST_DIVISIONS**2 for batch in batches):
         raise ElasticityConfigError(
             f"a batch above {MOST_DIVISIONS**2} cannot be searched for more than {MOST_DIVISIONS} world "
-            "sizes: give a smaller `max_train_batch_size` or `max_gpus`"
+            "sizes: reduce `max_train_batch_size` or `max_gpus`"
         )
 
 
 def require_number(cap: object) -> None:
-    """Raise a `TypeError` that names the key where DeepSpeed's arithmetic would raise a bare one."""
+    """Raise a `TypeError` that names the key; DeepSpeed's arithmetic would raise one without it."""
     if cap is None or isinstance(cap, (str, bytes, list, dict)):
         raise TypeError(f"`max_train_batch_size` must be a number, not {cap!r}")
 
 
 def largest_micro_batch(batch: int, ranks: int, micro_batches: Iterable[int]) -> int | None:
-    """The largest micro batch that divides the whole part of a rank's share, as DeepSpeed looks for it."""
+    """Largest micro batch that divides the integer part of a rank's share, as in DeepSpeed."""
     share = batch // ranks
     fitting = [micro_batch for micro_batch in micro_batches if share % micro_batch == 0]
     return int(max(fitting)) if fitting else None
@@ -124,16 +124,15 @@ def largest_micro_batch(batch: int, ranks: int, micro_batches: Iterable[int]) ->
 
 # Elasticity v0.2: whole nodes and model parallelism on top of the v0.1 heuristic.
 #
-# Source: `elasticity/elasticity.py`, `_get_compatible_gpus_v02` (0.7.0 to 0.19.7). The truncating
-# divisions, the floats of the fallback and the division by GPUs in place of ranks are DeepSpeed's, and
-# decide its answers.
+# Source: `elasticity/elasticity.py`, `_get_compatible_gpus_v02` (0.7.0 to 0.19.7). DeepSpeed's answers depend on its
+# truncating divisions, the floats of the fallback and the division by GPUs instead of ranks, so they are kept.
 
 
 def solve_v02(config: ElasticityConfig, gpus: int, semantics: Semantics = LATEST) -> Answer:
-    """Batch, data-parallel sizes and micro batch for `gpus` GPUs; outside the list, a batch for them alone.
+    """Batch, data-parallel sizes and micro batch for `gpus` GPUs; a separate batch if they are not admissible.
 
-    Raises `ElasticityError` where a model copy would straddle nodes, `NoWorldSizesError` where no number of
-    nodes is admissible, and as `heuristic.compatible_v01` does.
+    Raises `ElasticityError` if a copy of the model spans nodes, `NoWorldSizesError` if no number of nodes is
+    admissible, and the errors of `compatible_v01`.
     """
     batch, sizes = compatible_v02(config, semantics)
     if gpus // config.model_parallel_size in sizes:
@@ -145,7 +144,7 @@ def solve_v02(config: ElasticityConfig, gpus: int, semantics: Semantics = LATEST
 
 
 def ranks_per_node(gpus_per_node: int, model_parallel_size: int) -> int:
-    """Data-parallel ranks on a node; raises `ElasticityError` where a model copy would straddle nodes."""
+    """Data-parallel ranks per node; raises `ElasticityError` if a copy of the model spans nodes."""
     if gpus_per_node % model_parallel_size != 0:
         raise ElasticityError(
             f"`num_gpus_per_node` {gpus_per_node} is not a multiple of "
@@ -157,7 +156,7 @@ def ranks_per_node(gpus_per_node: int, model_parallel_size: int) -> int:
 def compatible_v02(config: ElasticityConfig, semantics: Semantics = LATEST) -> tuple[int, list[int]]:
     """Batch size and data-parallel sizes of v0.2, which plans whole nodes.
 
-    The truncating divisions are DeepSpeed's: a `max_gpus` below one node becomes 0, which lifts the bound.
+    DeepSpeed's truncating division turns a `max_gpus` below one node into 0, which means no bound.
     """
     ranks = ranks_per_node(config.num_gpus_per_node, config.model_parallel_size)
     require_number(config.max_acceptable_batch_size)
@@ -175,10 +174,10 @@ def compatible_v02(config: ElasticityConfig, semantics: Semantics = LATEST) -> t
 
 
 def fallback_v02(config: ElasticityConfig, gpus: int) -> tuple[float, int]:
-    """What v0.2 does at a GPU count outside its list: a batch for that size alone.
+    """Batch and data-parallel size that v0.2 uses at a GPU count outside its list.
 
-    Returns that batch and the data-parallel size.  Floats on purpose: 3 GPUs of an 8-GPU node with
-    `model_parallel_size` 2 are 1.5 ranks to DeepSpeed, and its roundings decide the answer.
+    Uses floats like DeepSpeed, whose rounding decides the answer: 3 GPUs of an 8-GPU node with `model_parallel_size` 2
+    are 1.5 ranks.
     """
     ranks = config.num_gpus_per_node // config.model_parallel_size
     current = (gpus / config.num_gpus_per_node) * ranks
@@ -190,10 +189,10 @@ def fallback_v02(config: ElasticityConfig, gpus: int) -> tuple[float, int]:
 
 
 def micro_batch_v02(config: ElasticityConfig, batch: float, gpus: int) -> int | None:
-    """The micro batch v0.2 reports: the largest that fits, else (`prefer_larger_batch` false) the first.
+    """Micro batch that v0.2 reports: the largest that fits, or the first one if `prefer_larger_batch` is false.
 
-    DeepSpeed divides by GPUs, not data-parallel ranks, so under model parallelism it may miss or misfit;
-    and the order in which the micro batches are written decides, without `prefer_larger_batch`.
+    DeepSpeed divides by GPUs instead of data-parallel ranks, so with model parallelism the micro batch may be
+    missing or not fit.
     """
     chosen: int | None = None
     for micro_batch in config.micro_batches:
@@ -205,27 +204,27 @@ def micro_batch_v02(config: ElasticityConfig, batch: float, gpus: int) -> int | 
     return None if chosen is None else int(chosen)
 
 
-# `Answer`: what a release returns for a block, before anyone asks whether it can be used.
+# Answer of a release, usable or not.
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a release returns for a block; `world_sizes` count data-parallel ranks."""
+    """Answer of a release for a block; `world_sizes` count data-parallel ranks."""
 
     config: ElasticityConfig
     batch_size: int
-    """Samples an optimizer step."""
+    """Samples per optimizer step."""
     world_sizes: list[int] | None
     micro_batch_size: int | None = None
     has_micro_batch: bool = False
-    """Whether the release returns the micro batch too, even as `None`."""
+    """Whether the release also returns the micro batch, even if it is `None`."""
     ranks: int | None = None
-    """The data-parallel size that the micro batch is for."""
+    """Data-parallel size of the micro batch."""
     fallback: bool = False
-    """Whether the batch is v0.2's for a size outside its list."""
+    """Whether the batch is v0.2's fallback for a size outside its list."""
 
     def as_tuple(self) -> tuple[int, list[int] | None] | tuple[int, list[int] | None, int | None]:
-        """The shape DeepSpeed returns: two values, or three with the micro batch."""
+        """Answer in DeepSpeed's format: two values, or three with the micro batch."""
         if self.has_micro_batch:
             return self.batch_size, self.world_sizes, self.micro_batch_size
         return self.batch_size, self.world_sizes

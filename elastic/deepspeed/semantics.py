@@ -1,4 +1,4 @@
-"""What DeepSpeed's releases disagree about, each set of answers under a name.
+"""Differences between DeepSpeed's releases, grouped under names.
 
 Source: `elasticity/elasticity.py` and `elasticity/config.py` of every release tag from 0.3.9 to 0.19.7.
 """
@@ -11,22 +11,22 @@ from elastic.errors import ElasticityError
 
 
 class Semantics(NamedTuple):
-    """The behaviour of one span of releases; `name` is the first of them."""
+    """Behavior of a range of releases; `name` is the first of them."""
 
     name: str
     until: str
-    """The last release of the span."""
+    """Last release of the range."""
     summary: str
     latest_version: float
-    """Highest `elasticity.version` understood, and the default where none is written."""
+    """Highest supported `elasticity.version`, which is also the default."""
     small_cap_error: type[Exception]
-    """Raised when a micro batch is larger than the cap."""
+    """Error if a micro batch is larger than the cap."""
     parts_compared: bool = False
-    """Whether major, minor and patch of the target release are compared each on its own."""
+    """Whether major, minor and patch of the target release are compared separately."""
     keeps_to_cap: bool = False
-    """Whether a least common multiple above the cap is left out of the candidates."""
+    """Whether a least common multiple above the cap is dropped from the candidates."""
     reads_world_size: bool = False
-    """Whether v0.1 takes an unset world size from `WORLD_SIZE`, to pick a micro batch."""
+    """Whether v0.1 reads an unset world size from `WORLD_SIZE` to choose a micro batch."""
 
 
 SEMANTICS: tuple[Semantics, ...] = (
@@ -74,14 +74,16 @@ LATEST: Semantics = SEMANTICS[-1]
 
 
 def semantics_for(release: str) -> Semantics:
-    """The semantics that DeepSpeed `release` ("0.14.5") has; releases without elasticity get the last.
+    """Semantics of a DeepSpeed release ("0.14.5"); later releases without elasticity have the last one.
 
-    Raises `ElasticityError` for a release before 0.3.9, which had no elasticity, and for other text.
+    Raises `ElasticityError` for a release before 0.3.9, which has no elasticity, and for invalid text.
     """
     wanted = _numbers(release)
     fitting = [entry for entry in SEMANTICS if _numbers(entry.name) <= wanted]
     if not fitting:
-        raise ElasticityError(f"DeepSpeed {release} has no elasticity; it came with {SEMANTICS[0].name}")
+        raise ElasticityError(
+            f"DeepSpeed {release} has no elasticity, which was added in {SEMANTICS[0].name}"
+        )
     return fitting[-1]
 
 

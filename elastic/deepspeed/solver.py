@@ -1,4 +1,4 @@
-"""Functions that users import from `deepspeed.elasticity`: same signatures, results and error types."""
+"""Functions of `deepspeed.elasticity`, with the same signatures, results and error types."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from elastic import constants as c
 from elastic.constants import MINIMUM_DEEPSPEED_VERSION
 from elastic.deepspeed import heuristic
 from elastic.deepspeed.config import ElasticityConfig
-from elastic.deepspeed.differences import Result, no_world_sizes, refuse_unusable
+from elastic.deepspeed.differences import Result, no_world_sizes, reject_unusable
 from elastic.deepspeed.heuristic import Answer, solve_v02
 from elastic.deepspeed.semantics import LATEST, Semantics
 from elastic.divisors import world_sizes
@@ -21,10 +21,8 @@ from elastic.errors import (
 )
 from elastic.json_types import Json
 
-# The functions users import from `deepspeed.elasticity`, with the same signatures, results and error types.
-#
-# `as_released` gives a release's very answer, usable or not; `compute_elastic_config` is the same with the
-# unusable ones refused (`differences` lists them all).  Source: `elasticity/elasticity.py`.
+# `as_released` returns a release's exact answer, usable or not; `compute_elastic_config` rejects unusable answers
+# (see `differences`).  Source: `elasticity/elasticity.py`.
 
 
 def compute_elastic_config(
@@ -35,11 +33,10 @@ def compute_elastic_config(
     *,
     semantics: Semantics = LATEST,
 ) -> Result:
-    """Batch size, its world sizes and, where asked for by a world size or `return_microbatch`, a micro batch.
+    """Batch size, its world sizes and, with a world size or `return_microbatch`, a micro batch.
 
-    `world_size` counts data-parallel ranks in v0.1.  v0.2 takes it for GPUs when it plans and for ranks
-    when it checks, as DeepSpeed does, so with `model_parallel_size` > 1 prefer `elastic.plan`.  0 leaves it
-    open; v0.2 then reads the environment's `WORLD_SIZE`.
+    `world_size` counts data-parallel ranks in v0.1.  Like DeepSpeed, v0.2 plans with GPUs and checks ranks, so with
+    `model_parallel_size` > 1 prefer `elastic.plan`.  0 means unset; v0.2 then reads `WORLD_SIZE` from the environment.
 
     Returns `(batch, sizes)` or `(batch, sizes, micro_batch)`, all plain ints. Raises
     `ElasticityConfigError` (block missing, disabled, unusable, or too large to search),
@@ -54,7 +51,7 @@ def compute_elastic_config(
     except NoWorldSizesError:
         config = ElasticityConfig(ds_config[c.ELASTICITY], semantics=semantics)
         raise ElasticityConfigError(no_world_sizes(config)) from None
-    return refuse_unusable(answer)
+    return reject_unusable(answer)
 
 
 def as_released(
@@ -65,10 +62,10 @@ def as_released(
     *,
     semantics: Semantics = LATEST,
 ) -> Answer:
-    """The answer of the releases that `semantics` names, even an unusable one; raises their error types."""
+    """Answer of the releases that `semantics` names, even if it is unusable; raises their error types."""
     config = _checked_config(ds_config, semantics)
     if return_microbatch and semantics.latest_version < 0.2:
-        raise TypeError("`return_microbatch` came with DeepSpeed 0.7.0")
+        raise TypeError("`return_microbatch` requires DeepSpeed 0.7.0")
     version = float(config.version)
     if config.model_parallel_size > 1 and version != 0.2:
         raise ElasticityConfigError(
@@ -76,7 +73,7 @@ def as_released(
         )
     if version > semantics.latest_version:
         raise ElasticityConfigError(
-            f"elasticity `version` {config.version} is above {semantics.latest_version}, the latest known"
+            f"elasticity `version` {config.version} is not supported; the latest is {semantics.latest_version}"
         )
     check_target(target_deepspeed_version, semantics)
     if version == 0.1:
@@ -85,7 +82,7 @@ def as_released(
         gpus = world_size if world_size != 0 else _environment_world_size("elasticity v0.2")
         answer = solve_v02(config, gpus, semantics)
     else:
-        raise NotImplementedError(f"elasticity `version` {config.version} does not exist; 0.1 and 0.2 do")
+        raise NotImplementedError(f"elasticity `version` {config.version} does not exist; use 0.1 or 0.2")
     return _for_world_size(answer, world_size, return_microbatch, semantics)
 
 
@@ -98,7 +95,7 @@ def _checked_config(ds_config: Mapping[str, Json], semantics: Semantics) -> Elas
     if not hasattr(block, "get"):
         raise AttributeError(f"`elasticity` must be an object, not {block!r}")
     if not block.get(c.ENABLED, c.ENABLED_DEFAULT):
-        raise ElasticityConfigError("`elasticity` is not enabled; write `enabled: true` into it")
+        raise ElasticityConfigError("`elasticity` is not enabled; set `enabled` to true")
     return ElasticityConfig(block, semantics=semantics)
 
 
@@ -114,12 +111,12 @@ def _solve_v01(config: ElasticityConfig, semantics: Semantics) -> Answer:
     return Answer(config, batch, sizes)
 
 
-def _environment_world_size(who: str) -> int:
+def _environment_world_size(purpose: str) -> int:
     text = os.environ.get(c.WORLD_SIZE)
     if text is not None and text.isnumeric():
         return int(text)
     raise ElasticityConfigError(
-        f"{who} needs a world size: pass `world_size`, or set the environment's WORLD_SIZE, which is {text!r}"
+        f"{purpose} needs a world size: pass `world_size`, or set the environment's WORLD_SIZE, which is {text!r}"
     )
 
 
@@ -134,7 +131,7 @@ def _for_world_size(answer: Answer, world_size: int, return_microbatch: bool, se
         return answer
     if semantics.reads_world_size:
         return _with_micro_batch(answer, _environment_world_size("the micro batch of elasticity v0.1"))
-    # Up to 0.19.5 the unset 0 is divided by: ZeroDivisionError, and a negative size gets an answer.
+    # Releases up to 0.19.5 divide by the unset 0 (ZeroDivisionError), and answer for a negative size.
     return _chosen_micro_batch(answer, world_size)
 
 
@@ -143,7 +140,7 @@ def _with_micro_batch(answer: Answer, world_size: int) -> Answer:
         raise NoWorldSizesError("no world size is admissible")
     if world_size not in answer.world_sizes:
         raise ElasticityIncompatibleWorldSize(
-            f"world size {world_size} is not one of those of batch {answer.batch_size}: {answer.world_sizes}"
+            f"world size {world_size} is not admissible for batch {answer.batch_size}: {answer.world_sizes}"
         )
     return _chosen_micro_batch(answer, world_size)
 
@@ -159,7 +156,7 @@ def _chosen_micro_batch(answer: Answer, world_size: int) -> Answer:
     )
 
 
-# The two questions around the solver: is elasticity on, and did the scheduler plan with the same block?
+# Checks around the solver.
 #
 # Source: `elasticity/elasticity.py`, `elasticity_enabled` and `ensure_immutable_elastic_config`.
 
@@ -171,7 +168,7 @@ _COMPARED = (
 
 
 def elasticity_enabled(ds_config: Mapping[str, Json]) -> bool:
-    """The `enabled` of the config's `elasticity` block as written; `False` without either."""
+    """Value of `enabled` in the config's `elasticity` block; `False` if either is missing."""
     if c.ELASTICITY not in ds_config:
         return False
     enabled: bool = ds_config[c.ELASTICITY].get(c.ENABLED, c.ENABLED_DEFAULT)
@@ -181,10 +178,10 @@ def elasticity_enabled(ds_config: Mapping[str, Json]) -> bool:
 def ensure_immutable_elastic_config(
     runtime_elastic_config_dict: Mapping[str, Json], *, semantics: Semantics = LATEST
 ) -> None:
-    """Compare the block with the one the scheduler left in `DEEPSPEED_ELASTICITY_CONFIG`.
+    """Compare the block with the one that the scheduler stored in `DEEPSPEED_ELASTICITY_CONFIG`.
 
-    Raises `ElasticityConfigError` where cap, micro batches or version differ, as errors of the
-    block itself do; warns where nothing was left.
+    Raises `ElasticityConfigError` if cap, micro batches or version differ, or if a block is invalid.  Logs a warning if
+    the variable is not set.
     """
     text = os.environ.get(c.DEEPSPEED_ELASTICITY_CONFIG)
     if text is None:
@@ -200,17 +197,17 @@ def ensure_immutable_elastic_config(
     planned = ElasticityConfig(json.loads(text), semantics=semantics)
     running = ElasticityConfig(runtime_elastic_config_dict, semantics=semantics)
     for key, attribute in _COMPARED:
-        theirs, ours = getattr(planned, attribute), getattr(running, attribute)
-        if theirs != ours:
+        planned_value, running_value = getattr(planned, attribute), getattr(running, attribute)
+        if planned_value != running_value:
             raise ElasticityConfigError(
-                f"the scheduler planned with `{key}` {theirs!r}, this run has {ours!r}; "
+                f"the scheduler planned with `{key}` {planned_value!r}, but this run has {running_value!r}; "
                 "an elastic job must keep its block"
             )
 
 
-# The parts of DeepSpeed's solver that users import by themselves, under DeepSpeed's names.
+# Parts of the solver that users import, under DeepSpeed's names.
 #
-# Source: `elasticity/elasticity.py`. `semantics` selects the releases whose answer is wanted.
+# Source: `elasticity/elasticity.py`. `semantics` selects the releases.
 
 
 def get_candidate_batch_sizes(
@@ -225,7 +222,7 @@ def get_valid_gpus(
 ) -> list[int]:
     """World sizes in the range at which `batch_size` splits into whole micro batches, ascending.
 
-    Raises `ElasticityConfigError` for more sizes, or a larger batch, than can be searched; so do the others.
+    Raises `ElasticityConfigError` if there are too many sizes, or the batch is too large; so do the other functions.
     """
     if batch_size < 1:
         return []
@@ -240,7 +237,7 @@ def get_best_candidates(
     max_gpus: int,
     prefer_larger: bool,
 ) -> tuple[int, list[int]]:
-    """The candidate with most world sizes; raises `ElasticityConfigError` where DeepSpeed's list is empty."""
+    """Candidate with the most world sizes; raises `ElasticityConfigError` if DeepSpeed's list is empty."""
     batch, sizes = heuristic.best_candidate(
         candidate_batch_sizes, micro_batches, min_gpus, max_gpus, prefer_larger
     )
@@ -261,10 +258,10 @@ def get_compatible_gpus_v01(
     *,
     semantics: Semantics = LATEST,
 ) -> tuple[int, list[int]]:
-    """Batch size and world sizes of v0.1; bounds left out are 1 and the cap over the smallest micro batch.
+    """Batch size and world sizes of v0.1; default bounds are 1 and the cap divided by the smallest micro batch.
 
-    Raises `ValueError` (before 0.5.8 `AssertionError`) where a micro batch exceeds the cap, and
-    `ElasticityConfigError` where no size is left.
+    Raises `ValueError` (before 0.5.8 `AssertionError`) if a micro batch exceeds the cap, and `ElasticityConfigError` if
+    there is no world size.
     """
     batch, sizes = heuristic.compatible_v01(
         micro_batches, max_acceptable_batch_size, min_gpus, max_gpus, prefer_larger, semantics
@@ -291,7 +288,7 @@ def get_compatible_gpus_v02(
 ) -> tuple[int, list[int], int]:
     """Batch size, data-parallel sizes and micro batch of v0.2 for `current_num_gpus` GPUs.
 
-    Raises as `compute_elastic_config` does, with the unusable answers refused.
+    Raises the errors of `compute_elastic_config`, also for unusable answers.
     """
     config = ElasticityConfig(
         {
@@ -308,16 +305,16 @@ def get_compatible_gpus_v02(
         answer = solve_v02(config, current_num_gpus, semantics)
     except NoWorldSizesError:
         raise ElasticityConfigError(no_world_sizes(config)) from None
-    batch, sizes, *micro = refuse_unusable(answer)
+    batch, sizes, *micro = reject_unusable(answer)
     return batch, sizes, micro[0]
 
 
-# The names that DeepSpeed's module has.
+# Names in DeepSpeed's module.
 _get_compatible_gpus_v01 = get_compatible_gpus_v01
 _get_compatible_gpus_v02 = get_compatible_gpus_v02
 
 
-# Is a DeepSpeed release new enough for elasticity? As each release asked it.
+# Version check of each release.
 #
 # Source: `elasticity/elasticity.py`, `_compatible_ds_version_check` and, up to 0.3.16, `_parse_version`.
 
@@ -327,11 +324,10 @@ _PADDED_MINIMUM = [str(part).zfill(_WIDTH) for part in _MINIMUM]
 
 
 def check_target(release: str, semantics: Semantics = LATEST) -> None:
-    """Raise `ElasticityError` where `release` is older than 0.3.8.
+    """Raise `ElasticityError` if `release` is older than 0.3.8.
 
-    Text that is not a version raises `packaging.version.InvalidVersion` (a `ValueError`); under the semantics
-    of 0.3.9 it is an `AssertionError`, and major, minor and patch are compared each on its own, as that
-    span did.
+    Text that is not a version raises `packaging.version.InvalidVersion` (a `ValueError`).  With the semantics of 0.3.9
+    it is an `AssertionError`, and major, minor and patch are compared separately.
     """
     if semantics.parts_compared:
         fits = all(part >= least for part, least in zip(_leading_parts(release), _MINIMUM, strict=True))
@@ -344,7 +340,7 @@ def check_target(release: str, semantics: Semantics = LATEST) -> None:
 
 
 def _is_new_enough(release: str) -> bool:
-    # Plain numbers, padded, compare as text; importing packaging costs more than a whole plan.
+    # Padded numbers compare as text: importing packaging costs more than a whole plan.
     if isinstance(release, str) and len(release) <= _WIDTH and release.isascii():
         parts = release.split(".")
         if "" not in parts and release.replace(".", "").isdigit():
@@ -357,7 +353,7 @@ def _is_new_enough(release: str) -> bool:
 def _leading_parts(release: str) -> tuple[int, int, int]:
     import re
 
-    matched = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", release)
-    if matched is None:
+    match = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", release)
+    if match is None:
         raise AssertionError(f"`{release}` is not a DeepSpeed release such as 0.3.16")
-    return int(matched[1]), int(matched[2]), int(matched[3] or 0)
+    return int(match[1]), int(match[2]), int(match[3] or 0)

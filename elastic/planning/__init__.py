@@ -1,1 +1,1 @@
-"""Plans for new code: the block read strictly, a row for each world size, and the exact optimum beside it."""
+"""Planning: the strictly validated block, a row for each world size, and the exact optimum."""

@@ -1,4 +1,4 @@
-"""`search`: the exact optimum beside the heuristic, by counting the world sizes of every batch."""
+"""`search`: the optimal batch, found by counting the world sizes of every batch under the cap."""
 
 from __future__ import annotations
 
@@ -16,34 +16,30 @@ from elastic.json_types import Json
 from elastic.planning.block import LARGEST_COUNT, Block, read_block
 from elastic.planning.plan import Plan, make_rows, plan
 
-# `search`: the exact optimum beside the heuristic, by counting the world sizes of every batch under the cap.
-#
-# How they are counted, `sieve` says.
-
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """The batch with most of the wanted world sizes, and the heuristic's beside it."""
+    """Optimal batch for the wanted world sizes, and the heuristic's batch to compare with."""
 
     exact: Plan
-    """The optimum; its rows are the wanted sizes that it admits."""
+    """Optimal plan; its rows are the wanted sizes that it admits."""
     heuristic: Plan | None
-    """The heuristic's plan, its rows cut to the wanted sizes; `None` where it finds no plan."""
+    """Heuristic plan, limited to the wanted sizes; `None` if the heuristic finds no plan."""
     wanted: tuple[int, ...]
-    """The data-parallel world sizes that counted, ascending."""
+    """Data-parallel world sizes that count, ascending."""
     ties: int
-    """Batch sizes that admit as many, the optimum among them."""
+    """Number of batch sizes that admit as many world sizes, including the optimum."""
 
     @property
     def lost(self) -> int:
-        """World sizes that the heuristic's batch admits fewer."""
+        """How many fewer world sizes the heuristic's batch admits."""
         return len(self.exact.rows) - (len(self.heuristic.rows) if self.heuristic else 0)
 
     @property
     def missed(self) -> tuple[int, ...]:
-        """World sizes of the optimum that the heuristic's batch does not run on."""
-        known = set(self.heuristic.world_sizes) if self.heuristic else set()
-        return tuple(size for size in self.exact.world_sizes if size not in known)
+        """World sizes of the optimum that the heuristic's batch does not admit."""
+        admitted = set(self.heuristic.world_sizes) if self.heuristic else set()
+        return tuple(size for size in self.exact.world_sizes if size not in admitted)
 
 
 def search(
@@ -52,20 +48,19 @@ def search(
     *,
     semantics: Semantics = LATEST,
 ) -> Search:
-    """The batch up to the cap that admits most of `world_sizes`, ties by `prefer_larger_batch`.
+    """Find the batch up to the cap that admits most of `world_sizes`; `prefer_larger_batch` breaks ties.
 
-    `world_sizes` are data-parallel; left out, they are all that lie within `min_gpus` and `max_gpus` (whole
-    nodes only in v0.2).  `semantics` is the heuristic's.  Raises `ElasticityConfigError`, which names the
-    key, for a block that is not strictly valid, a cap too large to count through, and where no batch admits
-    any wanted size.
+    `world_sizes` are data-parallel; by default, all between `min_gpus` and `max_gpus` (only whole nodes in v0.2).
+    `semantics` applies to the heuristic.  Raises `ElasticityConfigError`, which names the key, for an invalid block, a
+    cap that is too large to search, and if no batch admits any wanted size.
     """
     block = read_block(config, semantics)
     _require_countable(block.max_train_batch_size)
-    wanted = _range(block) if world_sizes is None else _given(world_sizes)
-    batch, ties = _best_batch(block, wanted)
-    admitted = [size for size in wanted if _admits(block, batch, size)]
+    sizes = _range(block) if world_sizes is None else _checked(world_sizes)
+    batch, ties = _best_batch(block, sizes)
+    admitted = [size for size in sizes if _admits(block, batch, size)]
     exact = Plan(block, batch, make_rows(block, batch, admitted), semantics)
-    return Search(exact, _cut(config, wanted, semantics), tuple(wanted), ties)
+    return Search(exact, _heuristic_plan(config, sizes, semantics), tuple(sizes), ties)
 
 
 def keeping_batch(
@@ -75,24 +70,24 @@ def keeping_batch(
     min_world_size: int = 1,
     max_world_size: int = 10000,
 ) -> dict[int, tuple[int, ...]]:
-    """For a fixed global batch: each world size that keeps it, with the micro batches that do.
+    """World sizes that keep a fixed global batch, each with its possible micro batches.
 
-    Of `micro_batch_sizes`, or of all sizes where none are given; ascending, in samples.  Accumulation steps
-    are `batch_size // (micro * world_size)`.  Raises `ElasticityConfigError` for numbers that are not
-    positive ints.
+    Micro batches are taken from `micro_batch_sizes`, by default from all sizes; ascending, in samples.  Accumulation
+    steps are `batch_size // (micro * world_size)`.  Raises `ElasticityConfigError` for numbers that are not positive
+    ints.
     """
     for name, value in (("batch_size", batch_size), ("min_world_size", min_world_size)):
         _require_positive(name, value)
     allowed = None if micro_batch_sizes is None else sorted(set(micro_batch_sizes))
     for micro in allowed or ():
         _require_positive("micro_batch_sizes", micro)
-    kept: dict[int, tuple[int, ...]] = {}
+    result: dict[int, tuple[int, ...]] = {}
     for size in divisors_up_to(batch_size, max_world_size):
         share = batch_size // size
         fitting = divisors_up_to(share, share) if allowed is None else [m for m in allowed if share % m == 0]
         if size >= min_world_size and fitting:
-            kept[size] = tuple(fitting)
-    return kept
+            result[size] = tuple(fitting)
+    return result
 
 
 def _require_positive(name: str, value: object) -> None:
@@ -101,25 +96,25 @@ def _require_positive(name: str, value: object) -> None:
 
 
 def _require_countable(cap: int) -> None:
-    most, more = LARGEST_WITH_NUMPY, ""
+    limit, advice = LARGEST_WITH_NUMPY, ""
     if not has_numpy():
-        most, more = LARGEST_CAP, f", {LARGEST_WITH_NUMPY} with numpy: install `deepspeed-config[search]`"
-    if cap > most:
+        limit, advice = LARGEST_CAP, f", {LARGEST_WITH_NUMPY} with numpy: install `deepspeed-config[search]`"
+    if cap > limit:
         raise ElasticityConfigError(
-            f"`elasticity.max_train_batch_size` {cap} is more than an exact search counts through "
-            f"({most}{more}); lower it, or use the heuristic plan"
+            f"`elasticity.max_train_batch_size` {cap} is above the limit of an exact search "
+            f"({limit}{advice}); lower it, or use the heuristic plan"
         )
 
 
 def _range(block: Block) -> list[int]:
-    """All data-parallel sizes in the block's range of GPUs (v0.2: whole nodes) that the cap has room for."""
+    """Data-parallel sizes in the block's range of GPUs (v0.2: whole nodes) that fit the cap."""
     step = block.ranks_per_node
     least, most = -(-block.min_gpus // block.model_parallel_size), block.max_gpus // block.model_parallel_size
     most = min(most, block.max_train_batch_size // min(block.micro_batch_sizes))
     return list(range(-(-least // step) * step, most + 1, step))
 
 
-def _given(world_sizes: Iterable[int]) -> list[int]:
+def _checked(world_sizes: Iterable[int]) -> list[int]:
     sizes = set()
     for index, size in enumerate(world_sizes):
         if type(size) is not int or not 1 <= size <= LARGEST_COUNT:
@@ -129,43 +124,40 @@ def _given(world_sizes: Iterable[int]) -> list[int]:
 
 
 def _best_batch(block: Block, wanted: Sequence[int]) -> tuple[int, int]:
-    """The batch with most wanted sizes, and how many batches tie."""
-    found = best_batch(
+    """Batch with the most wanted sizes, and the number of ties."""
+    result = best_batch(
         block.max_train_batch_size, block.micro_batch_sizes, wanted, larger=block.prefer_larger_batch
     )
-    if found is None:
+    if result is None:
         raise ElasticityConfigError(
             f"no batch up to `elasticity.max_train_batch_size` {block.max_train_batch_size} runs on any of "
             f"{len(wanted)} world sizes with `elasticity.micro_batch_sizes` {list(block.micro_batch_sizes)}"
         )
-    return found
+    return result
 
 
 def _admits(block: Block, batch: int, size: int) -> bool:
     return any(batch % (micro * size) == 0 for micro in block.micro_batch_sizes)
 
 
-def _cut(config: Mapping[str, Json], wanted: Sequence[int], semantics: Semantics) -> Plan | None:
+def _heuristic_plan(config: Mapping[str, Json], wanted: Sequence[int], semantics: Semantics) -> Plan | None:
     try:
-        found = plan(config, semantics=semantics)
+        heuristic = plan(config, semantics=semantics)
     except ElasticityConfigError:
         return None
-    kept = set(wanted)
-    rows = tuple(row for row in found.rows if row.world_size in kept)
-    return Plan(found.block, found.batch_size, rows, semantics, found.notes)
+    wanted_sizes = set(wanted)
+    rows = tuple(row for row in heuristic.rows if row.world_size in wanted_sizes)
+    return Plan(heuristic.block, heuristic.batch_size, rows, semantics, heuristic.notes)
 
 
-# The batch that most world sizes share, by counting the sizes of every batch under the cap.
-#
-# A batch `b` runs on `w` ranks when `b = w * k` and some micro batch divides `k`. So each world size adds
-# one to the batches `w, 2w, 3w, ...` whose factor `k` is such a multiple: a sieve of cost `cap x
-# ln(sizes)`. It is done in numpy where that is installed (the extra `search`) and the cap so large that its
-# import pays.
+# A batch `b` runs on `w` ranks if `b = w * k` and some micro batch divides `k`. So each world size adds one to the
+# batches `w, 2w, 3w, ...` whose factor `k` is such a multiple: a sieve of cost `cap x ln(sizes)`. It uses numpy if
+# that is installed (the extra `search`) and the cap is large enough to justify the import.
 
 LARGE_CAP = 10**5
-"""Samples, from which on importing numpy, a tenth of a second, is quicker than counting without it."""
+"""Samples from which importing numpy, a tenth of a second, is faster than counting without it."""
 LARGEST_CAP, LARGEST_WITH_NUMPY = 10**7, 10**8
-"""The most samples that are counted through: for some seconds, and some bytes for each."""
+"""Largest caps without and with numpy: some seconds, and some bytes per sample."""
 
 
 def has_numpy() -> bool:
@@ -176,19 +168,19 @@ def has_numpy() -> bool:
 def best_batch(
     cap: int, micro_batches: Sequence[int], wanted: Sequence[int], *, larger: bool
 ) -> tuple[int, int] | None:
-    """The batch with most of the `wanted` sizes (ascending), and how many tie; `None` where none admits any.
+    """Batch with the most `wanted` sizes (ascending), and the number of ties; `None` if none admits any.
 
-    Of those that tie, the largest or the smallest.
+    `larger` selects the largest of the ties instead of the smallest.
     """
     units = minimal(micro_batches)
-    quick = cap > LARGE_CAP and has_numpy()
-    return (with_numpy if quick else without_numpy)(cap, units, wanted, larger=larger)
+    use_numpy = cap > LARGE_CAP and has_numpy()
+    return (with_numpy if use_numpy else without_numpy)(cap, units, wanted, larger=larger)
 
 
 def without_numpy(
     cap: int, units: Sequence[int], wanted: Sequence[int], *, larger: bool
 ) -> tuple[int, int] | None:
-    """The same, a step for each batch and size; no unit is a multiple of another."""
+    """Count with one step per batch and size; no unit is a multiple of another."""
     factors = _multiples(units, cap // wanted[0] if wanted else 0)
     counts = array("L", bytes(array("L").itemsize * (cap + 1)))
     for size in wanted:
@@ -202,7 +194,7 @@ def without_numpy(
 
 
 def _multiples(units: Sequence[int], most: int) -> Sequence[int]:
-    """The multiples of any of the units, ascending."""
+    """Multiples of any of the units, ascending."""
     splits = bytearray(most + 1)
     for unit in units:
         splits[unit::unit] = b"\1" * (most // unit)
@@ -212,14 +204,14 @@ def _multiples(units: Sequence[int], most: int) -> Sequence[int]:
 def with_numpy(
     cap: int, units: Sequence[int], wanted: Sequence[int], *, larger: bool
 ) -> tuple[int, int] | None:
-    """The same, all batches of a size at once."""
+    """Count all batches of a size at once."""
     import numpy as np
 
-    width = np.uint16 if len(wanted) < 2**16 else np.uint32
-    splits = np.zeros(cap + 1, dtype=width)
+    dtype = np.uint16 if len(wanted) < 2**16 else np.uint32
+    splits = np.zeros(cap + 1, dtype=dtype)
     for unit in units:
         splits[unit::unit] = 1
-    counts = np.zeros(cap + 1, dtype=width)
+    counts = np.zeros(cap + 1, dtype=dtype)
     for size in wanted:
         if size > cap:
             break

@@ -1,4 +1,4 @@
-"""`plan`: the table of a block, world size to micro batch and accumulation, with a reason for other sizes."""
+"""`plan`: table of world sizes with micro batch and accumulation steps, and the reasons for other sizes."""
 
 from __future__ import annotations
 
@@ -16,36 +16,33 @@ from elastic.errors import ElasticityConfigError, ElasticityIncompatibleWorldSiz
 from elastic.json_types import Json
 from elastic.planning.block import Block, read_block
 
-# `plan`: the table of a block, world size -> micro batch and accumulation, and why not for the rest.
-#
-# The batch is the heuristic's, so a job planned here runs as DeepSpeed 0.19.7 would have run it.
-# `Plan.apply` is the one place that takes the `elasticity` block out of a config and writes the batch triplet
-# in.
+# The batch is the heuristic's, so a job planned here runs as with DeepSpeed 0.19.7. Only `Plan.apply` replaces the
+# `elasticity` block of a config by the batch triplet.
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One batch size and every admissible world size with its row, ascending.
+    """One batch size with a row for every admissible world size, ascending.
 
     *World size* counts data-parallel ranks; *GPUs* are ranks times `model_parallel_size`.
     """
 
     block: Block
     batch_size: int
-    """Samples an optimizer step, the same in every row."""
+    """Samples per optimizer step, the same in every row."""
     rows: tuple[Row, ...]
     semantics: Semantics
     notes: tuple[str, ...] = ()
-    """What the releases do with this block that its author may not expect."""
+    """Behavior of the releases with this block that its author may not expect."""
 
     @property
     def world_sizes(self) -> tuple[int, ...]:
-        """The admissible data-parallel world sizes, ascending."""
+        """Admissible data-parallel world sizes, ascending."""
         return tuple(row.world_size for row in self.rows)
 
     @property
     def gpu_counts(self) -> tuple[int, ...]:
-        """The GPUs that each row occupies, ascending."""
+        """GPUs of each row, ascending."""
         return tuple(row.gpus for row in self.rows)
 
     def admits(self, world_size: int) -> bool:
@@ -53,67 +50,75 @@ class Plan:
         return self._find(world_size) is not None
 
     def row(self, world_size: int) -> Row:
-        """The row of a data-parallel world size; raises `ElasticityIncompatibleWorldSize` with the reason."""
-        found = self._find(world_size)
-        if found is None:
+        """Row of a data-parallel world size; raises `ElasticityIncompatibleWorldSize` with the reason."""
+        match = self._find(world_size)
+        if match is None:
             raise ElasticityIncompatibleWorldSize(self.why_not(world_size) or "")
-        return found
+        return match
 
     def row_for_gpus(self, gpus: int) -> Row:
-        """The row that occupies exactly `gpus` GPUs; raises `ElasticityIncompatibleWorldSize`."""
+        """Row with exactly this number of GPUs; raises `ElasticityIncompatibleWorldSize`."""
         model = self.block.model_parallel_size
         if gpus % model:
             arithmetic = f"{gpus} = {gpus // model} x {model} + {gpus % model}"
-            raise ElasticityIncompatibleWorldSize(f"{gpus} GPUs hold no whole number of models: {arithmetic}")
+            raise ElasticityIncompatibleWorldSize(
+                f"{gpus} GPUs are not a multiple of `model_parallel_size` {model}: {arithmetic}"
+            )
         return self.row(gpus // model)
 
     def next_up(self, world_size: int) -> int | None:
-        """The smallest admissible world size above this one; `None` above the last."""
-        at = bisect_right(self.world_sizes, world_size)
-        return self.rows[at].world_size if at < len(self.rows) else None
+        """Smallest admissible world size above this one; `None` above the last."""
+        index = bisect_right(self.world_sizes, world_size)
+        return self.rows[index].world_size if index < len(self.rows) else None
 
     def next_down(self, world_size: int) -> int | None:
-        """The largest admissible world size below this one; `None` below the first."""
-        at = bisect_left(self.world_sizes, world_size)
-        return self.rows[at - 1].world_size if at else None
+        """Largest admissible world size below this one; `None` below the first."""
+        index = bisect_left(self.world_sizes, world_size)
+        return self.rows[index - 1].world_size if index else None
 
     def why_not(self, world_size: int) -> str | None:
-        """Why the size is not admissible, with its arithmetic and the nearest sizes; `None` where it is."""
+        """Why the size is not admissible, with the arithmetic and the nearest sizes; `None` if it is admissible."""
         if self.admits(world_size):
             return None
-        near = [size for size in (self.next_down(world_size), self.next_up(world_size)) if size is not None]
-        return f"{reason(self.block, self.batch_size, world_size)}; nearest: {' or '.join(map(str, near))}"
+        neighbors = [
+            size for size in (self.next_down(world_size), self.next_up(world_size)) if size is not None
+        ]
+        return (
+            f"{reason(self.block, self.batch_size, world_size)}; nearest: {' or '.join(map(str, neighbors))}"
+        )
 
     def fallback(self, world_size: int) -> Row | None:
-        """What v0.2 does at an inadmissible size: a batch for it alone, so not the plan's; `None` in v0.1.
+        """Row that v0.2 uses at an inadmissible size, with a batch for this size only; `None` in v0.1.
 
-        Training goes on, but with other samples a step.  Raises `ElasticityIncompatibleWorldSize` where not
-        even one micro batch a rank stays within the cap.
+        Training continues, but with different samples per step.  Raises `ElasticityIncompatibleWorldSize` if not
+        even one micro batch per rank fits the cap.
         """
         return fallback_row(self.block, world_size) if self.block.version == 0.2 else None
 
     def apply(
         self, config: Mapping[str, Json], world_size: int, *, fallback: bool = False
     ) -> dict[str, Json]:
-        """A copy of `config` without its `elasticity` block and with the batch triplet of this world size.
+        """Copy of `config` with the batch triplet of this world size instead of the `elasticity` block.
 
-        `fallback` takes v0.2's own batch at an inadmissible size, as DeepSpeed does.  Raises
-        `ElasticityIncompatibleWorldSize`, and `ElasticityConfigError` where the config writes batch keys of
-        its own without `ignore_non_elastic_batch_info` (`runtime/config.py`, `DeepSpeedConfig.__init__`).
+        `fallback` uses v0.2's batch at an inadmissible size, as DeepSpeed does.  Raises
+        `ElasticityIncompatibleWorldSize`, and `ElasticityConfigError` if the config also sets batch keys without
+        `ignore_non_elastic_batch_info` (`runtime/config.py`, `DeepSpeedConfig.__init__`).
         """
         row = self._find(world_size) or (self.fallback(world_size) if fallback else None)
         return apply_row(config, row or self.row(world_size), self.block.ignore_non_elastic_batch_info)
 
     def _find(self, world_size: int) -> Row | None:
-        at = bisect_left(self.rows, world_size, key=lambda row: row.world_size)
-        return self.rows[at] if at < len(self.rows) and self.rows[at].world_size == world_size else None
+        index = bisect_left(self.rows, world_size, key=lambda row: row.world_size)
+        return (
+            self.rows[index] if index < len(self.rows) and self.rows[index].world_size == world_size else None
+        )
 
 
 def plan(config: Mapping[str, Json], *, semantics: Semantics = LATEST) -> Plan:
-    """The plan for the `elasticity` block of a whole DeepSpeed config.
+    """Plan for the `elasticity` block of a DeepSpeed config.
 
-    Raises `ElasticityConfigError`, which names the key, for a block that is not strictly valid, that admits
-    no world size, or (releases up to 0.19.5) whose batch would exceed the cap.
+    Raises `ElasticityConfigError`, which names the key, for a block that is invalid, admits no world size, or (releases
+    up to 0.19.5) has a batch above the cap.
     """
     block = read_block(config, semantics)
     lenient = ElasticityConfig(block.as_dict(), semantics=semantics)
@@ -148,29 +153,29 @@ def _notes(block: Block) -> tuple[str, ...]:
     return ()
 
 
-# `Row`: one line of a plan, and writing it into a config.
+# Rows.
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """How one data-parallel world size makes up the batch: micro batch x accumulation x world size."""
+    """Batch of one data-parallel world size: micro batch x accumulation steps x world size."""
 
     world_size: int
     """Data-parallel ranks."""
     micro_batch_size: int
-    """Samples a forward pass on one rank; the largest that fits."""
+    """Samples per forward pass on one rank; the largest that fits."""
     accumulation_steps: int
-    """Forward and backward passes an optimizer step."""
+    """Forward and backward passes per optimizer step."""
     batch_size: int
-    """Samples an optimizer step, over all ranks."""
+    """Samples per optimizer step, over all ranks."""
     gpus: int
     """Ranks times `model_parallel_size`."""
     nodes: int
-    """Nodes of `num_gpus_per_node` that these GPUs fill, the last perhaps in part."""
+    """Nodes of `num_gpus_per_node` GPUs; the last one may be partially used."""
 
 
 def make_rows(block: Block, batch: int, sizes: Iterable[int]) -> tuple[Row, ...]:
-    """A row for each world size, at each of which some micro batch divides the share of a rank."""
+    """Row for each world size; some micro batch has to divide the share of a rank."""
     return tuple(_make_row(block, batch, size) for size in sizes)
 
 
@@ -182,11 +187,10 @@ def _make_row(block: Block, batch: int, world_size: int) -> Row:
 
 
 def fallback_row(block: Block, world_size: int) -> Row:
-    """What v0.2 makes of a size outside its list: the largest batch under the cap for that size alone.
+    """Row that v0.2 uses for a size outside its list: the largest batch under the cap for this size.
 
-    Without `prefer_larger_batch` the smallest of those that each micro batch gives.  Source:
-    `elasticity/elasticity.py`, `_get_compatible_gpus_v02`; ranks are counted here, where DeepSpeed counts
-    GPUs.
+    Without `prefer_larger_batch`, the smallest of the batches of each micro batch.  Source:
+    `elasticity/elasticity.py`, `_get_compatible_gpus_v02`; it counts GPUs, this function counts ranks.
     """
     if type(world_size) is not int or world_size < 1:
         raise ElasticityIncompatibleWorldSize(f"world size must be an int of at least 1, not {world_size!r}")
@@ -203,33 +207,33 @@ def fallback_row(block: Block, world_size: int) -> Row:
 
 
 def apply_row(config: Mapping[str, Json], row: Row, ignore_batch_keys: bool) -> dict[str, Json]:
-    """A deep copy of `config` with the triplet of `row` in place of the `elasticity` block."""
-    written = [key for key in c.BATCH_KEYS if key in config]
-    if written and not ignore_batch_keys:
+    """Deep copy of `config` with the triplet of `row` instead of the `elasticity` block."""
+    batch_keys = [key for key in c.BATCH_KEYS if key in config]
+    if batch_keys and not ignore_batch_keys:
         raise ElasticityConfigError(
-            f"`{'`, `'.join(written)}` and `elasticity` both set the batch; remove them, or set "
-            "`elasticity.ignore_non_elastic_batch_info` to have them overridden"
+            f"`{'`, `'.join(batch_keys)}` and `elasticity` both set the batch; remove them, or set "
+            "`elasticity.ignore_non_elastic_batch_info` to override them"
         )
-    applied = {key: deepcopy(value) for key, value in config.items() if key != c.ELASTICITY}
-    applied[c.TRAIN_BATCH_SIZE] = row.batch_size
-    applied[c.TRAIN_MICRO_BATCH_SIZE_PER_GPU] = row.micro_batch_size
-    applied[c.GRADIENT_ACCUMULATION_STEPS] = row.accumulation_steps
-    return applied
+    result = {key: deepcopy(value) for key, value in config.items() if key != c.ELASTICITY}
+    result[c.TRAIN_BATCH_SIZE] = row.batch_size
+    result[c.TRAIN_MICRO_BATCH_SIZE_PER_GPU] = row.micro_batch_size
+    result[c.GRADIENT_ACCUMULATION_STEPS] = row.accumulation_steps
+    return result
 
 
-# Why a world size is not in a plan, as a sentence with its arithmetic.
+# Reasons, with their arithmetic.
 
 
 def reason(block: Block, batch: int, world_size: int) -> str:
-    """The first reason that keeps `world_size` (data-parallel ranks) out of the plan for `batch`."""
+    """First reason why `world_size` (data-parallel ranks) is not in the plan for `batch`."""
     if type(world_size) is not int or world_size < 1:
         return f"world size must be an int of at least 1, not {world_size!r}"
     per_node = block.ranks_per_node
     if world_size % per_node:
-        nodes, left = divmod(world_size, per_node)
+        nodes, rest = divmod(world_size, per_node)
         return (
             f"world size {world_size} is not a whole number of nodes: {world_size} = {nodes} nodes x "
-            f"{per_node} ranks + {left}"
+            f"{per_node} ranks + {rest}"
         )
     return _outside(block, world_size) or _indivisible(block, batch, world_size)
 
@@ -237,20 +241,20 @@ def reason(block: Block, batch: int, world_size: int) -> str:
 def _outside(block: Block, world_size: int) -> str | None:
     model = block.model_parallel_size
     gpus = world_size * model
-    sum_of_gpus = f"{world_size} x {model} = {gpus} GPUs" if model > 1 else f"{gpus} GPUs"
+    gpu_count = f"{world_size} x {model} = {gpus} GPUs" if model > 1 else f"{gpus} GPUs"
     # v0.2 rounds `min_gpus` down to whole nodes.
     node = block.num_gpus_per_node if block.version == 0.2 else 1
     if gpus < block.min_gpus // node * node:
-        return f"world size {world_size} is {sum_of_gpus}, below `min_gpus` {block.min_gpus}"
+        return f"world size {world_size} is {gpu_count}, below `min_gpus` {block.min_gpus}"
     if gpus > block.max_gpus:
-        return f"world size {world_size} is {sum_of_gpus}, above `max_gpus` {block.max_gpus}"
+        return f"world size {world_size} is {gpu_count}, above `max_gpus` {block.max_gpus}"
     return None
 
 
 def _indivisible(block: Block, batch: int, world_size: int) -> str:
-    share, left = divmod(batch, world_size)
-    if left:
-        arithmetic = f"{batch} = {world_size} x {share} + {left}"
+    share, rest = divmod(batch, world_size)
+    if rest:
+        arithmetic = f"{batch} = {world_size} x {share} + {rest}"
         return f"world size {world_size} does not divide batch {batch}: {arithmetic}"
     return (
         f"at world size {world_size} a rank's share of batch {batch} is {batch} / {world_size} = {share} "

@@ -1,4 +1,4 @@
-"""What runs in a worker of the elastic agent: its session, its lease and its checkpoints; no torch.
+"""Worker side of the elastic agent: session, lease and checkpoints; needs no torch.
 
-`python -m elastic.worker SCRIPT` runs a training script as such a worker.
+`python -m elastic.worker SCRIPT` runs a training script as a worker.
 """

@@ -1,4 +1,4 @@
-"""`AgentClient`: a worker's connection to the agent that started it, which answers from the same machine."""
+"""`AgentClient`: connection of a worker to its agent on the same machine."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import TypeAlias
 from elastic.json_types import Json
 
 Message: TypeAlias = "Mapping[str, Json]"
-"""A request or a reply, as JSON carries it."""
+"""Request or reply, as JSON."""
 
 
 class AgentClient:
-    """Asks over the agent's Unix socket, one JSON line each way; the connection is lost with the agent."""
+    """Send requests over the agent's Unix socket as JSON lines; the connection ends with the agent."""
 
     def __init__(self, folder: str) -> None:
         self._lock = threading.Lock()
@@ -25,13 +25,13 @@ class AgentClient:
         self._file = self._socket.makefile("r", encoding="utf-8")
 
     def ask(self, request: str, **details: str | int) -> Message:
-        """The agent's reply.  Raises `ConnectionError` if it has gone or could not reply."""
+        """Reply of the agent.  Raises `ConnectionError` if it has ended or cannot reply."""
         message = {"request": request, **details}
         with self._lock:
             self._socket.sendall(json.dumps(message).encode() + b"\n")
             line = self._file.readline()
         if not line:
-            raise ConnectionError("the elastic agent of this worker has gone")
+            raise ConnectionError("the elastic agent of this worker has ended")
         reply: Message = json.loads(line)
         if "error" in reply:
             raise ConnectionError(f"the elastic agent could not answer: {reply['error']}")

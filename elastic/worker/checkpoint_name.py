@@ -1,4 +1,4 @@
-"""Which names a checkpoint may have: paths below the folder of checkpoints that do not lead out of it."""
+"""Valid names of checkpoints: relative paths below the checkpoint directory."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from elastic.errors import ElasticityError
 
 LONGEST = 1024
 _LONGEST_PART = 255
-"""Bytes that a file system takes for one name."""
+"""Limit of a file name in bytes."""
 
 
 class CheckpointError(ElasticityError):
-    """A checkpoint's name or a commit file that cannot be used."""
+    """Invalid name of a checkpoint, or invalid commit file."""
 
 
 class DamagedCommitError(CheckpointError):
-    """A commit file says nothing that can be used: it will not at the next start either."""
+    """Commit file with invalid content, which a restart will not repair."""
 
 
 def check_name(name: str) -> None:
-    """Raise `CheckpointError` for a name that is no plain path below a folder."""
+    """Raise `CheckpointError` for a name that is not a plain relative path."""
     parts = name.split("/")
-    # What cannot be printed has no place in a path: controls speak to terminals, half characters to nobody.
-    plain = name.isprintable() and all(0 < len(part.encode()) <= _LONGEST_PART for part in parts)
-    if not plain or {".", ".."} & {*parts} or len(name) > LONGEST:
-        shown = name if len(name) <= LONGEST else f"{name[:40]}..."
-        raise CheckpointError(f"checkpoint name {shown!r} is not a path below the folder of checkpoints")
+    # Unprintable characters are rejected: control characters affect terminals, lone surrogates cannot be encoded.
+    is_plain = name.isprintable() and all(0 < len(part.encode()) <= _LONGEST_PART for part in parts)
+    if not is_plain or {".", ".."} & {*parts} or len(name) > LONGEST:
+        excerpt = name if len(name) <= LONGEST else f"{name[:40]}..."
+        raise CheckpointError(f"checkpoint name {excerpt!r} is not a path below the checkpoint directory")

@@ -1,4 +1,4 @@
-"""`Checkpoints`: a folder of checkpoints that a superseded group cannot spoil; Universal Checkpoint."""
+"""`Checkpoints`: checkpoint directory that a superseded group cannot corrupt; Universal Checkpoint."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from elastic.json_types import Json
 from elastic.worker.checkpoint_name import CheckpointError, DamagedCommitError, check_name
 from elastic.worker.session import Session
 
-# `Checkpoints`: a folder of checkpoints that a superseded group cannot spoil.
+# Layout of the directory:
 #
-#     <root>/round-<incarnation>-<round>/<tag>/     what the ranks of that round wrote; no two rounds share one
-#     <root>/commits/<life>.<number>.json           one file a commit; the greatest name is the latest
+#     <root>/round-<incarnation>-<round>/<tag>/     files of the ranks of that round; no two rounds share a directory
+#     <root>/commits/<life>.<number>.json           one file per commit; the greatest name is the latest
 #
-# The commit itself is the agent's compare-and-set (`Session.commit`); the files serve a job whose store is
-# new. A *life* is that of one store: each new one counts on from the files it finds, whatever the clocks
-# say. A late writer of an old commit writes an old name, so it cannot hide a newer one.
+# The commit itself is the agent's compare-and-set (`Session.commit`); the files are for jobs with a new store. A *life*
+# belongs to one store: each new store continues counting from the existing files, independent of clocks. A late writer
+# of an old commit writes an old name, so it cannot hide a newer one.
 
 KEPT_COMMITS = 8
 
 
 _KINDS = {"name": str, "world_size": int, "incarnation": int, "round": int}
 _COMMIT_FILE = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})\.json")
-"""Nobody counts further; names that went on from more digits would become too long for a file system."""
+"""Names of commit files; with more digits, names could become too long for a file system."""
 _LONGEST = 1 << 16
-"""Bytes of a commit file; it has some two hundred."""
+"""Limit of a commit file in bytes; it usually has about 200."""
 _MOST_RANKS = 1 << 31
 
 
 class Commit(TypedDict):
-    """What a commit file says, and the file `elastic.json` beside each checkpoint."""
+    """Content of a commit file, and of `elastic.json` in each checkpoint."""
 
     name: str
     world_size: int
@@ -52,20 +52,20 @@ class Commit(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A committed checkpoint."""
+    """Committed checkpoint."""
 
     root: Path
     name: str
-    """`round-.../tag`: what `Session.commit` was given."""
+    """`round-.../tag`, the argument of `Session.commit`."""
     world_size: int
 
     def __post_init__(self) -> None:
-        """Refuse a name that leads out of the root: what is loaded from there may run as code."""
+        """Reject a name that leads out of the root: loading a checkpoint may execute code."""
         _check_inside(self.root, self.name)
 
     @property
     def folder(self) -> Path:
-        """The folder of the round: DeepSpeed's `load_dir`."""
+        """Directory of the round: DeepSpeed's `load_dir`."""
         return self.root / Path(self.name).parent
 
     @property
@@ -75,27 +75,27 @@ class Saved:
 
 
 class Checkpoints:
-    """The checkpoints of a job below one folder that all nodes see."""
+    """Checkpoints of a job below a directory that all nodes share."""
 
     def __init__(self, root: str | os.PathLike[str], session: Session) -> None:
         self._root = Path(root)
         self._session = session
         self._commits = self._root / "commits"
         if self._commits.is_symlink():
-            raise CheckpointError(f"{self._commits} is a link: commits must lie in {self._root}")
-        # Fixed before this round trains: a writer that comes late must not count on from its successors.
+            raise CheckpointError(f"{self._commits} is a link: commits must be in {self._root}")
+        # Fixed before this round trains: a late writer must not continue the count of its successors.
         self._life = self._count_life()
 
     @property
     def folder(self) -> Path:
-        """This round's own folder: DeepSpeed's `save_dir`."""
+        """Directory of this round: DeepSpeed's `save_dir`."""
         return self._root / f"round-{self._session.incarnation}-{self._session.round}"
 
     def latest(self) -> Saved | None:
-        """What to load: the store's pointer of this round or, if the store is new, the latest commit file.
+        """Checkpoint to load: the store's pointer of this round or, with a new store, the latest commit file.
 
-        The pointer was fixed when the round began, and is the same on all ranks.  The files may look
-        different to each host: ask on one rank, and hand the answer to the others.
+        The pointer was fixed when the round began, and is the same on all ranks.  Hosts may see different files: call
+        this on one rank, and broadcast the result.
         """
         name = self._session.checkpoint
         if name is not None:
@@ -104,16 +104,16 @@ class Checkpoints:
         try:
             commit = _read(files[-1]) if files else None
         except DamagedCommitError as error:
-            # That commit was promised to be the latest: only its owner may say that it never was.
-            before = "from the commit before it" if len(files) > 1 else "from the beginning"
-            again = "remove it and start again, in the same store with another `--rdzv-id`"
-            raise DamagedCommitError(f"{error}; {again}: the job goes on {before}") from None
+            # The job relied on this commit being the latest: only the user may decide to discard it.
+            fallback = "from the previous commit" if len(files) > 1 else "from the beginning"
+            advice = "remove it and restart the job, in the same store with another `--rdzv-id`"
+            raise DamagedCommitError(f"{error}; {advice}: the job continues {fallback}") from None
         return commit and Saved(self._root, commit["name"], commit["world_size"])
 
     def commit(self, tag: str) -> bool:
-        """Make this round's `tag` the latest; `True`, or if the round is over the process ends here.
+        """Commit this round's `tag` as the latest and return `True`; end the process if the round is over.
 
-        Call it on one rank, after a barrier behind all ranks' writing.
+        Call it on one rank, after a barrier that follows the writing of all ranks.
         """
         session = self._session
         saved = Saved(self._root, f"{self.folder.name}/{tag}", session.world_size)
@@ -129,7 +129,7 @@ class Checkpoints:
         number = session.commit_number(commit["name"])
         atomic_write(self._commits / f"{self._life:06}.{number:09}.json", commit)
         for old in self._files()[:-KEPT_COMMITS]:
-            with suppress(OSError):  # a file too many does no harm
+            with suppress(OSError):  # an extra file does no harm
                 old.unlink()
         return True
 
@@ -141,14 +141,14 @@ class Checkpoints:
         try:
             commit = _read(files[-1])
         except DamagedCommitError:
-            commit = None  # a life too many hides nothing; `latest` says what is damaged, where it counts
+            commit = None  # an extra life hides nothing; `latest` reports the damage
         return last if commit and commit["incarnation"] == self._session.incarnation else last + 1
 
     def _files(self) -> list[Path]:
-        """The commit files, oldest first."""
-        found = [_COMMIT_FILE.fullmatch(name) for name in _listed(self._commits)]
-        named = sorted((int(one[1]), int(one[2]), one[0]) for one in found if one)
-        return [self._commits / name for _, _, name in named]
+        """Commit files, oldest first."""
+        matches = [_COMMIT_FILE.fullmatch(name) for name in _listed(self._commits)]
+        ordered = sorted((int(one[1]), int(one[2]), one[0]) for one in matches if one)
+        return [self._commits / name for _, _, name in ordered]
 
     def _world_size(self, name: str) -> int:
         _check_inside(self._root, name)
@@ -156,24 +156,24 @@ class Checkpoints:
         try:
             commit = _read(file)
         except DamagedCommitError as error:
-            again = "put a copy back from `commits`, or start again with a new store"
-            raise DamagedCommitError(f"{error}; {again}") from None
+            advice = "restore a copy from `commits`, or restart with a new store"
+            raise DamagedCommitError(f"{error}; {advice}") from None
         if commit is None:
             raise CheckpointError(
-                f"checkpoint `{name}` is not in {self._root}: all nodes must see that folder"
+                f"checkpoint `{name}` is not in {self._root}: all nodes must share that directory"
             )
         return commit["world_size"]
 
 
 def _check_inside(root: Path, name: str) -> None:
-    """Raise `CheckpointError` for a name that leads out of the root, by itself or by links."""
+    """Raise `CheckpointError` for a name that leads out of the root, also by links."""
     check_name(name)
     try:
         inside = (root / name).resolve() == root.resolve() / name
-    except (OSError, RuntimeError):  # links in a circle
+    except (OSError, RuntimeError):  # cyclic links
         inside = False
     if not inside:
-        raise CheckpointError(f"checkpoint `{name}` is behind a link: it must lie in {root}")
+        raise CheckpointError(f"checkpoint `{name}` is behind a link: it must be in {root}")
 
 
 def _listed(folder: Path) -> list[str]:
@@ -182,13 +182,13 @@ def _listed(folder: Path) -> list[str]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise CheckpointError(f"folder {folder} cannot be read: {error.strerror}") from None
+        raise CheckpointError(f"cannot read the directory {folder}: {error.strerror}") from None
 
 
 def _text(file: Path) -> bytes:
-    """What a plain file holds: a pipe would wait for a writer, and a link may lead out of the folder."""
+    """Content of a regular file: a pipe would block, and a link may lead out of the directory."""
     if not stat.S_ISREG(file.lstat().st_mode):
-        raise ValueError("it is not a plain file")
+        raise ValueError("it is not a regular file")
     with open(os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as opened:
         text = opened.read(_LONGEST + 1)
     if len(text) > _LONGEST:
@@ -197,45 +197,45 @@ def _text(file: Path) -> bytes:
 
 
 def _read(file: Path) -> Commit | None:
-    """What a commit file says; `None` if it was deleted in the meantime."""
+    """Content of a commit file; `None` if it was deleted in the meantime."""
     try:
-        read = json.loads(_text(file).decode())
+        commit = json.loads(_text(file).decode())
     except FileNotFoundError:
         return None
-    except OSError as error:  # a disk may answer the next time
-        raise CheckpointError(f"commit file {file} cannot be read: {error.strerror}") from None
+    except OSError as error:  # may be a temporary error
+        raise CheckpointError(f"cannot read the commit file {file}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
         raise _damaged(file, str(error)) from None
     for key, kind in _KINDS.items():
-        if not isinstance(read, dict) or type(read.get(key)) is not kind:
-            raise _damaged(file, f"it has no `{key}` of the right kind")
-    if not 0 < read["world_size"] < _MOST_RANKS:
-        raise _damaged(file, "its `world_size` is no number of ranks")
+        if not isinstance(commit, dict) or type(commit.get(key)) is not kind:
+            raise _damaged(file, f"`{key}` is missing or has the wrong type")
+    if not 0 < commit["world_size"] < _MOST_RANKS:
+        raise _damaged(file, "`world_size` is not a valid number of ranks")
     try:
-        check_name(read["name"])
+        check_name(commit["name"])
     except CheckpointError as error:
         raise _damaged(file, str(error)) from None
-    return cast("Commit", read)
+    return cast("Commit", commit)
 
 
 def _damaged(file: Path, why: str) -> DamagedCommitError:
     return DamagedCommitError(f"commit file {file} is damaged: {why}")
 
 
-# DeepSpeed's Universal Checkpoint: how a checkpoint of one world size is loaded at another.
+# DeepSpeed's Universal Checkpoint: load a checkpoint at another world size.
 
 
 def universal(saved: Saved, workers: int = 1) -> Path:
-    """The folder of the checkpoint in DeepSpeed's universal form, converted unless it is already.
+    """Convert the checkpoint to DeepSpeed's universal format, unless done, and return its directory.
 
-    ZeRO's optimizer state is cut for one world size; the universal form can be loaded at any.  Call it on one
-    rank, then `engine.load_checkpoint(folder, tag)` on all, with `load_universal` in the config
-    (`with_universal`).  Needs DeepSpeed; source: `deepspeed/checkpoint/ds_to_universal.py`.
+    ZeRO partitions optimizer states for one world size; the universal format can be loaded at any.  Call it on one
+    rank, then `engine.load_checkpoint(folder, tag)` on all, with `load_universal` in the config (`with_universal`).
+    Needs DeepSpeed; source: `deepspeed/checkpoint/ds_to_universal.py`.
     """
-    name = Saved(saved.root, f"{saved.name}_universal", saved.world_size).name  # refuses a link there
+    name = Saved(saved.root, f"{saved.name}_universal", saved.world_size).name  # rejects a link there
     target = saved.root / name
     if not (target / "elastic.json").exists():
-        # Its own name: the converter of an earlier round may still be at work, on another host as well.
+        # Unique name: the converter of an earlier round may still run, also on another host.
         partial = target.with_name(f"{target.name}.partial-{secrets.token_hex(6)}")
         command = [sys.executable, "-m", "deepspeed.checkpoint.ds_to_universal"]
         command += ["--input_folder", str(saved.folder / saved.tag), "--output_folder", str(partial)]
@@ -247,10 +247,10 @@ def universal(saved: Saved, workers: int = 1) -> Path:
         except OSError:
             if not (target / "elastic.json").exists():
                 raise
-            shutil.rmtree(partial, ignore_errors=True)  # another one was first
+            shutil.rmtree(partial, ignore_errors=True)  # another process was faster
     return target
 
 
 def with_universal(config: Mapping[str, Json]) -> dict[str, Json]:
-    """A copy of a DeepSpeed config that loads universal checkpoints."""
+    """Copy of a DeepSpeed config that loads universal checkpoints."""
     return {**config, "checkpoint": {**config.get("checkpoint", {}), "load_universal": True}}

@@ -1,4 +1,4 @@
-"""How a worker's process ends with its agent or its round."""
+"""Termination of a worker's process with its agent or its round."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import sys
 import time
 from typing import NoReturn
 
-_KEEPER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "watchdog.py")
-_KEEPER_NEEDS = ("LD_LIBRARY_PATH", "PATH")
-"""Variables without which Python may not start; the keeper outlives much, and holds no secret."""
-_keepers: list[subprocess.Popen[bytes]] = []
+_WATCHDOG = os.path.join(os.path.dirname(os.path.abspath(__file__)), "watchdog.py")
+_WATCHDOG_ENVIRONMENT = ("LD_LIBRARY_PATH", "PATH")
+"""Variables that Python may need to start; the watchdog is long-lived and must not hold secrets."""
+_watchdogs: list[subprocess.Popen[bytes]] = []
 
 
 def die_with_agent(agent: int) -> None:
-    """Have the kernel kill this process when the agent that started it ends (Linux only).
+    """Make the kernel kill this process when the agent that started it ends (Linux only).
 
-    Does nothing for a process with a shell or another program in between: that one ends with its lease.
+    Does nothing if a shell or another program is in between: such a process ends with its lease.
     """
     if os.getppid() != agent:
         return
@@ -34,40 +34,46 @@ def die_with_agent(agent: int) -> None:
         die()
 
 
-def keep_lease(lease: str) -> None:
-    """Have the kernel kill this process when the lease in that file runs out, asleep or awake (Linux only).
+def start_watchdog(lease: str) -> None:
+    """Make the kernel kill this process when the lease in that file expires, even if it is frozen (Linux only).
 
-    Where no keeper can be started, the process's own looks at its lease remain.
+    Without a watchdog, only the process itself checks its lease.
     """
     if not (sys.platform == "linux" and hasattr(time, "CLOCK_BOOTTIME") and sys.executable):
         return
     import fcntl
 
-    ours, keepers = os.pipe()
-    command = [sys.executable, "-I", "-S", _KEEPER, lease, str(keepers)]
-    no = subprocess.DEVNULL
-    kept = {name: os.environ[name] for name in _KEEPER_NEEDS if name in os.environ}
+    read_end, write_end = os.pipe()
+    command = [sys.executable, "-I", "-S", _WATCHDOG, lease, str(write_end)]
+    null = subprocess.DEVNULL
+    environment = {name: os.environ[name] for name in _WATCHDOG_ENVIRONMENT if name in os.environ}
     with contextlib.suppress(OSError):
-        # Its own session: a signal to this process's group is not meant for it.
-        keeper = subprocess.Popen(
-            command, pass_fds=[keepers], stdin=no, stdout=no, stderr=no, env=kept, start_new_session=True
+        # A separate session: signals to this process's group must not reach it.
+        watchdog = subprocess.Popen(
+            command,
+            pass_fds=[write_end],
+            stdin=null,
+            stdout=null,
+            stderr=null,
+            env=environment,
+            start_new_session=True,
         )
-        _keepers.append(keeper)
-    os.close(keepers)
-    if not os.read(ours, 1):  # until its timer is set: nothing is done before that
+        _watchdogs.append(watchdog)
+    os.close(write_end)
+    if not os.read(read_end, 1):  # wait until its timer is set
         return
-    fcntl.fcntl(ours, fcntl.F_SETOWN, -os.getpid() if os.getpgrp() == os.getpid() else os.getpid())
-    fcntl.fcntl(ours, fcntl.F_SETSIG, signal.SIGKILL)
-    fcntl.fcntl(ours, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
+    fcntl.fcntl(read_end, fcntl.F_SETOWN, -os.getpid() if os.getpgrp() == os.getpid() else os.getpid())
+    fcntl.fcntl(read_end, fcntl.F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(read_end, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
     with contextlib.suppress(BlockingIOError):
-        os.read(ours, 1)
-        die()  # it ended just before this process asked for the signal
+        os.read(read_end, 1)
+        die()  # the watchdog ended just before the signal was set up
 
 
 def die() -> NoReturn:
-    """End at once without cleaning up: what this process has not finished, its successors do again.
+    """End at once without cleanup: successors repeat unfinished work.
 
-    With it go the processes that it has started: torch's agent makes each worker the leader of a group.
+    Its child processes end too: torch's agent makes each worker the leader of a process group.
     """
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)

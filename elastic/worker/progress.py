@@ -1,7 +1,7 @@
-"""How far a worker has come, in a file that its agent reads; and its stacks, whenever the agent asks.
+"""Progress of a worker in a file that its agent reads, and its stacks on request.
 
-The agent asks by a signal that `faulthandler` answers in C: a worker that hangs in a collective, or holds the
-interpreter's lock, answers too.
+The agent requests stacks by a signal that `faulthandler` handles in C, so that a worker answers even if it hangs in a
+collective or holds the GIL.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from typing import NamedTuple
 from elastic.worker.lease import now
 
 SHOW_STACKS = signal.SIGRTMIN + 7 if hasattr(signal, "SIGRTMIN") else signal.SIGTERM
-"""A signal that nobody else uses; a worker that has written no progress does not know it."""
+"""Signal that nothing else uses; a worker without a progress file does not handle it."""
 _FORMAT = struct.Struct("<dqq")
 
 
 class Step(NamedTuple):
-    """What the file says."""
+    """Content of the file."""
 
     at: float
-    """When the last step began, as `elastic.worker.lease.now`."""
+    """Start of the last step, as `elastic.worker.lease.now`."""
     number: int
     process: int
 
 
 def progress_path(folder: str, round_: int, local_rank: int) -> str:
-    """One file for each worker of a round; its stacks are in the file of that name and `.stacks`."""
+    """Path of the progress file of a worker in a round; its stacks are in the same path with `.stacks`."""
     return os.path.join(folder, f"progress-{round_}-{local_rank}")
 
 
 class Progress:
-    """The worker's end."""
+    """Worker's side of the progress file."""
 
     def __init__(self, path: str) -> None:
         self._count = 0
@@ -44,17 +44,17 @@ class Progress:
             faulthandler.register(SHOW_STACKS, self._stacks, all_threads=True)
 
     def step(self) -> None:
-        """A step begins."""
+        """Record the start of a step."""
         self._count += 1
         os.pwrite(self._file, _FORMAT.pack(now(), self._count, os.getpid()), 0)
 
     def end(self) -> None:
-        """No more steps will come."""
+        """Record that no more steps follow."""
         os.ftruncate(self._file, 0)
 
 
 def read_progress(path: str) -> Step | None:
-    """The last step of a worker; `None` before the first and after the last."""
+    """Last step of a worker; `None` before the first and after the last."""
     try:
         with open(path, "rb") as file:
             return Step(*_FORMAT.unpack(file.read()))

@@ -1,14 +1,14 @@
-"""What a worker knows of its round: `elastic.current()`.
+"""Session of a worker in its round: `elastic.current()`.
 
     session = elastic.current()
     engine, *_ = deepspeed.initialize(config=session.config(), ...)
     for batch in batches:
         session.check()                      # ends this process if its round is over
         ...
-        if session.checkpoint_wanted: ...    # on any rank: nodes are about to come or go
+        if session.checkpoint_wanted: ...    # on any rank: nodes are about to join or leave
         session.commit("step-100")           # after all ranks have written it
 
-Needs neither torch nor a connection to the store: the agent on the same machine answers.
+Needs neither torch nor a connection to the store: it asks the agent on the same machine.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from elastic.json_types import Json
 from elastic.worker.agent_client import AgentClient
 from elastic.worker.checkpoint_name import check_name
 from elastic.worker.lease import Lease, lease_path
-from elastic.worker.process import die, die_with_agent, keep_lease
+from elastic.worker.process import die, die_with_agent, start_watchdog
 from elastic.worker.progress import Progress, progress_path
 
 _WATCH = 0.1
-"""Seconds between two looks at the lease."""
+"""Seconds between two checks of the lease."""
 _GRACE = 0.5
-"""Seconds that the agent gets to end this process itself: torch's would take its sudden end for a failure."""
+"""Seconds that the agent has to end this process itself: torch would treat its sudden end as a failure."""
 
 
 class NotElasticError(ElasticityError):
@@ -41,97 +41,97 @@ class NotElasticError(ElasticityError):
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A worker's round."""
+    """Round of a worker."""
 
     run_id: str
-    """The job's name in its store."""
+    """Name of the job in its store."""
     incarnation: int
-    """Names the life of the store; a job that starts with a new store gets another one."""
+    """Identifies the store's lifetime; a job that starts with a new store gets another one."""
     round: int
-    """The number of this round; no two rounds of a store share one."""
+    """Number of this round, unique within a store."""
     restarts: int
     """Worker failures that the job has survived."""
     rank: int
-    """Of this worker among all that train."""
+    """Rank of this worker among all that train."""
     local_rank: int
-    """Of this worker on its node."""
+    """Rank of this worker on its node."""
     world_size: int
-    """Workers that train."""
+    """Number of workers that train."""
     train_batch_size: int
-    """Samples an optimizer step, over all ranks."""
+    """Samples per optimizer step, over all ranks."""
     micro_batch_size: int
-    """Samples a forward pass on one rank."""
+    """Samples per forward pass on one rank."""
     accumulation_steps: int
-    """Forward and backward passes an optimizer step."""
+    """Forward and backward passes per optimizer step."""
     config_path: str
-    """The DeepSpeed config of this world size: no `elasticity`, the batch triplet written in."""
+    """DeepSpeed config of this world size: no `elasticity`, with the batch triplet."""
     checkpoint: str | None
-    """What was committed last when the round began; the same on all ranks."""
+    """Last committed checkpoint when the round began; the same on all ranks."""
     _lease: Lease = field(repr=False)
     _progress: Progress = field(repr=False)
     _agent: AgentClient = field(repr=False)
 
     def config(self) -> dict[str, Json]:
-        """The DeepSpeed config of this round, read from `config_path`."""
+        """DeepSpeed config of this round, read from `config_path`."""
         with open(self.config_path, encoding="utf-8") as file:
-            read: dict[str, Json] = json.load(file)
-        return read
+            config: dict[str, Json] = json.load(file)
+        return config
 
     @property
     def valid(self) -> bool:
-        """Whether this round may still go on: its agent lives and the job counts on it."""
+        """Whether this round may continue: its agent is alive and still part of the job."""
         return self._lease.valid
 
     @property
     def checkpoint_wanted(self) -> bool:
-        """Whether the group is about to change, and goes on only until the next commit, or for a moment.
+        """Whether the group is about to change, and continues only until the next commit or a timeout.
 
-        Costs microseconds.  Nodes learn of it one after the other: agree on it among the ranks, by a sum of
-        these over `all_reduce` for instance, before all of them save.
+        Costs microseconds.  Nodes see it at different times: let the ranks agree on it, for example by an `all_reduce`
+        of the values, before all of them save.
         """
         return self._lease.checkpoint_wanted
 
     def check(self) -> None:
-        """A step begins; ends this process if its round is over, since another group may train already."""
+        """Start a step; end this process if its round is over, since another group may already train."""
         self._progress.step()
         self.end_if_over()
 
     def end_if_over(self) -> None:
-        """As `check`, in the middle of a step."""
+        """Like `check`, in the middle of a step."""
         if not self.valid:
-            self._stand_aside()
+            self._wait_for_end()
 
-    def _stand_aside(self) -> NoReturn:
-        """Do nothing more until the agent ends this process, or until its lease or a moment has passed."""
+    def _wait_for_end(self) -> NoReturn:
+        """Wait until the agent ends this process, or until the lease or a grace period expires."""
         time.sleep(max(0.0, min(_GRACE, self._lease.remaining())))
         die()
 
     def commit(self, checkpoint: str) -> bool:
-        """Make `checkpoint` the job's latest; `True`, or if this round is over the process ends here.
+        """Commit `checkpoint` as the job's latest and return `True`; end the process if this round is over.
 
-        Call it on one rank, when all ranks have written theirs.
+        Call it on one rank, after all ranks have written theirs.
         """
         return self.commit_number(checkpoint) > 0
 
     def commit_number(self, checkpoint: str) -> int:
-        """As `commit`; the number of the commit, which only grows while the store lives."""
+        """Like `commit`, but return the number of the commit, which increases during the store's lifetime."""
         check_name(checkpoint)
         self.end_if_over()
         reply = self._agent.ask("commit", round=self.round, checkpoint=checkpoint)
         if not reply.get("committed"):
-            self._stand_aside()  # what comes after a commit is no business of a superseded worker
+            self._wait_for_end()  # a superseded worker must not run the code after a commit
         self.end_if_over()
         return int(reply["number"])
 
     def give_up(self, text: str) -> None:
-        """End the job as failed, with this line on every node: what happened here would happen again."""
+        """End the job as failed, with this message on every node, for errors that a restart would repeat."""
         self._agent.ask("give-up", round=self.round, text=text)
 
     def finish(self) -> None:
-        """Wait until all workers of the group have ended well; `python -m elastic.worker` calls it.
+        """Wait until all workers of the group have succeeded; called by `python -m elastic.worker`.
 
-        Without it a node that ends first would leave, and the job could not recover from a later failure of
-        another.
+        Otherwise a node that finishes first would leave, and the job could not recover from a later failure of another
+        node.
         """
         self._progress.end()
         reply = self._agent.ask("finish", round=self.round, local_rank=self.local_rank)
@@ -143,17 +143,17 @@ _current: Session | None = None
 
 
 def current() -> Session:
-    """This worker's session.  The first call ties the process to its agent and its lease.
+    """Session of this worker.  The first call binds the process to its agent and its lease.
 
-    Raises `NotElasticError` if no elastic agent started this process, and `CheckpointError` if the checkpoint
-    that it names is outside of the folder of checkpoints.
+    Raises `NotElasticError` if no elastic agent started this process, and `CheckpointError` if its checkpoint is
+    outside of the checkpoint directory.
     """
     global _current  # noqa: PLW0603 - one a process
     if _current is None:
         _current = _read(os.environ)
         die_with_agent(int(os.environ["DSCONFIG_ELASTIC_AGENT_PID"]))
         threading.Thread(target=_watch, args=(_current,), name="dsconfig-lease", daemon=True).start()
-        keep_lease(lease_path(os.environ["DSCONFIG_ELASTIC_AGENT"], _current.round))
+        start_watchdog(lease_path(os.environ["DSCONFIG_ELASTIC_AGENT"], _current.round))
     return _current
 
 
@@ -163,34 +163,34 @@ def is_elastic() -> bool:
 
 
 def _read(environ: Mapping[str, str]) -> Session:
-    def own(name: str) -> str:
+    def variable(name: str) -> str:
         return environ[f"DSCONFIG_ELASTIC_{name}"]
 
     try:
-        folder, processes = own("AGENT"), environ["LOCAL_WORLD_SIZE"]
-        if processes != own("PROCESSES"):
+        folder, processes = variable("AGENT"), environ["LOCAL_WORLD_SIZE"]
+        if processes != variable("PROCESSES"):
             raise NotElasticError(
-                f"this node runs {processes} workers, and the rendezvous was told {own('PROCESSES')}: say "
-                f"`--rdzv-conf nproc_per_node={processes}` beside torchrun's `--nproc-per-node`"
+                f"this node runs {processes} workers, but the rendezvous expects {variable('PROCESSES')}: pass "
+                f"`--rdzv-conf nproc_per_node={processes}` in addition to torchrun's `--nproc-per-node`"
             )
-        checkpoint = own("CHECKPOINT") or None
+        checkpoint = variable("CHECKPOINT") or None
         if checkpoint is not None:
-            check_name(checkpoint)  # whatever agent and store say: scripts join it to their folder
+            check_name(checkpoint)  # untrusted: scripts append the name to their directory
         return Session(
-            run_id=own("RUN_ID"),
-            incarnation=int(own("INCARNATION")),
-            round=int(own("ROUND")),
-            restarts=int(own("RESTARTS")),
+            run_id=variable("RUN_ID"),
+            incarnation=int(variable("INCARNATION")),
+            round=int(variable("ROUND")),
+            restarts=int(variable("RESTARTS")),
             rank=int(environ["RANK"]),
             local_rank=int(environ["LOCAL_RANK"]),
             world_size=int(environ["WORLD_SIZE"]),
-            train_batch_size=int(own("TRAIN_BATCH_SIZE")),
-            micro_batch_size=int(own("MICRO_BATCH_SIZE")),
-            accumulation_steps=int(own("ACCUMULATION_STEPS")),
-            config_path=own("CONFIG"),
+            train_batch_size=int(variable("TRAIN_BATCH_SIZE")),
+            micro_batch_size=int(variable("MICRO_BATCH_SIZE")),
+            accumulation_steps=int(variable("ACCUMULATION_STEPS")),
+            config_path=variable("CONFIG"),
             checkpoint=checkpoint,
-            _lease=Lease(lease_path(folder, int(own("ROUND")))),
-            _progress=Progress(progress_path(folder, int(own("ROUND")), int(environ["LOCAL_RANK"]))),
+            _lease=Lease(lease_path(folder, int(variable("ROUND")))),
+            _progress=Progress(progress_path(folder, int(variable("ROUND")), int(environ["LOCAL_RANK"]))),
             _agent=AgentClient(folder),
         )
     except KeyError as missing:

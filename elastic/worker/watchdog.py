@@ -1,10 +1,10 @@
-"""The keeper: a process beside each worker, by whose end the kernel ends the worker when its lease does.
+"""Watchdog: a process per worker, whose end makes the kernel kill the worker when its lease expires.
 
-Run as `watchdog.py LEASE DESCRIPTOR` by `elastic.worker.process.keep_lease`, the worker.  A check that a worker
-makes itself comes too late where it is frozen between the check and what it does next: it wakes, and does
-it.  So nothing that must be awake ends it: a kernel timer kills the keeper at the end of the lease, which is
-all that the keeper sets on while the agent renews it; the pipe that the keeper held is closed by that, which
-has the kernel send SIGKILL to the worker and to what it has started.  Stopped processes die too.
+Started as `watchdog.py LEASE DESCRIPTOR` by the worker (`elastic.worker.process.start_watchdog`).  A check by the
+worker itself is not enough: it may be frozen between the check and the next action, and act when it wakes up.  So a
+kernel timer kills the watchdog when the lease expires; the watchdog only resets the timer while the agent renews the
+lease.  Its end closes a pipe, which makes the kernel send SIGKILL to the worker and its children.  This also kills
+stopped processes.
 """
 
 from __future__ import annotations
@@ -25,36 +25,36 @@ _ABSOLUTE = 1
 _EVENT_WORDS = 16
 """64 bytes of `struct sigevent` in asm-generic/siginfo.h: a value of two words, the signal, what to do."""
 _PAUSE = 100
-"""Milliseconds between two looks at the lease."""
+"""Milliseconds between two checks of the lease."""
 
 
 def main() -> None:
-    """Stay until the lease has run out, or the worker has gone; say when the timer is set."""
+    """Run until the lease has expired or the worker has ended; signal when the timer is set."""
     lease, pipe, worker = os.open(sys.argv[1], os.O_RDONLY), int(sys.argv[2]), os.getppid()
     die_at = _timer()
-    gone = select.poll()
-    gone.register(pipe, select.POLLERR)
-    said = False
+    worker_end = select.poll()
+    worker_end.register(pipe, select.POLLERR)
+    is_ready = False
     while os.getppid() == worker:
-        until: float = struct.unpack("<d", os.pread(lease, 8, 0))[0]
-        if until <= time.clock_gettime(_BOOTTIME):
+        expiry: float = struct.unpack("<d", os.pread(lease, 8, 0))[0]
+        if expiry <= time.clock_gettime(_BOOTTIME):
             return
-        die_at(until)
-        said = said or os.write(pipe, b"\1") > 0
-        if gone.poll(_PAUSE):
+        die_at(expiry)
+        is_ready = is_ready or os.write(pipe, b"\1") > 0
+        if worker_end.poll(_PAUSE):
             return
 
 
 def _timer() -> Callable[[float], None]:
-    """What sets the moment at which the kernel kills this process."""
+    """Function that sets the time at which the kernel kills this process."""
     libc = ctypes.CDLL(None)
     event = (ctypes.c_int * _EVENT_WORDS)(0, 0, signal.SIGKILL, 0)  # 0: SIGEV_SIGNAL
     timer = ctypes.c_void_p()
     if libc.timer_create(_BOOTTIME, ctypes.byref(event), ctypes.byref(timer)) != 0:
-        return lambda _: None  # then this process must be awake to end in time
+        return lambda _: None  # without the timer, this process has to be awake to end in time
 
-    def die_at(moment: float) -> None:
-        at = (ctypes.c_long * 4)(0, 0, int(moment), int(moment % 1 * 1e9))
+    def die_at(time_: float) -> None:
+        at = (ctypes.c_long * 4)(0, 0, int(time_), int(time_ % 1 * 1e9))
         libc.timer_settime(timer, _ABSOLUTE, ctypes.byref(at), None)
 
     return die_at

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from unittest import mock
 
-from dsconfig.cli import VERBS, parser_of
+from dsconfig.cli import COMMANDS, build_parser
 from pages import markdown
 
 WIDTH = "96"
@@ -22,7 +22,7 @@ def pages() -> dict[str, str]:
 
 
 def _helps() -> Iterator[str]:
-    parser = parser_of(VERBS)
+    parser = build_parser(COMMANDS)
     yield "## dsconfig"
     yield markdown.fence(parser.format_help())
     for name, subparser in _subparsers(parser):

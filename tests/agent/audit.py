@@ -20,11 +20,11 @@ Row = dict[str, Any]
 
 def rows(folder: Path, which: str = "*") -> list[Row]:
     """Every line of the ledger, or of these files; the last one of a killed worker may be torn."""
-    found = []
+    result = []
     for file in sorted(folder.glob(f"{which}.jsonl")):
         lines = file.read_text().splitlines(keepends=True)
-        found += [json.loads(line) for line in lines if line.endswith("\n")]
-    return found
+        result += [json.loads(line) for line in lines if line.endswith("\n")]
+    return result
 
 
 def life(row: Row) -> tuple[int, int]:
@@ -42,11 +42,11 @@ def line_of(folder: Path, checkpoint: str | None) -> Iterator[tuple[Row, int]]:
         checkpoint = parent
 
 
-def coverage(folder: Path, found: list[Row], checkpoint: str, batch: int) -> Iterator[str]:
+def coverage(folder: Path, recorded: list[Row], checkpoint: str, batch: int) -> Iterator[str]:
     """Samples lost or consumed twice in the restored line, up to the step of the checkpoint."""
     steps = json.loads((folder / checkpoint / "state.json").read_text())["step"]
     consumed: list[int] = []
-    done = [row for row in found if row["event"] == "step"]
+    done = [row for row in recorded if row["event"] == "step"]
     for state, began in line_of(folder, checkpoint):
         for row in done:
             if life(row) == life(state) and began <= row["step"] < state["step"]:
@@ -62,10 +62,10 @@ def coverage(folder: Path, found: list[Row], checkpoint: str, batch: int) -> Ite
         yield "samples consumed that are not in the data"
 
 
-def overlaps(found: list[Row]) -> Iterator[str]:
+def overlaps(recorded: list[Row]) -> Iterator[str]:
     """Rank-0 workers of different rounds, or two of one round, at work at the same time."""
     spans: dict[tuple[tuple[int, int], int], tuple[float, float]] = {}
-    for row in found:
+    for row in recorded:
         if row["rank"] == 0:
             key = (life(row), row["pid"])
             first, last = spans.get(key, (row["t"], row["t"]))
@@ -82,12 +82,12 @@ def main() -> int:
     parser.add_argument("--checkpoint", required=True)
     parser.add_argument("--batch", type=int, required=True)
     options = parser.parse_args()
-    found = rows(options.folder)
+    recorded = rows(options.folder)
     faults = [
-        *coverage(options.folder, found, options.checkpoint, options.batch),
-        *overlaps(found),
+        *coverage(options.folder, recorded, options.checkpoint, options.batch),
+        *overlaps(recorded),
     ]
-    print(*faults or [f"clean: {len(found)} lines"], sep="\n")
+    print(*faults or [f"clean: {len(recorded)} lines"], sep="\n")
     return 1 if faults else 0
 
 

@@ -34,8 +34,8 @@ DOZEN = {"max_train_batch_size": 12, "micro_batch_sizes": [1, 2], "max_gpus": 4,
 
 def lasting_port() -> int:
     """A free port for what listens on it again later: the kernel gives it to no connection by itself."""
-    given = Path("/proc/sys/net/ipv4/ip_local_port_range")
-    first = int(given.read_text().split()[0]) if given.exists() else 32_768
+    range_file = Path("/proc/sys/net/ipv4/ip_local_port_range")
+    first = int(range_file.read_text().split()[0]) if range_file.exists() else 32_768
     while True:
         port = random.randrange(10_000, first)
         with socket.socket() as probe, contextlib.suppress(OSError):
@@ -123,7 +123,7 @@ class Cluster:
     def start_store(self, *options: str) -> Process:
         command = [*DSCONFIG, "elastic", "store", "--listen", f"127.0.0.1:{self.port}", *options]
         store = self._start(command, "store.log")
-        wait_until(lambda: "listens" in store.text(), 30, "the store listens")
+        wait_until(lambda: "listening" in store.text(), 30, "the store listens")
         return store
 
     def start_node(
@@ -201,7 +201,7 @@ class Cluster:
         return self.exit_codes(seconds)
 
     def audit(self, batch: int) -> subprocess.CompletedProcess[str]:
-        """What the separate program finds in the ledger up to the last checkpoint."""
+        """Problems that the separate audit program finds in the ledger up to the last checkpoint."""
         command = [sys.executable, "-m", "tests.agent.audit", str(self.ledger), "--batch", str(batch)]
         command += ["--checkpoint", self.last_checkpoint()]
         return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
@@ -211,8 +211,8 @@ class Cluster:
         return str(max(committed, key=lambda row: (row["incarnation"], row["round"], row["t"]))["checkpoint"])
 
     def assert_clean(self, batch: int) -> None:
-        judged = self.audit(batch)
-        assert judged.returncode == 0, judged.stdout + judged.stderr
+        problems = self.audit(batch)
+        assert problems.returncode == 0, problems.stdout + problems.stderr
 
     def worlds(self) -> list[int]:
         """The sizes of the groups that trained, in order."""

@@ -68,7 +68,7 @@ SCENARIOS = {
     "example[2]",
     "example[3]",
 }
-"""What `make agent` must run; `partition` runs as well where this user may make a network namespace."""
+"""Tests that `make agent` must run; `partition` also runs if this user may create a network namespace."""
 
 
 @pytest.fixture
@@ -79,14 +79,14 @@ def processes() -> None:
 
 @pytest.fixture
 def cluster(processes: None, tmp_path: Path) -> Iterator[MakeCluster]:
-    made: list[Cluster] = []
+    clusters: list[Cluster] = []
 
     def make(block: Mapping[str, Any] = POWERS, **environment: str) -> Cluster:
-        made.append(Cluster(tmp_path, block, **environment))
-        return made[-1]
+        clusters.append(Cluster(tmp_path, block, **environment))
+        return clusters[-1]
 
     yield make
-    for one in made:
+    for one in clusters:
         one.close()
 
 

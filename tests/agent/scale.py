@@ -88,9 +88,9 @@ class CountingStore(DictStore):
 
     def get(self, key: str, /) -> bytes:
         self._pass("read")
-        held = super().get(key)
-        self._simulation.calls["bytes"] += self._simulation.size(held.decode())
-        return held
+        value = super().get(key)
+        self._simulation.calls["bytes"] += self._simulation.size(value.decode())
+        return value
 
     def multi_get(self, keys: list[str], /) -> list[bytes]:
         self._pass("poll")
@@ -175,8 +175,8 @@ class Simulation:
         return Formed(present, 0, 0, seconds, self.calls - before)
 
     def _live(self, number: int) -> None:
-        own = Random(number)
-        name = f"gpu-{number}.cluster.example-{own.randrange(100, 400_000)}-{own.randbytes(2).hex()}"
+        random = Random(number)
+        name = f"gpu-{number}.cluster.example-{random.randrange(100, 400_000)}-{random.randbytes(2).hex()}"
         host, folder = f"10.0.{number // 256}.{number % 256}", str(self._folder / str(number))
         local = LocalNode(self._job, SETTINGS, "job", host, folder, name)
         node = Node.open(local, CountingStore(self), lambda: CountingStore(self))
@@ -206,32 +206,36 @@ def simulated(nodes: int) -> Iterator[Simulation]:
     """A simulation in which the agent's modules live."""
     threading.stack_size(256 * 1024)
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        made = Simulation(nodes, Path(folder))
+        simulation = Simulation(nodes, Path(folder))
 
         def encode(state: State) -> str:
             """Its name: a state of thousands of nodes is large, and JSON is not what is measured."""
             name = f"{state.revision}/{state.writer}"
-            made.states[name] = state
+            simulation.states[name] = state
             return name
 
         def put(target: str, value: Any) -> None:
             stack.enter_context(patch(target, value))
 
         for module in ("worker.lease", *(f"agent.{name}" for name in OURS)):
-            for name, value in (("now", made.world.now), ("time", made.world), ("random", made.world.random)):
+            for name, value in (
+                ("now", simulation.world.now),
+                ("time", simulation.world),
+                ("random", simulation.world.random),
+            ):
                 if hasattr(__import__(f"elastic.{module}", fromlist=["_"]), name):
                     put(f"elastic.{module}.{name}", value)
         put("elastic.agent.state.State.encode", encode)
-        put("elastic.agent.state_store.decode", lambda raw: made.states[raw.decode()])
+        put("elastic.agent.state_store.decode", lambda raw: simulation.states[raw.decode()])
         put("elastic.agent.state_store.BoundedCaller", DirectCaller)
-        put("elastic.agent.node.ResizePolicy", partial(ResizePolicy, clock=made.world.now))
+        put("elastic.agent.node.ResizePolicy", partial(ResizePolicy, clock=simulation.world.now))
         put("elastic.agent.node.WorkerServer", _Silent)
         put("elastic.agent.node.EventLog", _Silent)
         put("elastic.agent.heartbeat.Heartbeat.start", Heartbeat._send)
         try:
-            yield made
+            yield simulation
         finally:
-            made.world.end()
+            simulation.world.end()
             threading.stack_size(0)
 
 

@@ -50,15 +50,15 @@ class World:
 
     def sleep(self, seconds: float) -> None:
         """Let the others run for so long; for ever if the host of this thread has died."""
-        own = _closed()
+        turn = _closed()
         if not getattr(self._of, "dead", lambda: False)():
-            heapq.heappush(self._queue, (self.clock + seconds, next(self._order), own))
-        self._asleep.add(own)
+            heapq.heappush(self._queue, (self.clock + seconds, next(self._order), turn))
+        self._asleep.add(turn)
         self._pass_on()
-        own.acquire()
+        turn.acquire()
         if self._over:
             raise Over
-        self._asleep.remove(own)
+        self._asleep.remove(turn)
 
     def call(self, freezes: float = 0.01) -> None:
         """Let the time of a call to the store pass: mostly little, sometimes a freeze of the caller."""
@@ -151,20 +151,20 @@ class SlowStore(DictStore):
 
     def get(self, key: str, /) -> bytes:
         self._pass(self._freezes)
-        held = super().get(key)
+        value = super().get(key)
         self._pass(self._freezes)
-        return held
+        return value
 
     def multi_get(self, keys: list[str], /) -> list[bytes]:
         self._pass()
-        held = [self.data[key].encode() for key in keys]
+        values = [self.data[key].encode() for key in keys]
         self._pass()
-        return held
+        return values
 
     def compare_set(self, key: str, expected: str, desired: str, /) -> bytes:
         self._pass()
-        held = super().compare_set(key, expected, desired)
-        if expected and held.decode() == desired and key.endswith("state"):
+        value = super().compare_set(key, expected, desired)
+        if expected and value.decode() == desired and key.endswith("state"):
             self._judge(decode(expected), decode(desired))
         self._pass()
-        return held
+        return value

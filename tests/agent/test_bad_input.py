@@ -46,7 +46,7 @@ def outcome(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
 
 
 def signals() -> tuple[object, ...]:
-    """What later tests of this process would inherit."""
+    """State that later tests in this process would inherit."""
     return (
         signal.pthread_sigmask(signal.SIG_BLOCK, ()),
         signal.getsignal(signal.SIGTERM),
@@ -73,7 +73,7 @@ def test_unreachable_store(config: str) -> None:
     options = ["--nnodes", "1:2", "--no-host-store", "--rdzv-conf", "connect_timeout=1"]
     code, line = outcome_of_process("run", *options, "--rdzv-endpoint", endpoint, config, script(config))
     assert code == 4
-    assert f"no store answers at {endpoint} in 1 s" in line
+    assert f"no store at {endpoint} after 1 s" in line
 
 
 @pytest.mark.parametrize("verb", ["status", "drain"])
@@ -100,14 +100,14 @@ def test_port_in_use(config: str) -> None:
         (["--rdzv-conf", "keep_alive=1"], 2, "expected KEY=VALUE with a key of join_timeout"),
         (["--nnodes", "4:1"], 2, "1 <= MIN <= MAX"),
         (["--nnodes", "two"], 2, "expected a number of nodes"),
-        (["--nnodes", "1:2"], 2, "--rdzv-endpoint HOST:PORT is needed"),
-        (["--nnodes", "1:9999999"], 2, "--rdzv-endpoint HOST:PORT is needed"),
+        (["--nnodes", "1:2"], 2, "--rdzv-endpoint HOST:PORT is required"),
+        (["--nnodes", "1:9999999"], 2, "--rdzv-endpoint HOST:PORT is required"),
         (["--rdzv-conf", "read_timeout=inf"], 2, "must be from 0 to"),
         (["--rdzv-endpoint", "host:port"], 2, "is not HOST:PORT"),
         (["--nnodes", "1:2", "--rdzv-endpoint", "http://host"], 2, "is not HOST:PORT or etcd://"),
-        (["--nnodes", "1:2", "--rdzv-endpoint", "etcd://a", "--host-store"], 2, "no node hosts them"),
+        (["--nnodes", "1:2", "--rdzv-endpoint", "etcd://a", "--host-store"], 2, "does not apply to etcd"),
         (["--token", "/nowhere/token"], 2, "cannot read the token in /nowhere/token"),
-        (["--token", "/dev/null"], 2, "has 0 characters; give at least 16"),
+        (["--token", "/dev/null"], 2, "has 0 characters; at least 16 are required"),
         (["--rdzv-endpoint", "a..b:1", "--rdzv-conf", "connect_timeout=0"], 4, "not a host name"),
         (["--monitor-interval", "-1"], 2, "--monitor-interval: invalid"),
         (["--max-restarts", "-1"], 2, "restarts must be at least 0"),
@@ -128,8 +128,8 @@ def test_options(config: str, outcome: Outcome, options: list[str], code: int, m
         (["--rdzv-endpoint", "http://host"], "is not HOST:PORT or etcd://"),
         (["--rdzv-endpoint", "etcd://"], "endpoint `etcd://` is not etcd://HOST:PORT,..."),
         (["--rdzv-endpoint", "etcd://a:1,b:x"], "endpoint `etcd://a:1,b:x` is not etcd://HOST:PORT,..."),
-        (["--rdzv-endpoint", "host:1", "--token", "/dev/null"], "has 0 characters; give at least 16"),
-        (["--rdzv-endpoint", "etcd://host", "--host-store"], "no node hosts them"),
+        (["--rdzv-endpoint", "host:1", "--token", "/dev/null"], "has 0 characters; at least 16 are required"),
+        (["--rdzv-endpoint", "etcd://host", "--host-store"], "does not apply to etcd"),
     ],
 )
 def test_a_dry_run_refuses_what_the_run_would(
@@ -148,12 +148,12 @@ def test_a_store_with_another_token(tmp_path: Path, config: str) -> None:
     store = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
     assert store.stdout is not None
     try:
-        assert "listens" in store.stdout.readline()
+        assert "listening" in store.stdout.readline()
         for options in (["--token", str(theirs)], []):
             code, line = outcome_of_process("status", "--rdzv-endpoint", endpoint, *options)
-            assert (code, f"no store answers at {endpoint}" in line) == (4, True)
+            assert (code, f"no store at {endpoint}" in line) == (4, True)
         code, line = outcome_of_process("status", "--rdzv-endpoint", endpoint, "--token", str(ours))
-        assert (code, "knows no job `default`" in line) == (2, True)
+        assert (code, "has no job `default`" in line) == (2, True)
     finally:
         store.terminate()
         assert store.communicate(timeout=20)[1] == ""
@@ -165,9 +165,9 @@ def test_an_open_store_says_so() -> None:
     assert store.stdout is not None
     store.stdout.readline()
     store.terminate()
-    said = store.communicate(timeout=20)[1]
-    assert "give --token FILE here and on every node" in said
-    assert len(said.splitlines()) == 1
+    warning = store.communicate(timeout=20)[1]
+    assert "pass --token FILE here and on every node" in warning
+    assert len(warning.splitlines()) == 1
 
 
 def test_a_node_that_hosts_an_open_store_says_so_and_hides_its_secrets(tmp_path: Path, config: str) -> None:
@@ -180,7 +180,7 @@ def test_a_node_that_hosts_an_open_store_says_so_and_hides_its_secrets(tmp_path:
         "seen = json.dumps(dict(os.environ)) + ''.join((p.parent / 'environ').read_text() for p in keepers)\n"
         "assert 'of sixteen letters' not in seen and 'root:secret' not in seen\n"
     )
-    said = {}
+    warned = {}
     for secret in ("of sixteen letters", ""):
         environment = {**os.environ, "ETCDCTL_USER": "root:secret", "PYTHONPATH": str(ROOT)}
         environment |= {"DSCONFIG_ELASTIC_TOKEN": secret} if secret else {}
@@ -196,8 +196,8 @@ def test_a_node_that_hosts_an_open_store_says_so_and_hides_its_secrets(tmp_path:
             check=False,
         )
         assert done.returncode == 0, done.stderr
-        said[secret] = f"warning: whoever reaches 0.0.0.0:{port}" in done.stderr
-    assert said == {"of sixteen letters": False, "": True}
+        warned[secret] = f"warning: anyone who reaches 0.0.0.0:{port}" in done.stderr
+    assert warned == {"of sixteen letters": False, "": True}
 
 
 GARBAGE = (
@@ -225,7 +225,7 @@ def test_garbage_and_idle_connections_do_a_store_no_harm(tmp_path: Path, token: 
     for one, text in zip(idle, GARBAGE, strict=False):
         one.sendall(text)
     code, line = outcome_of_process("status", "--rdzv-endpoint", endpoint, *options)
-    assert (code, "knows no job" in line) == (2, True), line
+    assert (code, "has no job" in line) == (2, True), line
     for one in idle:
         one.close()
     store.terminate()
@@ -235,7 +235,7 @@ def test_garbage_and_idle_connections_do_a_store_no_harm(tmp_path: Path, token: 
 def test_an_event_log_that_is_a_pipe(tmp_path: Path, config: str, outcome: Outcome) -> None:
     os.mkfifo(tmp_path / "events")
     ended, line = outcome("run", "--event-log", str(tmp_path / "events"), config, script(config))
-    assert (ended, "it is a pipe from which nobody reads" in line) == (2, True), line
+    assert (ended, "it is a pipe without a reader" in line) == (2, True), line
 
 
 def test_unknown_nodes_cannot_be_drained(outcome: Outcome) -> None:
@@ -246,7 +246,7 @@ def test_a_store_that_speaks_another_language() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         endpoint = f"127.0.0.1:{other.getsockname()[1]}"
         code, line = outcome_of_process("status", "--rdzv-endpoint", endpoint)
-    assert (code, "no store answers" in line) == (4, True)
+    assert (code, "no store at" in line) == (4, True)
 
 
 def test_missing_files(config: str, outcome: Outcome) -> None:

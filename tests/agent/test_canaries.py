@@ -63,8 +63,8 @@ def test_t2_losing_rank_0_of_three_fails(cluster: MakeCluster) -> None:
 def has_spare(port: int) -> bool:
     """Whether the state of torch's own rendezvous knows a node beyond its largest number."""
     store = TCPStore("127.0.0.1", port, is_master=False, wait_for_workers=False)
-    found = C10dRendezvousBackend(store, "plain").get_state()
-    return found is not None and bool(pickle.loads(found[0]).redundancy_list)
+    state = C10dRendezvousBackend(store, "plain").get_state()
+    return state is not None and bool(pickle.loads(state[0]).redundancy_list)
 
 
 def test_t3_a_spare_node_fails_at_the_end_of_the_job(cluster: MakeCluster) -> None:
@@ -87,11 +87,11 @@ def test_t4_a_node_whose_heartbeat_lapsed_trains_on_beside_a_second_group() -> N
 
     def node() -> DynamicRendezvousHandler:
         backend = C10dRendezvousBackend(store, "plain")
-        made = DynamicRendezvousHandler.from_backend("plain", store, backend, 1, 4, "localhost", timeout)
+        handler = DynamicRendezvousHandler.from_backend("plain", store, backend, 1, 4, "localhost", timeout)
         # Arguments of the same names came after 2.6.
-        object.__setattr__(made.settings, "keep_alive_interval", timedelta(seconds=1))
-        object.__setattr__(made.settings, "keep_alive_max_attempt", 2)
-        return made
+        object.__setattr__(handler.settings, "keep_alive_interval", timedelta(seconds=1))
+        object.__setattr__(handler.settings, "keep_alive_max_attempt", 2)
+        return handler
 
     first, second = node(), node()
     assert first.next_rendezvous().world_size == 1

@@ -117,7 +117,7 @@ COMMIT = '{"name": "%s", "world_size": %s, "incarnation": 1, "round": 1}'
     "name", ["../one", "/etc", "a/../../one", "a//b", "", "a\0b", ".", "x" * 2000, *UNPRINTABLE]
 )
 def test_a_name_that_leads_out_of_the_folder(tmp_path: Path, name: str) -> None:
-    with pytest.raises(CheckpointError, match="is not a path below the folder of checkpoints"):
+    with pytest.raises(CheckpointError, match="is not a path below the checkpoint directory"):
         latest(tmp_path, Worker(100, checkpoint=name))
     with pytest.raises(CheckpointError):
         at(tmp_path, Worker(100)).commit(name)
@@ -184,7 +184,7 @@ def test_a_damaged_commit_file_that_does_not_count(tmp_path: Path, text: str) ->
 def test_a_damaged_file_beside_a_checkpoint(tmp_path: Path) -> None:
     assert at(tmp_path, Worker(100)).commit("one")
     (tmp_path / "round-100-1" / "one" / "elastic.json").write_text("{")
-    with pytest.raises(DamagedCommitError, match=r"elastic\.json is damaged: .*; put a copy back"):
+    with pytest.raises(DamagedCommitError, match=r"elastic\.json is damaged: .*; restore a copy"):
         latest(tmp_path, Worker(100, round=2, checkpoint="round-100-1/one"))
 
 
@@ -200,7 +200,9 @@ def test_a_disk_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     worker = at(tmp_path, Worker(100))
     monkeypatch.setattr(os, "open", fail)
-    with pytest.raises(CheckpointError, match="cannot be read: Input/output error") as raised:
+    with pytest.raises(
+        CheckpointError, match=r"cannot read the commit file .*: Input/output error"
+    ) as raised:
         worker.latest()
     assert not isinstance(raised.value, DamagedCommitError)
 
@@ -216,9 +218,9 @@ def test_what_is_no_file(tmp_path: Path, put: Callable[[Path], None]) -> None:
     for file in (commit, beside):
         file.unlink()
         put(file)
-    with pytest.raises(DamagedCommitError, match="is damaged: it is not a plain file; remove it"):
+    with pytest.raises(DamagedCommitError, match="is damaged: it is not a regular file; remove it"):
         latest(tmp_path, Worker(200))
-    with pytest.raises(DamagedCommitError, match="is damaged: it is not a plain file; put a copy back"):
+    with pytest.raises(DamagedCommitError, match="is damaged: it is not a regular file; restore a copy"):
         latest(tmp_path, Worker(100, round=2, checkpoint="round-100-1/one"))
     (tmp_path / "commits" / "000000.000000001.json").mkdir()
     worker = at(tmp_path, Worker(100, round=2, commits=1))
@@ -240,7 +242,7 @@ def test_commits_of_lives_without_end(tmp_path: Path) -> None:
 
 
 def test_a_link_in_place_of_the_universal_form(tmp_path: Path) -> None:
-    """What is loaded from there may run as code."""
+    """Loading a checkpoint may execute code."""
     root, outside = tmp_path / "root", tmp_path / "outside"
     assert at(root, Worker(100)).commit("one")
     outside.mkdir()
@@ -259,7 +261,7 @@ def test_files_that_are_no_commits(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_that_this_host_does_not_see(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="all nodes must see that folder"):
+    with pytest.raises(CheckpointError, match="all nodes must share that directory"):
         latest(tmp_path, Worker(100, checkpoint="round-1-1/one"))
 
 
@@ -276,13 +278,13 @@ def test_a_session_hands_on_no_checkpoint_outside_of_the_folder(name: str, tmp_p
         "DSCONFIG_ELASTIC_CONFIG": str(tmp_path / "ds_config.json"),
         "DSCONFIG_ELASTIC_AGENT": str(tmp_path),
     }
-    with pytest.raises(CheckpointError, match="not a path below the folder of checkpoints"):
+    with pytest.raises(CheckpointError, match="not a path below the checkpoint directory"):
         session._read({**environ, "DSCONFIG_ELASTIC_CHECKPOINT": name})
 
 
 def test_an_agent_hands_on_no_checkpoint_outside_of_the_folder(tmp_path: Path) -> None:
     node = LocalNode(job_of(), RendezvousSettings(), "job", "localhost", str(tmp_path), name="a")
     state = replace(running("a", size=1), start="../../etc")
-    with pytest.raises(RefusedError, match="a checkpoint that no node committed"):
+    with pytest.raises(RefusedError, match="the store names an invalid checkpoint"):
         worker_environment(assign_rank(state, node), state, node)
     assert list(tmp_path.iterdir()) == []

@@ -19,11 +19,11 @@ Begin = Callable[[], tuple[Cluster, Etcd]]
 
 @pytest.fixture
 def begin(cluster: MakeCluster, tmp_path: Path) -> Iterator[Begin]:
-    made: list[Etcd] = []
+    clusters: list[Etcd] = []
 
     def make() -> tuple[Cluster, Etcd]:
         job, etcd = cluster(), Etcd(tmp_path)
-        made.append(etcd)
+        clusters.append(etcd)
         job.endpoint = etcd.endpoint
         for _ in range(2):
             job.start_node()
@@ -31,7 +31,7 @@ def begin(cluster: MakeCluster, tmp_path: Path) -> Iterator[Begin]:
         return job, etcd
 
     yield make
-    for etcd in made:
+    for etcd in clusters:
         etcd.close()
 
 

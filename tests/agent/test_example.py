@@ -54,10 +54,10 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 def losses(*nodes: Process) -> dict[int, float]:
     """The loss of each step, as it was said last: a step after the last checkpoint is done again."""
-    said = re.findall(
+    values = re.findall(
         r"round (\d+): step (\d+) of \d+, loss ([\d.]+)", "".join(node.text() for node in nodes)
     )
-    ordered = sorted((int(round_), int(step), float(loss)) for round_, step, loss in said)
+    ordered = sorted((int(round_), int(step), float(loss)) for round_, step, loss in values)
     return {step: loss for _, step, loss in ordered}
 
 

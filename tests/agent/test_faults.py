@@ -97,10 +97,10 @@ def test_damaged_commit_file(cluster: MakeCluster) -> None:
     nodes = [job.start_node(nnodes="2") for _ in range(2)]
     for node in nodes:
         assert node.wait(60) == 1
-        said = [line for line in node.text().splitlines() if f"commit file {newest} is damaged" in line]
-        assert len(said) == 1
-        assert said[0].startswith("dsconfig: error: ")
-        assert said[0].endswith("with another `--rdzv-id`: the job goes on from the commit before it")
+        lines = [line for line in node.text().splitlines() if f"commit file {newest} is damaged" in line]
+        assert len(lines) == 1
+        assert lines[0].startswith("dsconfig: error: ")
+        assert lines[0].endswith("with another `--rdzv-id`: the job goes on from the commit before it")
         assert "Traceback" not in node.text()
     assert (job.status()["round"], job.status()["restarts"]) == (1, 0)
     newest.unlink()
@@ -123,7 +123,7 @@ def test_damaged_commit_file_under_a_living_store(cluster: MakeCluster) -> None:
 
 
 def test_every_way_in_which_a_worker_can_end(cluster: MakeCluster) -> None:
-    """Those that NVRx injects: its worker is gone, asleep, or holds the interpreter's lock for ever."""
+    """Failures that NVRx injects: the worker is gone, asleep, or holds the GIL forever."""
     job = cluster()
     script = job.folder / "worker.py"
     script.write_text(

@@ -31,7 +31,7 @@ from tests.agent.fakes import DictStore, job_of, running
 
 SETTINGS = RendezvousSettings()
 SECONDS = (1.0, 2.9, 3.1, 3.9, 4.1, 30.0)
-"""Of a freeze: within the lease, after it, and after the removal of the node."""
+"""Phases of a freeze: within the lease, after it, and after the removal of the node."""
 MOMENTS = range(1, 12)
 """All that there are in `Host.work`, and one more."""
 
@@ -47,7 +47,7 @@ class Host:
         self.clock = 1000.0
         self.frozen_at = 0
         self.done: list[str] = []
-        """What the worker did after its freeze."""
+        """Actions of the worker after its freeze."""
         self._kernel = kernel
         self._seconds = seconds
         self._order = list(order)
@@ -77,7 +77,7 @@ class Host:
         return Session(**rest, _lease=self._lease, _progress=cast("Any", self), _agent=cast("Any", self))
 
     def work(self, session: Session) -> None:
-        """What the worker's main thread does."""
+        """Main thread of the worker."""
         for what in ("a step", "a file of the checkpoint"):
             session.check()
             self._moment()
@@ -177,9 +177,9 @@ def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_nothing_is_done_after_the_removal(hosts: Any) -> None:
-    seen = [(host.done, host.superseded, host.committed) for host in hosts(kernel=True)]
-    assert not any(done for done, _, _ in seen)
-    assert {(False, True), (True, False), (True, True)} <= {(gone, saved) for _, gone, saved in seen}
+    outcomes = [(host.done, host.superseded, host.committed) for host in hosts(kernel=True)]
+    assert not any(done for done, _, _ in outcomes)
+    assert {(False, True), (True, False), (True, True)} <= {(gone, saved) for _, gone, saved in outcomes}
 
 
 def test_without_the_kernel_only_what_was_checked_before_is_done(hosts: Any) -> None:
@@ -191,11 +191,11 @@ def test_without_the_kernel_only_what_was_checked_before_is_done(hosts: Any) -> 
 
 WORKER = """
 import os, sys, time
-from elastic.worker.process import keep_lease
+from elastic.worker.process import start_watchdog
 os.setpgid(0, 0)
 if os.fork() == 0:
     time.sleep(60)
-keep_lease(sys.argv[1])
+start_watchdog(sys.argv[1])
 while True:
     time.sleep(0.01)
 """
@@ -203,10 +203,10 @@ while True:
 
 @pytest.fixture
 def lease(tmp_path: Path) -> Iterator[Lease]:
-    made = Lease(lease_path(str(tmp_path), 1), create=True)
-    made.renew(now() + 60)
-    yield made
-    made.end()
+    new_lease = Lease(lease_path(str(tmp_path), 1), create=True)
+    new_lease.renew(now() + 60)
+    yield new_lease
+    new_lease.end()
 
 
 def start(folder: str) -> tuple[subprocess.Popen[bytes], int]:

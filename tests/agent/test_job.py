@@ -57,21 +57,21 @@ ODD = {"max_train_batch_size": 100, "micro_batch_sizes": [7, 9], "min_gpus": 1, 
 
 @pytest.mark.parametrize("more", [{"version": 0.1}, {"version": 0.2, "num_gpus_per_node": 1}])
 def test_a_refusal_names_whole_nodes_where_they_help(more: dict[str, Any]) -> None:
-    said = refusal({**ODD, **more}, (1, 1), 8)
-    assert "set `elasticity.num_gpus_per_node` to 8" in said
-    assert ("`elasticity.version` to 0.2" in said) == (more["version"] == 0.1)
+    message = refusal({**ODD, **more}, (1, 1), 8)
+    assert "set `elasticity.num_gpus_per_node` to 8" in message
+    assert ("`elasticity.version` to 0.2" in message) == (more["version"] == 0.1)
     config = {"elasticity": {"enabled": True, **ODD, "version": 0.2, "num_gpus_per_node": 8}}
     assert Job(config, elastic.plan(config), 1, 1, 8).admissible() == (1,)
 
 
 def test_a_refusal_names_nodes_and_processes_that_work() -> None:
-    said = refusal({**ODD, "version": 0.1}, (5, 5), 6)
-    assert "--nnodes can be 1, 2" in said
+    message = refusal({**ODD, "version": 0.1}, (5, 5), 6)
+    assert "use --nnodes 1, 2" in message
     config = {"elasticity": {"enabled": True, **ODD, "version": 0.1}}
     assert Job(config, elastic.plan(config), 1, 2, 6).admissible() == (1, 2)
-    said = refusal({**ODD, "max_gpus": 7, "version": 0.1}, (1, 1), 8)
-    assert "num_gpus_per_node" not in said  # no node of 8 GPUs fits into 7
-    assert said.endswith("--nproc-per-node can be 6")
+    message = refusal({**ODD, "max_gpus": 7, "version": 0.1}, (1, 1), 8)
+    assert "num_gpus_per_node" not in message  # no node of 8 GPUs fits into 7
+    assert message.endswith("use --nproc-per-node 6")
 
 
 def test_contracts_differ_in_the_same_words_everywhere() -> None:
@@ -83,21 +83,21 @@ def test_contracts_differ_in_the_same_words_everywhere() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given_", "message"),
+    ("options", "message"),
     [
-        ({"keep_alive_max_attempt": "2"}, "give at least 3"),
+        ({"keep_alive_max_attempt": "2"}, "use at least 3"),
         ({"keep_alive_interval": "0.1"}, "is unsafe"),
         ({"join_timeout": "1"}, "no group could form"),
         ({"join_timeout": "soon"}, "must be a number"),
-        ({"keep_alive_interval": "0.1", "keep_alive_max_attempt": "99"}, "too little time to end"),
+        ({"keep_alive_interval": "0.1", "keep_alive_max_attempt": "99"}, "too little time to exit"),
         ({"last_call_timeout": "-1"}, "must be from 0"),
         ({"last_call_timeout": "nan"}, "must be from 0"),
         ({"read_timeout": "inf"}, "must be from 0"),
     ],
 )
-def test_unsafe_settings_are_refused(given_: dict[str, str], message: str) -> None:
+def test_unsafe_settings_are_refused(options: dict[str, str], message: str) -> None:
     with pytest.raises(SettingsError, match=message):
-        read_settings(given_)
+        read_settings(options)
 
 
 def test_workers_stop_before_their_node_counts_as_lost() -> None:

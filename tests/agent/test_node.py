@@ -128,9 +128,9 @@ def test_commits_and_the_end(start: Start) -> None:
 
 def test_another_config_is_refused_with_the_same_words(start: Start) -> None:
     futures = join_all(start(), start(processes=2))
-    said = {str(future.exception()) for future in futures}
+    messages = {str(future.exception()) for future in futures}
     assert all(isinstance(future.exception(), RefusedError) for future in futures)
-    assert len(said) == 1
+    assert len(messages) == 1
 
 
 def test_a_late_node_with_another_config_is_refused_alone(start: Start) -> None:
@@ -155,7 +155,7 @@ def test_failures_run_out_everywhere(start: Start) -> None:
 
 def test_too_few_nodes(start: Start) -> None:
     settings = RendezvousSettings(join_timeout=4, keep_alive_interval=1, keep_alive_max_attempt=3)
-    with pytest.raises(TooFewNodesError, match=r"have 1 nodes, need one of \[2, 4\]"):
+    with pytest.raises(TooFewNodesError, match=r"1 nodes present, expected one of \[2, 4\]"):
         start(settings, nodes=(2, 4)).join()
 
 
@@ -178,7 +178,7 @@ def test_a_node_that_comes_after_the_end(start: Start) -> None:
     first.join()
     first.succeed()
     first.leave()
-    with pytest.raises(JobSucceeded, match=r"has succeeded before this node came.*another `--rdzv-id`"):
+    with pytest.raises(JobSucceeded, match=r"succeeded before this node joined.*another `--rdzv-id`"):
         start().join()
 
 
@@ -188,7 +188,7 @@ def test_a_node_leaves_after_the_next_checkpoint(start: Start) -> None:
     assert ask(first, request="commit", round=assigned.round, checkpoint="one")["committed"]
     lease = Lease(lease_path(first.local.folder, 1))
     assert not lease.checkpoint_wanted
-    second.drain.asked = True
+    second.drain.requested = True
     until = time.monotonic() + 10
     while not lease.checkpoint_wanted:
         assert second.num_nodes_waiting() == 0
@@ -204,6 +204,6 @@ def test_a_node_leaves_after_the_next_checkpoint(start: Start) -> None:
 
 def test_a_node_that_waits_leaves_at_once(start: Start) -> None:
     node = start(nodes=(2, 4))
-    node.drain.asked = True
+    node.drain.requested = True
     with pytest.raises(Drained):
         node.join()

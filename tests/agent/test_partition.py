@@ -55,7 +55,7 @@ def test_partition(cluster: MakeCluster, link: str) -> None:
     job = cluster(GLOO_SOCKET_IFNAME=link)
     job.start_agent([*DSCONFIG, "elastic", "store", "--listen", f"{HERE}:{job.port}"])
     store = job.nodes.pop()
-    wait_until(lambda: "listens" in store.text(), 30, "the store listens")
+    wait_until(lambda: "listening" in store.text(), 30, "the store listens")
     run = [*DSCONFIG, "elastic", "run", "--nnodes", "1:2", "--no-host-store", "--rdzv-endpoint"]
     run += [f"{HERE}:{job.port}", str(job.config), TRAINER]
     near = job.start_agent(run)

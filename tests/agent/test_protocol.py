@@ -68,8 +68,8 @@ class LoneHeartbeat:
         self._heartbeat.grant(self.lease)
         end = self._world.clock + 60
         while self._world.clock < min(end, self.dies):
-            seen = self._heartbeat.state
-            if seen is None or seen.member(self.name) is None:
+            state = self._heartbeat.state
+            if state is None or state.member(self.name) is None:
                 self._store.update(self._join)
             self._heartbeat._tick()
             self._world.sleep(SETTINGS.poll_interval)
@@ -207,7 +207,7 @@ class Story:
                 self.faults.append(f"{other.number} may train in round {rounds}")
 
     def _happen(self, event: str) -> None:
-        live = [host for host in self.live if not host.drain.asked]
+        live = [host for host in self.live if not host.drain.requested]
         if event == "join":
             if len(live) < 5:
                 self._join()
@@ -222,7 +222,7 @@ class Story:
         elif event == "kill" and len(live) > 1:
             host.dead = True
         elif event == "drain" and len(live) > 1:
-            host.drain.asked = True
+            host.drain.requested = True
 
 
 @pytest.mark.parametrize("seed", range(40))

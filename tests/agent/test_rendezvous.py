@@ -30,9 +30,11 @@ def handler(monkeypatch: pytest.MonkeyPatch) -> Iterator[PlanRendezvous]:
     for name in [name for name in os.environ if name.startswith(("DSCONFIG_ELASTIC", "TORCH_ELASTIC"))]:
         monkeypatch.delenv(name)
     before = dict(os.environ)
-    made = PlanRendezvous(job_of(), SETTINGS, parse_endpoint(f"127.0.0.1:{free_port()}"), "job", "dsconfig")
-    yield made
-    made.leave()
+    rendezvous = PlanRendezvous(
+        job_of(), SETTINGS, parse_endpoint(f"127.0.0.1:{free_port()}"), "job", "dsconfig"
+    )
+    yield rendezvous
+    rendezvous.leave()
     for name in set(os.environ) - set(before):
         del os.environ[name]
 
@@ -73,11 +75,11 @@ def test_a_foreign_exception_is_not_taken_for_ours() -> None:
     try:
         raise KeyError("of the caller")
     except KeyError:
-        made = PlanRendezvous(job_of(), SETTINGS, parse_endpoint("127.0.0.1:0"), "job", "dsconfig")
-        info = made.next_rendezvous()
+        rendezvous = PlanRendezvous(job_of(), SETTINGS, parse_endpoint("127.0.0.1:0"), "job", "dsconfig")
+        info = rendezvous.next_rendezvous()
         barrier(info.store, 1, "torchelastic/agent/terminal_state", 300)
-        store = store_of(made)
-        made.shutdown()
+        store = store_of(rendezvous)
+        rendezvous.shutdown()
     outcome = StateStore(store, "job", "test").read().outcome
     assert outcome is not None
     assert outcome.kind == "succeeded"
@@ -91,7 +93,7 @@ def test_the_second_sigterm_is_torchs() -> None:
         drain.listen()
         drain.listen()
         os.kill(os.getpid(), signal.SIGTERM)
-        assert (drain.asked, heard) == (True, [])
+        assert (drain.requested, heard) == (True, [])
         drain.listen()
         os.kill(os.getpid(), signal.SIGTERM)
         assert heard == [signal.SIGTERM]
@@ -124,8 +126,8 @@ def test_a_store_listens_where_it_is_told_and_nowhere_else() -> None:
     listening = Path("/proc/net/tcp").read_text() + Path("/proc/net/tcp6").read_text()
     listens = "0A"  # TCP_LISTEN in net/tcp_states.h
     lines = [line.split() for line in listening.splitlines()]
-    own = [line[1] for line in lines if line[1].endswith(f":{server.port:04X}") and line[3] == listens]
-    assert own == [f"0100007F:{server.port:04X}"]
+    addresses = [line[1] for line in lines if line[1].endswith(f":{server.port:04X}") and line[3] == listens]
+    assert addresses == [f"0100007F:{server.port:04X}"]
 
 
 def test_which_addresses_are_of_this_machine() -> None:

@@ -69,10 +69,10 @@ def test_whoever_changes_the_state_grants_all_that_are_there(monkeypatch: pytest
     one.create()
     assert mailbox.grant_all(State(1)) == State(1), "nobody has left anything"
     mailbox.post(arrival(one.read(), "two"), one.read())
-    state = one.ask(lambda held: arrival(held, "one"))
+    state = one.ask(lambda requests: arrival(requests, "one"))
     assert sorted(member.node for member in state.members) == ["one", "two"]
     assert one.read().revision == 1, "one change for both"
     assert one.ask(lambda _: None) == state
     mailbox.post(arrival(state, "three"), state)
-    held = [text for key, text in store.data.items() if "/mailbox/" in key and "three" in text]
-    assert not any("two" in text for text in held), "what was granted is swept out"
+    requests = [text for key, text in store.data.items() if "/mailbox/" in key and "three" in text]
+    assert not any("two" in text for text in requests), "what was granted is swept out"

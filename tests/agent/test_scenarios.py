@@ -1,4 +1,4 @@
-"""What the agent must survive, with real processes; judged on the ledger, never on the end state alone."""
+"""Failures that the agent must survive, with real processes; verified on the ledger, not only on the end state."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_store_lost(cluster: MakeCluster) -> None:
 
 
 def test_job_goes_on_with_a_new_store(cluster: MakeCluster) -> None:
-    """What the store knew is gone; the commits are files as well."""
+    """The state of the store is lost, but commits are also files."""
     job = cluster()
     store = job.begin(step=8, nodes=1)
     store.signal(signal.SIGKILL)
@@ -90,7 +90,7 @@ def test_below_the_minimum(cluster: MakeCluster) -> None:
     job.start_store()
     job.start_node(nnodes="2:4", conf="join_timeout=5")
     assert job.exit_codes(30) == [5]
-    assert "have 1 nodes, need one of [2, 4]" in job.nodes[0].text()
+    assert "1 nodes present, expected one of [2, 4]" in job.nodes[0].text()
     assert job.rows() == []
 
 
@@ -101,9 +101,9 @@ def test_configs_differ(cluster: MakeCluster) -> None:
     job.start_node(nnodes="2")
     job.start_node(nnodes="2", config=other)
     assert job.exit_codes(30) == [3, 3]
-    said = [next(line for line in node.text().splitlines() if "differ" in line) for node in job.nodes]
-    assert said[0] == said[1]
-    assert "`elasticity.max_train_batch_size`" in said[0]
+    messages = [next(line for line in node.text().splitlines() if "differ" in line) for node in job.nodes]
+    assert messages[0] == messages[1]
+    assert "`elasticity.max_train_batch_size`" in messages[0]
     assert job.rows() == []
 
 
@@ -182,8 +182,8 @@ def test_hung_collective(cluster: MakeCluster) -> None:
     assert job.status()["restarts"] == 1
     job.assert_clean(batch=16)
     logged = "".join(file.read_text() for file in job.folder.glob("*.events"))
-    shown = [json.loads(line) for line in logged.splitlines()]
-    stacks = [event["stacks"] for event in shown if event["event"] == "stalled"]
+    events = [json.loads(line) for line in logged.splitlines()]
+    stacks = [event["stacks"] for event in events if event["event"] == "stalled"]
     assert any("in misbehave" in one for one in stacks), "the one who sleeps"
     assert any("in all_reduce" in one for one in stacks), "and the one who waits for it"
 
@@ -198,8 +198,8 @@ def test_host_that_cannot_be_written_to(cluster: MakeCluster) -> None:
     Process.send(pid, signal.SIGKILL)
     job.wait_for_step(3, world=1, round_=2)
     assert job.finish() == [0, 138]
-    said = victim.text().splitlines()[-1]
-    assert said.startswith("dsconfig: error: this host cannot go on: [Errno 2] No such file")
+    message = victim.text().splitlines()[-1]
+    assert message.startswith("dsconfig: error: this host cannot go on: [Errno 2] No such file")
     job.assert_clean(batch=16)
 
 
@@ -209,15 +209,15 @@ def test_failing_script_fails_everywhere(cluster: MakeCluster) -> None:
     for _ in range(3):  # the third is on standby
         job.start_node("--max-restarts", "1", conf="last_call_timeout=5")
     assert job.exit_codes(60) == [1, 1, 1]
-    said = {
+    messages = {
         next(line for line in node.text().splitlines() if "dsconfig: error" in line) for node in job.nodes
     }
-    assert len(said) == 1
-    assert "1 restarts used up" in said.pop()
+    assert len(messages) == 1
+    assert "1 restarts used up" in messages.pop()
 
 
 def test_member_dies_before_its_workers_start(cluster: MakeCluster) -> None:
-    """It has taken its place in the group, so that the others count on it, and never comes."""
+    """A node joins the group, so that the others count on it, and never arrives."""
     job = cluster()
     job.start_store()
     idle = job.start_agent([sys.executable, str(IDLE_NODE), f"127.0.0.1:{job.port}", str(job.config)])
@@ -240,9 +240,9 @@ def test_the_audit_finds_a_skipped_step(cluster: MakeCluster) -> None:
     job.wait_for_step(0, world=2)
     job.finish()
     assert job.worlds() == [1, 2]
-    judged = job.audit(batch=16)
-    assert judged.returncode == 1
-    assert "samples lost" in judged.stdout
+    problems = job.audit(batch=16)
+    assert problems.returncode == 1
+    assert "samples lost" in problems.stdout
 
 
 def test_the_audit_finds_two_groups(cluster: MakeCluster) -> None:
@@ -254,17 +254,17 @@ def test_the_audit_finds_two_groups(cluster: MakeCluster) -> None:
     wait_until(lambda: len({row["pid"] for row in job.rows()}) == 2, 60, "both train", job)
     time.sleep(1)
     assert job.finish() == [0, 0]
-    judged = job.audit(batch=16)
-    assert judged.returncode == 1
-    assert "overlap" in judged.stdout
+    problems = job.audit(batch=16)
+    assert problems.returncode == 1
+    assert "overlap" in problems.stdout
 
 
 def _wait_for_event(ledger: Path, event: str) -> dict[str, int]:
     from tests.agent.audit import rows
 
     wait_until(lambda: any(row["event"] == event for row in rows(ledger)), 60, event)
-    found: dict[str, int] = next(row for row in rows(ledger) if row["event"] == event)
-    return found
+    result: dict[str, int] = next(row for row in rows(ledger) if row["event"] == event)
+    return result
 
 
 def _variable(pid: int, name: str) -> str:

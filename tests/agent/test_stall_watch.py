@@ -47,9 +47,9 @@ class Stalls:
     def watch(self, **settings: float) -> StallWatch:
         timed = replace(RendezvousSettings(), **settings)  # type: ignore[arg-type]
         local = LocalNode(job_of(), timed, "job", "localhost", str(self._folder), "n0")
-        made = StallWatch(local, EventLog(str(self._log), "n0"), lambda: self.clock)
-        made.begin(1)
-        return made
+        stall_watch = StallWatch(local, EventLog(str(self._log), "n0"), lambda: self.clock)
+        stall_watch.begin(1)
+        return stall_watch
 
     def step(self, count: int) -> None:
         Path(self.path).write_bytes(_FORMAT.pack(self.clock, count, self.worker.pid))
@@ -66,10 +66,10 @@ class Stalls:
 
 @pytest.fixture
 def stalls(tmp_path: Path) -> Iterator[Stalls]:
-    made = Stalls(tmp_path)
-    yield made
-    made.worker.kill()
-    made.worker.wait()
+    harness = Stalls(tmp_path)
+    yield harness
+    harness.worker.kill()
+    harness.worker.wait()
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -86,7 +86,7 @@ def test_stacks_are_shown_once(stalls: Stalls, capfd: pytest.CaptureFixture[str]
     (event,) = stalls.events()
     assert (event["event"], event["steps"], event["seconds"]) == ("stalled", 4, 11)
     assert "in hangs" in event["stacks"]
-    assert "has made no step for 11 s, and the last ones took 1.0 s at most" in capfd.readouterr().err
+    assert "has made no step for 11 s (the longest of the last steps took 1.0 s)" in capfd.readouterr().err
     assert stalls.worker.poll() is None
 
 

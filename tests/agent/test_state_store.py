@@ -43,7 +43,7 @@ def test_status_is_readable() -> None:
     from dsconfig.cli.elastic.status import lines
 
     state = transitions.commit(running("a", "b", "c", size=2), "a", 1, "step-5")
-    shown = "\n".join(lines(replace(state, contract=job_of().contract())))
+    output = "\n".join(lines(replace(state, contract=job_of().contract())))
     for part in (
         "round        1",
         "restarts     0 of 3",
@@ -52,20 +52,20 @@ def test_status_is_readable() -> None:
         "rank 1",
         "standby",
     ):
-        assert part in shown
+        assert part in output
     assert "round        0" in lines(State(1))[1]
 
 
 def test_the_published_names_of_the_state_stay() -> None:
     from dsconfig.cli.elastic.status import published
 
-    shown = published(replace(running("a"), contract=job_of().contract()))
-    assert " ".join(shown) == (
+    output = published(replace(running("a"), contract=job_of().contract()))
+    assert " ".join(output) == (
         "incarnation revision writer contract round phase group acked members next_seat removed_at suspects "
         "expelled leaving broken restarts start latest commits changed_at outcome events"
     )
-    assert " ".join(shown["members"][0]) == "node seat host port arrived finished alive"
-    assert shown["contract"]["nproc-per-node"] == 1
+    assert " ".join(output["members"][0]) == "node seat host port arrived finished alive"
+    assert output["contract"]["nproc-per-node"] == 1
 
 
 ESCAPES = "\x1b]0;owned\x07\x1b[2J\r\u202e"
@@ -77,11 +77,11 @@ def test_status_writes_out_what_would_act_on_a_terminal() -> None:
     state = running(f"a{ESCAPES}", "b", size=2)
     event = Event(1.0, f"c{ESCAPES}", f"joined{ESCAPES}")
     members = (replace(state.members[0], host=f"h{ESCAPES}"), *state.members[1:])
-    shown = "\n".join(
+    output = "\n".join(
         lines(replace(state, contract=job_of().contract(), members=members, events=(event,), latest=ESCAPES))
     )
-    assert shown.replace("\n", "").isprintable()
-    assert r"a\x1b]0;owned" in shown
+    assert output.replace("\n", "").isprintable()
+    assert r"a\x1b]0;owned" in output
 
 
 def test_errors_of_the_agent_write_out_what_other_nodes_say() -> None:
@@ -108,7 +108,7 @@ def test_errors_of_the_agent_write_out_what_other_nodes_say() -> None:
     ids=lambda field: next(iter(field)),
 )
 def test_a_state_with_fields_of_other_types_is_refused(field: dict[str, object]) -> None:
-    written = json.loads(State(1).encode())
-    assert decode(json.dumps(written)) == State(1)
-    with pytest.raises(ValueError, match="not the state of a job"):
-        decode(json.dumps(written | field))
+    encoded = json.loads(State(1).encode())
+    assert decode(json.dumps(encoded)) == State(1)
+    with pytest.raises(ValueError, match="invalid state of a job"):
+        decode(json.dumps(encoded | field))

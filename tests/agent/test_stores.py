@@ -23,7 +23,7 @@ from elastic.agent.etcd_store import EtcdStore
 from elastic.agent.settings import RendezvousSettings
 from elastic.agent.store import connect_store, host_store
 from elastic.agent.store_calls import Store
-from elastic.agent.token_store import STRANGERS, TokenStore, read_token
+from elastic.agent.token_store import MAX_UNPROVEN, TokenStore, read_token
 from tests.agent.etcd import Etcd
 
 SETTINGS = RendezvousSettings(read_timeout=2, connect_timeout=5)
@@ -73,9 +73,9 @@ def test_of_many_writers_one_wins(connect: Connect) -> None:
         store = connect()
         for _ in range(20):
             while True:
-                held = store.get("n").decode()
-                wanted = f"{int(held.partition('-')[0]) + 1}-{threading.get_ident()}"
-                if store.compare_set("n", held, wanted).decode() == wanted:
+                value = store.get("n").decode()
+                wanted = f"{int(value.partition('-')[0]) + 1}-{threading.get_ident()}"
+                if store.compare_set("n", value, wanted).decode() == wanted:
                     break
 
     threads = [threading.Thread(target=count) for _ in range(4)]
@@ -94,12 +94,12 @@ def guarded() -> Endpoint:
 
 @pytest.mark.parametrize("token", ["another of sixteen", TOKEN + " "])
 def test_another_token(guarded: Endpoint, token: str) -> None:
-    with pytest.raises(StoreLostError, match="does not know this token"):
+    with pytest.raises(StoreLostError, match="rejected the token"):
         connect_store(parse_endpoint(str(guarded), token=token), SETTINGS)
 
 
 @pytest.mark.parametrize(
-    "said",
+    "data",
     [
         b"",
         b"\n",
@@ -108,10 +108,10 @@ def test_another_token(guarded: Endpoint, token: str) -> None:
         b"x" * 70000,
     ],
 )
-def test_who_signs_nothing_is_not_heard(guarded: Endpoint, said: bytes) -> None:
+def test_who_signs_nothing_is_not_heard(guarded: Endpoint, data: bytes) -> None:
     connect_store(guarded, SETTINGS).set("a", "held")
     with socket.create_connection((guarded.host, guarded.port), timeout=10) as line:
-        line.sendall(said)
+        line.sendall(data)
         line.shutdown(socket.SHUT_WR)
         with line.makefile("rb") as file:
             heard = file.readlines()
@@ -146,19 +146,21 @@ def _record(relay: socket.socket, to: Endpoint, recorded: list[bytes]) -> None:
         sockets = {near: far, far: near}
         while True:
             for one in select.select(list(sockets), [], [])[0]:
-                said = one.recv(4096)
-                if not said:
+                data = one.recv(4096)
+                if not data:
                     return
-                sockets[one].sendall(said)
-                recorded += [said] if one is near else []
+                sockets[one].sendall(data)
+                recorded += [data] if one is near else []
 
 
 def test_strangers_make_room(guarded: Endpoint) -> None:
     """However many come, who knows the token is served, and none of them costs a thread for long."""
-    held = connect_store(guarded, SETTINGS)
-    idle = [socket.create_connection((guarded.host, guarded.port), timeout=10) for _ in range(STRANGERS + 50)]
+    connection = connect_store(guarded, SETTINGS)
+    idle = [
+        socket.create_connection((guarded.host, guarded.port), timeout=10) for _ in range(MAX_UNPROVEN + 50)
+    ]
     connect_store(guarded, SETTINGS).set("a", "there")
-    assert held.get("a") == b"there"
+    assert connection.get("a") == b"there"
     for one in idle[:50]:
         assert _all_heard(one).startswith(b"dsconfig-token "), "the oldest had to go"
     for one in idle:
@@ -190,11 +192,11 @@ def test_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file.write_text(f"{TOKEN}\n")
     assert read_token(str(file)) == TOKEN
     monkeypatch.setenv("DSCONFIG_ELASTIC_TOKEN", "short")
-    with pytest.raises(SettingsError, match="has 5 characters; give at least 16"):
+    with pytest.raises(SettingsError, match="has 5 characters; at least 16 are required"):
         read_token(None)
     with pytest.raises(SettingsError, match="cannot read the token"):
         read_token(str(tmp_path / "none"))
-    with pytest.raises(SettingsError, match="etcd has users"):
+    with pytest.raises(SettingsError, match="users and certificates for etcd"):
         parse_endpoint("etcd://a", token=TOKEN)
     assert TOKEN not in repr(parse_endpoint("a", token=TOKEN))
 
@@ -233,21 +235,21 @@ def test_etcd_without_one_of_its_members(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     [
         *("<html>it works</html>", "", "[]", "null", '"x"', "7", "{}", "[" * 100000, "\xff"),
         *('{"responses": [3]}', '{"responses": {}}', '{"responses": [{"response_range": {"kvs": [7]}}]}'),
         '{"responses": [{"response_range": {"kvs": [{"value": "a"}]}}]}',
     ],
 )
-def test_something_else_at_the_address_of_etcd(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_something_else_at_the_address_of_etcd(message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     class Page(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["Content-Length"]))
             self.send_response(200)
-            self.send_header("Content-Length", str(len(said)))
+            self.send_header("Content-Length", str(len(message)))
             self.end_headers()
-            self.wfile.write(said.encode("latin-1"))
+            self.wfile.write(message.encode("latin-1"))
 
         def log_message(self, *_: object) -> None:
             """Say nothing."""
@@ -264,16 +266,16 @@ def test_something_else_at_the_address_of_etcd(said: str, monkeypatch: pytest.Mo
             lambda store: store.compare_set("a", "b", "c"),
         ]
         for call in calls:
-            with pytest.raises(OSError, match="what answers is not etcd"):
+            with pytest.raises(OSError, match="the server is not etcd"):
                 call(EtcdStore([(str(host), port)], 5))
         monkeypatch.setenv("ETCDCTL_USER", "a:b")
-        with pytest.raises(OSError, match="what answers is not etcd"):
+        with pytest.raises(OSError, match="the server is not etcd"):
             EtcdStore([(str(host), port)], 5)
         site.shutdown()
 
 
 def test_etcd_that_is_not_there() -> None:
-    with pytest.raises(StoreLostError, match=r"no store answers at 127\.0\.0\.1:1,127\.0\.0\.1:2 in 0 s"):
+    with pytest.raises(StoreLostError, match=r"no store at 127\.0\.0\.1:1,127\.0\.0\.1:2 after 0 s"):
         connect_store(parse_endpoint("etcd://127.0.0.1:1,127.0.0.1:2"), SETTINGS, 0)
 
 
@@ -285,9 +287,9 @@ def test_a_reply_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
         speaking = threading.Thread(target=_speak_without_end, args=(speaker, heard))
         speaking.start()
         host, port = speaker.getsockname()
-        with pytest.raises(OSError, match="what answers is not etcd"):
+        with pytest.raises(OSError, match="the server is not etcd"):
             EtcdStore([(host, port)], 0.5).get("a")
-        with pytest.raises(StoreLostError, match="does not know this token"):
+        with pytest.raises(StoreLostError, match="rejected the token"):
             TokenStore(host, port, TOKEN, 5)
         speaker.shutdown(socket.SHUT_RDWR)
         speaking.join()
@@ -300,8 +302,8 @@ def _speak_without_end(speaker: socket.socket, heard: list[int]) -> None:
     with suppress(OSError):
         while True:
             line, _ = speaker.accept()
-            said = line.send(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000000\r\n\r\n" + b"x" * 1000)
+            count = line.send(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000000\r\n\r\n" + b"x" * 1000)
             with line, suppress(OSError):
-                while said < 1 << 30:
-                    said += line.send(b"x" * (1 << 16))
-            heard.append(said)
+                while count < 1 << 30:
+                    count += line.send(b"x" * (1 << 16))
+            heard.append(count)

@@ -21,7 +21,7 @@ def test_encoding_is_lossless() -> None:
     state = transitions.mark(running("a", "b", "c", size=2), Silence("b", 1, 7))
     state = transitions.close(state, "a", Outcome("failed", "why"))
     assert decode(state.encode()) == state
-    with pytest.raises(ValueError, match="not the state"):
+    with pytest.raises(ValueError, match="invalid state"):
         decode('{"group": 1}')
 
 
@@ -32,17 +32,17 @@ def test_many_nodes_are_packed() -> None:
     assert len(text) < 50 * 512
     assert decode(text) == decode(text.encode()) == state
     for other in (text[:-8], f"{text}AAAA", text.replace("z", "z*", 1), "z", f"z{text}"):
-        with pytest.raises(ValueError, match="not the state"):
+        with pytest.raises(ValueError, match="invalid state"):
             decode(other)
     bomb = base64.b64encode(zlib.compress(b" " * (LONGEST + 1))).decode()
-    with pytest.raises(ValueError, match="longer than any job's"):
+    with pytest.raises(ValueError, match="too long"):
         decode(f"z{bomb}")
 
 
 @pytest.mark.parametrize("place", [-1, 2, True, 0.5, None, []])
 def test_a_place_that_no_member_has(place: object) -> None:
     read = json.loads(running("a", "b").encode())
-    with pytest.raises(ValueError, match="not the state"):
+    with pytest.raises(ValueError, match="invalid state"):
         decode(json.dumps(read | {"group": [place]}))
 
 

@@ -95,8 +95,8 @@ def test_from_python_with_the_whole_environment(cluster: MakeCluster, tmp_path: 
         [sys.executable, *(str(tmp_path / name) for name in ("launch.py", "show.py", "", "logs"))]
     )
     assert job.exit_codes(60) == [0]
-    seen = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2)]
-    for rank, variables in enumerate(seen):
+    environments = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2)]
+    for rank, variables in enumerate(environments):
         wanted = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2, "GROUP_RANK": 0}
         wanted |= {"TORCHELASTIC_RESTART_COUNT": 0, "TORCHELASTIC_RUN_ID": "by-hand", "OWN": "of the job"}
         wanted |= {"DSCONFIG_ELASTIC_ROUND": 1, "DSCONFIG_ELASTIC_RUN_ID": "by-hand"}
@@ -105,11 +105,11 @@ def test_from_python_with_the_whole_environment(cluster: MakeCluster, tmp_path: 
         assert {name: variables[name] for name in wanted} == {
             name: str(value) for name, value in wanted.items()
         }
-    assert len({(variables["MASTER_ADDR"], int(variables["MASTER_PORT"])) for variables in seen}) == 1
-    said = {(file.parent.name, file.name): file.read_text() for file in logs.glob("*/attempt_0/*/*.log")}
+    assert len({(variables["MASTER_ADDR"], int(variables["MASTER_PORT"])) for variables in environments}) == 1
+    logged = {(file.parent.name, file.name): file.read_text() for file in logs.glob("*/attempt_0/*/*.log")}
     for rank in ("0", "1"):
-        assert said[rank, "stdout.log"] == f"out of {rank}\n"
-        assert "into err" in said[rank, "stderr.log"]
+        assert logged[rank, "stdout.log"] == f"out of {rank}\n"
+        assert "into err" in logged[rank, "stderr.log"]
 
 
 def test_slurm_script(cluster: MakeCluster, tmp_path: Path) -> None:
@@ -119,10 +119,10 @@ def test_slurm_script(cluster: MakeCluster, tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
     command = [*DSCONFIG, "elastic", "manifest", "--kind", "slurm", "--nproc-per-node", "1", "--cpu"]
-    written = subprocess.run(
+    script = subprocess.run(
         [*command, str(job.config), TRAINER], capture_output=True, text=True, check=True, cwd=ROOT
     )
-    (tmp_path / "job.sh").write_text(written.stdout.replace("29400", str(job.port)))
+    (tmp_path / "job.sh").write_text(script.stdout.replace("29400", str(job.port)))
     job.environment["PATH"] = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
     batch = job.start_agent(["bash", str(tmp_path / "job.sh")])
     job.wait_for_step(6, world=2)

@@ -43,11 +43,11 @@ def once(name: str) -> bool:
 
 
 def told(name: str) -> str | None:
-    """What a file in the ledger's folder says, for whoever takes it away first; `None` for the others."""
+    """Content of a file in the ledger's folder for the process that removes it first; `None` for others."""
     with contextlib.suppress(FileNotFoundError):
-        said = (FOLDER / name).read_text()
+        text = (FOLDER / name).read_text()
         (FOLDER / name).unlink()
-        return said
+        return text
     return None
 
 
@@ -110,8 +110,8 @@ def train(session: elastic.Session) -> None:
         ledger.write("step", step=training.step, ids=ids)
         misbehave(session, training.step)
         time.sleep(STEP_SECONDS)
-        own = [sum(ids), session.checkpoint_wanted, (FOLDER / "stop").exists()]
-        total = torch.tensor(own, dtype=torch.float64)
+        local_values = [sum(ids), session.checkpoint_wanted, (FOLDER / "stop").exists()]
+        total = torch.tensor(local_values, dtype=torch.float64)
         dist.all_reduce(total)
         wanted, stopping = bool(total[1] > 0), bool(total[2] > 0)
         training.weight += total[0].item()

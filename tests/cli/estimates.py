@@ -1,4 +1,4 @@
-"""What the tests of `dsconfig memory` share: configs, the estimate in JSON, and the terms of it."""
+"""Helpers for tests of `dsconfig memory`: configs, the estimate in JSON, and the terms of it."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def estimate(run: Runs, *argv: str, codes: tuple[int, ...] = (0,)) -> dict[str, 
     """The estimate, from a command that ends with one of these codes and has nothing to say on stderr."""
     code, out, err = run(*argv, "--output-format", "json")
     assert (code in codes, err) == (True, ""), out
-    found: dict[str, Any] = json.loads(out)
-    return found
+    result: dict[str, Any] = json.loads(out)
+    return result
 
 
-def phases_of(found: dict[str, Any], side: str = "rank") -> dict[str, dict[str, int]]:
+def phases_of(result: dict[str, Any], side: str = "rank") -> dict[str, dict[str, int]]:
     """Bytes by term and phase, of a rank or of a host."""
-    return {term["name"]: term["phases"] for term in found[side]["terms"]}
+    return {term["name"]: term["phases"] for term in result[side]["terms"]}

@@ -22,8 +22,10 @@ TEXTS = {
 
 
 def values(name: str, spawn: Spawns) -> dict[str, object]:
-    shown = json.loads(spawn("show", name, *TARGET, "--output-format", "json").out or '{"values": []}')
-    return {each["key"]: each["value"] for each in shown["values"] if not each["key"].startswith("$dsconfig")}
+    output = json.loads(spawn("show", name, *TARGET, "--output-format", "json").out or '{"values": []}')
+    return {
+        each["key"]: each["value"] for each in output["values"] if not each["key"].startswith("$dsconfig")
+    }
 
 
 def codes(out: str) -> set[str]:
@@ -34,7 +36,7 @@ def codes(out: str) -> set[str]:
 def test_it_is_silent_afterwards_and_means_the_same(here: Path, spawn: Spawns, name: str, text: str) -> None:
     (here / name).write_bytes(text.encode())
     before = values(name, spawn)
-    found = spawn("check", name, *TARGET, "--output-format", "json").out
+    result = spawn("check", name, *TARGET, "--output-format", "json").out
     added = spawn("check", "--add-ignore", name, *TARGET)
     assert (added.code, added.err) == (0, "")
     after = spawn("check", name, *TARGET, "--fail-on", "info")
@@ -44,11 +46,11 @@ def test_it_is_silent_afterwards_and_means_the_same(here: Path, spawn: Spawns, n
     assert ("$dsconfig" in (here / name).read_text()) == name.endswith(".json")
     restored = spawn("check", name, *TARGET, "--no-ignores", "--output-format", "json").out
     codes = [
-        {each["code"] for each in json.loads(out)["files"][0]["diagnostics"]} for out in (found, restored)
+        {each["code"] for each in json.loads(out)["files"][0]["diagnostics"]} for out in (result, restored)
     ]
     assert codes[0] <= codes[1]
     again = spawn("check", "--add-ignore", name, *TARGET)
-    assert again.out == "Added suppressions of 0 findings.\n"
+    assert again.out == "Added suppressions for 0 problems.\n"
 
 
 def test_what_is_found_later_is_said(here: Path, spawn: Spawns) -> None:

@@ -14,20 +14,23 @@ from dsconfig.document import read_file
 from .conftest import CLEAN, Runs
 
 
-def refused(result: tuple[int, str, str], *said: str) -> None:
+def refused(result: tuple[int, str, str], *message: str) -> None:
     code, out, err = result
     assert (code, out) == (2, "")
     assert err.startswith("dsconfig: error: ")
     assert err.count("\n") == 1
-    for text in said:
+    for text in message:
         assert text in err
 
 
 WRONG_USE = {
     "a missing file": (["check", "missing.json"], "missing.json: no such file or directory"),
     "a NUL in a path": (["check", "a\0b"], r"a\x00b: no such file"),
-    "a directory without configs": (["check", "empty"], "empty: no DeepSpeed config found in this directory"),
-    "no path, no configs": (["check"], ".: no DeepSpeed config found"),
+    "a directory without configs": (
+        ["check", "empty"],
+        "empty: no DeepSpeed configs found in this directory",
+    ),
+    "no path, no configs": (["check"], ".: no DeepSpeed configs found"),
     "an unknown release": (
         ["check", "--target", "0.2.99", "clean.json"],
         "`0.2.99`",
@@ -57,21 +60,21 @@ WRONG_USE = {
     ),
     "world size 0": (["check", "--world-size", "0"], "expected a whole number above 0, got `0`"),
     "no world size": (["check", "--world-size", "many"], "expected a whole number above 0, got `many`"),
-    "a name without stdin": (["check", "clean.json", "--stdin-filename", "a"], "goes with `-`"),
+    "a name without stdin": (["check", "clean.json", "--stdin-filename", "a"], "requires `-`"),
     "no command": ([], "no command given: expected one of check, fix, explain"),
     "an unknown command": (["chek"], "did you mean `check`?"),
     "a file for a command": (["clean.json"], "did you mean `dsconfig check clean.json`?"),
     "nothing to explain": (["explain"], "CODE|NAME|KEY"),
-    "an unknown code": (["explain", "DSC999"], "`DSC999` is neither a rule nor a key", "did you mean `DSC"),
-    "an unknown word": (["explain", "@@@"], "`@@@` is neither a rule nor a key\n"),
+    "an unknown code": (["explain", "DSC999"], "`DSC999` is not a rule or a key", "did you mean `DSC"),
+    "an unknown word": (["explain", "@@@"], "`@@@` is not a rule or a key\n"),
 }
 
 
-@pytest.mark.parametrize(("argv", "said"), [(a, s) for a, *s in WRONG_USE.values()], ids=WRONG_USE)
-def test_wrong_use(here: Path, run: Runs, argv: list[str], said: list[str]) -> None:
+@pytest.mark.parametrize(("argv", "messages"), [(a, s) for a, *s in WRONG_USE.values()], ids=WRONG_USE)
+def test_wrong_use(here: Path, run: Runs, argv: list[str], messages: list[str]) -> None:
     (here / "clean.json").write_text(CLEAN)
     (here / "empty").mkdir()
-    refused(run(*argv), *said)
+    refused(run(*argv), *messages)
 
 
 def test_an_unknown_release_in_the_environment(

@@ -12,7 +12,7 @@ from .conftest import CLEAN, REFUSED, UNKNOWN, Runs, Spawns
 
 def test_a_clean_file(files: Path, run: Runs) -> None:
     result = run("check", "clean.json", "--target", "0.19.8", "--world-size", "8")
-    assert result == (0, "Checked 1 file against DeepSpeed 0.19.8 (--target): nothing found.\n", "")
+    assert result == (0, "Checked 1 file against DeepSpeed 0.19.8 (--target): no problems found.\n", "")
 
 
 def test_findings_are_shown_with_their_source(files: Path, run: Runs) -> None:
@@ -40,14 +40,19 @@ def test_json_is_one_document(files: Path, run: Runs) -> None:
     clean, unknown = document["files"]
     reader = {"name": "deepspeed", "why": 'no value is "auto"', "origin": "default", "likely": True}
     assert clean == {"path": "clean.json", "target": "0.19.8", "reader": reader, "diagnostics": []}
-    (found,) = unknown["diagnostics"]
+    (diagnostic,) = unknown["diagnostics"]
     fields = (
         "code name effect severity message help path line column end_line end_column releases related fix url"
     )
-    assert " ".join(found) == fields
-    assert found["path"] == ["no_such_key_here"]
-    assert (found["line"], found["column"], found["end_line"], found["end_column"]) == (1, 25, 1, 43)
-    assert found["releases"] == ["0.19.8"]
+    assert " ".join(diagnostic) == fields
+    assert diagnostic["path"] == ["no_such_key_here"]
+    assert (diagnostic["line"], diagnostic["column"], diagnostic["end_line"], diagnostic["end_column"]) == (
+        1,
+        25,
+        1,
+        43,
+    )
+    assert diagnostic["releases"] == ["0.19.8"]
     assert "against DeepSpeed 0.19.8" in err
 
 
@@ -84,7 +89,7 @@ def test_exit_zero_is_for_findings_not_for_wrong_use(files: Path, run: Runs) -> 
 
 
 @pytest.mark.parametrize(
-    ("options", "shown"),
+    ("options", "is_shown"),
     [
         (["--select", "DSC2"], False),
         (["--select", "DSC2", "--extend-select", "DSC101"], True),
@@ -98,11 +103,11 @@ def test_exit_zero_is_for_findings_not_for_wrong_use(files: Path, run: Runs) -> 
         (["--ignore", "DSC2", "--ignore", "DSC101"], False),
     ],
 )
-def test_selection(files: Path, run: Runs, options: list[str], shown: bool) -> None:
+def test_selection(files: Path, run: Runs, options: list[str], is_shown: bool) -> None:
     result = run("check", "unknown.json", *options)
-    assert ("DSC101" in result.out) == shown
-    assert result.code == int(shown)
-    assert ("1 suppressed" in result.out) != shown
+    assert ("DSC101" in result.out) == is_shown
+    assert result.code == int(is_shown)
+    assert ("1 suppressed" in result.out) != is_shown
 
 
 def test_an_unknown_rule_is_refused_with_the_nearest(files: Path, run: Runs) -> None:
@@ -183,7 +188,7 @@ def test_one_bad_path_does_not_stop_the_others(files: Path, run: Runs) -> None:
     code, out, err = run("check", "missing.json", "clean.json")
     assert code == 2
     assert err == "dsconfig: error: missing.json: no such file or directory\n"
-    assert out.endswith("nothing found.\n")
+    assert out.endswith("no problems found.\n")
 
 
 def test_many_files_show_progress_on_a_terminal_only(
@@ -225,7 +230,7 @@ def test_the_file_itself_can_silence_a_finding(files: Path, run: Runs) -> None:
     )
     code, out, _ = run("check", "a.json")
     assert code == 0
-    assert out.endswith("nothing found, 1 suppressed.\n")
+    assert out.endswith("no problems found, 1 suppressed.\n")
 
 
 def test_a_suppression_that_silences_nothing_is_found(files: Path, run: Runs) -> None:

@@ -33,7 +33,7 @@ def test_every_release_stands_in_one_stretch() -> None:
         report = dsconfig.check(OLD, target=each.releases[0])
         assert (each.word == "ok") == report.ok
         if each.reason is not None:
-            assert each.reason.code in {found.code for found in report}
+            assert each.reason.code in {diagnostic.code for diagnostic in report}
 
 
 def test_for_machines(files: Path, run: Runs) -> None:

@@ -74,7 +74,7 @@ def test_a_name_that_does_not(here: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "found"),
+    ("name", "text", "expected"),
     [
         ("a.json", CONFIG, True),
         ("a.hjson", "zero_optimization: {stage: 2}  # a comment", True),
@@ -95,10 +95,10 @@ def test_a_name_that_does_not(here: Path, name: str) -> None:
         ("my_autotuning/ds_config.json", CONFIG, True),
     ],
 )
-def test_content_decides_otherwise(here: Path, name: str, text: str, found: bool) -> None:
+def test_content_decides_otherwise(here: Path, name: str, text: str, expected: bool) -> None:
     (here / name).parent.mkdir(parents=True, exist_ok=True)
     (here / name).write_text(text)
-    assert is_config(name) == found
+    assert is_config(name) == expected
 
 
 def test_the_order_is_fixed_and_other_folders_are_skipped(here: Path) -> None:
@@ -144,7 +144,7 @@ def test_no_patterns_exclude_nothing() -> None:
 
 @pytest.mark.parametrize("pattern", CONFIGS)
 def test_editors_and_directories_know_the_same_names(here: Path, pattern: str) -> None:
-    """What an editor joins to the schema by name is a config to a directory, however broken."""
+    """A file that editors associate with the schema by name is a config in a directory, however broken."""
     name = pattern.removeprefix("**/").replace("ds_z?", "ds_z3").replace("?", "_").replace("*", "offload")
     (here / name).parent.mkdir(exist_ok=True)
     (here / name).write_text("{")
@@ -191,7 +191,7 @@ BROKEN_FOREIGN = {
     "neox.json": '{"pipe-parallel-size": 1, "num-layers": 12 "zero_optimization": {"stage": True}}',
     "services.yaml": "services:\n  a: {zero_optimization: {stage: 2\n",
 }
-"""What other programs read, broken, with words of DeepSpeed in it."""
+"""Broken files of other programs that contain words of DeepSpeed."""
 
 
 @pytest.mark.parametrize("name", BROKEN)

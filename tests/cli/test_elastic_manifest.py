@@ -1,4 +1,4 @@
-"""What `elastic manifest` writes, read by the schedulers' own models and parsers."""
+"""`elastic manifest`: manifests parsed by the schedulers' own models and parsers."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_skypilot(config: Path, tmp_path: Path) -> None:
     assert task["num_nodes"] == 3
     (tmp_path / "dsconfig").write_text('#!/bin/bash\necho "$@"\n')
     (tmp_path / "dsconfig").chmod(0o755)
-    for rank, said in (("0", {"store", "run"}), ("1", {"run"})):
+    for rank, commands in (("0", {"store", "run"}), ("1", {"run"})):
         variables = {"SKYPILOT_NODE_IPS": "10.0.0.1\n10.0.0.2", "SKYPILOT_NODE_RANK": rank}
         path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
         done = subprocess.run(
@@ -124,7 +124,7 @@ def test_skypilot(config: Path, tmp_path: Path) -> None:
             check=True,
         )
         lines = done.stdout.splitlines()
-        assert {line.split()[1] for line in lines} == said
+        assert {line.split()[1] for line in lines} == commands
         assert all("10.0.0.1:29400" in line for line in lines)
 
 
@@ -169,7 +169,7 @@ def test_slurm(config: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
-        (["--nproc-per-node", "32"], 2, "admits no whole number of nodes with 32 processes"),
+        (["--nproc-per-node", "32"], 2, "admits no number of nodes with 32 processes"),
         (["--name", "No_Label"], 2, "expected lower case"),
         (["--nnodes", "3:4", "--nproc-per-node", "7"], 3, "admits no"),
     ],

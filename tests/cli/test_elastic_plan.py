@@ -27,7 +27,7 @@ def test_table(run: Runs) -> None:
     code, out, err = run("elastic", "plan", "ds.json", "--world-sizes", "8:11")
     assert (code, err) == (0, "")
     lines = out.splitlines()
-    assert lines[0] == "72 samples a step, 8 admissible world sizes (cap 100, micro batches 2, 3)"
+    assert lines[0] == "72 samples per step, 8 admissible world sizes (cap 100, micro batches 2, 3)"
     assert lines[2] == "world size  GPUs  nodes  micro batch  steps  idle"
     assert lines[3].split() == ["8", "8", "8", "3", "3"]
     assert lines[5].startswith(
@@ -37,8 +37,8 @@ def test_table(run: Runs) -> None:
 
 def test_exact_stands_beside_the_heuristic(run: Runs) -> None:
     out = run("elastic", "plan", "ds.json", "--world-sizes", "5,7,10", "--exact").out
-    assert out.splitlines()[0].startswith("heuristic: 72 samples a step")
-    assert out.splitlines()[1] == "exact: 100 samples a step admits 2 of the 3 sizes below, the heuristic 0"
+    assert out.splitlines()[0].startswith("heuristic: 72 samples per step")
+    assert out.splitlines()[1] == "exact: 100 samples per step admits 2 of the 3 sizes below, the heuristic 0"
 
 
 def test_json(run: Runs) -> None:
@@ -70,11 +70,11 @@ def test_plans_as_the_release_did(run: Runs, here: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("argv", "code", "said"),
+    ("argv", "code", "message"),
     [
-        (("plain.json",), 1, "plain.json: the config has no `elasticity` block: add one, such as"),
+        (("plain.json",), 1, "plain.json: the config has no `elasticity` block: add one, for example"),
         (("nope.json",), 2, "nope.json: no such file or directory"),
-        (("broken.json",), 2, "broken.json holds no config: `dsconfig check broken.json` says why"),
+        (("broken.json",), 2, "broken.json is not a valid config: run `dsconfig check broken.json`"),
         (("ds.json", "--world-sizes", "8:x"), 2, "expected whole numbers above 0"),
         (("ds.json", "--nodes", "0"), 2, "expected whole numbers above 0"),
         (("ds.json", "--nodes", "1", "--world-sizes", "1"), 2, "not allowed with argument"),
@@ -83,10 +83,10 @@ def test_plans_as_the_release_did(run: Runs, here: Path) -> None:
         (("ds.json", "--target", "0.3.1"), 1, "DeepSpeed 0.3.1 has no elasticity"),
     ],
 )
-def test_bad_input_is_one_line(run: Runs, argv: tuple[str, ...], code: int, said: str) -> None:
+def test_bad_input_is_one_line(run: Runs, argv: tuple[str, ...], code: int, message: str) -> None:
     result = run("elastic", "plan", *argv)
     assert result.code == code
-    assert said in result.err
+    assert message in result.err
     assert result.err.count("\n") == 1
 
 

@@ -36,9 +36,9 @@ def test_color_marks_the_page(run: Runs) -> None:
 
 @pytest.fixture
 def described(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = {"zero_optimization.stage": "How much is **partitioned**:\n\n```json\n{}\n```\n"}
+    descriptions = {"zero_optimization.stage": "How much is **partitioned**:\n\n```json\n{}\n```\n"}
     paths = [("zero_optimization", "stage"), ("a", "enabled"), ("b", "enabled")]
-    monkeypatch.setattr("dsconfig.model.key_description.page", known.get)
+    monkeypatch.setattr("dsconfig.model.key_description.page", descriptions.get)
     monkeypatch.setattr("dsconfig.model.keyinfo.keys", lambda: ((path, None) for path in paths))
 
 
@@ -53,7 +53,7 @@ class TestKeys:
     def test_a_name_of_several_keys(self, run: Runs) -> None:
         result = run("explain", "enabled")
         assert result.code == 2
-        assert "is the name of several keys: `a.enabled` or `b.enabled`" in result.err
+        assert "matches several keys: `a.enabled` or `b.enabled`" in result.err
 
     def test_an_unknown_key_gets_the_nearest(self, run: Runs) -> None:
         result = run("explain", "zero_optimisation.stag")

@@ -38,7 +38,7 @@ def test_safe_fixes_keep_every_other_byte(file: Path, run: Runs) -> None:
     assert (code, err) == (1, "")
     assert out == (
         "ds_config.json: prescale_gradients: replace with `true` (DSC113 coerced-value)\n"
-        "Fixed 1 finding in 1 file; 2 findings left, 1 of them fixable with --unsafe-fixes.\n"
+        "Fixed 1 problem in 1 file; 2 problems left, 1 of them fixable with --unsafe-fixes.\n"
     )
     assert sorted(os.listdir()) == [".git", "ds_config.json"]
 
@@ -47,7 +47,7 @@ def test_unsafe_fixes_when_asked(file: Path, run: Runs) -> None:
     result = run("fix", file.name, *TARGET, "--unsafe-fixes")
     assert "no_such_key_here" not in file.read_text()
     assert result.code == 0
-    assert result.out.endswith("Fixed 2 findings in 1 file; 1 finding left.\n")
+    assert result.out.endswith("Fixed 2 problems in 1 file; 1 problem left.\n")
 
 
 def test_nothing_to_do(files: Path, run: Runs) -> None:
@@ -92,25 +92,25 @@ def test_check_says_what_it_fixed(file: Path, run: Runs, form: str) -> None:
     Path("other.json").write_text(json.dumps(other))
     Path("clean.json").write_text('{"train_batch_size": 8}')
     names = (file.name, "other.json", "clean.json")
-    told = "{} 4 findings in 2 files; 2 findings left, 1 of them fixable with --unsafe-fixes.\n"
+    message = "{} 4 problems in 2 files; 2 problems left, 1 of them fixable with --unsafe-fixes.\n"
     listed = (
         "- ds_config.json: 1 x DSC113 (coerced-value)\n"
         "- other.json: 1 x DSC104 (removed-key), 2 x DSC113 (coerced-value)\n"
     )
     result = run("check", "--fix", "--diff", *names, *TARGET)
-    assert result.err.startswith(told.format("Would fix"))
+    assert result.err.startswith(message.format("Would fix"))
     assert listed not in result.err
     result = run("check", "--fix", "--show-fixes", *names, *TARGET, "--output-format", form)
-    assert told.format("Fixed") + listed in (result.out if form == "full" else result.err)
+    assert message.format("Fixed") + listed in (result.out if form == "full" else result.err)
     result = run("check", "--fix", *names, *TARGET, "--output-format", form)
-    assert "Nothing to fix; 2 findings left" in (result.out if form == "full" else result.err)
+    assert "Nothing to fix; 2 problems left" in (result.out if form == "full" else result.err)
     assert "fix" not in run("check", "--fix", "-q", "clean.json", *TARGET).out
 
 
 def test_stdin_goes_to_stdout(spawn: Spawns) -> None:
     code, out, err = spawn("fix", "-", *TARGET, stdin=BROKEN.encode())
     assert (code, out) == (1, FIXED)
-    assert "Fixed 1 finding" in err
+    assert "Fixed 1 problem" in err
     text = '{"train_batch_size": 8, "job": "é"}'
     assert spawn("fix", "-", "-q", stdin=text.encode(), PYTHONIOENCODING="ascii").out == text
 
@@ -118,10 +118,10 @@ def test_stdin_goes_to_stdout(spawn: Spawns) -> None:
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["check", "--diff", "."], "--diff goes with --fix"),
+        (["check", "--diff", "."], "--diff requires --fix"),
         (["check", "--fix", "-"], "use `dsconfig fix -`"),
-        (["check", "--fix", "--diff", "--output-format", "json", "."], "a diff cannot stand in the json"),
-        (["fix", "-", "clean.json"], "`-` is fixed alone"),
+        (["check", "--fix", "--diff", "--output-format", "json", "."], "--diff cannot be combined with json"),
+        (["fix", "-", "clean.json"], "`-` cannot be combined with other paths"),
         (["fix", "missing.json"], "missing.json: no such file or directory"),
     ],
 )
@@ -236,14 +236,14 @@ def test_a_terminal_gets_no_control_characters_of_a_file(here: Path) -> None:
     terminal, end = os.openpty()
     subprocess.run(command, stdout=end, stderr=subprocess.DEVNULL, check=False)
     os.close(end)
-    shown = os.read(terminal, 1 << 16).replace(b"\r\n", b"\n")
+    output = os.read(terminal, 1 << 16).replace(b"\r\n", b"\n")
     os.close(terminal)
-    assert shown == piped.replace(b"\x1b", rb"\x1b").replace(b"\xc2\x9b", rb"\x9b")
+    assert output == piped.replace(b"\x1b", rb"\x1b").replace(b"\xc2\x9b", rb"\x9b")
 
 
 def test_a_run_that_was_cut_short_says_so(here: Path, run: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     (here / "ds.json").write_text('{"train_batch_size": "8", "zero_optimization": {"stage": 2, "stag": 2,}}')
     monkeypatch.setattr(import_module("dsconfig.fix.fix"), "MAX_PASSES", 1)
-    assert run("fix", "ds.json", "--unsafe-fixes").out.endswith("run it again, there may be more to fix.\n")
+    assert run("fix", "ds.json", "--unsafe-fixes").out.endswith("run again to fix more.\n")
     monkeypatch.undo()
-    assert "run it again" not in run("fix", "ds.json", "--unsafe-fixes").out
+    assert "run again" not in run("fix", "ds.json", "--unsafe-fixes").out

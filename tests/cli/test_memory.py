@@ -28,13 +28,13 @@ def estimated(run: Runs, *argv: str) -> dict[str, Any]:
 
 
 def test_every_line_names_its_key_and_its_formula(run: Runs) -> None:
-    found = estimated(run)
+    result = estimated(run)
     for side in ("rank", "host"):
-        for term in found[side]["terms"]:
+        for term in result[side]["terms"]:
             assert term["key"]
             assert term["formula"]
             assert term["bytes"] == max(term["phases"].values())
-    assert set(found) >= {"rank", "host", "communication", "assumptions"}
+    assert set(result) >= {"rank", "host", "communication", "assumptions"}
 
 
 @pytest.mark.parametrize("phase", ["load", "forward", "backward", "step"])
@@ -46,25 +46,25 @@ def test_terms_add_up_to_the_peak_of_each_phase(run: Runs, phase: str) -> None:
 
 
 def test_stage_2_at_rest_is_the_weights_and_a_share_of_twelve_bytes(run: Runs) -> None:
-    found = estimated(run)
-    count = found["parameters"]
-    assert found["rank"]["at_rest"] == pytest.approx(2 * count + 12 * count / 8, rel=1e-6)
+    result = estimated(run)
+    count = result["parameters"]
+    assert result["rank"]["at_rest"] == pytest.approx(2 * count + 12 * count / 8, rel=1e-6)
 
 
 def test_the_verb_and_the_function_say_the_same(run: Runs, here: Path) -> None:
-    found = dsconfig.memory(here / "ds.json", model="llama-2-7b", world_size=8, target="0.19.8").to_dict()
-    said = estimated(run)
-    said.pop("limits")
-    assert said == found
+    result = dsconfig.memory(here / "ds.json", model="llama-2-7b", world_size=8, target="0.19.8").to_dict()
+    other_result = estimated(run)
+    other_result.pop("limits")
+    assert other_result == result
 
 
 def test_a_sheet_holds_the_same_numbers(run: Runs) -> None:
-    found = estimated(run)
+    result = estimated(run)
     rows = list(csv.DictReader(io.StringIO(run(*RUN, "--output-format", "csv").out)))
     together = {
         row["phase"]: int(row["bytes"]) for row in rows if row["memory"] == "rank" and row["term"] == "total"
     }
-    assert together == {"at_rest": found["rank"]["at_rest"], **found["rank"]["peak"]}
+    assert together == {"at_rest": result["rank"]["at_rest"], **result["rank"]["peak"]}
 
 
 def test_what_does_not_fit_ends_in_exit_code_1(run: Runs) -> None:
@@ -81,24 +81,24 @@ def test_what_does_not_fit_ends_in_exit_code_1(run: Runs) -> None:
 
 
 def test_a_model_by_its_sizes_and_by_its_config(run: Runs, here: Path) -> None:
-    own = ("memory", "ds.json", "--world-size", "8", "--target", "0.19.8")
-    assert run(*own, "--params", "7e9", "--hidden", "4096", "--layers", "32").code == 0
+    command = ("memory", "ds.json", "--world-size", "8", "--target", "0.19.8")
+    assert run(*command, "--params", "7e9", "--hidden", "4096", "--layers", "32").code == 0
     (here / "config.json").write_text(json.dumps({"model_type": "gpt2"}))
-    assert "124.4 million parameters" in run(*own, "--model", ".").out
+    assert "124.4 million parameters" in run(*command, "--model", ".").out
 
 
 @pytest.mark.parametrize(
-    ("argv", "said"),
+    ("argv", "message"),
     [
         ((), "no model; give `--model`: its config.json, or a name such as llama-3-8b"),
         (("--model", "gpt2", "--params", "7e9"), "--model and --params exclude each other"),
-        (("--params", "7e9"), "--params, --hidden and --layers go together"),
+        (("--params", "7e9"), "--params, --hidden and --layers require each other"),
         (
             ("--model", "gpt3"),
             "unknown model `gpt3`: no such file or preset; did you mean gpt2? If not, pass",
         ),
         (("--model", "gpt2", "--target", "0.13.5"), "0.13.5 is not supported; use 0.14.0 or later"),
-        (("--model", "gpt2", "--nodes", "2"), "--nodes goes with --gpus-per-node"),
+        (("--model", "gpt2", "--nodes", "2"), "--nodes requires --gpus-per-node"),
         (("--model", "gpt2", "--gpu", "lots"), "expected an amount such as 80GiB, got `lots`"),
         (("--model", "gpt2", "--optimizer", "magic"), "the optimizer `magic` is not supported yet"),
         (
@@ -107,11 +107,11 @@ def test_a_model_by_its_sizes_and_by_its_config(run: Runs, here: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_computed_is_refused_by_name(run: Runs, argv: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_computed_is_refused_by_name(run: Runs, argv: tuple[str, ...], message: str) -> None:
     more = () if "--nodes" in argv else ("--world-size", "8")
     code, out, err = run("memory", "ds.json", "--target", "0.19.8", *more, *argv)
     assert (code, out) == (2, "")
-    assert said in err
+    assert message in err
     assert len(err.strip().splitlines()) == 1 or "usage" in err
 
 
@@ -153,7 +153,7 @@ def test_adapters_take_the_place_of_states_and_gradients(run: Runs) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lora", "said"),
+    ("lora", "message"),
     [
         ("r=0", "lora: r is `0`; expected an integer above 0"),
         ("16", "lora: `16`; expected r=RANK, target=NAME,NAME… or all, dropout=FRACTION"),
@@ -161,10 +161,10 @@ def test_adapters_take_the_place_of_states_and_gradients(run: Runs) -> None:
         ("r=8,dropout=2", "lora: dropout is `2`; expected a fraction below 1"),
     ],
 )
-def test_adapters_that_cannot_be_are_refused(run: Runs, lora: str, said: str) -> None:
+def test_adapters_that_cannot_be_are_refused(run: Runs, lora: str, message: str) -> None:
     code, _, err = run(*RUN, "--lora", lora)
     assert code == 2
-    assert said in err
+    assert message in err
 
 
 def test_rank_0_of_stage_3_puts_the_model_together_on_its_host(run: Runs) -> None:
@@ -199,10 +199,10 @@ def test_a_launch_file_says_the_model_and_the_run(run: Runs, here: Path) -> None
     (here / "train.yaml").write_text(LAUNCH)
     (here / "ds.json").write_text(json.dumps({**CONFIG, "train_micro_batch_size_per_gpu": "auto"}))
     argv = ("memory", "train.yaml", "--world-size", "8", "--output-format", "json")
-    found = json.loads(run(*argv).out)
-    assert found["trained"] == 2 * 2 * 4 * (64 + 64)
-    assert "the micro batch is 2 × 512 tokens, attention is `sdpa`" in found["assumptions"]
-    assert "activations are checkpointed (per layer)" in found["assumptions"]
+    result = json.loads(run(*argv).out)
+    assert result["trained"] == 2 * 2 * 4 * (64 + 64)
+    assert "the micro batch is 2 × 512 tokens, attention is `sdpa`" in result["assumptions"]
+    assert "activations are checkpointed (per layer)" in result["assumptions"]
     (here / "train.yaml").write_text(LAUNCH.replace("own", "else"))
     assert "unknown model `models/else`" in run(*argv).err
 
@@ -239,27 +239,27 @@ def test_a_picture_has_a_bar_for_each_phase(run: Runs, here: Path) -> None:
     ],
 )
 def test_what_is_done_to_no_purpose_is_told(run: Runs, model: str, values: tuple[str, ...], key: str) -> None:
-    told = [word for value in values for word in ("--set", value)]
-    argv = ("memory", "ds.json", "--model", model, "--world-size", "8", "--target", "0.19.8", *told)
+    options = [word for value in values for word in ("--set", value)]
+    argv = ("memory", "ds.json", "--model", model, "--world-size", "8", "--target", "0.19.8", *options)
     assert f"note: `{key}`: " in run(*argv).out
     assert key in [
-        found["key"] for found in json.loads(run(*argv, "--output-format", "json").out)["findings"]
+        diagnostic["key"] for diagnostic in json.loads(run(*argv, "--output-format", "json").out)["findings"]
     ]
 
 
 def leaves(run: Runs, target: str, *values: str) -> tuple[str, str]:
-    """What a Mixtral at stage 3 is told of its experts, and what it is refused for."""
-    told = [word for value in ("stage=3", *values) for word in ("--set", f"zero_optimization.{value}")]
-    argv = ("memory", "ds.json", "--model", "mixtral-8x7b", "--world-size", "8", "--target", target, *told)
+    """Notes on the experts of a Mixtral at stage 3, and the cases that are rejected."""
+    options = [word for value in ("stage=3", *values) for word in ("--set", f"zero_optimization.{value}")]
+    argv = ("memory", "ds.json", "--model", "mixtral-8x7b", "--world-size", "8", "--target", target, *options)
     _, out, err = run(*argv)
     return "".join(line for line in out.splitlines() if "a leaf" in line), err
 
 
 @pytest.mark.parametrize("target", ["0.14.5", "0.17.6"])
 def test_before_0_18_the_script_alone_makes_leaves(run: Runs, target: str) -> None:
-    told, _ = leaves(run, target)
-    assert "`deepspeed.utils.set_z3_leaf_modules(model, [MixtralSparseMoeBlock])` in the script" in told
-    assert "leaf_module." not in told, "a key that this release does not know"
+    notes, _ = leaves(run, target)
+    assert "`deepspeed.utils.set_z3_leaf_modules(model, [MixtralSparseMoeBlock])` in the script" in notes
+    assert "leaf_module." not in notes, "a key that this release does not know"
 
 
 @pytest.mark.parametrize(

@@ -42,21 +42,21 @@ def test_only_what_takes_memory_is_asked_for(run: Runs) -> None:
 
 
 def test_what_is_asked_for_is_enough(run: Runs, here: Path) -> None:
-    found = estimate(run, *RUN, *ASKED)
-    assert any("`gradient_accumulation_steps` is 1" in text for text in found["assumptions"])
+    result = estimate(run, *RUN, *ASKED)
+    assert any("`gradient_accumulation_steps` is 1" in text for text in result["assumptions"])
     args = {"per_device_train_batch_size": 4, "bf16": True}
     (here / "args.json").write_text(json.dumps(args))
     same = estimate(run, *RUN, "--training-args", "args.json")
-    assert (found["rank"], found["host"]) == (same["rank"], same["host"])
+    assert (result["rank"], result["host"]) == (same["rank"], same["host"])
 
 
 def test_what_is_written_is_not_asked_for(run: Runs, here: Path) -> None:
-    written = CONFIG | {"train_batch_size": 64, "gradient_accumulation_steps": 2, "fp16": {"enabled": True}}
-    del written["train_micro_batch_size_per_gpu"], written["bf16"]
-    (here / "ds.json").write_text(json.dumps(written))
-    found = estimate(run, *RUN)
-    assert found["assumptions"][0].startswith("the micro batch is 4 × 2048 tokens")
-    assert not any("`gradient_accumulation_steps` is 1" in text for text in found["assumptions"])
+    config = CONFIG | {"train_batch_size": 64, "gradient_accumulation_steps": 2, "fp16": {"enabled": True}}
+    del config["train_micro_batch_size_per_gpu"], config["bf16"]
+    (here / "ds.json").write_text(json.dumps(config))
+    result = estimate(run, *RUN)
+    assert result["assumptions"][0].startswith("the micro batch is 4 × 2048 tokens")
+    assert not any("`gradient_accumulation_steps` is 1" in text for text in result["assumptions"])
 
 
 def test_the_largest_micro_batch_needs_none_before(run: Runs) -> None:
@@ -81,8 +81,8 @@ def test_the_largest_micro_batch_needs_none_before(run: Runs) -> None:
 
 def test_the_file_of_arguments_is_taken_as_it_is(run: Runs, here: Path) -> None:
     (here / "args.json").write_text("{}")
-    found = estimate(run, *RUN, "--training-args", "args.json")
-    assert found["assumptions"][0].startswith("the micro batch is 8 × 2048 tokens")
+    result = estimate(run, *RUN, "--training-args", "args.json")
+    assert result["assumptions"][0].startswith("the micro batch is 8 × 2048 tokens")
 
 
 SCRIPT = """\
@@ -103,20 +103,19 @@ def test_the_script_that_starts_the_job_tells_all_but_what_its_shell_knows(
     assert (code, out) == (1, "")
     assert (
         "error: `train_micro_batch_size_per_gpu` is `auto`, and the training arguments are not known\n" in err
-    )
-    told = estimate(run, "memory", file, "--micro-batch", "2", "--target", "0.19.8")
-    assert "settings that are not given come from train.sh" in told["assumptions"]
+    result = estimate(run, "memory", file, "--micro-batch", "2", "--target", "0.19.8")
+    assert "settings that are not given come from train.sh" in result["assumptions"]
     lora = ("--lora", "r=32,target=q_proj,k_proj", "--attention", "flash", "--checkpointing")
     work = ("--micro-batch", "2", "--sequence-length", "4096", "--set", "bf16.enabled=true")
     (here / "alone.json").write_text(json.dumps(CONFIG))
-    said = estimate(run, "memory", "alone.json", *RUN[2:], *lora, *work)
-    assert (told["rank"], told["host"]) == (said["rank"], said["host"])
+    other_result = estimate(run, "memory", "alone.json", *RUN[2:], *lora, *work)
+    assert (result["rank"], result["host"]) == (other_result["rank"], other_result["host"])
 
 
 def test_what_the_command_line_says_goes_before_the_script(run: Runs, here: Path) -> None:
     (here / "train.sh").write_text(SCRIPT)
-    found = estimate(run, "memory", "ds.json", "--micro-batch", "2", "--sequence-length", "1024")
-    assert found["assumptions"][0] == "the micro batch is 2 × 1024 tokens, attention is `flash`"
+    result = estimate(run, "memory", "ds.json", "--micro-batch", "2", "--sequence-length", "1024")
+    assert result["assumptions"][0] == "the micro batch is 2 × 1024 tokens, attention is `flash`"
 
 
 def test_a_script_that_trains_a_quantised_model_is_named(run: Runs, here: Path) -> None:

@@ -14,7 +14,7 @@ RUN = ("memory", "ds.json", "--model", "llama-3-8b", "--world-size", "8", "--tar
 
 
 @pytest.mark.parametrize(
-    ("micro", "said", "same"),
+    ("micro", "message", "same"),
     [
         (2, "`gradient_accumulation_steps` is 2 with this micro batch, and `train_batch_size` stays 32", 32),
         (3, "`train_batch_size` is 24 with this micro batch", 24),
@@ -23,21 +23,23 @@ RUN = ("memory", "ds.json", "--model", "llama-3-8b", "--world-size", "8", "--tar
     ],
 )
 def test_the_rest_of_the_batch_follows_what_is_asked_for(
-    run: Runs, micro: int, said: str | None, same: int
+    run: Runs, micro: int, message: str | None, same: int
 ) -> None:
-    found = estimate(run, *RUN, "--micro-batch", str(micro))
-    assert found["assumptions"][0].startswith(f"the micro batch is {micro} × 2048 tokens")
-    assert [text for text in found["assumptions"] if "with this micro batch" in text] == [said] * bool(said)
+    result = estimate(run, *RUN, "--micro-batch", str(micro))
+    assert result["assumptions"][0].startswith(f"the micro batch is {micro} × 2048 tokens")
+    assert [text for text in result["assumptions"] if "with this micro batch" in text] == [message] * bool(
+        message
+    )
     batch = {"micro_batch_size_per_gpu": micro, "batch_size": same}
-    written = [f"--set=train_{key}={value}" for key, value in batch.items()]
+    options = [f"--set=train_{key}={value}" for key, value in batch.items()]
     steps = f"--set=gradient_accumulation_steps={same // 8 // micro}"
-    spelt_out = estimate(run, *RUN, *written, steps)
-    assert (found["rank"], found["communication"]) == (spelt_out["rank"], spelt_out["communication"])
+    spelt_out = estimate(run, *RUN, *options, steps)
+    assert (result["rank"], result["communication"]) == (spelt_out["rank"], spelt_out["communication"])
 
 
-@pytest.mark.parametrize("written", ["gradient_accumulation_steps=2", "train_batch_size=64"])
-def test_what_is_asked_for_beside_it_stays(run: Runs, written: str) -> None:
-    code, out, err = run(*RUN, "--micro-batch", "3", "--set", written)
+@pytest.mark.parametrize("text", ["gradient_accumulation_steps=2", "train_batch_size=64"])
+def test_what_is_asked_for_beside_it_stays(run: Runs, text: str) -> None:
+    code, out, err = run(*RUN, "--micro-batch", "3", "--set", text)
     assert (code, out) == (1, "")
     assert "(micro batch × accumulation steps × world size)" in err
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("ds_json")
 
 
 @pytest.mark.parametrize(
-    ("written", "card"),
+    ("text", "card"),
     [
         ("h100", "h100"),
         ("NVIDIA H100 80GB HBM3", "h100"),
@@ -34,39 +34,39 @@ pytestmark = pytest.mark.usefixtures("ds_json")
         ("L40S", "l40s"),
     ],
 )
-def test_a_card_is_known_by_its_name_however_it_is_written(written: str, card: str) -> None:
-    assert parse_gpu(written)[:2] == (memory_of(card), memory_of(card))
+def test_a_card_is_known_by_its_name_however_it_is_written(text: str, card: str) -> None:
+    assert parse_gpu(text)[:2] == (memory_of(card), memory_of(card))
 
 
 @pytest.mark.parametrize(("sold", "least", "most"), [(24, 22, 24), (40, 39, 40), (48, 44, 48), (80, 79, 80)])
 def test_a_size_is_that_of_the_cards_that_are_sold_by_it(sold: int, least: int, most: int) -> None:
-    found = parse_gpu(f"{sold}GB")
-    assert least * GIB <= found.least <= found.most <= most * GIB
-    assert tuple(name for name, _ in found.cards) == tuple(
+    parsed = parse_gpu(f"{sold}GB")
+    assert least * GIB <= parsed.least <= parsed.most <= most * GIB
+    assert tuple(name for name, _ in parsed.cards) == tuple(
         name for name, card in CARDS.items() if sold in card.sold
     )
     assert 139 * GIB <= parse_gpu("141 gb").least <= 141 * GIB
 
 
 @pytest.mark.parametrize(
-    ("written", "count"),
+    ("text", "count"),
     [("80e9", 80 * 10**9), ("74.5GiB", 149 * GIB // 2), ("80GiB", 80 * GIB), ("79GB", 79 * 10**9), (5, 5)],
 )
-def test_all_other_amounts_are_exact(written: str | int, count: int) -> None:
-    assert parse_gpu(written)[:2] == (count, count)
+def test_all_other_amounts_are_exact(text: str | int, count: int) -> None:
+    assert parse_gpu(text)[:2] == (count, count)
 
 
 @pytest.mark.parametrize(
-    ("written", "said"),
+    ("text", "message"),
     [
         ("a100", "`a100` is sold in several sizes: a100-40 or a100-80"),
         ("h101", "got `h101`, or a card such as h100 or a100-80"),
     ],
 )
-def test_a_name_of_no_card_is_refused(run: Runs, written: str, said: str) -> None:
-    code, out, err = run(*RUN, "--gpu", written)
+def test_a_name_of_no_card_is_refused(run: Runs, text: str, message: str) -> None:
+    code, out, err = run(*RUN, "--gpu", text)
     assert (code, out) == (2, "")
-    assert said in err
+    assert message in err
 
 
 def test_where_cards_of_one_size_differ_the_card_is_asked_for(run: Runs) -> None:
@@ -78,14 +78,13 @@ def test_where_cards_of_one_size_differ_the_card_is_asked_for(run: Runs) -> None
         assert (found.code, f"\n{word}: needs " in found.out) == (code, True)
     assert (
         "a6000 and 6000-ada would be large enough, a40 and l40 and l40s would not: name the card" in found.out
-    )
-    told = estimate(run, *RUN, *size, "--gpu", "48GB", "--margin", free, codes=(2,))["limits"]
-    assert (told["gpu"], told["gpu_name"]) == (memory_of("l40s"), "48GB")
-    assert (told["gpu_fits"], told["gpu_verdict"]) == (None, "unknown")
+    limits = estimate(run, *RUN, *size, "--gpu", "48GB", "--margin", free, codes=(2,))["limits"]
+    assert (limits["gpu"], limits["gpu_name"]) == (memory_of("l40s"), "48GB")
+    assert (limits["gpu_fits"], limits["gpu_verdict"]) == (None, "unknown")
 
 
-def load(found: dict[str, Any]) -> tuple[int, int]:
-    return found["rank"]["peak"]["load"], found["host"]["peak"]["load"]
+def load(result: dict[str, Any]) -> tuple[int, int]:
+    return result["rank"]["peak"]["load"], result["host"]["peak"]["load"]
 
 
 def test_weights_are_flattened_on_the_host_where_the_gpu_lacks_room(run: Runs) -> None:
@@ -104,10 +103,10 @@ def test_weights_are_flattened_on_the_host_where_the_gpu_lacks_room(run: Runs) -
     assert run(*RUN, *target, "--fit", "48GiB").out.startswith("fits 48.00 GiB without changes")
     before = [estimate(run, *RUN, "--target", "0.18.9", *size) for size in ((), ("--gpu", "48GiB"))]
     assert load(before[0]) == load(before[1])
-    told = memory(
+    result = memory(
         CONFIG, model="Qwen/Qwen2.5-14B", world_size=8, target="0.19.8", checkpointing=True, gpu="48GiB"
     )
-    assert json.loads(json.dumps(told.to_dict()))["rank"] == small["rank"]
+    assert json.loads(json.dumps(result.to_dict()))["rank"] == small["rank"]
 
 
 def test_what_is_flattened_on_the_host_lies_there_twice(run: Runs) -> None:

@@ -30,15 +30,15 @@ def settings(changes: list[dict[str, Any]]) -> list[str]:
 
 @pytest.mark.parametrize("room", [150, 90, 60, 45, 30, 20])
 def test_changes_that_fit_are_enough_and_none_of_them_is_too_much(run: Runs, room: int) -> None:
-    own = ("--set", "train_micro_batch_size_per_gpu=4", "--sequence-length", "1024")
-    code, out, _ = run(*RUN, *own, "--fit", f"{room}GiB", "--margin", "0GiB", "--output-format", "json")
+    options = ("--set", "train_micro_batch_size_per_gpu=4", "--sequence-length", "1024")
+    code, out, _ = run(*RUN, *options, "--fit", f"{room}GiB", "--margin", "0GiB", "--output-format", "json")
     fit = json.loads(out)["fit"]
     assert (code, fit["fits"]) == (0, True)
     changes = fit["changes"]
-    assert bound(run, *own, *settings(changes)) <= room * GIB
+    assert bound(run, *options, *settings(changes)) <= room * GIB
     for left_out in changes:
         fewer = [change for change in changes if change is not left_out]
-        assert bound(run, *own, *settings(fewer)) > room * GIB
+        assert bound(run, *options, *settings(fewer)) > room * GIB
 
 
 def test_what_fits_as_it_is_and_what_never_does(run: Runs) -> None:
@@ -91,21 +91,21 @@ def test_the_config_is_written_with_the_changes(run: Runs, here: Path) -> None:
 )
 def test_the_largest_fits_and_one_more_does_not(run: Runs, kind: str, option: str) -> None:
     code, out, _ = run(*RUN, "--gpu", "78GiB", "--margin", "0GiB", "--max", kind, "--output-format", "json")
-    found = json.loads(out)["max"]
+    result = json.loads(out)["max"]
     assert code == 0
-    assert bound(run, option, str(found["value"])) == found["bound"] <= 78 * GIB
-    assert bound(run, option, str(found["value"] + 1)) == found["next_bound"] > 78 * GIB
+    assert bound(run, option, str(result["value"])) == result["bound"] <= 78 * GIB
+    assert bound(run, option, str(result["value"] + 1)) == result["next_bound"] > 78 * GIB
 
 
 @pytest.mark.parametrize("room", [12, 6])
 def test_each_line_has_an_effect(run: Runs, room: int) -> None:
-    """What changes nothing by itself stands with what it belongs to, or is not told."""
+    """A change without an effect of its own is printed with the change that it belongs to, or not at all."""
     host = ("--host", "160GiB", "--output-format", "json")
     wide = ("--model", "llama-3-8b", *RUN[4:])
     fit = json.loads(run("memory", "ds.json", *wide, "--fit", f"{room}GiB", *host).out)["fit"]
-    held = [(change["bound"], change["host_bound"]) for change in fit["changes"]]
-    assert len(held) > 3
-    assert all(before != after for before, after in pairwise(held))
+    bounds = [(change["bound"], change["host_bound"]) for change in fit["changes"]]
+    assert len(bounds) > 3
+    assert all(before != after for before, after in pairwise(bounds))
 
 
 ARGUMENTS = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 2, "bf16": True}
@@ -116,27 +116,27 @@ def filled(run: Runs, micro: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     config = CONFIG | {"train_micro_batch_size_per_gpu": micro, "gradient_accumulation_steps": "auto"}
     Path("auto.json").write_text(json.dumps(config))
     Path("args.json").write_text(json.dumps(ARGUMENTS))
-    given = ("--training-args", "args.json", "--consumer", "transformers", "--sequence-length", "8192")
-    argv = ("memory", "auto.json", *RUN[2:], *given)
+    options = ("--training-args", "args.json", "--consumer", "transformers", "--sequence-length", "8192")
+    argv = ("memory", "auto.json", *RUN[2:], *options)
     code, out, _ = run(*argv, "--fit", "60GiB", "-o", "out.json", "--output-format", "json")
     changes = json.loads(out)["fit"]["changes"]
-    asked = dict(ARGUMENTS)
+    arguments = dict(ARGUMENTS)
     for change in changes:
-        asked |= change["arguments"]
-    Path("args.json").write_text(json.dumps(asked))
+        arguments |= change["arguments"]
+    Path("args.json").write_text(json.dumps(arguments))
     checks = ["--checkpointing"] * any(change["checkpointing"] for change in changes)
     again = ("memory", "out.json", *argv[2:], *checks)
     after = estimate(run, *again)
     assert (code, max(after["rank"]["bound"].values())) == (0, changes[-1]["bound"])
-    return json.loads(Path("out.json").read_text()), asked
+    return json.loads(Path("out.json").read_text()), arguments
 
 
 def test_what_arguments_fill_changes_in_the_arguments(run: Runs, here: Path) -> None:
     """The Trainer refuses a batch that is written and differs from its arguments."""
-    config, asked = filled(run, "auto")
+    config, arguments = filled(run, "auto")
     assert config["train_micro_batch_size_per_gpu"] == config["gradient_accumulation_steps"] == "auto"
-    micro, steps = asked["per_device_train_batch_size"], asked["gradient_accumulation_steps"]
+    micro, steps = arguments["per_device_train_batch_size"], arguments["gradient_accumulation_steps"]
     assert micro < 8
     assert micro * steps == 16
-    config, asked = filled(run, 8)
-    assert config["train_micro_batch_size_per_gpu"] == asked["per_device_train_batch_size"] < 8
+    config, arguments = filled(run, 8)
+    assert config["train_micro_batch_size_per_gpu"] == arguments["per_device_train_batch_size"] < 8

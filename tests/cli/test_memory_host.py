@@ -37,9 +37,9 @@ def test_check_finds_a_host_too_small_exactly_where_memory_says_so(
     run: Runs, here: Path, name: str, target: str
 ) -> None:
     (here / "ds.json").write_text(json.dumps(CONFIGS[name]))
-    asked = ("ds.json", *MODEL, "--target", target)
+    arguments = ("ds.json", *MODEL, "--target", target)
     reader = ("--consumer", "accelerate") if name.startswith("Accelerate") else ()
-    memory = ("memory", *asked, *reader, "--micro-batch", "1")
+    memory = ("memory", *arguments, *reader, "--micro-batch", "1")
     bounds = estimate(run, *memory)["host"]["bound"]
     sizes = {
         GIB,
@@ -47,11 +47,11 @@ def test_check_finds_a_host_too_small_exactly_where_memory_says_so(
     }
     verdicts = set()
     for size in sorted(sizes):
-        found = estimate(run, *memory, "--host", str(size), codes=(0, 1, 2))["limits"]["host_verdict"]
-        out = run("check", *asked, *reader, "--host-memory", str(size)).out
-        assert ("DSC409" in out) is (found == "does not fit")
-        assert ("depends on the script (the initial model copy: " in out) is (found == "unknown")
-        verdicts.add(found)
+        result = estimate(run, *memory, "--host", str(size), codes=(0, 1, 2))["limits"]["host_verdict"]
+        out = run("check", *arguments, *reader, "--host-memory", str(size)).out
+        assert ("DSC409" in out) is (result == "does not fit")
+        assert ("depends on the script (the initial model copy: " in out) is (result == "unknown")
+        verdicts.add(result)
     assert "fits" in verdicts
     assert len(verdicts) > 1
 

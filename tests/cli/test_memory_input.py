@@ -20,7 +20,7 @@ def config(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "message"),
     [
         ({"resid_pdrop": 1, "model_type": "gpt2"}, ""),
         (
@@ -37,15 +37,15 @@ def config(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ([], "not a JSON object"),
     ],
 )
-def test_what_is_no_config_of_a_model_is_refused(run: Runs, here: Path, values: Any, said: str) -> None:
+def test_what_is_no_config_of_a_model_is_refused(run: Runs, here: Path, values: Any, message: str) -> None:
     (here / "config.json").write_text(json.dumps(values))
     code, _, err = run("memory", "ds.json", "--model", "config.json", "--world-size", "8")
-    assert (code, said in err) == (2 if said else 0, True)
-    assert err.count("\n") == (1 if said else 0)
+    assert (code, message in err) == (2 if message else 0, True)
+    assert err.count("\n") == (1 if message else 0)
 
 
 @pytest.mark.parametrize(
-    ("argv", "said"),
+    ("argv", "message"),
     [
         (
             ("--params", "1e400", "--hidden", "8", "--layers", "1"),
@@ -77,10 +77,12 @@ def test_what_is_no_config_of_a_model_is_refused(run: Runs, here: Path, values: 
         (("--model", "gpt2", "--fit", "8GiB", "--gpu", "8GiB"), "--fit and --gpu exclude each other"),
     ],
 )
-def test_sizes_that_are_too_large_say_what_is_the_most(run: Runs, argv: tuple[str, ...], said: str) -> None:
+def test_sizes_that_are_too_large_say_what_is_the_most(
+    run: Runs, argv: tuple[str, ...], message: str
+) -> None:
     code, _, err = run("memory", "ds.json", "--world-size", "8", *argv)
     assert code == 2
-    assert said in err
+    assert message in err
 
 
 def test_a_finding_has_its_place_whatever_is_set(run: Runs, here: Path) -> None:
@@ -94,7 +96,7 @@ def test_a_finding_has_its_place_whatever_is_set(run: Runs, here: Path) -> None:
 def test_a_batch_that_does_not_go_with_the_ranks_may_be_given(run: Runs, here: Path) -> None:
     (here / "ds.json").write_text('{"train_batch_size": 10}')
     argv = ("memory", "ds.json", "--model", "gpt2", "--world-size", "8")
-    assert run(*argv).err.endswith("= or give `--micro-batch 1`: the other batch keys follow\n")
+    assert run(*argv).err.endswith("= or pass `--micro-batch 1`: the other batch keys are derived from it\n")
     assert run(*argv, "--micro-batch", "1").code == 0
     (here / "ds.json").write_text('{"bf16": {"enabled": 7}, "train_batch_size": 8}')
     assert "--micro-batch" not in run(*argv).err

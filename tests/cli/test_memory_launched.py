@@ -1,4 +1,4 @@
-"""What launch files of Accelerate and LLaMA-Factory say that changes an estimate."""
+"""Settings in launch files of Accelerate and LLaMA-Factory that change an estimate."""
 
 from __future__ import annotations
 
@@ -43,13 +43,11 @@ def test_the_flag_of_accelerates_launcher_counts_and_the_option_goes_before_it(r
     assert is_in_shards(run, "run.sh", "--zero-init")
 
 
-@pytest.mark.parametrize(
-    "written", ["q_proj,v_proj", "q_proj, v_proj", ["q_proj", "v_proj"], ["q_proj,v_proj"]]
-)
-def test_targets_of_adapters_are_split_at_commas(written: Any) -> None:
-    said: dict[str, Any] = {"model": "llama-3-8b", "world_size": 8, "target": "0.19.8"}
-    found = memory(config_of(2), lora={"r": 16, "target": written}, **said)
-    assert found == memory(config_of(2), lora="r=16,target=q_proj,v_proj", **said)
+@pytest.mark.parametrize("text", ["q_proj,v_proj", "q_proj, v_proj", ["q_proj", "v_proj"], ["q_proj,v_proj"]])
+def test_targets_of_adapters_are_split_at_commas(text: Any) -> None:
+    options: dict[str, Any] = {"model": "llama-3-8b", "world_size": 8, "target": "0.19.8"}
+    result = memory(config_of(2), lora={"r": 16, "target": text}, **options)
+    assert result == memory(config_of(2), lora="r=16,target=q_proj,v_proj", **options)
 
 
 FLAGS = (
@@ -66,9 +64,9 @@ def test_the_scripts_of_llama_factory_are_known_by_name_and_flags(
 ) -> None:
     (here / "ds.json").write_text(json.dumps(FILLED))
     (here / "run.sh").write_text(f"deepspeed --num_gpus 8 {program} {FLAGS}\n")
-    found = estimate(run, "memory", "run.sh", "--target", "0.19.8")["assumptions"]
-    assert CHECKPOINTS in found
-    assert "adapters of rank 8 are trained and nothing else (LoRA: q_proj, v_proj)" in found
+    result = estimate(run, "memory", "run.sh", "--target", "0.19.8")["assumptions"]
+    assert CHECKPOINTS in result
+    assert "adapters of rank 8 are trained and nothing else (LoRA: q_proj, v_proj)" in result
 
 
 def test_a_train_py_without_the_flags_of_llama_factory_checkpoints_nothing(run: Runs, here: Path) -> None:
@@ -108,8 +106,8 @@ def test_what_is_not_modelled_is_named_and_leaves_a_verdict_open_that_it_could_t
     run: Runs, here: Path, line: str, more: bool, less: bool
 ) -> None:
     write_recipe(here, line)
-    found = run(*RECIPE)
-    assert f"not estimated: `{line} in train.yaml`: " in found.out
+    result = run(*RECIPE)
+    assert f"not estimated: `{line} in train.yaml`: " in result.out
     bound = max(estimate(run, *RECIPE)["rank"]["bound"].values())
     for gpu, is_open, closed in (("h200", more, 0), (f"{bound + 100}", less, 1)):
         code, out, _ = run(*RECIPE, "--gpu", gpu, *(("--margin", "1MiB") if closed else ()))
@@ -132,8 +130,8 @@ def test_training_arguments_count_as_a_launch_file_does(run: Runs, here: Path) -
     (here / "args.json").write_text(
         '{"use_liger_kernel": true, "bf16": true, "per_device_train_batch_size": 1}'
     )
-    asked = ("memory", "ds.json", *MODEL, "--training-args", "args.json")
-    assert [each["key"] for each in estimate(run, *asked)["not_modelled"]] == ["use_liger_kernel: true"]
+    command = ("memory", "ds.json", *MODEL, "--training-args", "args.json")
+    assert [each["key"] for each in estimate(run, *command)["not_modelled"]] == ["use_liger_kernel: true"]
 
 
 @pytest.mark.parametrize(
@@ -144,9 +142,9 @@ def test_the_optimizer_that_the_trainer_makes_is_that_of_optim(
     run: Runs, here: Path, word: str, optimizer: str
 ) -> None:
     write_recipe(here, f"optim: {word}")
-    found = estimate(run, *RECIPE)
-    assert found["not_modelled"] == []
-    assert found["rank"] == estimate(run, *RECIPE, "--optimizer", optimizer)["rank"]
+    result = estimate(run, *RECIPE)
+    assert result["not_modelled"] == []
+    assert result["rank"] == estimate(run, *RECIPE, "--optimizer", optimizer)["rank"]
 
 
 def test_a_recipe_of_which_all_is_modelled_names_nothing(run: Runs, here: Path) -> None:
@@ -170,5 +168,5 @@ def test_a_script_that_trains_by_preference_is_not_modelled(
     (here / "ds.json").write_text(json.dumps({**config_of(2), "train_micro_batch_size_per_gpu": 1}))
     command = f"accelerate launch --use_deepspeed --deepspeed_config_file ds.json --num_processes 8 {program}"
     (here / "run.sh").write_text(f"{command} --output_dir out\n")
-    found = estimate(run, "memory", "run.sh", *MODEL)["not_modelled"]
-    assert [each["key"] for each in found] == ([f"{names} in run.sh"] if names else [])
+    result = estimate(run, "memory", "run.sh", *MODEL)["not_modelled"]
+    assert [each["key"] for each in result] == ([f"{names} in run.sh"] if names else [])

@@ -27,38 +27,38 @@ def estimated(run: Runs, *argv: str) -> dict[str, Any]:
     return estimate(run, *RUN, *argv)
 
 
-def term(found: dict[str, Any], name: str, side: str = "rank") -> dict[str, int]:
-    return phases_of(found, side)[name]
+def term(result: dict[str, Any], name: str, side: str = "rank") -> dict[str, int]:
+    return phases_of(result, side)[name]
 
 
 def test_adam_keeps_two_states_of_names_and_vectors_and_muon_one_of_matrices(run: Runs, here: Path) -> None:
     config(here, 0)
-    found = estimated(run, "--world-size", "8")
+    result = estimated(run, "--world-size", "8")
     rest = EMBEDDED + NORMS
-    states = 8 * rest + 4 * (found["parameters"] - rest)
-    assert term(found, "optimizer states")["at_rest"] == states
+    states = 8 * rest + 4 * (result["parameters"] - rest)
+    assert term(result, "optimizer states")["at_rest"] == states
 
 
 def test_stage_1_keeps_the_momenta_of_whole_matrices_twice(run: Runs, here: Path) -> None:
     config(here, 1)
-    found = estimated(run, "--world-size", "1")
+    result = estimated(run, "--world-size", "1")
     rest = EMBEDDED + NORMS
-    states = 8 * rest + 2 * 2 * (found["parameters"] - rest)
-    assert term(found, "optimizer states")["at_rest"] == states
+    states = 8 * rest + 2 * 2 * (result["parameters"] - rest)
+    assert term(result, "optimizer states")["at_rest"] == states
 
 
 def test_what_is_offloaded_is_put_together_on_the_rank(run: Runs, here: Path) -> None:
     config(here, 2, {"offload_optimizer": {"device": "cpu"}})
-    found = estimated(run, "--world-size", "8")
-    assert term(found, "Muon all-gather buffers")["at_rest"] <= 256 << 20
-    assert term(found, "optimizer states", "host")["at_rest"] > 0
-    gathered = [call for call in found["communication"]["collectives"] if call["name"] == "all_gather"]
+    result = estimated(run, "--world-size", "8")
+    assert term(result, "Muon all-gather buffers")["at_rest"] <= 256 << 20
+    assert term(result, "optimizer states", "host")["at_rest"] > 0
+    gathered = [call for call in result["communication"]["collectives"] if call["name"] == "all_gather"]
     assert {call["phase"] for call in gathered} == {"step"}
     assert sum(call["calls"] for call in gathered) > 2
 
 
 @pytest.mark.parametrize(
-    ("stage", "zero", "params", "said"),
+    ("stage", "zero", "params", "message"),
     [
         (
             3,
@@ -70,12 +70,12 @@ def test_what_is_offloaded_is_put_together_on_the_rank(run: Runs, here: Path) ->
     ],
 )
 def test_what_does_not_go_with_it_is_refused(
-    run: Runs, here: Path, stage: int, zero: dict[str, Any], params: dict[str, Any], said: str
+    run: Runs, here: Path, stage: int, zero: dict[str, Any], params: dict[str, Any], message: str
 ) -> None:
     config(here, stage, zero, **params)
     code, out, err = run(*RUN, "--world-size", "8")
     assert (code, out) == (2, "")
-    assert said in err
+    assert message in err
 
 
 def test_what_deepspeed_refuses_has_no_memory(run: Runs, here: Path) -> None:
@@ -86,27 +86,27 @@ def test_what_deepspeed_refuses_has_no_memory(run: Runs, here: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("release", "stage", "said"),
+    ("release", "stage", "message"),
     [
         ("0.17.6", 1, "the optimizer `Muon` is not supported before 0.18.3"),
         ("0.18.9", 3, "the optimizer `Muon` is not supported at stage 3 before 0.19.8"),
         ("0.19.7", 1, "the optimizer `Muon` is not supported from 0.19.0 to 0.19.7"),
     ],
 )
-def test_other_releases_are_refused(run: Runs, here: Path, release: str, stage: int, said: str) -> None:
+def test_other_releases_are_refused(run: Runs, here: Path, release: str, stage: int, message: str) -> None:
     config(here, stage, {"reduce_scatter": False})
     code, _, err = run(*RUN[:-1], release, "--world-size", "8")
     assert code == 2
-    assert said in err
+    assert message in err
 
 
 def test_up_to_0_18_momenta_are_kept_once_and_stage_0_has_none(run: Runs, here: Path) -> None:
     rest = EMBEDDED + NORMS
     for stage, width in ((0, 0), (1, 2)):
         config(here, stage)
-        found = estimated(run, "--world-size", "1", "--target", "0.18.9")
-        states = 8 * rest + width * (found["parameters"] - rest)
-        assert term(found, "optimizer states")["at_rest"] == states
+        result = estimated(run, "--world-size", "1", "--target", "0.18.9")
+        states = 8 * rest + width * (result["parameters"] - rest)
+        assert term(result, "optimizer states")["at_rest"] == states
 
 
 def test_fit_goes_to_stage_3_without_reduce_scatter(run: Runs, here: Path) -> None:

@@ -23,8 +23,8 @@ def estimated(run: Runs, *argv: str) -> dict[str, Any]:
     return estimate(run, *RUN, "--target", "0.19.8", *argv)
 
 
-def on_host(found: dict[str, Any]) -> dict[str, int]:
-    return {name: phases.get("at_rest", 0) for name, phases in phases_of(found, "host").items()}
+def on_host(result: dict[str, Any]) -> dict[str, int]:
+    return {name: phases.get("at_rest", 0) for name, phases in phases_of(result, "host").items()}
 
 
 def test_superoffload_keeps_a_buffer_for_the_largest_sub_group_of_each_rank(run: Runs) -> None:
@@ -51,7 +51,7 @@ def test_below_stage_3_it_changes_nothing(run: Runs) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "messages"),
     [
         (["zero_optimization.offload_optimizer.device=none"], "without `device` `cpu`"),
         (
@@ -64,12 +64,12 @@ def test_below_stage_3_it_changes_nothing(run: Runs) -> None:
     ],
 )
 def test_what_deepspeed_cannot_run_is_refused_with_the_reason(
-    run: Runs, changes: list[str], told: str
+    run: Runs, changes: list[str], messages: str
 ) -> None:
     code, out, err = run(*RUN, *[x for text in (f"{SUPER}=true", *changes) for x in ("--set", text)])
     assert (code, out) == (2, "")
     assert SUPER in err
-    assert told in err
+    assert messages in err
     assert "Traceback" not in err
 
 
@@ -81,7 +81,7 @@ def test_an_optimizer_of_the_script_must_be_adam(run: Runs, here: Path) -> None:
     assert "with `lion` is not supported yet: its process only runs Adam" in err
 
 
-@pytest.mark.parametrize("asked", [("--fit", "40GiB"), ("--max", "micro-batch", "--gpu", "80GiB")])
-def test_fit_and_max_work_with_it(run: Runs, asked: tuple[str, ...]) -> None:
-    code, out, err = run(*RUN, "--set", f"{SUPER}=true", *asked)
+@pytest.mark.parametrize("options", [("--fit", "40GiB"), ("--max", "micro-batch", "--gpu", "80GiB")])
+def test_fit_and_max_work_with_it(run: Runs, options: tuple[str, ...]) -> None:
+    code, out, err = run(*RUN, "--set", f"{SUPER}=true", *options)
     assert (code, err) == (0, ""), out

@@ -18,30 +18,30 @@ WEIGHTS = 2 * 6_738_415_616
 LINE = "checkpointing is not reentrant (`use_reentrant`)"
 
 
-def backward(found: dict[str, Any]) -> int:
-    count: int = found["rank"]["peak"]["backward"]
+def backward(result: dict[str, Any]) -> int:
+    count: int = result["rank"]["peak"]["backward"]
     return count
 
 
 @pytest.mark.parametrize("target", ["0.16.0", "0.16.7"])
 def test_the_whole_model_is_there_as_a_backward_pass_ends(run: Runs, target: str) -> None:
-    found = estimate(run, *RUN, "--target", target, "--checkpointing")
-    assert backward(found) > 0.9 * WEIGHTS
-    assert LINE in found["assumptions"]
-    texts = [note["text"] for note in found["findings"] if note["key"] == "zero_optimization.stage"]
+    result = estimate(run, *RUN, "--target", target, "--checkpointing")
+    assert backward(result) > 0.9 * WEIGHTS
+    assert LINE in result["assumptions"]
+    texts = [note["text"] for note in result["findings"] if note["key"] == "zero_optimization.stage"]
     assert any("upgrade to 0.16.8, or pass `use_reentrant=True`" in text for text in texts)
 
 
 @pytest.mark.parametrize("target", ["0.15.4", "0.16.8"])
 def test_other_releases_let_go_of_it(run: Runs, target: str) -> None:
-    found = estimate(run, *RUN, "--target", target, "--checkpointing")
-    assert backward(found) < 0.9 * WEIGHTS
-    assert LINE not in found["assumptions"]
+    result = estimate(run, *RUN, "--target", target, "--checkpointing")
+    assert backward(result) < 0.9 * WEIGHTS
+    assert LINE not in result["assumptions"]
 
 
 def test_without_checkpointing_nothing_is_counted_twice(run: Runs) -> None:
-    found = estimate(run, *RUN, "--target", "0.16.4")
-    assert not [note for note in found["findings"] if "use_reentrant" in note["text"]]
+    result = estimate(run, *RUN, "--target", "0.16.4")
+    assert not [note for note in result["findings"] if "use_reentrant" in note["text"]]
 
 
 @pytest.mark.parametrize(
@@ -58,9 +58,9 @@ def test_arguments_say_how_it_is_computed_again(run: Runs, here: Path, kwargs: A
     arguments = {"gradient_checkpointing": True, "per_device_train_batch_size": 1, "bf16": True}
     arguments |= {} if kwargs is None else {"gradient_checkpointing_kwargs": kwargs}
     (here / "args.json").write_text(json.dumps(arguments))
-    found = estimate(run, *RUN, "--target", "0.16.4", "--training-args", "args.json")
-    assert (backward(found) < 0.9 * WEIGHTS) is reentrant
-    assert (LINE in found["assumptions"]) is not reentrant
+    result = estimate(run, *RUN, "--target", "0.16.4", "--training-args", "args.json")
+    assert (backward(result) < 0.9 * WEIGHTS) is reentrant
+    assert (LINE in result["assumptions"]) is not reentrant
 
 
 LAUNCH = """\
@@ -81,5 +81,5 @@ def test_llama_factory_is_reentrant_where_nothing_is_said(
 ) -> None:
     (here / "ds.json").write_text(json.dumps(CONFIG))
     (here / "train.yaml").write_text(LAUNCH + more)
-    found = estimate(run, "memory", "train.yaml", "--world-size", "64", "--target", "0.16.4")
-    assert (backward(found) < 0.9 * WEIGHTS) is reentrant
+    result = estimate(run, "memory", "train.yaml", "--world-size", "64", "--target", "0.16.4")
+    assert (backward(result) < 0.9 * WEIGHTS) is reentrant

@@ -21,8 +21,8 @@ def estimated(run: Runs, *argv: str) -> dict[str, Any]:
     return estimate(run, *RUN, "--target", "0.19.8", *argv)
 
 
-def held(found: dict[str, Any], name: str, phase: str) -> int:
-    return phases_of(found)[name][phase]
+def held(result: dict[str, Any], name: str, phase: str) -> int:
+    return phases_of(result)[name][phase]
 
 
 def test_a_rank_has_a_part_of_the_tokens_and_the_same_part_of_the_weights(run: Runs) -> None:
@@ -35,15 +35,15 @@ def test_a_rank_has_a_part_of_the_tokens_and_the_same_part_of_the_weights(run: R
 
 
 def test_each_layer_exchanges_heads_four_times_there_and_back(run: Runs) -> None:
-    found = estimated(run, "--sp", "8", "--checkpointing")
+    result = estimated(run, "--sp", "8", "--checkpointing")
     calls = {
         (call["phase"], call["name"]): call["calls"]
-        for call in found["communication"]["collectives"]
+        for call in result["communication"]["collectives"]
         if call["name"] == "all_to_all"
     }
     assert calls == {("forward", "all_to_all"): 32 * 4, ("backward", "all_to_all"): 2 * 32 * 4}
     assert {
-        call["ranks"] for call in found["communication"]["collectives"] if call["name"] == "all_to_all"
+        call["ranks"] for call in result["communication"]["collectives"] if call["name"] == "all_to_all"
     } == {8}
 
 
@@ -52,17 +52,17 @@ def test_the_key_of_the_config_says_it_too_and_divides_the_batch(run: Runs, here
     (here / "ds.json").write_text(json.dumps({**CONFIG, "sequence_parallel_size": 4, "train_batch_size": 4}))
     by_key = estimated(run)
     assert by_key["rank"] == by_option["rank"]
-    said = dsconfig.memory(
+    other_result = dsconfig.memory(
         here / "ds.json", model="llama-3-8b", world_size=16, target="0.19.8", sequence_length=65536, sp=4
     ).to_dict()
-    assert said["rank"] == by_key["rank"]
+    assert other_result["rank"] == by_key["rank"]
 
 
 def test_gradients_are_sent_in_fp32_unless_their_own_key_says_another_type(run: Runs) -> None:
     wide = estimated(run, "--sp", "4")
     narrow = estimated(run, "--sp", "4", "--set", "seq_parallel_communication_data_type=bf16")
     assert held(wide, "reduce bucket", "at_rest") == 2 * held(narrow, "reduce bucket", "at_rest")
-    assert [found["key"] for found in wide["findings"]] == ["seq_parallel_communication_data_type"]
+    assert [diagnostic["key"] for diagnostic in wide["findings"]] == ["seq_parallel_communication_data_type"]
     assert narrow["findings"] == []
 
 
@@ -71,9 +71,9 @@ def test_the_longest_sequence_is_one_that_the_ranks_can_share(run: Runs) -> None
         *RUN, "--sp", "8", "--checkpointing", "--gpu", "80GiB", "--max", "sequence", "--output-format", "json"
     )
     assert code == 0
-    found = json.loads(out)["max"]
-    assert found["value"] % 8 == 0
-    assert found["bound"] <= (80 - 4.5) * 2**30 < found["next_bound"]
+    result = json.loads(out)["max"]
+    assert result["value"] % 8 == 0
+    assert result["bound"] <= (80 - 4.5) * 2**30 < result["next_bound"]
 
 
 def test_changes_that_fit_keep_the_batch_of_ranks_that_share(run: Runs, here: Path) -> None:
@@ -81,9 +81,9 @@ def test_changes_that_fit_keep_the_batch_of_ranks_that_share(run: Runs, here: Pa
         json.dumps({**CONFIG, "train_batch_size": 2, "zero_optimization": {"stage": 0}})
     )
     code, out, _ = run(*RUN, "--sp", "8", "--fit", "40GiB", "--output-format", "json")
-    found = json.loads(out)["fit"]
+    result = json.loads(out)["fit"]
     assert code == 0
-    assert found["changes"]
+    assert result["changes"]
 
 
 @pytest.mark.parametrize("more", [{"preset_model": "llama"}, {"partition_config": {"layer_specs": [{}]}}])

@@ -60,7 +60,7 @@ def test_a_full_disk_is_said_of_the_output(here: Path) -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run([COMMAND, *FIT, "-o", "-"], stdout=full, check=False, stderr=subprocess.PIPE)
     assert done.returncode == 2
-    assert done.stderr.endswith(b"\ndsconfig: error: the output cannot be written: no space left on device\n")
+    assert done.stderr.endswith(b"\ndsconfig: error: cannot write the output: no space left on device\n")
 
 
 @pytest.mark.parametrize("argv", [FIT, ("resolve", "ds.json", "--world-size", "8", "--target", "0.19.8")])
@@ -72,21 +72,21 @@ def test_the_file_that_stdout_is_stays_that_file(here: Path, run: Runs, argv: tu
 
 
 @pytest.mark.parametrize(
-    ("file", "out", "said"),
+    ("file", "out", "message"),
     [
-        ("ds.yaml", "x.json", "ds.yaml is YAML, whose text is kept: give a name that ends in .yaml"),
-        ("ds.json", "x.yml", "ds.json is no YAML, and its text is kept: give a name that ends in .json"),
+        ("ds.yaml", "x.json", "ds.yaml is YAML and is not converted; choose a name that ends in .yaml"),
+        ("ds.json", "x.yml", "ds.json is not YAML and is not converted; choose a name that ends in .json"),
     ],
 )
 @pytest.mark.parametrize("verb", [FIT[3:], ("--from", "0.18.9", "--to", "0.19.8")])
 def test_a_text_is_not_put_under_the_name_of_another_format(
-    run: Runs, here: Path, file: str, out: str, said: str, verb: tuple[str, ...]
+    run: Runs, here: Path, file: str, out: str, message: str, verb: tuple[str, ...]
 ) -> None:
     (here / "ds.yaml").write_text(YAML)
     name = "memory" if "--fit" in verb else "migrate"
     model = ("--model", "llama-2-7b") if name == "memory" else ()
     argv = [word for word in verb if word != "llama-2-7b"]
-    assert run(name, file, *model, *argv, "-o", out) == (2, "", f"dsconfig: error: {out}: {said}\n")
+    assert run(name, file, *model, *argv, "-o", out) == (2, "", f"dsconfig: error: {out}: {message}\n")
     assert not (here / out).exists()
 
 
@@ -121,10 +121,10 @@ def test_a_reader_that_the_text_no_longer_shows_is_named(run: Runs, here: Path) 
     batch = {"train_batch_size": 64, "bf16": {"enabled": True}, "gradient_clipping": "auto"}
     (here / "ds.json").write_text(json.dumps({"zero_optimization": {"stage": 2}, **batch}))
     (here / "args.json").write_text('{"per_device_train_batch_size": 8, "bf16": true}')
-    asked = (*RUN, "--training-args", "args.json", "--margin", "0GiB", "--fit", "60GiB", "-o", "out.json")
-    said = "accelerate is no longer auto-detected as the consumer: pass --consumer accelerate"
-    assert run(*asked).out.splitlines()[-2:] == [said, "fits 60.00 GiB with these changes"]
-    answer = json.loads(run(*asked, "--output-format", "json").out)["fit"]
+    command = (*RUN, "--training-args", "args.json", "--margin", "0GiB", "--fit", "60GiB", "-o", "out.json")
+    message = "accelerate is no longer auto-detected as the consumer: pass --consumer accelerate"
+    assert run(*command).out.splitlines()[-2:] == [message, "fits 60.00 GiB with these changes"]
+    answer = json.loads(run(*command, "--output-format", "json").out)["fit"]
     assert (answer["consumer"], answer["removed"]) == ("accelerate", [])
 
 
@@ -146,19 +146,19 @@ def test_decimal_and_binary_units_differ(run: Runs) -> None:
 
 
 @pytest.mark.parametrize(
-    ("out", "said"),
+    ("out", "message"),
     [
         ("no/such/out.json", "no/such/out.json: no such file or directory"),
         ("ds.json/out.json", "ds.json/out.json: not a directory"),
-        (".", "--output .: expected the name of a file, or `-` for stdout"),
-        ("", "--output : expected the name of a file, or `-` for stdout"),
-        ("config.json", "config.json is config.json, which is read: give another name"),
-        ("link", "link is config.json, which is read: give another name"),
-        ("args.json", "args.json is args.json, which is read: give another name"),
+        (".", "--output .: expected a file name, or `-` for stdout"),
+        ("", "--output : expected a file name, or `-` for stdout"),
+        ("config.json", "config.json would overwrite the input config.json: choose another name"),
+        ("link", "link would overwrite the input config.json: choose another name"),
+        ("args.json", "args.json would overwrite the input args.json: choose another name"),
         ("two.json", "two.json: has 2 hard links, which replacing it would separate; it is not written"),
     ],
 )
-def test_where_nothing_can_be_written(run: Runs, here: Path, out: str, said: str) -> None:
+def test_where_nothing_can_be_written(run: Runs, here: Path, out: str, message: str) -> None:
     (here / "config.json").write_text('{"model_type": "gpt2"}')
     (here / "args.json").write_text("{}")
     (here / "two.json").write_text("{}")
@@ -167,7 +167,7 @@ def test_where_nothing_can_be_written(run: Runs, here: Path, out: str, said: str
     before = {path.name: path.read_bytes() for path in here.iterdir() if path.is_file()}
     argv = ("memory", "ds.json", "--model", "config.json", *RUN[4:], "--training-args", "args.json")
     code, _, err = run(*argv, "--fit", "24GiB", "-o", out)
-    assert (code, err) == (2, f"dsconfig: error: {said}\n")
+    assert (code, err) == (2, f"dsconfig: error: {message}\n")
     assert {path.name: path.read_bytes() for path in here.iterdir() if path.is_file()} == before
 
 
@@ -184,7 +184,7 @@ def test_through_a_link_and_never_over_the_config_itself(run: Runs, here: Path) 
 def test_a_config_that_does_not_fit_is_not_written(run: Runs, here: Path) -> None:
     (here / "out.json").write_text("old")
     code, _, err = run(*RUN, "--fit", "3GiB", "-o", "out.json")
-    assert (code, err) == (1, "dsconfig: note: out.json is not written\n")
+    assert (code, err) == (1, "dsconfig: note: did not write out.json\n")
     assert (here / "out.json").read_text() == "old"
 
 
@@ -193,9 +193,9 @@ def test_what_does_not_go_together(run: Runs, here: Path) -> None:
     (here / "launch.yaml").write_text("distributed_type: DEEPSPEED\ndeepspeed_config: {zero_stage: 2}\n")
     assert "--fit and --gpu exclude each other" in run(*FIT, "--gpu", "80GiB").err
     assert "--fit and --max exclude each other" in run(*FIT, "--max", "sequence").err
-    for name, said in (("bytes.json", "is not UTF-8 text"), ("launch.yaml", "is a launch file")):
+    for name, message in (("bytes.json", "is not UTF-8 text"), ("launch.yaml", "is a launch file")):
         code, out, err = run("memory", name, *FIT[2:], "--micro-batch", "1", "-o", "out")
-        assert (code, out, said in err) == (2, "", True)
+        assert (code, out, message in err) == (2, "", True)
 
 
 def test_changes_are_told_where_there_is_no_place_for_them(run: Runs, here: Path) -> None:

@@ -30,17 +30,17 @@ def refused(run: Runs, *argv: str) -> str:
     return result.err
 
 
-def at_rest(found: dict[str, Any], side: str) -> dict[str, int]:
-    return {name: phases.get("at_rest", 0) for name, phases in phases_of(found, side).items()}
+def at_rest(result: dict[str, Any], side: str) -> dict[str, int]:
+    return {name: phases.get("at_rest", 0) for name, phases in phases_of(result, side).items()}
 
 
 def test_each_rank_has_states_of_a_tenth_of_all_matrices_and_of_all_vectors(run: Runs) -> None:
-    found = estimated(run)
-    states = at_rest(found, "rank")[STATES]
-    assert states / 2 / 2 == pytest.approx(0.1 * found["trained"], rel=0.01)
+    result = estimated(run)
+    states = at_rest(result, "rank")[STATES]
+    assert states / 2 / 2 == pytest.approx(0.1 * result["trained"], rel=0.01)
     less = estimated(run, "--set", f"{KEY}.topk_ratio=0.01")
     assert at_rest(less, "rank")[STATES] < states / 9
-    term = next(term for term in found["rank"]["terms"] if term["name"] == STATES)
+    term = next(term for term in result["rank"]["terms"] if term["name"] == STATES)
     assert term["key"] == f"{KEY}.topk_ratio"
 
 
@@ -71,15 +71,15 @@ def test_update_interval_counts_the_micro_batches_of_a_step(run: Runs) -> None:
     few = estimated(run, "--set", f"{KEY}.update_interval=1", "--set", "gradient_accumulation_steps=1")
     many = estimated(run, "--set", f"{KEY}.update_interval=8", "--set", "gradient_accumulation_steps=1")
 
-    def times(found: dict[str, Any]) -> int:
-        calls = found["communication"]["collectives"]
+    def times(estimate: dict[str, Any]) -> int:
+        calls = estimate["communication"]["collectives"]
         return sum(call["elements"] for call in calls if call["name"] == "all_reduce")
 
     assert times(many) == 8 * times(few)
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "messages"),
     [
         ([f"{KEY}={{}}"], "gradient accumulation to 0"),
         ([*THIRD, "zero_optimization.offload_optimizer.device=none"], "needs an offloaded optimizer"),
@@ -92,17 +92,17 @@ def test_update_interval_counts_the_micro_batches_of_a_step(run: Runs) -> None:
         ([*THIRD, "zero_optimization.zero_quantized_weights=true"], "zero_quantized_weights"),
     ],
 )
-def test_where_deepspeed_stops_it_says_why(run: Runs, changes: list[str], told: str) -> None:
-    assert told in refused(run, *(part for change in changes for part in ("--set", change)))
+def test_where_deepspeed_stops_it_says_why(run: Runs, changes: list[str], messages: str) -> None:
+    assert messages in refused(run, *(part for change in changes for part in ("--set", change)))
 
 
 def test_an_empty_section_switches_it_on_and_null_does_not(run: Runs) -> None:
-    found = estimated(run, "--set", f"{KEY}=null")
-    assert STATES not in at_rest(found, "rank")
+    result = estimated(run, "--set", f"{KEY}=null")
+    assert STATES not in at_rest(result, "rank")
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "messages"),
     [
         (["--zero-init"], "zero.Init"),
         (["--checkpointing"], "recomputed segment"),
@@ -111,23 +111,25 @@ def test_an_empty_section_switches_it_on_and_null_does_not(run: Runs) -> None:
         (["--model", "mixtral-8x7b"], "transposes matrices"),
     ],
 )
-def test_at_stage_3_what_its_hooks_do_not_turn_is_refused(run: Runs, options: list[str], told: str) -> None:
-    assert told in refused(run, "--set", "zero_optimization.stage=3", *options)
+def test_at_stage_3_what_its_hooks_do_not_turn_is_refused(
+    run: Runs, options: list[str], messages: str
+) -> None:
+    assert messages in refused(run, "--set", "zero_optimization.stage=3", *options)
 
 
 @pytest.mark.parametrize(
-    ("release", "stage", "told"), [("0.18.0", 3, "before 0.18.1"), ("0.19.6", 2, "before 0.19.7")]
+    ("release", "stage", "message"), [("0.18.0", 3, "before 0.18.1"), ("0.19.6", 2, "before 0.19.7")]
 )
-def test_earlier_releases_are_refused(run: Runs, release: str, stage: int, told: str) -> None:
+def test_earlier_releases_are_refused(run: Runs, release: str, stage: int, message: str) -> None:
     more = ("--set", f"zero_optimization.stage={stage}", "--set", "zero_allow_untested_optimizer=true")
     result = run(*RUN[:-1], release, *more)
     assert result.code > 0
-    assert told in result.err
+    assert message in result.err
 
 
 def test_a_model_that_is_scrambled_as_it_is_loaded_is_told(run: Runs) -> None:
-    found = [remark["text"] for remark in estimated(run)["findings"]]
-    assert [text for text in found if "the trained model is not the loaded one" in text]
+    texts = [remark["text"] for remark in estimated(run)["findings"]]
+    assert [text for text in texts if "the trained model is not the loaded one" in text]
     third = estimated(run, "--set", "zero_optimization.stage=3")["findings"]
     assert not [remark for remark in third if remark["key"] == KEY]
 
@@ -135,6 +137,6 @@ def test_a_model_that_is_scrambled_as_it_is_loaded_is_told(run: Runs) -> None:
 @pytest.mark.parametrize("stage", [1, 2, 3])
 def test_fit_leaves_no_combination_that_deepspeed_stops_at(run: Runs, stage: int) -> None:
     more = ("--fit", "30GiB", "--output-format", "json", "--set", f"zero_optimization.stage={stage}")
-    found = json.loads(run(*RUN, *more).out)
-    told = [change["told"] for change in found["fit"]["changes"]]
-    assert found["fit"]["fits"], told
+    result = json.loads(run(*RUN, *more).out)
+    changes = [change["told"] for change in result["fit"]["changes"]]
+    assert result["fit"]["fits"], changes

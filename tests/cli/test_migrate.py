@@ -51,8 +51,8 @@ ELASTIC = """{
 WAY = ("--from", "0.14.5", "--to", "0.19.8")
 
 
-def paths(found: Iterable[Change | Decision]) -> list[str]:
-    return [dotted(each.path) for each in found]
+def paths(items: Iterable[Change | Decision]) -> list[str]:
+    return [dotted(each.path) for each in items]
 
 
 # -- what is changed ---------------------------------------------------------------------------------------
@@ -126,11 +126,11 @@ def test_another_reason_stops_it(here: Path, run: Runs, text: str, reason: str) 
     Path("a.json").write_text(text)
     for argv in ((), ("--diff",), ("-o", "b.json"), ("--write",)):
         code, out, err = run("migrate", *WAY, *argv, "a.json")
-        said = out + err
+        output = out + err
         assert code == 1
-        assert said.startswith("a.json: not migrated from 0.14.5 (--from) to 0.19.8, read by deepspeed: ")
-        assert reason in said
-        assert "\nto decide first\n  1. line 1" in said or "\nto decide first\n  1. `{`" in said
+        assert output.startswith("a.json: not migrated from 0.14.5 (--from) to 0.19.8, read by deepspeed: ")
+        assert reason in output
+        assert "\ndecide first\n  1. line 1" in output or "\ndecide first\n  1. `{`" in output
         assert Path("a.json").read_text() == text
         assert not Path("b.json").exists()
 
@@ -180,7 +180,7 @@ def test_the_file_the_environment_and_the_settings_may_say_it(
     Path("a.json").write_text('{"train_batch_size": 8}')
     code, _, err = run("migrate", "--to", "0.19.8", "a.json")
     assert code == 2
-    assert "a config is taken from one release to one; give --from RELEASE" in err
+    assert "migrate needs a single release; pass --from RELEASE" in err
 
 
 def test_installed(here: Path, spawn: Spawns) -> None:
@@ -190,8 +190,10 @@ def test_installed(here: Path, spawn: Spawns) -> None:
         in spawn("migrate", "--from", "installed", "--to", "0.19.8", "a.json").err
     )
     (here / "site" / "deepspeed-0.16.9.dist-info").mkdir(parents=True)
-    told = spawn("migrate", "--from", "installed", "--to", "0.19.8", "a.json", PYTHONPATH=str(here / "site"))
-    assert "from 0.16.9 (--from) to 0.19.8" in told.err
+    result = spawn(
+        "migrate", "--from", "installed", "--to", "0.19.8", "a.json", PYTHONPATH=str(here / "site")
+    )
+    assert "from 0.16.9 (--from) to 0.19.8" in result.err
 
 
 # -- elasticity --------------------------------------------------------------------------------------------
@@ -202,13 +204,13 @@ def test_the_block_is_handed_over_and_its_batch_written_in(here: Path, run: Runs
     code, out, err = run("migrate", *WAY, "--world-size", "8", "--write", "a.json")
     assert (code, err) == (1, ""), "whether the job stays elastic is to decide"
     assert "is in a.elasticity.json" in out
-    written, handed = (
+    config, handed = (
         json.loads(Path("a.json").read_text()),
         json.loads(Path("a.elasticity.json").read_text()),
     )
     assert handed == json.loads(ELASTIC)
-    assert written == plan(handed).apply(handed, 8)
-    assert dsconfig.check(written, target="0.19.8", world_size=8).ok
+    assert config == plan(handed).apply(handed, 8)
+    assert dsconfig.check(config, target="0.19.8", world_size=8).ok
     assert run("elastic", "plan", "a.elasticity.json").code == 0
 
 
@@ -239,7 +241,7 @@ def test_no_file_that_is_there_is_written_over(here: Path, run: Runs) -> None:
     Path("a.elasticity.json").write_text("{}")
     code, _, err = run("migrate", *WAY, "--world-size", "8", "--write", "a.json")
     assert code == 2
-    assert "a.elasticity.json exists already" in err
+    assert "a.elasticity.json already exists" in err
     assert Path("a.json").read_text() == ELASTIC
     more = ("--elasticity", "c.json")
     assert run("migrate", *WAY, "--world-size", "8", *more, "--write", "a.json").code == 1
@@ -286,8 +288,8 @@ def test_decisions_are_numbered_with_their_lines(here: Path, run: Runs) -> None:
 
 def test_what_is_chosen_is_to_decide_no_more(here: Path, run: Runs) -> None:
     Path("a.json").write_text('{"train_batch_size": 8, "steps_per_print": 5}')
-    told = run("migrate", *WAY, "a.json").err
-    assert "\n     b. write `gradient_clipping`: `0.0`: as in 0.14.5\n" in told
+    output = run("migrate", *WAY, "a.json").err
+    assert "\n     b. write `gradient_clipping`: `0.0`: as in 0.14.5\n" in output
     Path("a.json").write_text('{"train_batch_size": 8, "steps_per_print": 5, "gradient_clipping": 0.0}')
     assert run("migrate", *WAY, "a.json").code == 0
 
@@ -316,7 +318,7 @@ def test_nothing_to_do(here: Path, run: Runs) -> None:
     code, out, _ = run("migrate", *WAY, "--write", "a.json")
     assert (code, out) == (
         0,
-        "a.json: from 0.14.5 (--from) to 0.19.8, read by deepspeed: nothing has to be changed\n",
+        "a.json: from 0.14.5 (--from) to 0.19.8, read by deepspeed: nothing to change\n",
     )
     assert os.stat("a.json").st_mtime_ns == before
 
@@ -337,11 +339,11 @@ def test_without_a_release_to_go_to_it_is_the_newest(files: Path, run: Runs) -> 
             ["--to", "0.14.5", "--from", "0.19.8", "clean.json"],
             "--from: cannot migrate from 0.19.8 to 0.14.5",
         ),
-        (["clean.json"], "which release was the config written for? Give --from"),
+        (["clean.json"], "the config was written for is unknown: pass --from"),
         ([*WAY, "--write", "-o", "x.json", "clean.json"], "not allowed with"),
         ([*WAY, "--write", "-"], "--write needs a file"),
-        ([*WAY, "-o", "clean.json", "clean.json"], "only --write writes over it"),
-        ([*WAY, "--elasticity", "clean.json", "clean.json"], "only --write writes over it"),
+        ([*WAY, "-o", "clean.json", "clean.json"], "use --write to overwrite it"),
+        ([*WAY, "--elasticity", "clean.json", "clean.json"], "use --write to overwrite it"),
     ],
 )
 def test_wrong_use(files: Path, run: Runs, argv: list[str], message: str) -> None:
@@ -385,4 +387,4 @@ def test_what_only_the_engine_of_the_later_release_refuses_is_named(
     origin, to = way.split()
     done = run("migrate", "a.json", "--from", origin, "--to", to, "--consumer", consumer, "--diff")
     assert f"({code})" in done.err
-    assert "nothing has to be changed" not in done.err
+    assert "nothing to change" not in done.err

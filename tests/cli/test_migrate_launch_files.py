@@ -44,8 +44,8 @@ echo 'done'
 
 
 def of_yaml(text: str) -> Any:
-    found = yaml.safe_load(text)["deepspeed"]
-    return found if isinstance(found, dict) else json.loads(found)
+    config = yaml.safe_load(text)["deepspeed"]
+    return config if isinstance(config, dict) else json.loads(config)
 
 
 def heredoc(text: str) -> Any:
@@ -91,30 +91,30 @@ def test_what_stands_in_it(
     path = tmp_path / name
     path.write_bytes(text.replace("\n", newline).encode())
     main(["migrate", name, "--from", "0.9.5", "--to", "0.19.8", "--write"])
-    said, after = capsys.readouterr().out, path.read_bytes().decode()
-    assert "not migrated" not in said, said
+    result, after = capsys.readouterr().out, path.read_bytes().decode()
+    assert "not migrated" not in result, result
     assert read(after.replace("\r\n", "\n")) == NEW
     before = text.replace("\n", newline)
     gone = [line for line in before.split(newline) if "lozz" in line]
     assert len(gone) == 1
     line = before.split(newline).index(gone[0]) + 1
-    assert f"line {line}, `fp16.lozz`" in said
+    assert f"line {line}, `fp16.lozz`" in result
     kept = [each for each in before.split(newline) if "lozz" not in each]
     assert [each for each in kept if each.strip(" ,") not in after] == []
     assert after.count("\r\n") == (after.count("\n") if newline == "\r\n" else 0)
     main(["migrate", name, "--from", "0.9.5", "--to", "0.19.8", "--write"])
     assert path.read_bytes().decode() == after
-    assert ": nothing is changed" in capsys.readouterr().out
+    assert ": no changes" in capsys.readouterr().out
 
 
 def test_base64(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    written = urlsafe_b64encode(json.dumps(OLD).encode()).decode()
-    launch = {"output_dir": "o", "deepspeed": written, "bf16": False}
+    encoded = urlsafe_b64encode(json.dumps(OLD).encode()).decode()
+    launch = {"output_dir": "o", "deepspeed": encoded, "bf16": False}
     (tmp_path / "a.json").write_text(json.dumps(launch))
     main(["migrate", "a.json", "--from", "0.9.5", "--to", "0.19.8", "--write"])
-    made = json.loads((tmp_path / "a.json").read_text())
-    assert made == {**launch, "deepspeed": urlsafe_b64encode(json.dumps(NEW).encode()).decode()}
+    config = json.loads((tmp_path / "a.json").read_text())
+    assert config == {**launch, "deepspeed": urlsafe_b64encode(json.dumps(NEW).encode()).decode()}
 
 
 @pytest.mark.parametrize("out", ["--write", "-o", "--diff", ""])
@@ -136,15 +136,15 @@ def test_the_file_that_it_names(
             *["o.json"] * (out == "-o"),
         ]
     )
-    written = {"--write": "ds.json", "-o": "o.json"}.get(out)
-    shown = capsys.readouterr()
+    output_file = {"--write": "ds.json", "-o": "o.json"}.get(out)
+    result = capsys.readouterr()
     assert "deepspeed train.py" in (tmp_path / "run.sh").read_text()
-    if written:
-        assert json.loads((tmp_path / written).read_text()) == NEW
+    if output_file:
+        assert json.loads((tmp_path / output_file).read_text()) == NEW
     if out != "--write":
         assert (tmp_path / "ds.json").read_text() == TEXT
     if not out:
-        assert json.loads(shown.out) == NEW
+        assert json.loads(result.out) == NEW
 
 
 @pytest.mark.parametrize(

@@ -57,13 +57,13 @@ def launches(here: Path, *models: str, tuning: str = "full") -> None:
 
 @pytest.mark.parametrize("named", ["models/small", "models/small/config.json", "./models/small/"])
 def test_the_command_names_a_file_or_a_folder(spawn: Spawns, named: str) -> None:
-    found = spawn("check", "a.json", "--target", "0.19.8", "--model", named, "--output-format", "concise")
+    result = spawn("check", "a.json", "--target", "0.19.8", "--model", named, "--output-format", "concise")
     assert (
         "DSC405 bucket-larger-than-model wasteful info: `reduce_bucket_size` is 500,000,000 by default, but"
-        in found.out
+        in result.out
     )
-    assert f"{named} has 210,240 parameters" in found.out
-    assert found.code == 0
+    assert f"{named} has 210,240 parameters" in result.out
+    assert result.code == 0
 
 
 def test_a_name_will_do(run: Runs) -> None:
@@ -94,20 +94,20 @@ def test_what_cannot_be_read_is_one_line(here: Path, run: Runs, named: str, why:
     (here / "large.json").write_text(json.dumps({"x": "y" * (4 << 20)}))
     (here / "deep.json").write_text("[" * 200_000)
     (here / "digits.json").write_text('{"hidden_size": 1' + "0" * 5000 + "}")
-    found = run("check", "a.json", "--model", named)
-    assert (found.code, found.out) == (2, "")
-    assert found.err.startswith(f"dsconfig: error: model: {why}")
-    assert found.err.count("\n") == 1
+    result = run("check", "a.json", "--model", named)
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith(f"dsconfig: error: model: {why}")
+    assert result.err.count("\n") == 1
 
 
 @pytest.mark.parametrize("value", ["auto", None, -1, True, 10**400, 1.5, [64], {}])
 @pytest.mark.parametrize("key", ["hidden_size", "vocab_size", "model_type", "text_config"])
 def test_odd_sizes_say_nothing(run: Runs, here: Path, key: str, value: object) -> None:
     (here / "odd.json").write_text(json.dumps({**SMALL, key: value}))
-    found = run("check", "a.json", "--model", "odd.json", "--target", "0.19.8")
-    assert found.code == 0
+    result = run("check", "a.json", "--model", "odd.json", "--target", "0.19.8")
+    assert result.code == 0
     if key != "text_config":
-        assert "note: a.json: the sizes of odd.json are unknown: " in found.out
+        assert "note: a.json: the sizes of odd.json are unknown: " in result.out
 
 
 def test_settings_name_it_from_their_own_folder(
@@ -126,8 +126,8 @@ def test_settings_name_it_from_their_own_folder(
 
 def test_settings_that_lead_nowhere_are_told(here: Path, run: Runs) -> None:
     (here / "dsconfig.toml").write_text('model = "models/none"\n')
-    found = run("check", "a.json")
-    assert "note: a.json: the model was not checked: models/none: not a file" in found.out
+    result = run("check", "a.json")
+    assert "note: a.json: the model was not checked: models/none: not a file" in result.out
     (here / "dsconfig.toml").write_text("model = 3\n")
     assert "model: expected the path of its config.json or a name, as a string" in run("check", "a.json").err
     (here / "dsconfig.toml").write_text('host-memory = "much"\n')
@@ -150,8 +150,8 @@ def test_the_first_to_name_it_has_the_last_word(here: Path, run: Runs) -> None:
 
 def test_a_launch_file_names_it(here: Path, run: Runs) -> None:
     launches(here, "models/small")
-    told = run("check", "--show-files", "ds/z.json").out
-    assert told.strip().endswith("; trains models/small, which train0.yaml names")
+    output = run("check", "--show-files", "ds/z.json").out
+    assert output.strip().endswith("; trains models/small, which train0.yaml names")
     assert "210,240" in run("check", "train0.yaml").out
 
 
@@ -166,9 +166,9 @@ def test_two_launch_files_with_two_models_name_none(here: Path, run: Runs) -> No
 
 def test_a_model_of_the_hub_is_not_looked_for(here: Path, run: Runs) -> None:
     launches(here, "nobody/nothing-at-all")
-    found = run("check", "train0.yaml")
-    assert "DSC405" not in found.out
-    assert "model" not in found.err
+    result = run("check", "train0.yaml")
+    assert "DSC405" not in result.out
+    assert "model" not in result.err
 
 
 def test_a_launch_file_that_trains_adapters_exceeds_no_host(here: Path) -> None:
@@ -176,10 +176,14 @@ def test_a_launch_file_that_trains_adapters_exceeds_no_host(here: Path) -> None:
     path = here / "ds" / "z.json"
     offload = {"stage": 2, "offload_optimizer": {"device": "cpu"}}
     path.write_text(json.dumps({**json.loads(path.read_text()), "zero_optimization": offload}))
-    codes = {found.code for found in check(str(path), target="0.19.8", world_size=8, host_memory=1000)}
+    codes = {
+        diagnostic.code for diagnostic in check(str(path), target="0.19.8", world_size=8, host_memory=1000)
+    }
     assert "DSC409" not in codes
     (here / "train0.yaml").write_text(RECIPE.format("models/small", "full"))
-    codes = {found.code for found in check(str(path), target="0.19.8", world_size=8, host_memory=1000)}
+    codes = {
+        diagnostic.code for diagnostic in check(str(path), target="0.19.8", world_size=8, host_memory=1000)
+    }
     assert "DSC409" in codes
 
 
@@ -190,8 +194,8 @@ def test_leaves_set_by_a_script_of_the_repository_count(here: Path) -> None:
     (here / "requirements.txt").write_text("transformers==4.57.1\n")
 
     def effects() -> list[str]:
-        found = check("b.json", target="0.19.8", world_size=8, model=model)
-        return [each.effect.value for each in found if each.code == "DSC407"]
+        report = check("b.json", target="0.19.8", world_size=8, model=model)
+        return [each.effect.value for each in report if each.code == "DSC407"]
 
     assert effects() == ["crashes"]
     (here / "train.py").write_text("from deepspeed.utils import set_z3_leaf_modules\n")
@@ -211,7 +215,7 @@ def test_its_block_takes_no_number(run: Runs, here: Path) -> None:
 
 
 def test_python_takes_what_stands_in_it() -> None:
-    assert [found.code for found in check(CONFIG, target="0.19.8", model=SMALL)] == ["DSC405"]
+    assert [diagnostic.code for diagnostic in check(CONFIG, target="0.19.8", model=SMALL)] == ["DSC405"]
     with pytest.raises(ValueError, match="nope: not a file"):
         check(CONFIG, model="nope")
     with pytest.raises(ValueError, match="host memory 0: expected an integer of at least 1"):
@@ -219,22 +223,22 @@ def test_python_takes_what_stands_in_it() -> None:
 
 
 def test_hosts_are_judged_anew_where_engines_changed() -> None:
-    known = [NUMBERS[release] for release in RELEASES if NUMBERS[release] >= NUMBERS["0.14.0"]]
+    releases = [NUMBERS[release] for release in RELEASES if NUMBERS[release] >= NUMBERS["0.14.0"]]
     starts = {NUMBERS[name] for name in ENGINE_CHANGES}
-    for before, after in pairwise(known):
+    for before, after in pairwise(releases):
         assert after in starts or release_quirks(before) == release_quirks(after)
 
 
 def test_machines_get_the_findings_as_others(run: Runs) -> None:
-    told = json.loads(run("check", "a.json", "--model", "gpt2", "--output-format", "json").out)
-    assert [found["code"] for found in told["files"][0]["diagnostics"]] == ["DSC405"]
+    result = json.loads(run("check", "a.json", "--model", "gpt2", "--output-format", "json").out)
+    assert [diagnostic["code"] for diagnostic in result["files"][0]["diagnostics"]] == ["DSC405"]
     sarif = json.loads(run("check", "a.json", "--model", "gpt2", "--output-format", "sarif").out)
-    assert [found["ruleId"] for found in sarif["runs"][0]["results"]] == ["DSC405"]
+    assert [diagnostic["ruleId"] for diagnostic in sarif["runs"][0]["results"]] == ["DSC405"]
 
 
 def test_without_a_model_nothing_of_it_is_loaded(spawn: Spawns) -> None:
-    found = spawn("check", "a.json", "--target", "0.19.8", PYTHONPROFILEIMPORTTIME="1")
-    loaded = {line.rpartition("|")[2].strip() for line in found.err.splitlines()}
+    result = spawn("check", "a.json", "--target", "0.19.8", PYTHONPROFILEIMPORTTIME="1")
+    loaded = {line.rpartition("|")[2].strip() for line in result.err.splitlines()}
     assert "dsconfig.evaluation.context" in loaded
     heavy = ("dsconfig.memory", "dsconfig.job.model_files", "dsconfig.rules._model_facts")
     assert [name for name in loaded if name.startswith(heavy)] == []

@@ -138,8 +138,8 @@ def test_settings(here: Path, run: Runs, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.chdir(folder)
     (folder / "dsconfig.toml").rename(here / "dsconfig.toml")
     harmless(run("check", "../ok.json").out)
-    shown = run("check", "--show-settings").out
-    harmless(shown)
+    output = run("check", "--show-settings").out
+    harmless(output)
     (here / "dsconfig.toml").write_text('"\\u001b[31m\\n::error::" = 1')
     harmless(run("check", "../ok.json").err)
     assert run("init", "::error::\x1b[1m.json").code == 2
@@ -247,7 +247,7 @@ def test_a_text_with_a_command_goes_to_files_only(here: Path, spawn: Spawns) -> 
     (here / "ds_config.json").write_text(LINES)
     code, out, err = spawn(*MIGRATE)
     assert (code, out) == (2, "")
-    assert "CI services would obey a line" in err
+    assert "CI services would execute a line" in err
     harmless(err)
     assert spawn("fix", "-", *TARGET, stdin=LINES.encode()).code == 2
     assert spawn(*MIGRATE, "-o", "out.json").code in (0, 1)

@@ -1,4 +1,4 @@
-"""What a path may name besides a file: each ends in one clear line, at once, and stops no other file."""
+"""Paths that are not regular files: each ends in one clear line at once, and does not stop other files."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ TARGET = ("--target", "0.19.8")
 
 
 def socket_at(path: str) -> None:
-    with socket.socket(socket.AF_UNIX) as made:
-        made.bind(path)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(path)
 
 
 ODD: dict[str, tuple[Callable[[str], object], str]] = {
@@ -55,7 +55,7 @@ def needs_root(kind: str) -> None:
 @pytest.mark.parametrize("verb", VERBS)
 def test_one_line_at_once(here: Path, run: Runs, spawn: Spawns, verb: str, kind: str) -> None:
     needs_root(kind)
-    make, said = ODD[kind]
+    make, message = ODD[kind]
     make("odd.yaml")
     (here / "ok.json").write_text(CLEAN)
     runs = spawn if kind in ("a pipe", "an endless device") else run
@@ -63,13 +63,13 @@ def test_one_line_at_once(here: Path, run: Runs, spawn: Spawns, verb: str, kind:
     assert result.code == 2
     assert [line for line in result.err.splitlines() if "error" in line] == [result.err.splitlines()[0]]
     assert result.err.startswith("dsconfig: error: odd.yaml: ")
-    assert said in result.err
+    assert message in result.err
 
 
 @pytest.mark.parametrize("kind", ODD)
 def test_the_others_are_checked(here: Path, spawn: Spawns, kind: str) -> None:
     needs_root(kind)
-    make, said = ODD[kind]
+    make, message = ODD[kind]
     make("ds_config.json")
     os.symlink("..", "up")
     os.symlink("loop.yaml", "loop.yaml")
@@ -79,7 +79,7 @@ def test_the_others_are_checked(here: Path, spawn: Spawns, kind: str) -> None:
     assert "zero.json" in out
     if os.path.realpath("ds_config.json").startswith(str(here)):
         assert "dsconfig: error: ds_config.json: " in err
-        assert said in err
+        assert message in err
     else:
         link = "is a link to a file that is outside of this repository; skipped"
         assert f"dsconfig: note: ds_config.json {link}" in err
@@ -123,9 +123,9 @@ def test_stdin_without_an_end(here: Path, verb: str) -> None:
     with open("/dev/zero", "rb") as zero:
         argv = [COMMAND, *VERBS[verb], "/dev/stdin" if verb == "training arguments" else "-"]
         done = subprocess.run(argv, stdin=zero, capture_output=True, text=True, check=False, timeout=60)
-    said = done.stdout + done.stderr
+    output = done.stdout + done.stderr
     assert done.returncode in (1, 2)
-    assert "2 MiB" in said or "dsconfig check -" in said or "is a device" in said
+    assert "2 MiB" in output or "dsconfig check -" in output or "is a device" in output
 
 
 def test_a_pipe_from_the_shell_is_read(here: Path) -> None:
@@ -150,7 +150,7 @@ def test_a_full_disk_for_the_output(here: Path, verb: str) -> None:
     line = f"{COMMAND} {verb} a.json > /dev/full"
     done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "dsconfig: error: the output cannot be written: no space left on device\n" in done.stderr
+    assert "dsconfig: error: cannot write the output: no space left on device\n" in done.stderr
     assert "Traceback" not in done.stderr
     line = f"{COMMAND} {verb} a.json >&-"
     done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
@@ -162,7 +162,7 @@ def test_a_working_directory_that_is_gone(here: Path) -> None:
     (here / "a.json").write_text(CLEAN)
     line = f"mkdir x; cd x; rmdir ../x; {COMMAND} check {here}/a.json"
     done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (2, "dsconfig: error: the working directory is gone\n")
+    assert (done.returncode, done.stderr) == (2, "dsconfig: error: the working directory no longer exists\n")
 
 
 def test_a_file_that_grows(here: Path, run: Runs) -> None:
@@ -186,7 +186,7 @@ def test_a_file_that_grows(here: Path, run: Runs) -> None:
 
 
 @pytest.mark.parametrize(
-    ("out", "said"),
+    ("out", "message"),
     [
         ("pipe", "nobody reads from it"),
         ("folder", "is a directory"),
@@ -195,14 +195,14 @@ def test_a_file_that_grows(here: Path, run: Runs) -> None:
         ("nowhere/a.json", "no such file or directory"),
     ],
 )
-def test_output_into_it(here: Path, spawn: Spawns, out: str, said: str) -> None:
+def test_output_into_it(here: Path, spawn: Spawns, out: str, message: str) -> None:
     os.mkfifo("pipe")
     os.mkdir("folder")
     os.symlink("loop", "loop")
     (here / "a.json").write_text(CLEAN)
     result = spawn("resolve", "--world-size", "8", "a.json", "-o", out)
     assert (result.code, result.out) == (2, "")
-    assert result.err == f"dsconfig: error: {out}: {said}\n"
+    assert result.err == f"dsconfig: error: {out}: {message}\n"
 
 
 @pytest.mark.parametrize("content", [b" " * (3 << 20), b"\xff\xfe{}"])
@@ -211,5 +211,5 @@ def test_settings_of_an_editor(here: Path, spawn: Spawns, content: bytes) -> Non
     (here / ".vscode/settings.json").write_bytes(content)
     result = spawn("editor", "vscode", "--write")
     assert result.code == 2
-    assert "settings.json: longer than 2 MiB" in result.err or "not UTF-8" in result.err
+    assert "settings.json: larger than 2 MiB" in result.err or "not UTF-8" in result.err
     assert (here / ".vscode/settings.json").read_bytes() == content

@@ -67,7 +67,7 @@ def test_the_input_is_kept(project: Path, run: Runs, verb: str, way: str) -> Non
     before = held(project)
     code, _, err = run(*VERBS[verb], "ds.json", option(verb), out)
     assert (code, held(project)) == (2, before)
-    assert f"{out} is ds.json, which is read: " in err
+    assert f"{out} would overwrite the input ds.json: " in err
 
 
 @pytest.mark.parametrize("launch", ["run.sh", "launch.yaml", "recipe.yaml"])
@@ -77,7 +77,7 @@ def test_what_a_launch_file_leads_to_is_kept(project: Path, run: Runs, verb: str
         before = held(project)
         code, _, err = run(*VERBS[verb], launch, option(verb), out)
         assert (code, held(project)) == (2, before), out
-        assert "which is read" in err
+        assert "would overwrite the input" in err
 
 
 @pytest.mark.parametrize("verb", ["resolve", "migrate", "memory"])
@@ -85,7 +85,7 @@ def test_the_launch_file_of_a_config_is_kept(project: Path, run: Runs, verb: str
     before = held(project)
     code, _, err = run(*VERBS[verb], "ds.json", "-o", "run.sh")
     assert (code, held(project)) == (2, before)
-    assert "run.sh, which is read" in err
+    assert "run.sh would overwrite the input " in err
 
 
 def test_settings_that_were_read_are_kept(project: Path, run: Runs) -> None:
@@ -99,7 +99,7 @@ def test_what_stdin_is_is_kept(project: Path) -> None:
     command = f"{sys.executable} -m dsconfig resolve --world-size 8 - -o ds.json < ds.json"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "ds.json is what stdin is, which is read" in done.stderr
+    assert "ds.json would overwrite the input on stdin" in done.stderr
     assert held(project)["ds.json"] == CONFIG
 
 

@@ -185,13 +185,13 @@ def test_the_language_server_leads_to_nothing_outside(here: Path, secrets: Path)
         for target in targets(secrets):
             uri = (here / name).as_uri()
             item = {"uri": uri, "languageId": "deepspeed", "version": 1, "text": text.format(target)}
-            service.take("textDocument/didOpen", {"textDocument": item})
+            service.handle_notification("textDocument/didOpen", {"textDocument": item})
             published = list(service.pending())
             params = {"textDocument": {"uri": uri}, "position": {"line": 0, "character": 30}}
             assert not service.request("textDocument/documentLink", params)
             assert not service.request("textDocument/definition", params)
             assert SECRET not in json.dumps(published)
-            service.take("textDocument/didClose", {"textDocument": {"uri": uri}})
+            service.handle_notification("textDocument/didClose", {"textDocument": {"uri": uri}})
 
 
 @pytest.mark.parametrize("schema", ["../../../etc/passwd", "/etc/passwd", "file://server/share/x.json"])
@@ -201,7 +201,7 @@ def test_a_schema_elsewhere_is_no_link(here: Path, schema: str) -> None:
     uri = (here / "a.json").as_uri()
     text = json.dumps({"$schema": schema, "zero_optimization": {}})
     item = {"uri": uri, "languageId": "json", "version": 1, "text": text}
-    service.take("textDocument/didOpen", {"textDocument": item})
+    service.handle_notification("textDocument/didOpen", {"textDocument": item})
     assert service.request("textDocument/documentLink", {"textDocument": {"uri": uri}}) == []
 
 

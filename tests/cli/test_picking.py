@@ -1,4 +1,4 @@
-"""What is passed over: what git ignores, what settings exclude, and what is no config at all."""
+"""Files that are skipped: ignored by git, excluded by settings, or not configs at all."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_hidden_folders_are_named_if_asked_for(repository: Path, run: Runs) -> N
     (repository / ".hidden").mkdir()
     (repository / ".hidden" / "a.json").write_text(CONFIG)
     assert "hidden" not in run("check").err
-    assert run("check", "-v").err.endswith("dsconfig: note: .hidden is hidden, and passed over\n")
+    assert run("check", "-v").err.endswith("dsconfig: note: skipped the hidden directory .hidden\n")
 
 
 def test_a_file_that_is_no_config_gets_one_line(here: Path, run: Runs) -> None:

@@ -16,16 +16,16 @@ COMMAND = [str(Path(sys.executable).parent / "dsconfig"), "check", "--target", "
 
 
 def on_a_terminal(*argv: str) -> str:
-    """What the command writes to stderr where that is a terminal."""
+    """Output of the command on stderr if that is a terminal."""
     watched, terminal = pty.openpty()
     subprocess.run([*COMMAND, *argv], stderr=terminal, stdout=subprocess.DEVNULL, check=False)
     os.write(terminal, b"END")
     os.close(terminal)
-    seen = b""
-    while not seen.endswith(b"END"):
-        seen += os.read(watched, 4096)
+    output = b""
+    while not output.endswith(b"END"):
+        output += os.read(watched, 4096)
     os.close(watched)
-    return seen.decode().removesuffix("END")
+    return output.decode().removesuffix("END")
 
 
 @pytest.fixture
@@ -36,19 +36,19 @@ def many(here: Path) -> Path:
 
 
 def test_a_line_counts_and_goes(many: Path) -> None:
-    seen = on_a_terminal().split("\r")
-    assert [line for line in seen if line.endswith(" 50%")] == ["Checking 60 files: 50%"]
-    assert seen[-3:] == ["Checking 60 files: 100%", " " * len("Checking 60 files: 100%"), ""]
+    lines = on_a_terminal().split("\r")
+    assert [line for line in lines if line.endswith(" 50%")] == ["Checking 60 files: 50%"]
+    assert lines[-3:] == ["Checking 60 files: 100%", " " * len("Checking 60 files: 100%"), ""]
 
 
 def test_what_is_said_meanwhile_stands_over_the_line(many: Path) -> None:
     names = sorted(path.name for path in many.glob("*.json"))
     (many / names[30]).unlink()
     (many / names[30]).symlink_to(names[30])
-    seen = on_a_terminal(*names).replace("\r\n", "\n").split("\r")
-    (said,) = (line for line in seen if "error" in line)
-    assert said.startswith(f"dsconfig: error: {names[30]}: ")
-    assert len(said.partition("\n")[0]) > len("Checking 60 files: 100%")
+    lines = on_a_terminal(*names).replace("\r\n", "\n").split("\r")
+    (error,) = (line for line in lines if "error" in line)
+    assert error.startswith(f"dsconfig: error: {names[30]}: ")
+    assert len(error.partition("\n")[0]) > len("Checking 60 files: 100%")
 
 
 @pytest.mark.parametrize("argv", [["--quiet"], ["ds_config_1.json"]])

@@ -39,10 +39,10 @@ READERS = [
 
 @pytest.mark.parametrize(("data", "name", "likely"), READERS)
 def test_what_the_content_says(data: Any, name: str, likely: bool) -> None:
-    found = consumer_of_content(data)
-    assert (found.name, found.likely) == (name, likely)
+    consumer = consumer_of_content(data)
+    assert (consumer.name, consumer.likely) == (name, likely)
     report = check(json.dumps(data))
-    assert (report.reader, report.consumer) == (found, name)
+    assert (report.reader, report.consumer) == (consumer, name)
 
 
 def test_it_is_said_before_what_depends_on_it(here: Path, run: Runs) -> None:
@@ -57,24 +57,24 @@ def test_it_is_said_before_what_depends_on_it(here: Path, run: Runs) -> None:
 
 
 def test_the_file_speaks_before_settings_and_the_command_line_before_both(here: Path, run: Runs) -> None:
-    said = {"consumer": "accelerate", "target": "0.16.9", "world-size": 4}
-    (here / "a.json").write_text(json.dumps({"$dsconfig": said, **AUTO}))
+    block = {"consumer": "accelerate", "target": "0.16.9", "world-size": 4}
+    (here / "a.json").write_text(json.dumps({"$dsconfig": block, **AUTO}))
     (here / "dsconfig.toml").write_text('consumer = "lightning"\ntarget = "0.14.5"\nworld-size = 2\n')
     report = check(str(here / "a.json"))
     assert (report.consumer, report.target.text, report.world_size) == ("accelerate", "0.16.9", 4)
     assert run("check", "a.json").out == (
-        'Checked 1 file, read by accelerate: set in its own `"$dsconfig"`, against DeepSpeed 0.16.9 (its '
-        '"$dsconfig"): nothing found.\n'
+        'Checked 1 file (read by accelerate: set in its own `"$dsconfig"` says so) against DeepSpeed 0.16.9 '
+        '("$dsconfig"): no problems found.\n'
     )
     out = run("check", "a.json", "--consumer", "transformers", "--target", "0.17.0").out
-    assert "read by transformers: --consumer, against DeepSpeed 0.17.0 (--target)" in out
+    assert "read by transformers: --consumer) against DeepSpeed 0.17.0 (--target)" in out
     (here / "a.json").write_text(json.dumps(AUTO))
     out = run("check", "a.json").out
-    assert "read by lightning: dsconfig.toml: consumer, against DeepSpeed 0.14.5 (dsconfig.toml)" in out
+    assert "read by lightning: dsconfig.toml: consumer) against DeepSpeed 0.14.5 (dsconfig.toml)" in out
 
 
 @pytest.mark.parametrize(
-    ("block", "said"),
+    ("block", "message"),
     [
         ({"consumer": "me"}, "expected one of deepspeed, "),
         ({"target": "9.x"}, "unknown DeepSpeed release `9.x`"),
@@ -83,11 +83,13 @@ def test_the_file_speaks_before_settings_and_the_command_line_before_both(here: 
         ({"world-size": True}, "expected a whole number above 0"),
     ],
 )
-def test_a_word_that_is_not_understood_is_told_and_changes_nothing(block: dict[str, Any], said: str) -> None:
+def test_a_word_that_is_not_understood_is_told_and_changes_nothing(
+    block: dict[str, Any], message: str
+) -> None:
     report = check(json.dumps({"$dsconfig": block, **AUTO}))
-    (found,) = report
-    assert found.code == "DSC008"
-    assert said in found.message
+    (diagnostic,) = report
+    assert diagnostic.code == "DSC008"
+    assert message in diagnostic.message
     assert (report.consumer, report.world_size) == ("transformers", None)
 
 
@@ -126,7 +128,7 @@ def test_overrides_are_for_their_files(here: Path, run: Runs) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("overrides = 1", "overrides: expected a list of tables, got 1"),
         ('[[overrides]]\ntarget = "0.16.9"', "overrides[0]: `files` is missing"),
@@ -138,11 +140,11 @@ def test_overrides_are_for_their_files(here: Path, run: Runs) -> None:
         ("[[overrides]]\nfiles = []\noverrides = []", "overrides[0].overrides: unknown setting"),
     ],
 )
-def test_mistakes_in_overrides(here: Path, run: Runs, text: str, said: str) -> None:
+def test_mistakes_in_overrides(here: Path, run: Runs, text: str, message: str) -> None:
     (here / "dsconfig.toml").write_text(text)
     code, out, err = run("check")
     assert (code, out) == (2, "")
-    assert said in err
+    assert message in err
 
 
 def test_the_nearest_settings_count(here: Path, run: Runs, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,7 +73,7 @@ def test_what_starts_it_leads_to_it(job: Path, run: Runs, name: str, text: str) 
 def test_the_config_itself_may_say_so_and_keeps_its_block(target: str) -> None:
     text = json.dumps({"$dsconfig": {"consumer": "elastic"}, **CONFIG, "bf16": {"enabled": True}, "zzz": 1})
     report = dsconfig.check(text, target=target)
-    assert (report.consumer, [found.code for found in report.rejections()]) == ("elastic", [])
+    assert (report.consumer, [diagnostic.code for diagnostic in report.rejections()]) == ("elastic", [])
     assert report.world_sizes is not None
     fixed = json.loads(dsconfig.fix(text, unsafe=True, target=target).text)
     assert fixed["elasticity"] == BLOCK
@@ -98,8 +98,14 @@ def test_settings_speak_of_what_has_a_block(job: Path, run: Runs) -> None:
 
 
 def test_a_typo_in_the_block_is_seen() -> None:
-    (found,) = dsconfig.check({"elasticity": {**BLOCK, "min_gpu": 2}}, target="0.19.8", consumer="elastic")
-    assert (found.code, found.path, found.effect.value) == ("DSC102", ("elasticity", "min_gpu"), "ignored")
+    (diagnostic,) = dsconfig.check(
+        {"elasticity": {**BLOCK, "min_gpu": 2}}, target="0.19.8", consumer="elastic"
+    )
+    assert (diagnostic.code, diagnostic.path, diagnostic.effect.value) == (
+        "DSC102",
+        ("elasticity", "min_gpu"),
+        "ignored",
+    )
 
 
 def test_it_resolves_to_a_row_of_the_plan_at_every_release() -> None:

@@ -50,15 +50,15 @@ def folder(here: Path) -> Path:
 def test_a_report_is_what_the_command_shows(folder: Path, spawn: Spawns, name: str) -> None:
     (folder / name).write_bytes(TEXTS[name].encode())
     report = dsconfig.check(name)
-    shown = spawn("check", name)
+    result = spawn("check", name)
     if report.why_not_config:
-        assert shown == (2, "", f"dsconfig: error: {name}: {report.why_not_config}\n")
+        assert result == (2, "", f"dsconfig: error: {name}: {report.why_not_config}\n")
     else:
-        assert f"{report}\n" == shown.out
-    written = json.loads(spawn("check", name, "--output-format", "json").out)
-    (own,) = {file.get("target") for file in written["files"]}  # one that the config names itself counts
-    assert report.to_dict() == {**written, "target": own or written["target"]}
-    assert [found.to_dict() for found in report] == report.to_dict()["files"][0]["diagnostics"]  # type: ignore[index]
+        assert f"{report}\n" == result.out
+    document = json.loads(spawn("check", name, "--output-format", "json").out)
+    (target,) = {file.get("target") for file in document["files"]}  # one that the config names itself counts
+    assert report.to_dict() == {**document, "target": target or document["target"]}
+    assert [diagnostic.to_dict() for diagnostic in report] == report.to_dict()["files"][0]["diagnostics"]  # type: ignore[index]
 
 
 @pytest.mark.parametrize("options", [{"target": "0.9.5"}, {"world_size": 3}, {"consumer": "accelerate"}])

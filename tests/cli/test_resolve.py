@@ -107,9 +107,9 @@ def test_mismatch_with_the_trainer_is_a_finding(run: Runs, here: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("argv", "said"),
+    ("argv", "message"),
     [
-        (("plain.json",), "no world size: give --world-size, or set WORLD_SIZE in the environment"),
+        (("plain.json",), "no world size: pass --world-size, or set WORLD_SIZE in the environment"),
         (("nope.json", "--world-size", "8"), "nope.json: no such file or directory"),
         (("plain.json", "--world-size", "0"), "expected a whole number above 0, got `0`"),
         (("plain.json", "--world-size", "8", "--tp", "x"), "expected a whole number above 0, got `x`"),
@@ -123,18 +123,18 @@ def test_mismatch_with_the_trainer_is_a_finding(run: Runs, here: Path) -> None:
         ),
         (
             ("nan.json", "--world-size", "8", "--consumer", "lightning"),
-            "`gradient_clipping` is NaN, for which JSON has no",
+            "`gradient_clipping` is NaN, which JSON cannot",
         ),
         ((".", "--world-size", "8"), ".: is a directory"),
     ],
 )
-def test_wrong_use_is_one_line(run: Runs, here: Path, argv: tuple[str, ...], said: str) -> None:
+def test_wrong_use_is_one_line(run: Runs, here: Path, argv: tuple[str, ...], message: str) -> None:
     (here / "bad.json").write_text("[1")
     (here / "nan.json").write_text('{"train_batch_size": 8, "gradient_clipping": NaN}')
     code, out, err = run("resolve", *argv)
     assert (code, out) == (2, "")
     assert err.startswith("dsconfig: error: ")
-    assert said in err
+    assert message in err
     assert err.count("\n") == 1
 
 
@@ -174,7 +174,7 @@ def test_show_tells_where_values_come_from(run: Runs) -> None:
 def test_show_says_what_is_no_key(run: Runs) -> None:
     code, out, err = run("show", "plain.json", "nope", *TARGET)
     assert (code, out) == (2, "")
-    assert err == "dsconfig: error: no key of DeepSpeed 0.19.8 is called `nope`\n"
+    assert err == "dsconfig: error: DeepSpeed 0.19.8 has no key `nope`\n"
 
 
 ODD = """\
@@ -193,7 +193,7 @@ def test_values_that_json_has_no_word_for(run: Runs, here: Path) -> None:
     (here / "read.yaml").write_text(f"{ODD}dump_state: 2020-01-01\n")
     code, out, err = run("resolve", "read.yaml", "--world-size", "8", *TARGET)
     assert (code, out) == (2, "")
-    assert err == "dsconfig: error: `dump_state` is a date, for which JSON has no word\n"
+    assert err == "dsconfig: error: `dump_state` is a date, which JSON cannot represent\n"
     code, out, err = run("resolve", "odd.yaml", "--world-size", "8", *TARGET)
     resolved = json.loads(out)
     assert (code, resolved["day"], resolved["names"]) == (0, "2020-01-01", ["a", "b"])  # nobody reads them

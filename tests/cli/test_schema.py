@@ -39,7 +39,7 @@ def test_schema_follows_the_settings(run: Runs, here: Path) -> None:
 def test_of_a_range_the_newest_release_counts(run: Runs) -> None:
     done = run("schema", "--target", ">=0.14,<0.16")
     assert json.loads(done.out)["x-dsconfig-target"] == "0.15.4"
-    assert "of >=0.14,<0.16 the newest release counts, 0.15.4" in done.err
+    assert "using 0.15.4, the newest release of >=0.14,<0.16" in done.err
 
 
 def test_path_is_that_of_a_kept_file(run: Runs) -> None:
@@ -60,13 +60,13 @@ def test_a_file_is_kept_for_every_release_of_the_newest_series(run: Runs, releas
     [
         (("schema", "--target", "0.99"), "unknown DeepSpeed release `0.99`"),
         (("schema", "--target", "nope"), "unknown DeepSpeed release `nope`"),
-        (("schema", "--target", "0.8.3", "--path"), "no schema of 0.8.3 is kept as a file"),
-        (("schema", "--path", "--consumer", "lightning", "--target", "0.19.8"), "as lightning reads it"),
-        (("schema", "--path", "-o", "x.json"), "do not go together"),
+        (("schema", "--target", "0.8.3", "--path"), "no schema file for 0.8.3 is installed"),
+        (("schema", "--path", "--consumer", "lightning", "--target", "0.19.8"), "0.19.8 and lightning"),
+        (("schema", "--path", "-o", "x.json"), "exclude each other"),
         (("schema", "-o", "no/such/folder/x.json"), "no such file or directory"),
         (("schema", "--consumer", "megatron"), "`megatron` is unknown"),
         (("editor", "vim"), "`vim` is unknown"),
-        (("editor",), "EDITOR is missing: write `dsconfig editor vscode --write`"),
+        (("editor",), "EDITOR is missing, for example `dsconfig editor vscode --write`"),
         (("init", "--preset", "zero9"), "unknown preset `zero9`"),
         (("init", "--preset", "elastic", "--consumer", "deepspeed"), f"not for {LATEST}"),
         (("init", "no/such/folder/x.json"), "no such file or directory"),
@@ -86,16 +86,16 @@ def test_the_editors_are_those_of_the_module() -> None:
 
 @pytest.mark.parametrize("name", SERVERS)
 def test_editor_starts_the_server(run: Runs, here: Path, name: str) -> None:
-    shown = run("editor", name)
-    assert shown.code == 0
-    assert '"dsconfig"' in shown.out
-    assert '"lsp"' in shown.out.replace("dsconfig lsp", '"lsp"')
-    written = run("editor", name, "--write")
+    printed = run("editor", name)
+    assert printed.code == 0
+    assert '"dsconfig"' in printed.out
+    assert '"lsp"' in printed.out.replace("dsconfig lsp", '"lsp"')
+    result = run("editor", name, "--write")
     where = here / SERVERS[name].file.path
-    assert where.exists() == (written.code == 0) == (not SERVERS[name].place)
+    assert where.exists() == (result.code == 0) == (not SERVERS[name].place)
     where.parent.mkdir(exist_ok=True)
     where.write_text("mine")
-    assert run("editor", name).out == shown.out
+    assert run("editor", name).out == printed.out
 
 
 def test_helix_gets_all_that_it_asks_of_a_language_it_does_not_know(run: Runs) -> None:
@@ -105,7 +105,7 @@ def test_helix_gets_all_that_it_asks_of_a_language_it_does_not_know(run: Runs) -
 
 
 def test_schemas_are_for_editors_that_read_them(run: Runs) -> None:
-    assert "helix takes the server" in run("editor", "helix", "--schema").err
+    assert "helix uses the language server" in run("editor", "helix", "--schema").err
 
 
 @pytest.mark.parametrize("name", EDITORS)
@@ -123,7 +123,7 @@ def test_editor_writes_once(run: Runs, here: Path, name: str) -> None:
     before = {path: path.read_bytes() for path in here.rglob("*") if path.is_file()}
     assert len(before) == 3
     done = run("editor", name, "--schema", "--write", "--target", "0.19.8")
-    assert done.out.count("is as it should be") == 3
+    assert done.out.count("is up to date") == 3
     assert {path: path.read_bytes() for path in here.rglob("*") if path.is_file()} == before
 
 
@@ -143,16 +143,16 @@ def test_other_settings_stay_byte_for_byte(run: Runs, here: Path) -> None:
     file.parent.mkdir()
     file.write_text(SETTINGS)
     assert run("editor", "vscode", "--write", "--target", "0.19.8").code == 0
-    found = file.read_text()
-    added = [line for line in found.splitlines() if line not in SETTINGS.splitlines()]
+    text = file.read_text()
+    added = [line for line in text.splitlines() if line not in SETTINGS.splitlines()]
     assert len(added) <= 12
     for line in ("  // the team's own", '  "editor.tabSize": 3, /* odd */'):
-        assert line in found
-    assert '{"fileMatch": ["x.json"], "url": "./x.schema.json"}' in found
-    assert '"./.vscode/deepspeed.schema.json"' in found
-    assert '"./y.json": ["y.yaml"]' in found
-    assert '"./.vscode/accelerate.schema.json"' in found
-    assert run("editor", "vscode", "--write", "--target", "0.19.8").out.count("as it should be") == 3
+        assert line in text
+    assert '{"fileMatch": ["x.json"], "url": "./x.schema.json"}' in text
+    assert '"./.vscode/deepspeed.schema.json"' in text
+    assert '"./y.json": ["y.yaml"]' in text
+    assert '"./.vscode/accelerate.schema.json"' in text
+    assert run("editor", "vscode", "--write", "--target", "0.19.8").out.count("up to date") == 3
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_a_schema_of_another_release_is_replaced(run: Runs, here: Path) -> None:
     assert run("editor", "zed", "--schema", "--write", "--target", "0.19.8").code == 0
     done = run("editor", "zed", "--schema", "--write", "--target", "0.18.9")
     assert "changed .zed/deepspeed.schema.json" in done.out
-    assert ".zed/settings.json is as it should be" in done.out
+    assert ".zed/settings.json is up to date" in done.out
 
 
 def test_init_writes_a_clean_config_and_never_over_another(run: Runs, here: Path) -> None:

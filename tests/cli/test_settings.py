@@ -120,42 +120,42 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize(("text", "said"), MISTAKES.items())
-def test_a_mistake_is_one_line_with_file_and_key(here: Path, run: Runs, text: str, said: str) -> None:
+@pytest.mark.parametrize(("text", "message"), MISTAKES.items())
+def test_a_mistake_is_one_line_with_file_and_key(here: Path, run: Runs, text: str, message: str) -> None:
     with pytest.raises(SettingsFileError) as caught:
         written(here, text)
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(message)
     code, out, err = run("check")
     assert (code, out) == (2, "")
-    assert err.startswith(f"dsconfig: error: {said}")
+    assert err.startswith(f"dsconfig: error: {message}")
     assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("[tool.dsconfig]\nzzz = 1", "pyproject.toml: tool.dsconfig.zzz: unknown setting"),
         ("[tool]\ndsconfig = 1", "pyproject.toml: `tool.dsconfig` must be a table"),
     ],
 )
-def test_a_mistake_in_pyproject(here: Path, text: str, said: str) -> None:
-    with pytest.raises(SettingsFileError, match=said):
+def test_a_mistake_in_pyproject(here: Path, text: str, message: str) -> None:
+    with pytest.raises(SettingsFileError, match=message):
         written(here, text, "pyproject.toml")
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('target = "nope"', "dsconfig.toml: target: unknown DeepSpeed release `nope`"),
         ('ignore = ["DSC999"]', "dsconfig.toml: ignore: unknown rule `DSC999`"),
         ('per-file-ignores = {a = ["no-rule"]}', "dsconfig.toml: per-file-ignores: unknown rule `no-rule`"),
     ],
 )
-def test_unknown_releases_and_rules_in_settings(here: Path, run: Runs, text: str, said: str) -> None:
+def test_unknown_releases_and_rules_in_settings(here: Path, run: Runs, text: str, message: str) -> None:
     (here / "dsconfig.toml").write_text(text)
     result = run("check")
     assert result.code == 2
-    assert said in result.err
+    assert message in result.err
 
 
 def test_settings_that_are_no_text(here: Path) -> None:
@@ -299,12 +299,12 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize(("text", "said"), HOSTILE.values(), ids=HOSTILE)
-def test_hostile_settings(here: Path, run: Runs, text: str, said: str) -> None:
+@pytest.mark.parametrize(("text", "message"), HOSTILE.values(), ids=HOSTILE)
+def test_hostile_settings(here: Path, run: Runs, text: str, message: str) -> None:
     (here / "dsconfig.toml").write_text(text)
     code, out, err = run("check")
     assert (code, out) == (2, "")
-    assert said in err
+    assert message in err
     assert len(err) < 1000
     assert err.count("\n") == 1
 

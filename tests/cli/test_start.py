@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dsconfig.cli import VERBS
+from dsconfig.cli import COMMANDS
 from dsconfig.core import version
 from dsconfig.rules import RULES
 
@@ -100,7 +100,7 @@ def test_the_module_runs_like_the_command() -> None:
 
 def test_help_names_every_command_and_option(run: Runs) -> None:
     out = " ".join(run("--help").out.split())  # wherever a terminal's width wraps it
-    for verb, summary in VERBS.items():
+    for verb, summary in COMMANDS.items():
         assert f"{verb} " in out
         assert summary in out
         assert run(verb, "--help").code == 0

@@ -32,7 +32,7 @@ def diagnostic_at(document: Document, code: str, *path: str | int) -> Diagnostic
 
 
 def suppressed(text: str, *findings: tuple[str, str], format: str = "json") -> SuppressionResult:
-    """Apply the suppressions of a text to diagnostics, each given as a code and a dotted path."""
+    """Suppress diagnostics, each given as a code and a dotted path."""
     document = read_text(text, format="yaml" if format == "yaml" else "json")
     return apply(document, [diagnostic_at(document, code, *path.split(".")) for code, path in findings])
 
@@ -122,7 +122,7 @@ def test_what_silences_nothing_is_found_where_it_stands() -> None:
 
 
 @pytest.mark.parametrize(
-    ("block", "said"),
+    ("block", "message"),
     [
         (
             '{"ignore": ["unknown-keys"]}',
@@ -136,11 +136,11 @@ def test_what_silences_nothing_is_found_where_it_stands() -> None:
         ('{"ignore": {"a": "DSC101"}}', "expected a list of rules"),
     ],
 )
-def test_a_broken_block_is_told_and_silences_nothing(block: str, said: str) -> None:
+def test_a_broken_block_is_told_and_silences_nothing(block: str, message: str) -> None:
     result = suppressed(f'{{"$dsconfig": {block}, "a": 1}}', ("DSC101", "a"))
     assert codes(result.kept) == ["DSC101"]
     (unused,) = result.unused
-    assert said in unused.message
+    assert message in unused.message
 
 
 @pytest.mark.parametrize("comment", ["dsconfig: ignore", "dsconfig: ignore[]", "dsconfig: ignore-file"])

@@ -53,7 +53,7 @@ def started(columns: int, *argv: str, **env: str) -> Iterator[tuple[int, int]]:
 
 
 def read_until(ours: int, text: str | None, seconds: float = 60) -> str:
-    """What the terminal shows up to this text, or the end."""
+    """Output of the terminal up to this text, or the end."""
     data, end = b"", time.monotonic() + seconds
     while time.monotonic() < end and (text is None or text.encode() not in data):
         if not select.select([ours], [], [], 0.2)[0]:
@@ -72,8 +72,10 @@ def on_terminal(columns: int, *argv: str, **env: str) -> str:
 
 
 def in_pipe(*argv: str, **env: str) -> str:
-    shown = {**os.environ, **env}
-    return subprocess.run([COMMAND, *argv], stdout=subprocess.PIPE, text=True, check=False, env=shown).stdout
+    environment = {**os.environ, **env}
+    return subprocess.run(
+        [COMMAND, *argv], stdout=subprocess.PIPE, text=True, check=False, env=environment
+    ).stdout
 
 
 def plain(text: str) -> list[str]:
@@ -168,7 +170,7 @@ def test_watch_checks_again_after_each_change(here: Path) -> None:
     ):
         assert "DSC102" in read_until(ours, "watching for changes")
         file.write_text('{"train_batch_size": 8}\n')
-        assert "nothing found" in read_until(ours, "watching for changes")
+        assert "no problems found" in read_until(ours, "watching for changes")
         (here / "ds_config_2.json").write_text(CONFIG)
         assert "ds_config_2.json" in read_until(ours, "watching for changes")
         os.kill(process, signal.SIGINT)

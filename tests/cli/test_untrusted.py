@@ -20,8 +20,8 @@ LISTING = ("ls-files", "--cached", "--others", "--exclude-standard")
 
 
 def in_git(folder: Path, *argv: str) -> str:
-    found = subprocess.run(["git", *argv], cwd=folder, check=True, capture_output=True, text=True)
-    return found.stdout.strip()
+    result = subprocess.run(["git", *argv], cwd=folder, check=True, capture_output=True, text=True)
+    return result.stdout.strip()
 
 
 @pytest.fixture
@@ -69,12 +69,12 @@ def embedded(folder: Path, marker: Path) -> Path:
     return inner
 
 
-@pytest.mark.parametrize("made", [asks_remote, embedded])
+@pytest.mark.parametrize("make", [asks_remote, embedded])
 def test_a_repository_has_git_fetch_nothing(
-    here: Path, made: Callable[[Path, Path], Path], run: Runs, monkeypatch: pytest.MonkeyPatch
+    here: Path, make: Callable[[Path, Path], Path], run: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     marker = here / "started"
-    folder = made(here / "clone", marker)
+    folder = make(here / "clone", marker)
     monkeypatch.chdir(folder)
     subprocess.run(["git", *LISTING], capture_output=True, check=False)
     assert marker.exists(), "git alone starts the program"
@@ -110,9 +110,9 @@ def test_a_pipe_for_ignore_rules_is_not_waited_for(repository: Path, monkeypatch
         in_git(here / name, "init", "-q")
         os.mkfifo(here / name / ".gitignore")
         (here / name / "a.json").write_text(CONFIG)
-    told: list[str] = []
-    assert list(find_configs(".", note=told.append)) == ["a/a.json", "b/a.json", "c/a.json"]
-    assert told == ["git did not answer within 0.2 seconds; checking ignored files too"]
+    notes: list[str] = []
+    assert list(find_configs(".", note=notes.append)) == ["a/a.json", "b/a.json", "c/a.json"]
+    assert notes == ["git did not answer within 0.2 seconds; checking ignored files too"]
 
 
 def test_no_git_of_the_repository_is_started(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:

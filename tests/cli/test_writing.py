@@ -37,7 +37,7 @@ def file(here: Path) -> Path:
 
 
 def left(folder: str = ".") -> list[str]:
-    """What stands in a folder besides the file."""
+    """Other files in the directory of a file."""
     return sorted(name for name in os.listdir(folder) if name not in (".git", "ds_config.json"))
 
 
@@ -55,8 +55,8 @@ def test_hard_links_are_not_parted(file: Path, run: Runs, argv: tuple[str, ...])
     code, _, err = run(*argv)
     Path("in.json").unlink()
     assert code == 2
-    said = "has 2 hard links, which replacing it would separate; it is not written"
-    assert err.startswith(f"dsconfig: error: ds_config.json: {said}\n")
+    message = "has 2 hard links, which replacing it would separate; it is not written"
+    assert err.startswith(f"dsconfig: error: ds_config.json: {message}\n")
     assert file.read_bytes() == OLD
     assert os.path.samefile(file, "other")
     assert left() == ["other"]
@@ -68,7 +68,7 @@ def test_the_others_are_fixed(file: Path, run: Runs) -> None:
     Path("b.json").write_bytes(OLD)
     code, out, _ = run("fix", *TARGET)
     assert (code, Path("b.json").read_bytes()) == (2, NEW)
-    assert "Fixed 1 finding in 1 file" in out
+    assert "Fixed 1 problem in 1 file" in out
 
 
 @pytest.mark.skipif(not hasattr(os, "setxattr"), reason="no extended attributes here")
@@ -88,8 +88,8 @@ def test_the_owner_is_kept(file: Path, run: Runs) -> None:
     os.chown(file, 12345, 23456)
     file.chmod(0o640)
     run("fix", str(file), *TARGET)
-    found = file.stat()
-    assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (12345, 23456, 0o640)
+    status = file.stat()
+    assert (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)) == (12345, 23456, 0o640)
     assert file.read_bytes() == NEW
 
 
@@ -113,8 +113,8 @@ class Nobody:
             os._exit(code)
         os.close(writer)
         with open(reader) as pipe:
-            said = pipe.read()
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), said
+            output = pipe.read()
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), output
 
 
 @pytest.fixture
@@ -125,10 +125,10 @@ def as_nobody(run: Runs, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nobody]:
         monkeypatch.chdir(folder)
         os.mkdir(".git")
         Path("warm-up.json").write_bytes(OLD)
-        found = Nobody(run)
+        runner = Nobody(run)
         os.rename("warm-up.json", "ds_config.json")
         Path("ds_config.json").write_bytes(OLD)
-        yield found
+        yield runner
         monkeypatch.undo()
 
 
@@ -139,17 +139,17 @@ def test_what_may_not_be_written_is_left(as_nobody: Nobody) -> None:
     error = "dsconfig: error: ds_config.json: "
     assert as_nobody("fix", "ds_config.json") == (2, f"{error}permission denied\n")
     file.chmod(0o666)
-    said = "its folder cannot be written: permission denied"
-    assert as_nobody("fix", "ds_config.json") == (2, f"{error}{said}\n")
+    message = "its folder cannot be written: permission denied"
+    assert as_nobody("fix", "ds_config.json") == (2, f"{error}{message}\n")
     file.chmod(0o600)
     for verb in ("check", "fix", "show", "compat"):
         assert as_nobody(verb, "ds_config.json") == (2, f"{error}permission denied\n")
     Path("closed").mkdir(mode=0o700)
     Path("a.json").touch(0o600)
     file.chmod(0o644)
-    code, said = as_nobody("check", ".", "-q")
+    code, message = as_nobody("check", ".", "-q")
     assert code == 1
-    assert sorted(said.splitlines()) == [
+    assert sorted(message.splitlines()) == [
         "dsconfig: note: a.json cannot be read (permission denied); skipped",
         "dsconfig: note: closed cannot be read (permission denied); skipped",
     ]
@@ -289,8 +289,8 @@ def test_a_long_name(here: Path, run: Runs) -> None:
 def test_many_runs_at_once(file: Path) -> None:
     argv = [COMMAND, "fix", *TARGET, "ds_config.json"]
     runs = [subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for _ in range(4)]
-    said = {run.communicate()[1] for run in runs}
-    assert said <= {
+    errors = {run.communicate()[1] for run in runs}
+    assert errors <= {
         b"",
         b"dsconfig: error: ds_config.json: changed while it was being fixed; it is not written\n",
     }

@@ -14,8 +14,8 @@ import pytest
 from dsconfig import __version__
 from dsconfig.core.releases import RELEASES
 from dsconfig.document.file_names import CONFIGS
-from dsconfig.lsp.document_filter import is_empty, is_ours
-from dsconfig.lsp.open_documents import opened
+from dsconfig.lsp.document_filter import is_draft, is_relevant
+from dsconfig.lsp.open_documents import from_item
 from tests.parity.browser import command
 from tests.source import ROOT
 
@@ -88,12 +88,12 @@ def test_a_server_is_wanted_for_all_that_it_takes_for_its_business(
 ) -> None:
     code = vsix.read("extension/dist/web.cjs").decode()
     names, words = re.findall(r'new RegExp\("(deepspeed[^"]*)","i"\)', code)
-    told = json.loads(f'"{names}"'), json.loads(f'"{words}"')
+    result = json.loads(f'"{names}"'), json.loads(f'"{words}"')
     for name, text in BEGUN.items():
         item = {"uri": f"file:///{name}", "text": text, "languageId": name.rpartition(".")[2]}
-        begun = opened(item, "utf-16")
-        assert is_ours(begun) or is_empty(begun)
-        assert re.search(told[0], name, re.IGNORECASE) or re.search(told[1], text, re.IGNORECASE), name
+        document = from_item(item, "utf-16")
+        assert is_relevant(document) or is_draft(document)
+        assert re.search(result[0], name, re.IGNORECASE) or re.search(result[1], text, re.IGNORECASE), name
 
 
 def test_every_command_is_registered_and_every_setting_read(manifest: dict) -> None:
@@ -109,12 +109,12 @@ def test_every_command_is_registered_and_every_setting_read(manifest: dict) -> N
 def test_the_problem_matcher_reads_the_concise_output(manifest: dict, tmp_path: Path) -> None:
     config = tmp_path / "ds_config.json"
     config.write_text('{"train_batch_size": 8, "zero_optimization": {"stage": 7}}\n')
-    _, said, _ = command("check", "--output-format", "concise", "--quiet", "--color", "never", str(config))
+    _, output, _ = command("check", "--output-format", "concise", "--quiet", "--color", "never", str(config))
     (matcher,) = manifest["contributes"]["problemMatchers"]
     pattern = matcher["pattern"]
-    found = [re.match(pattern["regexp"], line) for line in said.splitlines()]
-    assert found
-    for each in found:
+    match = [re.match(pattern["regexp"], line) for line in output.splitlines()]
+    assert match
+    for each in match:
         assert each
         assert each[pattern["file"]] == str(config)
         assert each[pattern["severity"]] in ("error", "warning", "info")

@@ -1,4 +1,4 @@
-"""What users see in their editors: both services, on places derived from the model."""
+"""Hover, completion and validation in editors: both services, on places derived from the model."""
 
 from __future__ import annotations
 
@@ -56,20 +56,22 @@ def test_there_are_enough_mistakes() -> None:
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: f"{mistake.path} {mistake.message[:24]}")
 def test_a_mistake_is_underlined_where_it_is(services: Services, mistake: Mistake, language: str) -> None:
     text = written(mistake.config, language)
-    found = services.ask("validate", "deepspeed.json", language=language, text=text)
+    diagnostics = services.ask("validate", "deepspeed.json", language=language, text=text)
     expected = mistake.yaml if language == "yaml" and mistake.yaml is not None else mistake.message
-    assert [one["message"] for one in found] == ([expected] if expected else [])
+    assert [one["message"] for one in diagnostics] == ([expected] if expected else [])
     if expected:
         start, end = spans(text, language, mistake.path)[mistake.part]
-        assert found[0]["start"] == start
-        assert language == "yaml" or found[0]["end"] == end
+        assert diagnostics[0]["start"] == start
+        assert language == "yaml" or diagnostics[0]["end"] == end
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: f"{mistake.path} {mistake.message[:24]}")
 def test_check_knows_every_mistake_too(mistake: Mistake) -> None:
     path = tuple(mistake.path.split("."))
     report = dsconfig.check(mistake.config, target=LATEST)
-    assert covered(path, {found.path for found in report}), [found.dotted for found in report]
+    assert covered(path, {diagnostic.path for diagnostic in report}), [
+        diagnostic.dotted for diagnostic in report
+    ]
 
 
 def sections() -> Iterator[tuple[str, str]]:
@@ -103,10 +105,10 @@ def test_every_key_is_proposed_in_its_section(services: Services, name: str, pat
     place = len(text) - text.count("}")
     offered = services.ask("complete", "deepspeed.json", language="json", text=text, at=place)
     labels = {item["label"] for item in offered}
-    seen = view(name, NEWEST).keys
-    wanted = {word for word, key in seen.items() if word == key.info.name and not hidden(key)}
+    keys = view(name, NEWEST).keys
+    wanted = {word for word, key in keys.items() if word == key.info.name and not hidden(key)}
     assert wanted <= labels
-    kept_back = {word for word, key in seen.items() if word != key.info.name or hidden(key)}
+    kept_back = {word for word, key in keys.items() if word != key.info.name or hidden(key)}
     assert not kept_back & labels
     assert not {"amp", "elasticity", "sparse_attention"} & labels
 
@@ -130,16 +132,16 @@ KINDS = list(kinds())
 def test_hovering_over_a_key_tells_what_it_is(
     services: Services, path: str, kind: str, language: str
 ) -> None:
-    key = next(found for where, _, found in KINDS if where == path)
+    key = next(kind_name for where, _, kind_name in KINDS if where == path)
     value = {} if child_section(key.type) else key.default if key.default is not None else 1
     text = written(nested(path, value), language)
     start, _ = spans(text, language, path)["key"]
-    told = services.ask("hover", "deepspeed.json", language=language, text=text, at=start + 1)
-    shown = json.dumps(told)
+    hover = services.ask("hover", "deepspeed.json", language=language, text=text, at=start + 1)
+    hover_text = json.dumps(hover)
     words = _description(path).split(".")[0].replace("`", "").split()[:4]
     assert words, kind
     for word in words:
-        assert word.strip('",:;()_') in shown.replace("\\", ""), (word, shown)
+        assert word.strip('",:;()_') in hover_text.replace("\\", ""), (word, hover_text)
 
 
 @cache
@@ -185,8 +187,8 @@ def test_values_are_proposed(services: Services, path: str, labels: set[str]) ->
 def test_words_are_explained_as_they_are_proposed(services: Services) -> None:
     text = '{"zero_optimization": {"stage": }}'
     offered = services.ask("complete", "deepspeed.json", language="json", text=text, at=text.index(": }") + 2)
-    told = {item["label"]: item["told"] for item in offered}
-    assert told["3"] == "shards optimizer state, gradients and parameters"
+    documentation = {item["label"]: item["told"] for item in offered}
+    assert documentation["3"] == "shards optimizer state, gradients and parameters"
 
 
 def test_a_snippet_holds_numbers_and_not_strings(services: Services) -> None:
@@ -229,19 +231,19 @@ mixed_precison: bf16
 
 
 def test_a_launch_file_gets_the_same_help(services: Services) -> None:
-    found = services.ask("validate", "accelerate.json", language="yaml", text=LAUNCH)
-    places = {LAUNCH[one["start"] : one["end"]] for one in found}
+    diagnostics = services.ask("validate", "accelerate.json", language="yaml", text=LAUNCH)
+    places = {LAUNCH[one["start"] : one["end"]] for one in diagnostics}
     assert places == {"4", "gpu", "zero3_init", "0", "mixed_precison"}
     place = LAUNCH.index("zero_stage") + 2
-    told = services.ask("hover", "accelerate.json", language="yaml", text=LAUNCH, at=place)
-    assert "ZeRO stage: shards nothing (0)" in json.dumps(told)
+    hover = services.ask("hover", "accelerate.json", language="yaml", text=LAUNCH, at=place)
+    assert "ZeRO stage: shards nothing (0)" in json.dumps(hover)
 
 
 def test_beside_a_config_file_other_keys_are_refused(services: Services) -> None:
     text = "deepspeed_config:\n  deepspeed_config_file: ds.json\n  zero_stage: 3\n"
-    (found,) = services.ask("validate", "accelerate.json", language="yaml", text=text)
-    assert text[found["start"] : found["end"]] == "zero_stage"
-    assert found["message"] == (
+    (diagnostic,) = services.ask("validate", "accelerate.json", language="yaml", text=text)
+    assert text[diagnostic["start"] : diagnostic["end"]] == "zero_stage"
+    assert diagnostic["message"] == (
         "Accelerate rejects it together with `deepspeed_config_file`: set it in that file"
     )
 
@@ -259,8 +261,8 @@ deepspeed:
 
 def test_a_config_inside_yaml_gets_the_same_help(services: Services) -> None:
     schema = "deepspeed-in-yaml.json"
-    found = services.ask("validate", schema, language="yaml", text=TRAINING)
-    assert {TRAINING[one["start"] : one["end"]] for one in found} == {"stge", "amp"}
+    diagnostics = services.ask("validate", schema, language="yaml", text=TRAINING)
+    assert {TRAINING[one["start"] : one["end"]] for one in diagnostics} == {"stge", "amp"}
     for value in ("ds_config.json", "null"):
         text = f"deepspeed: {value}\n"
         assert services.ask("validate", schema, language="yaml", text=text) == []
@@ -275,4 +277,6 @@ def test_meta_keys_and_remarks_are_never_reported(services: Services, name: str)
     config = {name: value, "train_batch_size": 8}
     text = json.dumps(config)
     assert services.ask("validate", "deepspeed.json", language="json", text=text) == []
-    assert [found for found in dsconfig.check(config, target=LATEST) if found.code != "DSC008"] == []
+    assert [
+        diagnostic for diagnostic in dsconfig.check(config, target=LATEST) if diagnostic.code != "DSC008"
+    ] == []

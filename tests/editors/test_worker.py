@@ -54,12 +54,12 @@ ODD = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Configs of all kinds, and files that say who reads them."""
-    made = tmp_path_factory.mktemp("files")
-    shutil.copytree(ROOT / "demo" / "configs", made / "demo")
-    (made / "odd").mkdir()
+    directory = tmp_path_factory.mktemp("files")
+    shutil.copytree(ROOT / "demo" / "configs", directory / "demo")
+    (directory / "odd").mkdir()
     for name, text in ODD.items():
-        (made / "odd" / name).write_text(text, "utf-8")
-    return made
+        (directory / "odd" / name).write_text(text, "utf-8")
+    return directory
 
 
 @pytest.fixture(scope="module")
@@ -78,9 +78,9 @@ def test_findings_in_a_text_alone_are_those_of_the_command(ours: Worker, folder:
 
 @pytest.mark.parametrize("arguments", VERBS.values(), ids=VERBS)
 def test_a_verb_says_what_the_command_says(ours: Worker, arguments: tuple[str, ...]) -> None:
-    said = ours.run(*arguments, stdin=CONFIG)
-    assert said == command(*arguments, stdin=CONFIG)
-    assert "Traceback" not in said[2]
+    output = ours.run(*arguments, stdin=CONFIG)
+    assert output == command(*arguments, stdin=CONFIG)
+    assert "Traceback" not in output[2]
 
 
 def test_it_is_a_language_server(ours: Worker) -> None:
@@ -88,10 +88,10 @@ def test_it_is_a_language_server(ours: Worker) -> None:
     opened = {"uri": "file:///project/ds_config.json", "languageId": "json", "version": 1, "text": MISTAKE}
     ours.tell({"jsonrpc": "2.0", "method": "initialized", "params": {}})
     ours.tell({"jsonrpc": "2.0", "method": "textDocument/didOpen", "params": {"textDocument": opened}})
-    while (told := ours.hear()).get("method") != "textDocument/publishDiagnostics":
+    while (message := ours.hear()).get("method") != "textDocument/publishDiagnostics":
         pass
-    (found,) = (each for each in told["params"]["diagnostics"] if each["range"]["start"]["line"] == 2)
-    assert "enabeld" in found["message"]
+    (diagnostic,) = (each for each in message["params"]["diagnostics"] if each["range"]["start"]["line"] == 2)
+    assert "enabeld" in diagnostic["message"]
     place = {"textDocument": {"uri": opened["uri"]}, "position": {"line": 1, "character": 5}}
     assert "train_batch_size" in json.dumps(ours.ask("textDocument/hover", place))
 

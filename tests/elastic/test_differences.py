@@ -99,13 +99,13 @@ def test_what_passes_can_be_trained_with(
     config: dict[str, Any], gpus: int, micro: bool, semantics: elastic.Semantics
 ) -> None:
     try:
-        found = elastic.compute_elastic_config(config, "0.19.7", gpus, micro, semantics=semantics)
+        answer = elastic.compute_elastic_config(config, "0.19.7", gpus, micro, semantics=semantics)
     except elastic.ElasticityError:
         return
     except ValueError:
         assert config["elasticity"]["version"] == 0.2
         return
-    batch, sizes, chosen = (*found, None)[:3]
+    batch, sizes, chosen = (*answer, None)[:3]
     assert 0 < batch <= config["elasticity"]["max_train_batch_size"]
     assert gpus in sizes
     assert chosen is not None

@@ -53,12 +53,12 @@ def test_highly_composite_numbers() -> None:
     for divisor in range(1, limit + 1):
         for multiple in range(divisor, limit + 1, divisor):
             counts[multiple] += 1
-    record, found = 0, []
+    record, numbers = 0, []
     for number in range(1, limit + 1):
         if counts[number] > record:
             record = counts[number]
-            found.append(number)
-    assert [number for number in HCN_LIST if number <= limit] == found
+            numbers.append(number)
+    assert [number for number in HCN_LIST if number <= limit] == numbers
     assert HCN_LIST[-1] == 720720
     assert len(HCN_LIST) == 38
 

@@ -46,7 +46,7 @@ def test_exports_resolve() -> None:
     for name in elastic.__all__:
         assert getattr(elastic, name) is not None, name
         assert name in dir(elastic)
-    assert sorted(elastic.__all__) == sorted(name for names in elastic._HOMES.values() for name in names)
+    assert sorted(elastic.__all__) == sorted(name for names in elastic._EXPORTS.values() for name in names)
     with pytest.raises(AttributeError, match="no_such_name"):
         getattr(elastic, "no_such_name")  # noqa: B009
 

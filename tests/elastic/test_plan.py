@@ -26,11 +26,11 @@ NODES = {
 def planned(config: dict[str, Any], **more: Any) -> elastic.Plan:
     """The plan, or a rejected example where the block admits nothing."""
     try:
-        found: elastic.Plan = elastic.plan(config, **more)
+        result: elastic.Plan = elastic.plan(config, **more)
     except ElasticityConfigError:
         assume(False)
         raise
-    return found
+    return result
 
 
 @given(strict_configs())
@@ -65,8 +65,8 @@ def test_plan_is_compute_elastic_config(config: dict[str, Any], semantics: elast
     plan = planned(config, semantics=semantics)
     block = plan.block
     if block.version == 0.1:
-        found = elastic.compute_elastic_config(config, "0.19.7", semantics=semantics)
-        assert found == (plan.batch_size, list(plan.world_sizes))
+        answer = elastic.compute_elastic_config(config, "0.19.7", semantics=semantics)
+        assert answer == (plan.batch_size, list(plan.world_sizes))
     elif block.model_parallel_size == 1:
         size = plan.world_sizes[-1]
         batch, sizes, micro = elastic.compute_elastic_config(config, "0.19.7", size, semantics=semantics)

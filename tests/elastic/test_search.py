@@ -48,10 +48,10 @@ def test_range_against_brute_force(cap: int, micros: list[int], low: int, more: 
         with pytest.raises(ElasticityConfigError, match="no batch up to"):
             elastic.search(whole(block))
         return
-    found: elastic.Search = elastic.search(whole(block))
-    assert (found.exact.batch_size, list(found.exact.world_sizes), found.ties) == (batch, sizes, ties)
-    assert found.lost >= 0
-    assert len(found.missed) >= found.lost
+    result: elastic.Search = elastic.search(whole(block))
+    assert (result.exact.batch_size, list(result.exact.world_sizes), result.ties) == (batch, sizes, ties)
+    assert result.lost >= 0
+    assert len(result.missed) >= result.lost
 
 
 @given(st.integers(12, 600), micro_lists, st.sets(st.integers(1, 80), min_size=1, max_size=12))
@@ -59,9 +59,9 @@ def test_given_sizes_against_brute_force(cap: int, micros: list[int], wanted: se
     block = {"max_train_batch_size": cap, "micro_batch_sizes": micros, "version": 0.1}
     batch, sizes, ties = brute_force(cap, micros, sorted(wanted), True)
     if sizes:
-        found: elastic.Search = elastic.search(whole(block), wanted)
-        assert (found.exact.batch_size, list(found.exact.world_sizes), found.ties) == (batch, sizes, ties)
-        assert found.wanted == tuple(sorted(wanted))
+        result: elastic.Search = elastic.search(whole(block), wanted)
+        assert (result.exact.batch_size, list(result.exact.world_sizes), result.ties) == (batch, sizes, ties)
+        assert result.wanted == tuple(sorted(wanted))
 
 
 @given(st.integers(100, 2000), st.sampled_from((1, 2, 4)), st.sampled_from((4, 8)), st.integers(1, 40))
@@ -79,20 +79,20 @@ def test_whole_nodes_against_brute_force(cap: int, model: int, node: int, least:
     wanted = [n * ranks for n in range(1, 65) if least <= n * node <= 64]
     batch, sizes, _ = brute_force(cap, [2, 3], wanted, True)
     if sizes:
-        found: elastic.Search = elastic.search(whole(block))
-        assert (found.exact.batch_size, list(found.exact.world_sizes)) == (batch, sizes)
-        assert all(row.gpus == row.nodes * node for row in found.exact.rows)
+        result: elastic.Search = elastic.search(whole(block))
+        assert (result.exact.batch_size, list(result.exact.world_sizes)) == (batch, sizes)
+        assert all(row.gpus == row.nodes * node for row in result.exact.rows)
 
 
 def test_what_the_heuristic_loses() -> None:
     assert elastic.search(published()).lost == 0
-    found = elastic.search(whole({"max_train_batch_size": 60, "micro_batch_sizes": [2, 3], "version": 0.1}))
-    assert found.heuristic is not None
-    assert (found.exact.batch_size, found.heuristic.batch_size) == (60, 48)
-    assert (len(found.exact.rows), len(found.heuristic.rows), found.lost) == (10, 9, 1)
-    assert found.missed == (5, 10, 15, 20, 30)
-    for row in found.exact.rows:
-        assert row.micro_batch_size * row.accumulation_steps * row.world_size == found.exact.batch_size
+    result = elastic.search(whole({"max_train_batch_size": 60, "micro_batch_sizes": [2, 3], "version": 0.1}))
+    assert result.heuristic is not None
+    assert (result.exact.batch_size, result.heuristic.batch_size) == (60, 48)
+    assert (len(result.exact.rows), len(result.heuristic.rows), result.lost) == (10, 9, 1)
+    assert result.missed == (5, 10, 15, 20, 30)
+    for row in result.exact.rows:
+        assert row.micro_batch_size * row.accumulation_steps * row.world_size == result.exact.batch_size
 
 
 def test_heuristic_may_find_no_plan() -> None:
@@ -103,8 +103,8 @@ def test_heuristic_may_find_no_plan() -> None:
         "max_gpus": 11,
         "version": 0.1,
     }
-    found = elastic.search(whole(block))
-    assert (found.exact.batch_size, found.heuristic, found.lost, found.missed) == (22, None, 1, (11,))
+    result = elastic.search(whole(block))
+    assert (result.exact.batch_size, result.heuristic, result.lost, result.missed) == (22, None, 1, (11,))
 
 
 @pytest.mark.parametrize("sizes", [[0], [1.0], [True], ["8"], [8, np.int64(4)], [10**9]])

@@ -17,7 +17,7 @@ from random import Random
 from typing import NamedTuple
 
 from dsconfig.check.check import check_document
-from dsconfig.cli.migrate import Way
+from dsconfig.cli.migrate import Route
 from dsconfig.core.releases import resolve
 from dsconfig.document import read_text
 from dsconfig.fix.migrate import Migration
@@ -40,7 +40,7 @@ class Trip(NamedTuple):
     """A config's text, and the way that it is to go."""
 
     text: str
-    way: Way
+    way: Route
 
     def __str__(self) -> str:
         way = self.way
@@ -64,7 +64,7 @@ def trips(count: int, seed: int) -> Iterator[Trip]:
             if not _encodable(text) or not (rng.random() < REFUSED or _taken(text, origin, consumer, size)):
                 continue
             made += 1
-            yield Trip(text, Way(origin, "--from", to, consumer, size))
+            yield Trip(text, Route(origin, "--from", to, consumer, size))
 
 
 def _taken(text: str, release: str, consumer: str, size: int | None) -> bool:

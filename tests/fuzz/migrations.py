@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from dsconfig.check.check import check_document
 from dsconfig.check.report import Report
-from dsconfig.cli.migrate import Way
+from dsconfig.cli.migrate import Route
 from dsconfig.core.diagnostic import Replace
 from dsconfig.core.json_types import Json, KeyPath
 from dsconfig.core.releases import NUMBERS, resolve
@@ -21,7 +21,7 @@ MOST = 4
 """Of what is to decide before a migration, so much is done and migrated again."""
 
 
-def broken(text: str, way: Way, done: Migration) -> Iterator[str]:
+def broken(text: str, way: Route, done: Migration) -> Iterator[str]:
     """The promises that the migration of this text does not keep."""
     if done.stopped is not None:
         if done.text != text or done.changes or done.elastic:
@@ -38,7 +38,7 @@ def broken(text: str, way: Way, done: Migration) -> Iterator[str]:
     yield from _followed(result, way, done)
 
 
-def report(document: Document, way: Way, release: str | None = None) -> Report:
+def report(document: Document, way: Route, release: str | None = None) -> Report:
     """What `check` says of a text at the end of the way."""
     target = resolve(release or way.to)
     return check_document(document, target, world_size=way.world_size, consumer=way.consumer)
@@ -62,7 +62,7 @@ def _filled(old: Json, new: Json, written: tuple[str, ...], path: KeyPath = ()) 
         yield from _filled(value, new, written, (*path, word))
 
 
-def _unspoken(text: str, way: Way, done: Migration) -> Iterator[str]:
+def _unspoken(text: str, way: Route, done: Migration) -> Iterator[str]:
     """Values that both releases read, each another, of which nothing is said."""
     source = Source(read_text(text), way.consumer, way.world_size)
     before = Meaning(Context(source, NUMBERS[way.origin])).values
@@ -77,7 +77,7 @@ def _unspoken(text: str, way: Way, done: Migration) -> Iterator[str]:
             yield f"{path} is {old!r} before, {new!r} after, and nothing is said of it"
 
 
-def _followed(result: Document, way: Way, done: Migration) -> Iterator[str]:
+def _followed(result: Document, way: Route, done: Migration) -> Iterator[str]:
     """Each choice that is an edit can be made, the release takes what comes out, and nothing new is found."""
     base = _codes(report(result, way))
     for decision in done.decisions:
@@ -95,7 +95,7 @@ def _followed(result: Document, way: Way, done: Migration) -> Iterator[str]:
                 yield f"{_named(decision, choice)}: brings {new}"
 
 
-def _followed_in_file(text: str, way: Way, first: tuple[Decision, ...]) -> Iterator[str]:
+def _followed_in_file(text: str, way: Route, first: tuple[Decision, ...]) -> Iterator[str]:
     """Each edit that is named first ends the matter: the next migration has other things to say, or none."""
     for decision in first[:MOST]:
         for choice in decision.choices:

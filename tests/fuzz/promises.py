@@ -181,7 +181,7 @@ _STYLES = {
 
 def _fix(given: Input, result: Result) -> None:
     told = result.err if "--diff" in given.argv else result.out
-    did = re.search(r"^(Fixed|Would fix) \d+ finding", told, re.MULTILINE) is not None
+    did = re.search(r"^(Fixed|Would fix) \d+ problem", told, re.MULTILINE) is not None
     if "--diff" in given.argv:
         require(did == bool(result.out), "a diff and what is told do not agree")
     else:
@@ -196,7 +196,7 @@ def _fixed(given: Input, result: Result) -> None:
         return
     before, after = _document(given, given.content), _document(given, new)
     require(after.is_readable() or not before.is_readable(), "fixed into a text that cannot be read")
-    if "run it again" not in result.out + result.err:
+    if "run again" not in result.out + result.err:
         require(run(given.argv).files[given.name] == new, "a second run fixes more")
 
 

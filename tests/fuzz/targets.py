@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import dsconfig
 from dsconfig.cli.arguments import CommandParser
-from dsconfig.cli.errors import FAILED, UsageError, complain
+from dsconfig.cli.errors import FAILED, UsageError, print_error
 from tests.fuzz.choices import Input, decode
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def run(argv: tuple[str, ...], stdin: bytes = b"") -> Result:
             code = args.run(args)
         except UsageError as error:
             _judge_context(error)
-            complain(str(error))
+            print_error(str(error))
             code = FAILED
         sys.stdout.flush()
         sys.stderr.flush()

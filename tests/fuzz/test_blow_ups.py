@@ -26,8 +26,8 @@ from dsconfig.document import read_text
 from dsconfig.launch.repository import search
 from dsconfig.launch.requirements import requirements_of
 from dsconfig.lsp.cursor import cursor
-from dsconfig.lsp.document_filter import is_ours
-from dsconfig.lsp.open_documents import opened
+from dsconfig.lsp.document_filter import is_relevant
+from dsconfig.lsp.open_documents import from_item
 from tests.fuzz.blow_ups import CONFIG, JOB, NAME, Files, many, patterns, repeated
 from tests.fuzz.measure import MEMORY
 
@@ -50,7 +50,7 @@ def _pinned(name: str, text: str) -> object:
 
 def _is_ours(text: str) -> bool:
     item = {"uri": "file:///ds.json", "languageId": "json", "version": 1, "text": text}
-    return is_ours(opened(item, "utf-16"))
+    return is_relevant(from_item(item, "utf-16"))
 
 
 CALLS: Mapping[str, Callable[[int], Callable[[], object]]] = {

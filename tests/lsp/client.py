@@ -122,11 +122,11 @@ class Editor:
 
         def is_it(message: dict[str, Any]) -> bool:
             params = message.get("params", {})
-            told = message.get("method") == "textDocument/publishDiagnostics" and params["uri"] == uri
-            return told and params.get("version") == self.versions.get(uri)
+            is_published = message.get("method") == "textDocument/publishDiagnostics" and params["uri"] == uri
+            return is_published and params.get("version") == self.versions.get(uri)
 
-        found: list[dict[str, Any]] = self.wait(is_it)["params"]["diagnostics"]
-        return found
+        diagnostics: list[dict[str, Any]] = self.wait(is_it)["params"]["diagnostics"]
+        return diagnostics
 
     def on(self, method: str, name: str, **more: Any) -> Any:
         """A request about a text."""

@@ -18,9 +18,9 @@ def editor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Editor]:
     """An editor that knows snippets, and shows what commands say itself."""
     folder = tmp_path_factory.mktemp("workspace")
     (folder / ".git").mkdir()
-    found = Editor(folder, SNIPPETS, commands="return")
-    yield found
-    assert found.quit() == 0
+    client = Editor(folder, SNIPPETS, commands="return")
+    yield client
+    assert client.quit() == 0
 
 
 @pytest.fixture

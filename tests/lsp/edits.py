@@ -75,7 +75,7 @@ class Session:
             raise AssertionError(f"{method} in {text!r} at {at}: {error}") from error
 
     def compare(self) -> None:
-        """What was found after so many changes is what is found in the text as it is."""
+        """Diagnostics after many edits are the same as those of the resulting text."""
         name = self.rng.choice(list(self.texts))
         again = f"again_{name}"
         if name == "acc.yaml":
@@ -103,20 +103,20 @@ def _position(text: str, offset: int) -> dict[str, int]:
     return position(text.replace("\r\n", " \n").replace("\r", "\n"), offset)
 
 
-def _codes(found: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    return [(each["code"], str(each["range"])) for each in found]
+def _codes(estimate: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    return [(each["code"], str(each["range"])) for each in estimate]
 
 
 def run(session: Session, edits: int) -> list[int]:
     """So many edits; returns the memory after each tenth of them."""
-    held = []
+    samples = []
     for number in range(1, edits + 1):
         session.edit()
         if number % _COMPARED == 0:
             session.compare()
         if number % max(1, edits // 10) == 0:
-            held.append(session.memory())
-    return held
+            samples.append(session.memory())
+    return samples
 
 
 def main() -> int:
@@ -127,9 +127,9 @@ def main() -> int:
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         session = Session(Path(folder), args.seed)
-        held = run(session, args.edits)
+        samples = run(session, args.edits)
         code = session.editor.quit()
-    print(f"{args.edits} edits of {len(TEXTS)} texts, KiB after each tenth: {', '.join(map(str, held))}")
+    print(f"{args.edits} edits of {len(TEXTS)} texts, KiB after each tenth: {', '.join(map(str, samples))}")
     return code
 
 

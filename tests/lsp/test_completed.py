@@ -130,10 +130,10 @@ class Typist:
         item = {"uri": uri, "languageId": name.rpartition(".")[2], "version": 1, "text": text}
         self.service.notify("textDocument/didOpen", {"textDocument": item})
         params = {"textDocument": {"uri": uri}, "position": position(text, at)}
-        found = self.service.request("textDocument/completion", params)["items"]
+        items = self.service.request("textDocument/completion", params)["items"]
         self.service.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
         list(self.service.pending())
-        return text, found
+        return text, items
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["snippets", "plain"])
@@ -182,11 +182,11 @@ def test_any_key_completed_anywhere(typist: Typist, form: str) -> None:
             assert items, source
             for item in items:
                 new = accepted(text, item)
-                told = f"{item['label']}, {place}: {text!r} -> {new!r}"
+                description = f"{item['label']}, {place}: {text!r} -> {new!r}"
                 data = inside(READ[form](new), section.path)
-                assert item["label"] in data, told
-                assert unharmed(data, source), told
-                assert "value" not in place or data[item["label"]] == 1, told
+                assert item["label"] in data, description
+                assert unharmed(data, source), description
+                assert "value" not in place or data[item["label"]] == 1, description
 
 
 @pytest.mark.parametrize("form", READ)
@@ -222,10 +222,10 @@ def test_nothing_is_offered_beside_the_braces(typist: Typist, source: str) -> No
 
 @pytest.mark.parametrize("form", ["json", "yaml"])
 def test_our_block_and_launch_files(typist: Typist, form: str) -> None:
-    own = Section(("$dsconfig",), {}, "")
+    block = Section(("$dsconfig",), {}, "")
     launch = '{"distributed_type": "DEEPSPEED", "deepspeed_config": {|}}'
     for name, source, path in (
-        (f"ds_config.{form}", written(form, own, "{|}" if form == "json" else "|"), own.path),
+        (f"ds_config.{form}", written(form, block, "{|}" if form == "json" else "|"), block.path),
         (f"accelerate_config.{form}", "{|}" if form == "json" else "|", ()),
         (f"launch.{form}", launch, ("deepspeed_config",)),
     ):

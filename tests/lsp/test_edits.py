@@ -26,6 +26,6 @@ def test_a_text_cut_anywhere_is_survived(editor: Editor, name: str) -> None:
 
 def test_random_edits_leave_the_server_as_it_was(tmp_path: Path) -> None:
     session = Session(tmp_path, seed=7)
-    held = run(session, 400)
+    samples = run(session, 400)
     assert session.editor.quit() == 0
-    assert held[-1] < held[len(held) // 2] + 20_000
+    assert samples[-1] < samples[len(samples) // 2] + 20_000

@@ -15,7 +15,7 @@ from tests.lsp.client import COMMAND
 EMACS = shutil.which("emacs")
 TEXT = '{\n  "zero_optimization": {"stage": 2},\n  "train_batch_size": 8,\n  "fp16": {"enabeld": true}\n}\n'
 WITHOUT = 77
-"""What the script ends with where Emacs has no eglot."""
+"""Exit code of the script if Emacs has no eglot."""
 DRIVE = r"""
 (unless (require 'eglot nil t) (kill-emacs 77))
 (require 'json)

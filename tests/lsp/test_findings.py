@@ -36,8 +36,8 @@ LAUNCH = "distributed_type: DEEPSPEED\ndeepspeed_config:\n  zero_stag: 2\nnum_pr
 
 def actions(editor: Editor, name: str, text: str, *only: str) -> list[dict[str, Any]]:
     context: dict[str, Any] = {"diagnostics": [], **({"only": list(only)} if only else {})}
-    found: list[dict[str, Any]] = editor.on("codeAction", name, range=whole(text), context=context)
-    return found
+    result: list[dict[str, Any]] = editor.on("codeAction", name, range=whole(text), context=context)
+    return result
 
 
 def carried_out(text: str, action: dict[str, Any]) -> str:
@@ -49,8 +49,8 @@ def carried_out(text: str, action: dict[str, Any]) -> str:
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_finding_has_code_page_place_and_tags(editor: Editor, name: str) -> None:
     language, text = FORMATS[name]
-    found = {each["code"]: each for each in editor.open(name, text, language)}
-    typo = found["DSC102"]
+    diagnostics = {each["code"]: each for each in editor.open(name, text, language)}
+    typo = diagnostics["DSC102"]
     assert typo["codeDescription"]["href"].endswith("/rules/DSC102/")
     assert (typo["source"], typo["severity"]) == ("dsconfig", 1)
     start, end = typo["range"]["start"], typo["range"]["end"]
@@ -58,16 +58,16 @@ def test_a_finding_has_code_page_place_and_tags(editor: Editor, name: str) -> No
     assert start["line"] == end["line"]
     assert line[start["character"] : end["character"]].strip('"') == "enabld"
     if "cpu_offload" in text:
-        assert found["DSC106"]["tags"] == [2]
-    said = check(read_text(text, name, "yaml" if name.endswith("yaml") else "json").value())
-    assert {each.code for each in said} <= found.keys()
+        assert diagnostics["DSC106"]["tags"] == [2]
+    report = check(read_text(text, name, "yaml" if name.endswith("yaml") else "json").value())
+    assert {each.code for each in report} <= diagnostics.keys()
 
 
 def test_what_is_ignored_is_faded(editor: Editor) -> None:
     text = '{"train_batch_size": 8, "zero_optimization": {"stage": 1, "sub_group_size": 5}}'
-    found = {each["code"]: each for each in editor.open("faded.json", text)}
-    assert found["DSC431"]["tags"] == [1]
-    related = found["DSC431"]["relatedInformation"]
+    diagnostics = {each["code"]: each for each in editor.open("faded.json", text)}
+    assert diagnostics["DSC431"]["tags"] == [1]
+    related = diagnostics["DSC431"]["relatedInformation"]
     assert [each["message"] for each in related] == ["the stage is set here"]
     assert related[0]["location"]["uri"] == editor.uri("faded.json")
 
@@ -88,7 +88,7 @@ def test_a_finding_can_be_silenced_where_it_stands(editor: Editor, name: str) ->
     language, text = FORMATS[name]
     editor.open(name, text, language)
     silencing = next(
-        each for each in actions(editor, name, text) if each["title"].startswith("ignore DSC102")
+        each for each in actions(editor, name, text) if each["title"].startswith("Ignore DSC102")
     )
     left = [each["code"] for each in editor.write(name, carried_out(text, silencing))]
     assert "DSC102" not in left
@@ -120,8 +120,8 @@ def test_the_editor_names_the_model(editors: Editors) -> None:
 
 def test_a_model_that_is_not_there_leaves_the_other_settings(editors: Editors) -> None:
     text = '{"train_batch_size": 8, "zero_optimization": {"stage": 2, "leaf_module": {}}}'
-    found = editors(model="nope", target="0.17.6").open("ds_config.json", text)
-    assert [each["code"] for each in found] == ["DSC105"]
+    diagnostics = editors(model="nope", target="0.17.6").open("ds_config.json", text)
+    assert [each["code"] for each in diagnostics] == ["DSC105"]
 
 
 def test_edits_name_the_version_where_the_editor_knows_versions(editors: Editors) -> None:
@@ -132,8 +132,8 @@ def test_edits_name_the_version_where_the_editor_knows_versions(editors: Editors
 
 
 def test_a_launch_file_is_judged_with_its_config(editor: Editor) -> None:
-    (found,) = editor.open("acc.yaml", LAUNCH, "yaml")
-    assert "zero_stag" in found["message"]
+    (diagnostic,) = editor.open("acc.yaml", LAUNCH, "yaml")
+    assert "zero_stag" in diagnostic["message"]
     editor.close("acc.yaml")
 
 
@@ -146,8 +146,8 @@ def test_a_config_is_judged_with_the_launch_file_in_the_editor(editors: Editors)
     editor.open("run.sh", script.format(4), "shellscript")
     assert editor.found("ds_config.json") == []
     editor.write("run.sh", script.format(3))
-    (found,) = editor.found("ds_config.json")
-    assert "3" in found["message"]
+    (diagnostic,) = editor.found("ds_config.json")
+    assert "3" in diagnostic["message"]
 
 
 def test_a_launch_file_is_judged_with_the_config_in_the_editor(editors: Editors) -> None:

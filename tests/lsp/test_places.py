@@ -40,10 +40,10 @@ bf16:
 
 def test_the_outline_has_keys_and_values_and_no_secrets(editor: Editor) -> None:
     editor.open("outline.jsonc", TEXT)
-    found = {each["name"]: each for each in editor.on("documentSymbol", "outline.jsonc")}
-    assert found["train_batch_size"]["detail"] == "32"
-    assert [each["name"] for each in found["zero_optimization"]["children"]] == ["stage", "overlap_comm"]
-    assert "hush" not in json.dumps(found)
+    symbols = {each["name"]: each for each in editor.on("documentSymbol", "outline.jsonc")}
+    assert symbols["train_batch_size"]["detail"] == "32"
+    assert [each["name"] for each in symbols["zero_optimization"]["children"]] == ["stage", "overlap_comm"]
+    assert "hush" not in json.dumps(symbols)
 
 
 @pytest.mark.parametrize(
@@ -59,9 +59,9 @@ def test_the_outline_has_keys_and_values_and_no_secrets(editor: Editor) -> None:
 )
 def test_folds(editor: Editor, name: str, text: str, folds: list[tuple[int, int]]) -> None:
     editor.open(name, text, name.rpartition(".")[2])
-    found = editor.on("foldingRange", name)
-    assert [(each["startLine"], each["endLine"]) for each in found] == folds
-    assert [each for each in found if each.get("kind") == "comment"]
+    ranges = editor.on("foldingRange", name)
+    assert [(each["startLine"], each["endLine"]) for each in ranges] == folds
+    assert [each for each in ranges if each.get("kind") == "comment"]
 
 
 LAUNCHES = {
@@ -76,8 +76,8 @@ def test_a_launch_file_leads_to_its_config(editor: Editor, name: str) -> None:
     (editor.folder / "ds").mkdir(exist_ok=True)
     (editor.folder / "ds" / "conf.json").write_text('{"train_batch_size": 8}')
     language = "shellscript" if name.endswith("sh") else "yaml"
-    (found,) = editor.at("definition", name, LAUNCHES[name], language)
-    assert found["uri"] == editor.uri("ds/conf.json")
+    (diagnostic,) = editor.at("definition", name, LAUNCHES[name], language)
+    assert diagnostic["uri"] == editor.uri("ds/conf.json")
     (link,) = editor.on("documentLink", name)
     text = LAUNCHES[name].replace("|", "")
     line = text.splitlines()[link["range"]["start"]["line"]]
@@ -117,7 +117,7 @@ def test_an_alias_becomes_the_keys_own_name(editor: Editor, name: str, text: str
     assert prepared["placeholder"] == new
     edit = editor.at("rename", name, text, newName=new)
     assert edited(plain, edit["changes"][editor.uri(name)]) == plain.replace(old, new)
-    with pytest.raises(RefusedError, match=f"the key is called `{new}`"):
+    with pytest.raises(RefusedError, match=f"the key can only be renamed to `{new}`"):
         editor.at("rename", name, text, newName="other")
 
 
@@ -132,8 +132,8 @@ def hints(editor: Editor, name: str, text: str, language: str = "json") -> list[
 
 
 def test_hints_tell_the_batch_and_what_auto_becomes(editor: Editor) -> None:
-    found = hints(editor, "hints.jsonc", TEXT)
-    assert found == ["(32 = 4 micro × 2 steps × 4 ranks)", "= false"]
+    labels = hints(editor, "hints.jsonc", TEXT)
+    assert labels == ["(32 = 4 micro × 2 steps × 4 ranks)", "= false"]
     text = (
         '{"$dsconfig": {"consumer": "transformers"}, "train_batch_size": "auto", "bf16": {"enabled": "auto"}}'
     )
@@ -154,21 +154,21 @@ COMMANDS: list[tuple[str, list[Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("command", "arguments", "told"), COMMANDS)
+@pytest.mark.parametrize(("command", "arguments", "expected"), COMMANDS)
 def test_commands_tell_what_the_command_line_tells(
-    editor: Editor, command: str, arguments: list[Any], told: str
+    editor: Editor, command: str, arguments: list[Any], expected: str
 ) -> None:
     editor.open("commands.jsonc", TEXT)
     params = {"command": command, "arguments": [editor.uri("commands.jsonc"), *arguments]}
-    assert told in editor.request("workspace/executeCommand", params)["text"]
+    assert expected in editor.request("workspace/executeCommand", params)["text"]
 
 
 def test_effective_values_are_a_config_with_remarks(editor: Editor) -> None:
     editor.open("values.jsonc", TEXT)
     params = {"command": "dsconfig.show", "arguments": [editor.uri("values.jsonc")]}
-    told = editor.request("workspace/executeCommand", params)
-    assert told["language"] == "jsonc"
-    remarks = dict(re.findall(r'"(\w+)": .*?\s+// (.*)', told["text"]))
+    result = editor.request("workspace/executeCommand", params)
+    assert result["language"] == "jsonc"
+    remarks = dict(re.findall(r'"(\w+)": .*?\s+// (.*)', result["text"]))
     assert remarks["stage"] == "line 9"
     assert remarks["overlap_comm"].startswith("derived from")
 
@@ -176,7 +176,7 @@ def test_effective_values_are_a_config_with_remarks(editor: Editor) -> None:
         assert len(dict(pairs)) == len(pairs)
         return dict(pairs)
 
-    values = json.loads(re.sub(r"\s*// .*", "", told["text"]), object_pairs_hook=once)
+    values = json.loads(re.sub(r"\s*// .*", "", result["text"]), object_pairs_hook=once)
     assert values["train_batch_size"] == 32
     assert values["zero_optimization"]["overlap_comm"] is False
     assert values["comet"]["api_key"] != "hush"
@@ -184,10 +184,15 @@ def test_effective_values_are_a_config_with_remarks(editor: Editor) -> None:
 
 def test_lenses_lead_to_commands_that_work(editor: Editor) -> None:
     editor.open("lenses.jsonc", TEXT)
-    found = [each["command"] for each in editor.on("codeLens", "lenses.jsonc")]
-    assert [each["title"] for each in found] == ["resolve at 4 GPUs", "memory", "compat", "effective values"]
-    assert {each["command"] for each in found} <= set(editor.can["executeCommandProvider"]["commands"])
-    for each in found:
+    commands = [each["command"] for each in editor.on("codeLens", "lenses.jsonc")]
+    assert [each["title"] for each in commands] == [
+        "resolve at 4 GPUs",
+        "memory",
+        "compat",
+        "effective values",
+    ]
+    assert {each["command"] for each in commands} <= set(editor.can["executeCommandProvider"]["commands"])
+    for each in commands:
         assert editor.request("workspace/executeCommand", each)["text"]
 
 
@@ -224,8 +229,8 @@ def test_memory_is_told_of_the_model_that_somebody_names(
     assert lens["arguments"][2:] == ([model] if model else [])
     status = editor.request("dsconfig/status", {"textDocument": {"uri": editor.uri(name)}})
     assert status["model"] == model
-    told = editor.request("workspace/executeCommand", lens)["text"]
-    assert told.startswith(f"model: {model}\n" if model else "no model is named\nhelp: ")
+    text_shown = editor.request("workspace/executeCommand", lens)["text"]
+    assert text_shown.startswith(f"model: {model}\n" if model else "the model is unknown\nhelp: ")
 
 
 def test_an_editor_that_shows_nothing_itself_is_told(editors: Editors) -> None:

@@ -38,14 +38,14 @@ def done(text: str, item: dict[str, Any]) -> str:
 @pytest.mark.parametrize("name", ZERO)
 def test_keys_of_the_section_that_are_not_there(editor: Editor, name: str) -> None:
     language, text = ZERO[name]
-    found = offered(editor, name, text, language)
-    assert {"overlap_comm", "reduce_bucket_size", "offload_optimizer"} <= found.keys()
-    assert not {"stage", "enabled", "bf16", "cpu_offload"} & found.keys()
+    items = offered(editor, name, text, language)
+    assert {"overlap_comm", "reduce_bucket_size", "offload_optimizer"} <= items.keys()
+    assert not {"stage", "enabled", "bf16", "cpu_offload"} & items.keys()
     # Keys that stage 2 does not read come behind those that it reads.
-    order = list(found)
+    order = list(items)
     assert order.index("overlap_comm") < order.index("stage3_max_live_parameters")
-    assert "Default" in found["overlap_comm"]["documentation"]["value"] or "null" in str(
-        found["overlap_comm"]
+    assert "Default" in items["overlap_comm"]["documentation"]["value"] or "null" in str(
+        items["overlap_comm"]
     )
 
 
@@ -112,18 +112,18 @@ def test_half_typed_yaml(editor: Editor, name: str) -> None:
     ],
 )
 def test_what_may_stand_there(editor: Editor, text: str, some: set[str], none: set[str]) -> None:
-    found = offered(editor, "ds_config.json", text)
-    assert some <= found.keys()
-    assert not none & found.keys()
+    items = offered(editor, "ds_config.json", text)
+    assert some <= items.keys()
+    assert not none & items.keys()
 
 
 def test_blocks_for_sections(editor: Editor) -> None:
     text = '{"zero_optimization": |}'
-    found = offered(editor, "blocks.json", text)
-    assert done(text, found["stage 2"]) == '{"zero_optimization": {"stage": 2, "overlap_comm": true}}'
+    items = offered(editor, "blocks.json", text)
+    assert done(text, items["stage 2"]) == '{"zero_optimization": {"stage": 2, "overlap_comm": true}}'
     yaml = "zero_optimization: |\n"
-    found = offered(editor, "blocks.yaml", "train_batch_size: 8\n" + yaml, "yaml")
-    assert done(yaml, {"textEdit": {**found["stage 2"]["textEdit"], "range": _end(yaml)}}) == (
+    items = offered(editor, "blocks.yaml", "train_batch_size: 8\n" + yaml, "yaml")
+    assert done(yaml, {"textEdit": {**items["stage 2"]["textEdit"], "range": _end(yaml)}}) == (
         "zero_optimization: \n  stage: 2\n  overlap_comm: true\n"
     )
 
@@ -135,9 +135,9 @@ def _end(text: str) -> dict[str, Any]:
 
 def test_keys_of_a_launch_file(editor: Editor) -> None:
     head = "distributed_type: DEEPSPEED\n"
-    found = offered(editor, "acc.yaml", f"{head}deepspeed_config:\n  zero_stage: 2\n  |\n", "yaml")
-    assert "gradient_accumulation_steps" in found
-    assert "zero_stage" not in found
+    items = offered(editor, "acc.yaml", f"{head}deepspeed_config:\n  zero_stage: 2\n  |\n", "yaml")
+    assert "gradient_accumulation_steps" in items
+    assert "zero_stage" not in items
     assert "bf16" in offered(
         editor, "acc.yaml", f"{head}mixed_precision: |\ndeepspeed_config: {{zero_stage: 2}}\n"
     )
@@ -153,18 +153,18 @@ HOVER = {
 @pytest.mark.parametrize("name", HOVER)
 def test_hover_tells_what_is_known_and_what_counts(editor: Editor, name: str) -> None:
     text, language = HOVER[name], name.rpartition(".")[2]
-    told = editor.at("hover", name, text, language)["contents"]["value"]
-    assert told.startswith("`zero_optimization.overlap_comm`\n\nOverlap the reduction of gradients")
-    assert "- Releases: 0.2.0 and later" in told
-    assert "Effective value: `true` (derived from `zero_optimization.stage`)" in told
+    markdown = editor.at("hover", name, text, language)["contents"]["value"]
+    assert markdown.startswith("`zero_optimization.overlap_comm`\n\nOverlap the reduction of gradients")
+    assert "- Releases: 0.2.0 and later" in markdown
+    assert "Effective value: `true` (derived from `zero_optimization.stage`)" in markdown
 
 
 def test_hover_tells_unit_default_and_who_fills(editor: Editor) -> None:
     text = '{"train_batch_size": 8, "zero_optimization": {"stage": 2, "reduce_bucket_size|": 5}}'
-    told = editor.at("hover", "unit.json", text)["contents"]["value"]
-    assert "- Unit: elements" in told
-    assert "- Default in " in told
-    assert '"auto": resolved by Transformers and Accelerate' in told
+    markdown = editor.at("hover", "unit.json", text)["contents"]["value"]
+    assert "- Unit: elements" in markdown
+    assert "- Default in " in markdown
+    assert '"auto": resolved by Transformers and Accelerate' in markdown
 
 
 def test_nothing_is_told_between_keys(editor: Editor) -> None:
@@ -191,9 +191,9 @@ def test_a_new_file_that_is_named_like_a_config_is_helped_from_the_first_key_on(
 
 
 def test_a_new_launch_file_is_helped_from_the_first_key_on(editor: Editor) -> None:
-    found = offered(editor, "accelerate_config.yaml", "compute_environment: LOCAL_MACHINE\n|\n", "yaml")
-    assert "distributed_type" in found
-    assert not {"compute_environment", "zero_optimization"} & found.keys()
+    items = offered(editor, "accelerate_config.yaml", "compute_environment: LOCAL_MACHINE\n|\n", "yaml")
+    assert "distributed_type" in items
+    assert not {"compute_environment", "zero_optimization"} & items.keys()
 
 
 @pytest.mark.parametrize(
@@ -218,8 +218,8 @@ def test_findings_begin_with_the_first_key_that_is_told(
     editors: Editors, name: str, text: str, codes: set[str] | None
 ) -> None:
     language = name.rpartition(".")[2]
-    found = {str(each["code"]) for each in editors().open(name, text, language)}
-    assert not found if codes is None else codes <= found
+    published = {str(each["code"]) for each in editors().open(name, text, language)}
+    assert not published if codes is None else codes <= published
 
 
 def test_nothing_of_a_config_is_markdown_in_a_hover(editor: Editor) -> None:
@@ -233,10 +233,10 @@ def test_nothing_of_a_config_is_markdown_in_a_hover(editor: Editor) -> None:
         name = "ds_config_markdown.json"
         (editor.write if editor.uri(name) in editor.versions else editor.open)(name, text)
         for key in ("steps_per_print", "nvme_path"):
-            shown = editor.on("hover", name, position=position(text, text.index(key) + 1))
-            told = shown["contents"]["value"] if shown else ""
-            outside = re.sub(r"(`+)(?!`).+?(?<!`)\1(?!`)", "", told)
-            assert not re.search(r"(?<!\\)[\[<!]|(?<!\\)://|www\.", outside), told
+            hover = editor.on("hover", name, position=position(text, text.index(key) + 1))
+            markdown = hover["contents"]["value"] if hover else ""
+            outside = re.sub(r"(`+)(?!`).+?(?<!`)\1(?!`)", "", markdown)
+            assert not re.search(r"(?<!\\)[\[<!]|(?<!\\)://|www\.", outside), markdown
 
 
 def test_markdown_of_a_text() -> None:

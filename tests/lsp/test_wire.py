@@ -25,8 +25,8 @@ def test_positions_count_in_the_units_that_were_agreed(
 ) -> None:
     editor = editors({"general": {"positionEncodings": offered}} if offered else {})
     assert editor.can["positionEncoding"] == chosen
-    (found,) = [each for each in editor.open("ds_config.json", TYPO) if each["code"] == "DSC102"]
-    assert found["range"]["start"]["character"] == character
+    (diagnostic,) = [each for each in editor.open("ds_config.json", TYPO) if each["code"] == "DSC102"]
+    assert diagnostic["range"]["start"]["character"] == character
 
 
 def test_changes_are_taken_one_by_one(editor: Editor) -> None:
@@ -56,8 +56,8 @@ def test_of_many_changes_in_a_row_the_last_is_judged(editor: Editor) -> None:
         editor.change("ds_config_many.json", {"text": '{"train_batch_size": 8}'})
     assert editor.write("ds_config_many.json", '{"train_batch_size": 8, "bf16": {}}') == []
     uri = editor.uri("ds_config_many.json")
-    told = [each for each in editor.aside[before:] if each.get("params", {}).get("uri") == uri]
-    assert len(told) < 50
+    messages = [each for each in editor.aside[before:] if each.get("params", {}).get("uri") == uri]
+    assert len(messages) < 50
 
 
 def test_a_request_that_is_cancelled_is_not_answered(editor: Editor) -> None:
@@ -89,12 +89,12 @@ def test_two_documents_at_once(editor: Editor) -> None:
         editor.open(name, "{}")
         editor.change(name, {"text": text})
     for number, name in enumerate(texts, 1):
-        (found,) = editor.found(name)
-        assert f"`enabld{number}`" in found["message"]
+        (diagnostic,) = editor.found(name)
+        assert f"`enabld{number}`" in diagnostic["message"]
 
 
 def test_what_is_not_understood_ends_nothing(editor: Editor) -> None:
-    with pytest.raises(RefusedError, match="not answered") as caught:
+    with pytest.raises(RefusedError, match="not supported") as caught:
         editor.request("textDocument/nonsense", {})
     assert caught.value.code == -32601
     with pytest.raises(RefusedError):
@@ -137,14 +137,16 @@ def test_settings_are_read_again_when_they_change(editors: Editors) -> None:
 
 
 def test_lenses_and_hints_are_asked_for_again_when_settings_change(editors: Editors) -> None:
-    known = {"codeLens": {"refreshSupport": True}, "inlayHint": {"refreshSupport": True}}
-    editor = editors({"workspace": known})
+    capabilities = {"codeLens": {"refreshSupport": True}, "inlayHint": {"refreshSupport": True}}
+    editor = editors({"workspace": capabilities})
     editor.open("ds_config.json", '{"train_batch_size": 8}')
     (editor.folder / "dsconfig.toml").write_text("world-size = 4\n")
     changed = {"changes": [{"uri": editor.uri("dsconfig.toml"), "type": 1}]}
     editor.notify("workspace/didChangeWatchedFiles", changed)
-    asked = {editor.wait(lambda each: str(each.get("method")).endswith("/refresh"))["method"] for _ in known}
-    assert asked == {"workspace/codeLens/refresh", "workspace/inlayHint/refresh"}
+    requests = {
+        editor.wait(lambda each: str(each.get("method")).endswith("/refresh"))["method"] for _ in capabilities
+    }
+    assert requests == {"workspace/codeLens/refresh", "workspace/inlayHint/refresh"}
 
 
 def test_each_folder_has_its_own_settings(editors: Editors) -> None:
@@ -168,8 +170,8 @@ def test_the_editors_own_settings(editors: Editors) -> None:
 
 
 def test_a_text_that_was_never_saved(editor: Editor) -> None:
-    found = editor.open("untitled:Untitled-1", TYPO)
-    assert [each["code"] for each in found] == ["DSC102"]
+    diagnostics = editor.open("untitled:Untitled-1", TYPO)
+    assert [each["code"] for each in diagnostics] == ["DSC102"]
 
 
 def raw(*messages: dict[str, object], before: bytes = b"") -> tuple[int, list[dict[str, object]]]:

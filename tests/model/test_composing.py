@@ -195,7 +195,7 @@ def test_strings_come_back(tmp_path: Path, name: str, word: str) -> None:
 def test_comments_are_dropped_and_that_is_said(tmp_path: Path) -> None:
     file = tmp_path / "c.json"
     file.write_text('{"train_batch_size": 8} // mine\n')
-    with pytest.warns(dsconfig.CommentsDroppedWarning, match=r"c\.json: its comments are dropped"):
+    with pytest.warns(dsconfig.CommentsDroppedWarning, match=r"c\.json: comments are dropped"):
         assert Config.from_file(file) == Config(train_batch_size=8)
 
 

@@ -40,8 +40,8 @@ class Report(NamedTuple):
     why_not_config: str | None = None
     read_error: str | None = None
 
-    def edits(self, found: Diagnostic) -> tuple[tuple[int, int, str], ...]:
-        return ((0, 1, found.message),) if found.fix and self.document else ()
+    def edits(self, diagnostic: Diagnostic) -> tuple[tuple[int, int, str], ...]:
+        return ((0, 1, diagnostic.message),) if diagnostic.fix and self.document else ()
 
     def rule(self, code: str) -> Rule | None:
         return RULES.get(code)

@@ -19,13 +19,13 @@ TEXTS = st.lists(st.sampled_from(["a", "b", "{", "}", "", "x\r", "long line"])).
 
 def patched(old: str, diff: list[str]) -> str:
     """The old text with the diff carried out, as a strict patch tool does it."""
-    lines, made, at = old.splitlines(keepends=True) if "\r" not in old else _lines(old), [], 0
+    lines, result, at = old.splitlines(keepends=True) if "\r" not in old else _lines(old), [], 0
     ahead = iter([*diff[2:], ""])
     line = next(ahead)
     while line:
         start, count = _range(line.split(" ")[1])
         start -= count > 0
-        made += lines[at:start]
+        result += lines[at:start]
         at = start
         while (line := next(ahead)) and not line.startswith("@@"):
             sign, text = line[0], line[1:]
@@ -34,8 +34,8 @@ def patched(old: str, diff: list[str]) -> str:
                 assert lines[at] == text
                 at += 1
             if sign in " +":
-                made.append(text)
-    return "".join([*made, *lines[at:]])
+                result.append(text)
+    return "".join([*result, *lines[at:]])
 
 
 def _lines(text: str) -> list[str]:

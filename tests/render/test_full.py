@@ -1,4 +1,4 @@
-"""What people see: the golden outputs, and the awkward source lines."""
+"""Full output: golden files, and difficult source lines."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def full(report: Report, style: Style | None = None) -> str:
 
 def marked(text: str, snippet: str, *, width: int = 100, encoding: str = "utf-8") -> list[str]:
     """The source lines and marks shown for the place of `snippet`, without the gutter."""
-    shown = full(found(text, snippet), Style(width=width, encoding=encoding)).splitlines()
-    return [line.partition("|")[2][1:] for line in shown if "|" in line][1:]
+    lines = full(found(text, snippet), Style(width=width, encoding=encoding)).splitlines()
+    return [line.partition("|")[2][1:] for line in lines if "|" in line][1:]
 
 
 def test_a_finding_with_everything() -> None:
@@ -102,8 +102,8 @@ def test_the_marks_stand_below_the_place(text: str, snippet: str, lines: list[st
 
 def test_lines_left_out_are_told() -> None:
     text = '{"a": {\n  "b": 1,\n  "c": 2\n}}'
-    shown = full(found(text, '{\n  "b": 1,\n  "c": 2\n}')).splitlines()
-    assert shown[3:8] == ['1 | {"a": {', "  |       ^", "...", "4 | }}", "  | ^"]
+    lines = full(found(text, '{\n  "b": 1,\n  "c": 2\n}')).splitlines()
+    assert lines[3:8] == ['1 | {"a": {', "  |       ^", "...", "4 | }}", "  | ^"]
 
 
 def test_a_place_at_the_end_of_the_file_is_marked() -> None:
@@ -141,6 +141,6 @@ def test_releases_are_told_as_runs() -> None:
 
 def test_messages_cannot_forge_output() -> None:
     diagnostic = Diagnostic("DSC101", "unknown-key", Effect.IGNORED, "`a\nb\x1b[0m\u202e` is no key", ("a",))
-    shown = full(Report("a\nb.json", (diagnostic,), TARGET, None))
-    assert r"`a\nb\x1b[0m\u202e` is no key" in shown
-    assert r"--> a\nb.json:a" in shown
+    output = full(Report("a\nb.json", (diagnostic,), TARGET, None))
+    assert r"`a\nb\x1b[0m\u202e` is no key" in output
+    assert r"--> a\nb.json:a" in output

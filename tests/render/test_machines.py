@@ -121,7 +121,12 @@ def test_json_of_no_files() -> None:
 @pytest.mark.parametrize(
     ("files", "counts", "target", "line"),
     [
-        (1, {}, Target("0.19.8"), "Checked 1 file against DeepSpeed 0.19.8 (latest known): nothing found."),
+        (
+            1,
+            {},
+            Target("0.19.8"),
+            "Checked 1 file against DeepSpeed 0.19.8 (latest known): no problems found.",
+        ),
         (
             3,
             {"error": 2, "warning": 1, "info": 4},
@@ -134,7 +139,7 @@ def test_json_of_no_files() -> None:
             Target(">=0.19.7", ("0.19.7", "0.19.8"), "settings"),
             (
                 "Checked 2 files against DeepSpeed 0.19.7 to 0.19.8 (2 releases, a.toml): "
-                "nothing found, 2 suppressed."
+                "no problems found, 2 suppressed."
             ),
         ),
     ],
@@ -146,18 +151,18 @@ def test_summary(files: int, counts: dict[str, int], target: Target, line: str) 
 
 def test_summary_says_who_reads() -> None:
     trainer = Reader("transformers", '2 values are "auto"', "content")
-    for readers, said in (
-        ([(trainer, 1)], ', read by transformers: 2 values are "auto", against'),
-        ([(trainer, 2), (Reader(), 1)], ", read 2 by transformers, 1 by deepspeed, against"),
+    for readers, expected in (
+        ([(trainer, 1)], ' (read by transformers: 2 values are "auto") against'),
+        ([(trainer, 2), (Reader(), 1)], " (transformers: 2, deepspeed: 1) against"),
         (
             [(Reader("transformers", "--consumer", "argument", False), 3)],
-            ", read by transformers: --consumer, against",
+            " (read by transformers: --consumer) against",
         ),
         ([(Reader(), 3)], " against"),
     ):
         line = summary({}, {"0.19.8 (settings)": 2, "0.16.9 (argument)": 1}, readers, Style())
         assert line.startswith(
-            f"Checked 3 files{said} DeepSpeed 0.19.8 (settings), 1 against 0.16.9 (argument): "
+            f"Checked 3 files{expected} DeepSpeed 0.19.8 (settings), 1 against 0.16.9 (argument): "
         )
 
 

@@ -55,8 +55,8 @@ def test_github_annotations() -> None:
 
 
 def test_github_escapes_what_would_end_a_property() -> None:
-    found = samples.found('{"a": 1}', '"a"')
-    odd = found._replace(name="a:b,c%.json\nd")
+    report = samples.found('{"a": 1}', '"a"')
+    odd = report._replace(name="a:b,c%.json\nd")
     assert "file=a%3Ab%2Cc%25.json\\nd," in shown("github", odd)
     several = samples.found('{\n"a": {\n}}', '{\n"a": {\n}}')
     assert "col=" not in shown("github", several)
@@ -101,8 +101,8 @@ def test_junit() -> None:
 
 def test_junit_has_no_character_that_xml_forbids() -> None:
     odd = samples.found('{"a": 1}', '"a"')
-    (found,) = odd.diagnostics
-    nasty = Diagnostic(found.code, found.name, Effect.IGNORED, "a\x00\x1b\ud800<&\"'é")
+    (diagnostic,) = odd.diagnostics
+    nasty = Diagnostic(diagnostic.code, diagnostic.name, Effect.IGNORED, "a\x00\x1b\ud800<&\"'é")
     out = shown("junit", odd._replace(name="\x0b.json", diagnostics=(nasty,)))
     assert out.isascii()
     ET.fromstring(out)

@@ -172,7 +172,7 @@ def test_degrees_divide_the_ranks_of_the_formula() -> None:
 
 def test_every_verb_leaves_it_open(capsys: pytest.CaptureFixture[str]) -> None:
     written(f"deepspeed --num_gpus=$N {NAMES}")
-    said = f"run.sh:1 leaves it to the run: `--num_gpus=$N`; {FORMULA}; give --world-size, or"
+    said = f"run.sh:1 leaves it to the run: `--num_gpus=$N`; {FORMULA}; pass --world-size, or"
     memory = ("memory", "run.sh", "--params", "1e9", "--hidden", "2048", "--layers", "16")
     for argv in (("resolve", "run.sh"), memory):
         assert main(argv) == 2

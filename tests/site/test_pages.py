@@ -15,7 +15,7 @@ import pytest
 import yaml
 from pages import deepspeed_messages, key_entries, key_example, key_history, rules
 
-from dsconfig.cli import VERBS
+from dsconfig.cli import COMMANDS
 from dsconfig.core.diagnostic import SITE, rule_url
 from dsconfig.core.releases import RELEASES
 from dsconfig.rules import RULES
@@ -91,7 +91,7 @@ def test_every_release_and_command_has_its_heading(built: Path) -> None:
     for release in RELEASES:
         series = release.rpartition(".")[0]
         assert release.replace(".", "") in Page(built / "releases" / series / "index.html").anchors
-    assert {f"dsconfig-{verb}" for verb in VERBS} <= Page(built / "cli" / "index.html").anchors
+    assert {f"dsconfig-{verb}" for verb in COMMANDS} <= Page(built / "cli" / "index.html").anchors
 
 
 def test_pages_describe_themselves_and_load_nothing_from_elsewhere(built: Path) -> None:

@@ -1,4 +1,4 @@
-"""`dsconfig elastic`: what concerns jobs that shrink and grow; a module each."""
+"""`dsconfig elastic`: commands for jobs whose number of nodes changes, one module each."""
 
 from __future__ import annotations
 
@@ -6,30 +6,32 @@ import argparse
 from importlib import import_module
 from typing import NoReturn
 
-from dsconfig.cli.arguments import tell_exit_codes
-from dsconfig.cli.errors import CLEAN, refuse
+from dsconfig.cli.arguments import set_exit_codes
+from dsconfig.cli.errors import CLEAN, fail
 
-VERBS = {
-    "plan": "show which world sizes keep the batch, and what each needs",
-    "run": "train on this node, as part of a job that shrinks and grows",
-    "store": "keep the state of jobs on a host that does not train",
-    "status": "show what a job is doing",
-    "drain": "ask nodes to leave after the job's next checkpoint",
-    "manifest": "write what a scheduler runs for a job",
+COMMANDS = {
+    "plan": "show the world sizes that keep the batch size, with micro batch and accumulation steps",
+    "run": "train on this node as part of an elastic job",
+    "store": "serve the store of elastic jobs on a host that does not train",
+    "status": "show the state of an elastic job",
+    "drain": "ask nodes to leave after the next checkpoint",
+    "manifest": "generate the manifest of an elastic job for a scheduler",
 }
-"""Each has its module here, named like it, with `configure(parser)` and `run(args)`."""
+"""Each command has a module of its name here, with `configure(parser)` and `run(args)`."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the verbs."""
+    """Add the commands."""
     parser.set_defaults(run=_without_command)
-    verbs = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for name, summary in VERBS.items():
-        own = verbs.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
-        import_module(f"dsconfig.cli.elastic.{name}").configure(own)
-    told = "those of each command stand in its own help"
-    tell_exit_codes(parser, {CLEAN: "done"}, told)
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND")
+    for name, summary in COMMANDS.items():
+        subparser = subparsers.add_parser(
+            name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
+        )
+        import_module(f"dsconfig.cli.elastic.{name}").configure(subparser)
+    footer = "`dsconfig help elastic COMMAND` shows the exit codes of a command."
+    set_exit_codes(parser, {CLEAN: "success"}, footer)
 
 
 def _without_command(_: argparse.Namespace) -> NoReturn:
-    refuse(f"no command given: expected one of {', '.join(VERBS)} (see `dsconfig elastic --help`)")
+    fail(f"no command given: expected one of {', '.join(COMMANDS)} (see `dsconfig elastic --help`)")

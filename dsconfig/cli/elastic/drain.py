@@ -1,28 +1,28 @@
-"""`dsconfig elastic drain`: nodes leave in order, without a signal to any of their processes."""
+"""`dsconfig elastic drain`: ask nodes to leave a job after the next checkpoint."""
 
 from __future__ import annotations
 
 import argparse
 from functools import partial
 
-from dsconfig.cli.arguments import tell_exit_codes
+from dsconfig.cli.arguments import set_exit_codes
 from dsconfig.cli.elastic.arguments import add_job, guarded, state_store_of
-from dsconfig.cli.errors import CLEAN, refuse
+from dsconfig.cli.errors import CLEAN, fail
 from dsconfig.render.terminal import printable
 from elastic.agent.errors import EXIT_CODES
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+    """Add the options."""
     parser.set_defaults(run=run)
     add_job(parser)
-    named = "a node as `dsconfig elastic status` names it (default: all)"
-    parser.add_argument("nodes", metavar="NODE", nargs="*", help=named)
-    tell_exit_codes(parser, {CLEAN: "asked", 4: EXIT_CODES[4]})
+    node = "name of a node as `dsconfig elastic status` shows it (default: all)"
+    parser.add_argument("nodes", metavar="NODE", nargs="*", help=node)
+    set_exit_codes(parser, {CLEAN: "nodes asked to leave", 4: EXIT_CODES[4]})
 
 
 def run(args: argparse.Namespace) -> int:
-    """Ask them; their agents end with 143 when the next checkpoint is committed, or some time later."""
+    """Run the command; the agents of the nodes exit with 143 after the next checkpoint, or after a timeout."""
     return guarded(lambda: _drain(args))
 
 
@@ -31,8 +31,8 @@ def _drain(args: argparse.Namespace) -> None:
 
     job = state_store_of(args, "drain")
     present = [member.node for member in job.read().members]
-    if strangers := [node for node in args.nodes if node not in present]:
-        refuse(f"no member of the job: {', '.join(strangers)}; expected one of {', '.join(present) or '-'}")
+    if unknown := [node for node in args.nodes if node not in present]:
+        fail(f"not a member of the job: {', '.join(unknown)}; expected one of {', '.join(present) or '-'}")
     for node in args.nodes or present:
         job.update(partial(transitions.ask_to_leave, node=node))
-        print(printable(f"dsconfig: {node} is asked to leave"))
+        print(printable(f"dsconfig: {node} was asked to leave"))

@@ -1,4 +1,4 @@
-"""`dsconfig elastic plan`: admissible world sizes of an `elasticity` block, as a table or a chart."""
+"""`dsconfig elastic plan`: show the admissible world sizes of an `elasticity` block, as a table or a plot."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.arguments import add_color, add_file, tell_exit_codes, world_size
-from dsconfig.cli.errors import CLEAN, FINDINGS, complain, refuse
+from dsconfig.cli.arguments import add_color, add_file, set_exit_codes, world_size
+from dsconfig.cli.errors import CLEAN, PROBLEMS, fail, print_error
 from dsconfig.cli.inputs import read, write
-from dsconfig.cli.output import NEEDS_MATPLOTLIB, plotted
+from dsconfig.cli.output import NEEDS_MATPLOTLIB, plot_suffix
 from dsconfig.render.fingerprint import as_json
 from dsconfig.render.matplotlib_output import picture
 from elastic import constants as c
@@ -28,32 +28,31 @@ if TYPE_CHECKING:
     from elastic.planning.plan import Plan
 
 
-# `dsconfig elastic plan`: the admissible world sizes of an `elasticity` block.
-
-
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+    """Add the options."""
     parser.set_defaults(run=run)
     add_file(parser)
-    which = parser.add_argument_group("which sizes", "SIZES: such as 8,16 or 8:64 or 8:64:8")
+    which = parser.add_argument_group("sizes", "SIZES: for example 8,16 or 8:64 or 8:64:8")
     add = which.add_mutually_exclusive_group().add_argument
-    add("--nodes", type=sizes, metavar="SIZES", help="show these numbers of whole nodes")
+    add("--nodes", type=sizes, metavar="SIZES", help="show these numbers of nodes")
     add("--world-sizes", type=sizes, metavar="SIZES", help="show these data-parallel sizes")
     add = which.add_argument
-    add("--gpus-per-node", type=world_size, metavar="N", help="replace the block's num_gpus_per_node")
+    add("--gpus-per-node", type=world_size, metavar="N", help="override `num_gpus_per_node` of the block")
     add = parser.add_argument
-    add("--target", metavar="RELEASE", help="plan as this release did (default: 0.19.7, the last that did)")
-    add("--exact", action="store_true", help="search the batch with most of the sizes, beside the heuristic")
-    add("--output-format", choices=FORMATS, default="table", help="how the plan is shown (default: table)")
-    add("--plot", metavar="FILE", help="draw it as well, to a .svg or .png file (needs matplotlib)")
+    add(
+        "--target", metavar="RELEASE", help="plan as this release (default: 0.19.7, the last with elasticity)"
+    )
+    add("--exact", action="store_true", help="also search for the batch size with the most world sizes")
+    add("--output-format", choices=FORMATS, default="table", help="output format (default: table)")
+    add("--plot", metavar="FILE", help="also write a plot to this .svg or .png file (needs matplotlib)")
     add_color(parser)
-    tell_exit_codes(
-        parser, {CLEAN: "shown", FINDINGS: "there is no plan: no block, or none that admits a size"}
+    set_exit_codes(
+        parser, {CLEAN: "plan shown", PROBLEMS: "no `elasticity` block, or it admits no world size"}
     )
 
 
 def sizes(text: str) -> list[int]:
-    """Numbers and ranges of them."""
+    """Parse numbers and ranges."""
 
     try:
         return numbers(text)
@@ -62,19 +61,19 @@ def sizes(text: str) -> list[int]:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show the plan; exit code 1 where there is none."""
-    from dsconfig.cli.handoff.elastic_job import to_do_without
+    """Run the command; exit with 1 if there is no plan."""
+    from dsconfig.cli.handoff.elastic_job import missing_block_hint
     from dsconfig.render.terminal import flowed, style_of
     from elastic import ElasticityError
 
-    suffix, config = plotted(args.plot), _config(args.file)
+    suffix, config = plot_suffix(args.plot), _config(args.file)
     try:
         table = _table(args, config)
     except ElasticityError as error:
-        complain(f"{args.file}: {error}{to_do_without(config)}")
-        return FINDINGS
+        print_error(f"{args.file}: {error}{missing_block_hint(config)}")
+        return PROBLEMS
     except ValueError as error:
-        refuse(str(error))
+        fail(str(error))
     style = style_of(sys.stdout, args.color)
     text = "".join(render(table, args.output_format, style))
     sys.stdout.write(flowed(text, style) if args.output_format == "table" else text)
@@ -96,7 +95,7 @@ def _config(name: str) -> JsonObject:
     document = read(name)
     value = document.value()
     if not document.is_readable() or not isinstance(value, dict):
-        refuse(f"{document.name} holds no config: `dsconfig check {name}` says why")
+        fail(f"{document.name} is not a valid config: run `dsconfig check {name}` for the reason")
     return value
 
 
@@ -109,26 +108,25 @@ def _semantics(target: str | None) -> Semantics:
     try:
         return semantics_for(resolve(target).releases[-1])
     except UnknownReleaseError as error:
-        refuse(str(error))
+        fail(str(error))
 
 
 def _plot(table: Table, name: str, suffix: str) -> None:
-
     try:
-        drawn = chart(table, suffix)
+        image = chart(table, suffix)
     except ImportError:
-        refuse(NEEDS_MATPLOTLIB)
-    write(name, drawn)
+        fail(NEEDS_MATPLOTLIB)
+    write(name, image)
 
 
-# A plan's table, for people and for machines.
+# Output formats.
 
 FORMATS = ("table", "json", "csv")
 VERSION = 1
 
 
 def render(table: Table, name: str, style: Style) -> Iterator[str]:
-    """The table in the format of this name."""
+    """Render the table in the named format."""
     yield from {"table": _text_table, "json": _json, "csv": _csv}[name](table, style)
 
 
@@ -137,13 +135,13 @@ def _text_table(table: Table, style: Style) -> Iterator[str]:
     block = plan.block
     sizes = _count(len(plan.rows), "admissible world size")
     kind = "heuristic: " if exact else ""
-    yield style.paint(f"{kind}{plan.batch_size} samples a step, {sizes}", "bold")
+    yield style.paint(f"{kind}{plan.batch_size} samples per step, {sizes}", "bold")
     micro_batches = ", ".join(map(str, block.micro_batch_sizes))
     yield f" (cap {block.max_train_batch_size}, micro batches {micro_batches})\n"
     if exact is not None:
-        both = len(table.exact_admitted), len(table.admitted)
-        yield style.paint(f"exact: {exact.batch_size} samples a step", "bold")
-        yield f" admits {both[0]} of the {_count(len(table.sizes), 'size')} below, the heuristic {both[1]}\n"
+        admitted = len(table.exact_admitted), len(table.admitted)
+        yield style.paint(f"exact: {exact.batch_size} samples per step", "bold")
+        yield f" admits {admitted[0]} of the {_count(len(table.sizes), 'size')} below, the heuristic {admitted[1]}\n"
     for note in plan.notes:
         yield f"note: {note}\n"
     rows = [_cells(table, size) for size in table.sizes]
@@ -215,15 +213,15 @@ def _csv(table: Table, style: Style) -> Iterator[str]:  # noqa: ARG001  one shap
     yield text.getvalue()
 
 
-# A plan as a picture: how each world size makes up the batch, and what the other sizes lose.
+# Plot: micro batch and accumulation steps of each world size, and the idle ranks of the other sizes.
 
 _DARK, _LIGHT, _LOST = "#1f4e79", "#9dc3e6", "#c0392b"
-_MOST = 20_000
-"""Sizes drawn one by one."""
+_MAX_POINTS = 20_000
+"""World sizes drawn one by one."""
 
 
 def chart(table: Table, suffix: str) -> bytes:
-    """The picture as SVG or PNG, the same bytes for the same table. Imports matplotlib.
+    """Render the plot as SVG or PNG, with the same bytes for the same table. Imports matplotlib.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -238,7 +236,7 @@ def chart(table: Table, suffix: str) -> bytes:
 
 
 def _rows(axes: Axes, table: Table) -> None:
-    """Samples of one rank a step: micro batch, times accumulation."""
+    """Plot the samples per rank and step: micro batch, times accumulation steps."""
     rows = [size.row for size in table.sizes if size.row]
     sizes = [row.world_size for row in rows]
     axes.vlines(sizes, 0.5, [row.micro_batch_size for row in rows], color=_DARK, lw=2, label="micro batch")
@@ -251,19 +249,21 @@ def _rows(axes: Axes, table: Table) -> None:
         label="× accumulation steps",
     )
     axes.set_yscale("log")
-    axes.set_ylabel("samples a rank and step")
-    axes.set_title(f"{table.plan.batch_size} samples a step on {len(table.admitted)} world sizes", loc="left")
+    axes.set_ylabel("samples per rank and step")
+    axes.set_title(
+        f"{table.plan.batch_size} samples per step on {len(table.admitted)} world sizes", loc="left"
+    )
     axes.legend(loc="upper right", frameon=False)
 
 
 def _lost(axes: Axes, table: Table) -> None:
-    """What share of the ranks is idle at each size, admissible or not."""
+    """Plot the share of ranks that are idle at each size, admissible or not."""
     plans = [(table.plan, _LOST, "-", "heuristic" if table.exact else "idle ranks")]
     if table.exact is not None:
         plans.append((table.exact, _DARK, "--", "exact"))
     shown = [size.world_size for size in table.sizes]
     first, last = (min(shown), max(shown)) if shown else (1, 1)
-    sizes = range(first, last + 1, max(1, (last - first) // _MOST))
+    sizes = range(first, last + 1, max(1, (last - first) // _MAX_POINTS))
     for plan, color, line, label in plans:
         lost = [100 * _idle(plan, size) for size in sizes]
         axes.plot(sizes, lost, line, color=color, lw=1, label=label, drawstyle="steps-mid")
@@ -278,24 +278,24 @@ def _idle(plan: Plan, size: int) -> float:
     return 1 - runs_at / size
 
 
-# The ways to name world sizes: by number and range, by nodes, and by how many GPUs a node has.
+# Parsing of world sizes: numbers, ranges, and nodes.
 
 MOST_SIZES = 100_000
 
 
 def with_gpus_per_node(config: Mapping[str, Json], gpus: int) -> JsonObject:
-    """The config as if its block said so many GPUs to a node."""
+    """The config with this number of GPUs per node in its block."""
     block = config.get(c.ELASTICITY)
     changed = {**block, c.NUM_GPUS_PER_NODE: gpus} if isinstance(block, Mapping) else block
     return {**config, c.ELASTICITY: changed}
 
 
 def sizes_of_nodes(config: Mapping[str, Json], nodes: Iterable[int]) -> list[int]:
-    """The data-parallel sizes of whole nodes.
+    """Data-parallel world sizes of these numbers of nodes.
 
     Raises:
         ElasticityError: the block is not strictly valid.
-        ValueError: a node holds no whole number of models.
+        ValueError: the GPUs of a node are not a multiple of the model-parallel size.
     """
     from elastic.planning.block import read_block
 
@@ -303,19 +303,19 @@ def sizes_of_nodes(config: Mapping[str, Json], nodes: Iterable[int]) -> list[int
     ranks, left = divmod(block.num_gpus_per_node, block.model_parallel_size)
     if left:
         raise ValueError(
-            f"a node of {block.num_gpus_per_node} GPUs holds no whole number of models of "
-            f"{block.model_parallel_size} GPUs"
+            f"{block.num_gpus_per_node} GPUs per node are not a multiple of the model-parallel size "
+            f"{block.model_parallel_size}"
         )
     return [node * ranks for node in nodes]
 
 
 def numbers(text: str) -> list[int]:
-    """`8,16` and `8:64` and `8:64:8` as ascending whole numbers above 0, the end included.
+    """Parse `8,16`, `8:64` and `8:64:8` as ascending whole numbers above 0, ends included.
 
     Raises:
         ValueError: the text is none of these.
     """
-    found: set[int] = set()
+    values: set[int] = set()
     for piece in text.split(","):
         parts = piece.strip().split(":")
         if len(parts) > 3 or not all(part.isdecimal() and len(part) < 9 and int(part) for part in parts):
@@ -323,5 +323,5 @@ def numbers(text: str) -> list[int]:
         first, last, step = (*map(int, parts), *(int(parts[0]), 1)[len(parts) - 1 :])
         if last < first or (last - first) // step > MOST_SIZES:
             raise ValueError(f"expected an ascending range of at most {MOST_SIZES} numbers, got `{piece}`")
-        found.update(range(first, last + 1, step))
-    return sorted(found)
+        values.update(range(first, last + 1, step))
+    return sorted(values)

@@ -1,4 +1,4 @@
-"""`dsconfig elastic run`: torch's elastic agent with the plan's rendezvous, or a preview of it."""
+"""`dsconfig elastic run`: run torch's elastic agent with the plan's rendezvous, or preview it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import shutil
 import sys
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.arguments import tell_exit_codes, world_size
+from dsconfig.cli.arguments import set_exit_codes, world_size
 from dsconfig.cli.elastic.arguments import add_job, guarded, nodes, with_torch
-from dsconfig.cli.errors import refuse
+from dsconfig.cli.errors import fail
 from elastic.agent.errors import EXIT_CODES
 
 if TYPE_CHECKING:
@@ -19,72 +19,94 @@ if TYPE_CHECKING:
     from elastic.agent.settings import RendezvousSettings
 
 
-# `dsconfig elastic run`: torch's elastic agent with the plan's rendezvous.
-#
 # Exit codes: `elastic.agent.errors.EXIT_CODES`.
 
-SIGNALLED = 128
-LONGEST = 3600
-"""Seconds between two looks at the workers."""
+SIGNAL_EXIT_BASE = 128
+MAX_INTERVAL = 3600
+"""Seconds between two polls of the workers."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+    """Add the options."""
     parser.set_defaults(run=run)
     _configure_job(parser)
     _configure_node(parser)
-    parser.add_argument("file", metavar="FILE", help="the config, with an `elasticity` block")
-    command = "the training script with its arguments"
+    parser.add_argument("file", metavar="FILE", help="config with an `elasticity` block")
+    command = "training script with its arguments"
     parser.add_argument("command", metavar="SCRIPT", nargs=argparse.REMAINDER, help=command)
-    tell_exit_codes(parser, EXIT_CODES)
+    set_exit_codes(parser, EXIT_CODES)
 
 
 def _configure_job(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("job", "the same on every node")
     add = group.add_argument
-    add("--nnodes", default="1", metavar="MIN:MAX", help="from how many to how many nodes train (default: 1)")
-    add("--nproc-per-node", type=world_size, default=1, metavar="N", help="processes on a node (default: 1)")
+    add("--nnodes", default="1", metavar="MIN:MAX", help="number of nodes that train (default: 1)")
+    add("--nproc-per-node", type=world_size, default=1, metavar="N", help="processes per node (default: 1)")
     add_job(group)
-    policy = (
-        "at an inadmissible number of nodes: the largest admissible one trains, all wait, or the job ends"
-    )
+    policy = "at an inadmissible number of nodes: train on the largest admissible one, wait, or end the job"
     add(
         "--policy",
         default="standby",
         choices=("standby", "wait", "fail"),
         help=f"{policy} (default: standby)",
     )
-    counted = "worker failures that the whole job survives; lost and joining nodes do not count"
-    add("--max-restarts", type=int, default=3, metavar="N", help=f"{counted} (default: 3)")
-    times = "times of the rendezvous, such as keep_alive_interval=2,join_timeout=900"
-    add("--rdzv-conf", default="", metavar="KEY=VALUE,...", help=times)
+    restarts = "restarts of the job after worker failures; lost and joining nodes do not count (default: 3)"
+    add("--max-restarts", type=int, default=3, metavar="N", help=restarts)
+    timeouts = "timeouts of the rendezvous, for example keep_alive_interval=2,join_timeout=900"
+    add("--rdzv-conf", default="", metavar="KEY=VALUE,...", help=timeouts)
 
 
 def _configure_node(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("this node").add_argument
     hosting = argparse.BooleanOptionalAction
-    add("--host-store", action=hosting, help="host the store (default: where the endpoint is this machine)")
-    add("--local-addr", metavar="ADDR", help="this node's address (default: that which reaches the store)")
-    add("--monitor-interval", type=_seconds, default=0.1, metavar="SECONDS", help="look at workers so often")
-    stopping = "after SIGTERM to this node, give its workers so long to end (default: 5)"
-    add("--stop-timeout", type=int, default=5, metavar="SECONDS", help=stopping)
-    add("--log-dir", metavar="DIR", help="write the workers' output below this folder")
-    add("--redirects", default="0", metavar="STD", help="send workers' output to files only: 1, 2 or 3")
-    add("--tee", default="0", metavar="STD", help="send workers' output to files as well: 1, 2 or 3")
-    add("--event-log", metavar="FILE", help="append what happens on this node, one JSON object a line")
-    add("--no-python", action="store_true", help="run SCRIPT as a program, without the worker wrapper")
-    add("--dry-run", action="store_true", help="show what would run")
+    add("--host-store", action=hosting, help="host the store (default: if the endpoint is this machine)")
+    add("--local-addr", metavar="ADDR", help="address of this node (default: the one that reaches the store)")
+    add(
+        "--monitor-interval",
+        type=_seconds,
+        default=0.1,
+        metavar="SECONDS",
+        help="polling interval (default: 0.1)",
+    )
+    grace = "time for the workers to exit after SIGTERM to this node (default: 5)"
+    add("--stop-timeout", type=int, default=5, metavar="SECONDS", help=grace)
+    add("--log-dir", metavar="DIR", help="directory for the output of the workers")
+    add(
+        "--redirects",
+        default="0",
+        metavar="STD",
+        help="redirect worker output to files: 1 stdout, 2 stderr, 3 both",
+    )
+    add(
+        "--tee",
+        default="0",
+        metavar="STD",
+        help="copy worker output to files: 1 stdout, 2 stderr, 3 both",
+    )
+    add(
+        "--event-log",
+        metavar="FILE",
+        help="append the events of this node to this file, one JSON object per line",
+    )
+    add(
+        "--no-python", action="store_true", help="run SCRIPT as a program, without `python -m elastic.worker`"
+    )
+    add(
+        "--dry-run",
+        action="store_true",
+        help="print the command and the batch of each number of nodes, and exit",
+    )
 
 
 def _seconds(text: str) -> float:
     value = float(text)
-    if not 0 < value <= LONGEST:
+    if not 0 < value <= MAX_INTERVAL:
         raise ValueError
     return value
 
 
 def run(args: argparse.Namespace) -> int:
-    """Train until the job has ended; the exit code says how."""
+    """Train until the job ends."""
     return guarded(lambda: _run(args))
 
 
@@ -97,7 +119,7 @@ def _run(args: argparse.Namespace) -> None:
     _check_command(args)
     endpoint, token = args.rdzv_endpoint, read_token(args.token)
     if endpoint is None and job.max_nodes > 1:
-        refuse("--rdzv-endpoint HOST:PORT is needed for more than one node")
+        fail("--rdzv-endpoint HOST:PORT is required for more than one node")
     if endpoint is not None:
         parse_endpoint(endpoint, args.host_store, token)
     if args.dry_run:
@@ -122,16 +144,16 @@ def _run(args: argparse.Namespace) -> None:
     try:
         launch.launch(spec, args.command, bare=args.no_python)
     except launch.SignalException as signalled:
-        raise SystemExit(SIGNALLED + int(signalled.sigval)) from None
+        raise SystemExit(SIGNAL_EXIT_BASE + int(signalled.sigval)) from None
 
 
 def _job(args: argparse.Namespace) -> Job:
-    from dsconfig.cli.handoff.elastic_job import plan_of, read_config
+    from dsconfig.cli.handoff.elastic_job import plan_for, read_config
     from elastic.agent.job import Job
 
     least, most = nodes(args.nnodes)
     config = read_config(args.file)
-    plan = plan_of(config, args.file)
+    plan = plan_for(config, args.file)
     return Job(config, plan, least, most, args.nproc_per_node, args.policy, args.max_restarts)
 
 
@@ -141,10 +163,10 @@ def _pairs(text: str) -> dict[str, str]:
     from elastic.agent.settings import RendezvousSettings
 
     pairs = [part.partition("=") for part in text.split(",") if part.strip()]
-    known = [field.name for field in fields(RendezvousSettings)]
+    names = [field.name for field in fields(RendezvousSettings)]
     for key, equals, _ in pairs:
-        if not equals or key.strip() not in known:
-            refuse(f"--rdzv-conf `{key}{equals}`: expected KEY=VALUE with a key of {', '.join(known)}")
+        if not equals or key.strip() not in names:
+            fail(f"--rdzv-conf `{key}{equals}`: expected KEY=VALUE with a key of {', '.join(names)}")
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
@@ -152,27 +174,27 @@ def _check_command(args: argparse.Namespace) -> None:
     if args.command[:1] == ["--"]:
         del args.command[0]
     if not args.command or (args.command[0] == "-m" and len(args.command) == 1):
-        refuse("no training script given: expected SCRIPT, or -m MODULE, after the config")
+        fail("no training script: pass SCRIPT, or -m MODULE, after the config")
     script = args.command[0]
     if args.no_python and shutil.which(script) is None:
-        refuse(f"program `{script}` does not exist")
+        fail(f"program `{script}` does not exist")
     if not args.no_python and script != "-m" and not os.path.isfile(script):
-        refuse(f"training script `{script}` does not exist")
+        fail(f"training script `{script}` does not exist")
 
 
-# What `dsconfig elastic run --dry-run` shows: what would run.
+# `--dry-run`.
 
 
 def preview(args: argparse.Namespace, job: Job, settings: RendezvousSettings) -> str:
-    """The command, the settings and the batch of each number of nodes; found without torch."""
-    shown = [sys.executable, "-u", "-m", "elastic.worker", *args.command]
-    command = args.command if args.no_python else shown
-    lost, stop = settings.heartbeat_timeout, settings.lease_duration
+    """Command, settings, and the batch of each number of nodes; needs no torch."""
+    worker_command = [sys.executable, "-u", "-m", "elastic.worker", *args.command]
+    command = args.command if args.no_python else worker_command
+    timeout, lease = settings.heartbeat_timeout, settings.lease_duration
     lines = [
         f"command      {shlex.join(command)}",
-        f"endpoint     {args.rdzv_endpoint or 'a store of its own'}, job `{args.rdzv_id}`",
+        f"endpoint     {args.rdzv_endpoint or 'its own store'}, job `{args.rdzv_id}`",
         f"policy       {job.policy}; {job.max_restarts} restarts after worker failures",
-        f"lost after   {lost:g} s without a heartbeat; workers stop after {stop:g} s",
+        f"lost after   {timeout:g} s without a heartbeat; workers stop after {lease:g} s",
     ]
     shown_nodes = range(job.min_nodes, min(job.max_nodes, job.min_nodes + 63) + 1)
     lines += [f"{nodes:4} nodes   {_at(job, nodes)}" for nodes in shown_nodes]
@@ -185,6 +207,6 @@ def _at(job: Job, nodes: int) -> str:
         smaller = max((n for n in job.admissible() if n < nodes), default=None)
         if job.policy == "standby" and smaller:
             return f"{smaller} train, {nodes - smaller} on standby"
-        return {"standby": "wait", "wait": "wait", "fail": "refused"}[job.policy]
+        return {"standby": "wait", "wait": "wait", "fail": "rejected"}[job.policy]
     triplet = f"{row.batch_size} = {row.micro_batch_size} x {row.accumulation_steps} x {row.world_size}"
     return f"train_batch_size {triplet} (micro batch x accumulation x world size)"

@@ -1,4 +1,4 @@
-"""`dsconfig elastic status`: a job's round, members, triplet and last events, from its store."""
+"""`dsconfig elastic status`: show the round, members, batch and last events of a job."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.arguments import tell_exit_codes
+from dsconfig.cli.arguments import set_exit_codes
 from dsconfig.cli.elastic.arguments import add_job, guarded, state_store_of
 from dsconfig.cli.errors import CLEAN
 from dsconfig.render.fingerprint import as_json
@@ -24,20 +24,22 @@ _PUBLISHED = {
     "join_order": "seat",
     "cleared": "alive",
 }
-"""What JSON output calls fields of the state that have another name there."""
+"""JSON output names of fields that the state calls differently."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+    """Add the options."""
     parser.set_defaults(run=run)
     add_job(parser)
     formats = ("text", "json")
-    parser.add_argument("--output-format", choices=formats, default="text", help="default: text")
-    tell_exit_codes(parser, {CLEAN: "shown", 4: EXIT_CODES[4]})
+    parser.add_argument(
+        "--output-format", choices=formats, default="text", help="output format (default: text)"
+    )
+    set_exit_codes(parser, {CLEAN: "state shown", 4: EXIT_CODES[4]})
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show it; exit code 4 where the store does not answer."""
+    """Run the command; exit with 4 if the store does not answer."""
     return guarded(lambda: _show(args))
 
 
@@ -51,18 +53,18 @@ def _show(args: argparse.Namespace) -> None:
 
 
 def published(state: State) -> dict[str, object]:
-    """The state as JSON output has it: its names stay when the agent's own document gets others."""
+    """State as in the JSON output, whose field names are stable."""
     return asdict(state, dict_factory=lambda pairs: {_PUBLISHED.get(key, key): value for key, value in pairs})
 
 
 def triplet(state: State) -> dict[str, object] | None:
-    """What the group trains with; `None` before there is one."""
+    """Batch triplet of the group; None without a group."""
     import elastic
 
     if not state.group:
         return None
-    start = "elasticity."
-    block = {key[len(start) :]: value for key, value in state.contract.items() if key.startswith(start)}
+    prefix = "elasticity."
+    block = {key[len(prefix) :]: value for key, value in state.contract.items() if key.startswith(prefix)}
     row = elastic.plan({"elasticity": block}).row_for_gpus(
         len(state.group) * state.contract["nproc-per-node"]
     )
@@ -70,7 +72,7 @@ def triplet(state: State) -> dict[str, object] | None:
 
 
 def lines(state: State) -> list[str]:
-    """The state for people, without terminal escapes: other nodes write its names and events."""
+    """State as text, with terminal escapes removed: names and events come from other nodes."""
     row = triplet(state)
     shown = [
         f"phase        {state.phase}" + (f" ({state.outcome.kind})" if state.outcome else ""),
@@ -81,12 +83,12 @@ def lines(state: State) -> list[str]:
     if row:
         product = f"{row['micro_batch_size']} x {row['accumulation_steps']} x {row['world_size']}"
         shown.append(f"batch        {row['batch_size']} = {product} (micro batch x accumulation x ranks)")
-    shown += [f"  {_part(state, one.node):9}  {one.node} at {one.host}" for one in state.members]
+    shown += [f"  {_role(state, one.node):9}  {one.node} at {one.host}" for one in state.members]
     shown += [f"  {_clock(event.time)}  {event.node}: {event.text}" for event in state.events]
     return list(map(printable, shown))
 
 
-def _part(state: State, node: str) -> str:
+def _role(state: State, node: str) -> str:
     if node in state.leaving:
         return "leaving"
     if state.phase in ("forming", "proposed"):

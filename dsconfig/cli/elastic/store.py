@@ -1,4 +1,4 @@
-"""`dsconfig elastic store`: the store by itself, so that no training node takes the job with it."""
+"""`dsconfig elastic store`: serve the store on its own, so that a job survives the loss of any training node."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.arguments import tell_exit_codes
+from dsconfig.cli.arguments import set_exit_codes
 from dsconfig.cli.elastic.arguments import add_token, guarded, with_torch
 from dsconfig.cli.errors import CLEAN
 from elastic.agent.errors import EXIT_CODES
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+    """Add the options."""
     parser.set_defaults(run=run)
     add = parser.add_argument
-    where = "listen there (default: 127.0.0.1:29400, which other machines do not reach)"
-    add("--listen", default="127.0.0.1:29400", metavar="HOST:PORT", help=where)
+    address = "address to listen on (default: 127.0.0.1:29400, not reachable from other machines)"
+    add("--listen", default="127.0.0.1:29400", metavar="HOST:PORT", help=address)
     add_token(parser)
-    add("--until-ended", metavar="ID", help="end after the job of this name, with its exit code")
-    late = "how long after it, for nodes that come late and learn that there is nothing to do (default: 60)"
-    add("--linger", type=float, default=60.0, metavar="SECONDS", help=late)
+    add("--until-ended", metavar="ID", help="exit after the job of this name, with its exit code")
+    linger = "time to keep serving after the job, so that late nodes learn that it has ended (default: 60)"
+    add("--linger", type=float, default=60.0, metavar="SECONDS", help=linger)
     ended = {code: f"{EXIT_CODES[code]} (with --until-ended)" for code in (1, 3)}
-    tell_exit_codes(parser, {CLEAN: "ended by SIGTERM or Ctrl-C, or after a job that succeeded", **ended})
+    set_exit_codes(parser, {CLEAN: "ended by SIGTERM or Ctrl-C, or after a job that succeeded", **ended})
 
 
 def run(args: argparse.Namespace) -> int:
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _serve(listen: str, secret: str | None, run_id: str | None, linger: float) -> None:
-    from elastic.agent.endpoint import open_to_others, parse_endpoint
+    from elastic.agent.endpoint import exposure_warning, parse_endpoint
     from elastic.agent.errors import SUCCEEDED, RefusedError, TrainingFailedError
     from elastic.agent.settings import RendezvousSettings
     from elastic.agent.state_store import StateStore
@@ -48,27 +48,27 @@ def _serve(listen: str, secret: str | None, run_id: str | None, linger: float) -
 
     codes = {"succeeded": SUCCEEDED, "failed": TrainingFailedError.code, "refused": RefusedError.code}
     endpoint = parse_endpoint(listen, True, read_token(secret))
-    waited = {signal.SIGTERM, signal.SIGINT}
-    # Blocked before torch and the store start threads, which inherit it: then only this thread takes them.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, waited)
-    # torch's server logs a warning with a C++ stack for each line of garbage that somebody sends.
+    signals = {signal.SIGTERM, signal.SIGINT}
+    # Blocked before torch and the store start threads, which inherit the mask: only this thread receives them.
+    previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    # torch's server logs a warning with a C++ stack for each invalid line that it receives.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     try:
         store = with_torch("elastic.agent.store")
         server = store.host_store(endpoint, RendezvousSettings())
     except BaseException:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, previous_mask)
         raise
     endpoint = replace(endpoint, addresses=((endpoint.host, server.port),))
-    if (warning := open_to_others(endpoint)) is not None:
+    if (warning := exposure_warning(endpoint)) is not None:
         print(f"dsconfig: warning: {warning}", file=sys.stderr, flush=True)
-    print(f"dsconfig: the store listens on {endpoint}", flush=True)
+    print(f"dsconfig: the store is listening on {endpoint}", flush=True)
     if run_id is None:
-        signal.sigwait(waited)
+        signal.sigwait(signals)
         return
     connection = store.connect_store(endpoint, RendezvousSettings())
     job, ended = StateStore(connection, run_id, "store"), None
-    while signal.sigtimedwait(waited, 1.0) is None:
+    while signal.sigtimedwait(signals, 1.0) is None:
         outcome = _outcome(job)
         ended = None if outcome is None else ended or time.monotonic()
         if outcome is not None and ended is not None and time.monotonic() - ended >= linger:
@@ -76,6 +76,6 @@ def _serve(listen: str, secret: str | None, run_id: str | None, linger: float) -
 
 
 def _outcome(job: StateStore) -> Outcome | None:
-    """How the job has ended, once all nodes have left."""
+    """Outcome of the job, once all nodes have left."""
     state = job.read() if job.exists() else None
     return None if state is None or state.members else state.outcome

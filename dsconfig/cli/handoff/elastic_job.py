@@ -1,4 +1,4 @@
-"""The config and the plan of a job, as every node of it reads them."""
+"""Config and plan of an elastic job, as every node reads them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def read_config(path: str) -> JsonObject:
-    """The config in a file, read as DeepSpeed reads it.
+    """Read the config in a file as DeepSpeed does.
 
     Raises:
-        AgentError: there is none in it; the text names the file.
+        AgentError: the file has no config; the message names it.
     """
     from dsconfig.document import read_file
     from elastic.agent.errors import RefusedError, SettingsError
@@ -27,32 +27,32 @@ def read_config(path: str) -> JsonObject:
         raise SettingsError(f"{path}: {(error.strerror or str(error)).lower()}") from None
     value = document.value()
     if not document.is_readable() or not isinstance(value, dict):
-        raise RefusedError(f"{path} holds no config: `dsconfig check {path}` says why")
+        raise RefusedError(f"{path} is not a valid config: run `dsconfig check {path}` for the reason")
     return value
 
 
-def to_do_without(config: Mapping[str, object]) -> str:
-    """What to write where there is no `elasticity` block; empty where there is one."""
+def missing_block_hint(config: Mapping[str, object]) -> str:
+    """Hint to add an `elasticity` block; empty if there is one."""
     if isinstance(config.get("elasticity"), dict):
         return ""
     block = '"elasticity": {"enabled": true, "max_train_batch_size": 2048, "micro_batch_sizes": [2, 4, 8]}'
-    return f": add one, such as `{block}`, or start from `dsconfig init --preset elastic --target 0.19.7`"
+    return f": add one, for example `{block}`, or run `dsconfig init --preset elastic --target 0.19.7`"
 
 
-def plan_of(config: JsonObject, path: str) -> Plan:
-    """The plan of the config in a file.
+def plan_for(config: JsonObject, path: str) -> Plan:
+    """Plan of the config in a file.
 
     Raises:
-        AgentError: there is none, or not the one that the scheduler left in `DEEPSPEED_ELASTICITY_CONFIG`.
+        AgentError: there is no plan, or the block differs from `DEEPSPEED_ELASTICITY_CONFIG`.
     """
     from elastic import ElasticityError, ensure_immutable_elastic_config, plan
     from elastic.agent.errors import RefusedError
     from elastic.constants import DEEPSPEED_ELASTICITY_CONFIG
 
     try:
-        found = plan(config)
+        result = plan(config)
         if DEEPSPEED_ELASTICITY_CONFIG in os.environ:
             ensure_immutable_elastic_config(config["elasticity"])
     except (ElasticityError, ValueError, TypeError) as error:
-        raise RefusedError(f"{path}: {error}{to_do_without(config)}") from None
-    return found
+        raise RefusedError(f"{path}: {error}{missing_block_hint(config)}") from None
+    return result

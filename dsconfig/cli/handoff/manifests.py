@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from elastic.planning.plan import Plan
 
 
-# Kubeflow's jobs, with the store in a job of its own.
+# Kubernetes: PyTorchJob, TrainJob and JobSet, with the store in a separate job.
 
 _NO_ACCOUNT = {"automountServiceAccountToken": False}
-"""Of a pod: neither the agent nor its workers ask Kubernetes for anything."""
+"""Pod field: neither the agent nor its workers use the Kubernetes API."""
 
 
 def pytorchjob(request: Request) -> str:
-    """Kubeflow's PyTorchJob.
+    """PyTorchJob of Kubeflow.
 
-    `elasticPolicy.rdzvBackend` takes torch's own backends only, so the command names the agent; the policy is
-    there for its replicas, which an autoscaler changes between the bounds.
+    `elasticPolicy.rdzvBackend` accepts only torch's own backends, so the command starts the agent. The policy still
+    sets the replica range for an autoscaler.
     """
     worker = _container(request, "pytorch")
     job = {
@@ -42,7 +42,7 @@ def pytorchjob(request: Request) -> str:
             "pytorchReplicaSpecs": {
                 "Worker": {
                     "replicas": request.max_nodes,
-                    # Of the agent's exit codes those below 128 are final; a pod that was killed comes again.
+                    # Exit codes below 128 are final; a pod that was killed restarts.
                     "restartPolicy": "ExitCode",
                     "template": {"spec": {**_NO_ACCOUNT, "containers": [worker]}},
                 }
@@ -53,7 +53,7 @@ def pytorchjob(request: Request) -> str:
 
 
 def trainjob(request: Request) -> str:
-    """Kubeflow Trainer's TrainJob, on the runtime `torch-distributed`."""
+    """TrainJob of Kubeflow Trainer, on the runtime `torch-distributed`."""
     command = agent(request, f"{_store_name(request)}:{STORE_PORT}")
     trainer: JsonObject = {
         "image": request.image,
@@ -74,9 +74,9 @@ def trainjob(request: Request) -> str:
 
 
 def jobset(request: Request) -> str:
-    """A JobSet, without Kubeflow: one job for the store, and an indexed one with a pod for each node.
+    """JobSet without Kubeflow: one job for the store, and an indexed job with a pod for each node.
 
-    The agent's exit codes are final; a pod that was evicted or whose machine was lost comes again.
+    The agent's exit codes are final; a pod that was evicted or whose node was lost restarts.
     """
     node = _container(request, "node", f"{request.name}-store-0-0.{request.name}")
     final = {"containerName": "node", "operator": "In", "values": [1, 2, 3, 4, 5]}
@@ -135,9 +135,9 @@ def _store_name(request: Request) -> str:
 
 
 def _store(request: Request) -> list[JsonObject]:
-    """A service and a job of its own: losing a node that trains must not end the training.
+    """Service and job of the store: losing a node that trains must not end the training.
 
-    It ends with the training and is thrown away an hour later.
+    The job ends with the training and is deleted an hour later.
     """
     name = _store_name(request)
     labels = {"app": name}
@@ -162,7 +162,7 @@ def _store(request: Request) -> list[JsonObject]:
 
 
 def _store_pod(request: Request) -> JsonObject:
-    """Listens on the pod's own addresses, which nobody knows before it starts; hence the token."""
+    """Pod of the store. It listens on all addresses, since its own is unknown before it starts; hence the token."""
     serve = ["dsconfig", "elastic", "store", "--listen", f"0.0.0.0:{STORE_PORT}"]
     serve += ["--until-ended", request.name]
     store = {"name": "store", "image": request.image, "command": serve, "env": _env(request)}
@@ -173,19 +173,19 @@ def _yaml(request: Request, documents: list[JsonObject]) -> str:
     import yaml
 
     random = "token=$(head -c 32 /dev/urandom | base64)"
-    first = f"# first: kubectl create secret generic {_secret_name(request)} --from-literal={random}\n"
+    header = f"# first: kubectl create secret generic {_secret_name(request)} --from-literal={random}\n"
     text: str = yaml.safe_dump_all(documents, sort_keys=False)
-    return first + text
+    return header + text
 
 
 # A batch script for Slurm.
 
 
 def slurm(request: Request) -> str:
-    """A batch script: the store on the batch host, an agent on each node; a lost one does not end the job.
+    """Batch script with the store on the batch host and an agent on each node; losing a node does not end the job.
 
-    At its end Slurm asks the batch shell alone, which asks the nodes through the store: `srun` itself kills
-    its tasks on SIGTERM, and a signal to the step would reach the workers too.
+    Before the time limit, Slurm signals only the batch shell, which drains the nodes through the store: `srun` itself
+    kills its tasks on SIGTERM, and a signal to the step would reach the workers too.
     """
     endpoint = '"$endpoint"'
     words = [word if word == endpoint else shlex.quote(word) for word in agent(request, endpoint)]
@@ -218,10 +218,10 @@ def slurm(request: Request) -> str:
 
 
 def skypilot(request: Request) -> str:
-    """A task: an agent on each node, the store on the first; `sky jobs launch` brings lost nodes back.
+    """Task with an agent on each node and the store on the first; `sky jobs launch` replaces lost nodes.
 
-    SkyPilot ends the other nodes when one fails, and starts all of them again: the job then goes on from its
-    checkpoint, on a disk that outlives the nodes.
+    SkyPilot stops the other nodes when one fails and restarts all of them: the job continues from its checkpoint on a
+    disk that outlives the nodes.
     """
     import yaml
 
@@ -245,18 +245,18 @@ def skypilot(request: Request) -> str:
     }
     random = f"--secret {TOKEN}=$(head -c 32 /dev/urandom | base64)"
     text: str = yaml.safe_dump(task, sort_keys=False)
-    return f"# sky jobs launch {random} THIS_FILE, with the name of your accelerators in place of GPU\n{text}"
+    return f"# sky jobs launch {random} THIS_FILE, with your accelerator in place of GPU\n{text}"
 
 
 # A command line for TorchX.
 
 
 def torchx(request: Request) -> str:
-    """A command line for TorchX's component `dist.ddp`: stock torchrun with the backend `dsconfig`.
+    """Command line for TorchX's component `dist.ddp`: stock torchrun with the backend `dsconfig`.
 
-    The host of rank 0 has the store.  Not every release of the component has an option for the rendezvous'
-    settings, and its `--env` takes no value with a `=` in it: each setting is a variable of its own.
-    torchrun counts every change of the nodes as a restart, so that it gets room, and the agent the limit.
+    The host of rank 0 runs the store. Not every release of the component has an option for rendezvous settings, and
+    `--env` accepts no value with `=`, so each setting is a separate variable. torchrun counts every change of the nodes
+    as a restart, so its limit is high and the agent enforces the real one.
     """
     settings = {
         "ds_config": request.config,
@@ -272,7 +272,7 @@ def torchx(request: Request) -> str:
     return shlex.join([*words, "--", *request.command]) + "\n"
 
 
-# What schedulers run for an elastic job: the agent on every node, and the store apart from them.
+# Writers by scheduler.
 
 WRITERS: Mapping[str, Callable[[Request], str]] = {
     "pytorchjob": pytorchjob,
@@ -282,17 +282,17 @@ WRITERS: Mapping[str, Callable[[Request], str]] = {
     "skypilot": skypilot,
     "torchx": torchx,
 }
-"""For each scheduler what writes its manifest."""
+"""Manifest writer of each scheduler."""
 
 
-# What a manifest is written for: one elastic job, and the command that every node runs for it.
+# Parameters of a manifest, and the command of every node.
 
 STORE_PORT = 29400
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One elastic job."""
+    """Parameters of the manifest of one elastic job."""
 
     name: str
     image: str
@@ -306,17 +306,17 @@ class Request:
 
 
 TOKEN = "DSCONFIG_ELASTIC_TOKEN"
-"""Whoever reaches the store could end the job: it asks for the secret in this variable."""
+"""Variable with the secret of the store; without one, anyone who reaches the store can end the job."""
 
 
 def nodes_of(plan: Plan, processes: int) -> tuple[int, int] | None:
-    """The fewest and the most nodes of so many processes that the plan admits."""
+    """Smallest and largest number of nodes with this many processes that the plan admits."""
     counts = [gpus // processes for gpus in plan.gpu_counts if gpus % processes == 0]
     return (counts[0], counts[-1]) if counts else None
 
 
 def agent(request: Request, endpoint: str) -> list[str]:
-    """The command of every node."""
+    """Command of every node."""
     options = {
         "--nnodes": f"{request.min_nodes}:{request.max_nodes}",
         "--nproc-per-node": str(request.processes),
@@ -324,5 +324,5 @@ def agent(request: Request, endpoint: str) -> list[str]:
         "--rdzv-id": request.name,
         "--max-restarts": str(request.restarts),
     }
-    flat = [word for pair in options.items() for word in pair]
-    return ["dsconfig", "elastic", "run", *flat, "--no-host-store", request.config, *request.command]
+    words = [word for pair in options.items() for word in pair]
+    return ["dsconfig", "elastic", "run", *words, "--no-host-store", request.config, *request.command]

@@ -1,4 +1,4 @@
-"""The plan of an `elasticity` block as a table: for each world size its row, or why not and what is lost."""
+"""Plan of an `elasticity` block as a table: each world size with its row, or the reason and the loss."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PlannedSize:
-    """One world size. Without a row the job has to run at `runs_at`, and `lost` of its ranks are idle."""
+    """One world size. Without a row, the job runs at `runs_at` and the share `lost` of its ranks is idle."""
 
     world_size: int
     """Data-parallel ranks."""
@@ -29,13 +29,13 @@ class PlannedSize:
 
     @property
     def lost(self) -> float:
-        """The share of the ranks that does nothing, because the size is not admissible."""
+        """Share of idle ranks if the size is not admissible."""
         return 0.0 if self.row else 1 - (self.runs_at or 0) / self.world_size
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A plan with the sizes that were asked for, and the exact optimum for them if that was asked for."""
+    """Plan with the requested sizes, and the exact optimum for them if requested."""
 
     plan: Plan
     exact: Plan | None
@@ -43,12 +43,12 @@ class Table:
 
     @property
     def admitted(self) -> tuple[int, ...]:
-        """The sizes asked for that the plan admits."""
+        """Requested sizes that the plan admits."""
         return tuple(size.world_size for size in self.sizes if size.row)
 
     @property
     def exact_admitted(self) -> tuple[int, ...]:
-        """The sizes asked for that the exact optimum admits."""
+        """Requested sizes that the exact optimum admits."""
         return tuple(size.world_size for size in self.sizes if size.exact)
 
 
@@ -59,32 +59,32 @@ def tabulate(
     exact: bool = False,
     semantics: Semantics,
 ) -> Table:
-    """The table of the block in a whole config, for `world_sizes`, else for those that are admissible.
+    """Table of the `elasticity` block of a config, for `world_sizes` or all admissible sizes.
 
     Raises:
-        ElasticityError: there is no plan; the text names the key.
+        ElasticityError: there is no plan; the message names the key.
     """
-    found = plan(config, semantics=semantics)
-    best = None
+    heuristic = plan(config, semantics=semantics)
+    optimum = None
     if exact:
         from elastic.planning.exact import search
 
-        best = search(config, world_sizes, semantics=semantics).exact
+        optimum = search(config, world_sizes, semantics=semantics).exact
     if world_sizes is None:
-        world_sizes = sorted({*found.world_sizes, *(best.world_sizes if best else ())})
-    sizes = tuple(_planned(found, best, size) for size in world_sizes)
-    return Table(found, best, sizes)
+        world_sizes = sorted({*heuristic.world_sizes, *(optimum.world_sizes if optimum else ())})
+    sizes = tuple(_planned(heuristic, optimum, size) for size in world_sizes)
+    return Table(heuristic, optimum, sizes)
 
 
-def _planned(found: Plan, best: Plan | None, size: int) -> PlannedSize:
-    block = found.block
+def _planned(heuristic: Plan, optimum: Plan | None, size: int) -> PlannedSize:
+    block = heuristic.block
     gpus = size * block.model_parallel_size
     return PlannedSize(
         world_size=size,
         gpus=gpus,
         nodes=-(-gpus // block.num_gpus_per_node),
-        row=found.row(size) if found.admits(size) else None,
-        exact=best.row(size) if best is not None and best.admits(size) else None,
-        reason=found.why_not(size),
-        runs_at=None if found.admits(size) else found.next_down(size),
+        row=heuristic.row(size) if heuristic.admits(size) else None,
+        exact=optimum.row(size) if optimum is not None and optimum.admits(size) else None,
+        reason=heuristic.why_not(size),
+        runs_at=None if heuristic.admits(size) else heuristic.next_down(size),
     )

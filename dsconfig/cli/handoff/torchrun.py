@@ -1,10 +1,10 @@
-"""The rendezvous backend `dsconfig` of stock torchrun: reads the config and hands over to `elastic.launch`.
+"""Rendezvous backend `dsconfig` for stock torchrun: read the config and hand over to `elastic.launch`.
 
     torchrun --nnodes 1:4 --nproc-per-node 8 --rdzv-backend dsconfig --rdzv-endpoint HOST:PORT \\
         --rdzv-conf ds_config=ds.json,nproc_per_node=8 -m elastic.worker train.py
 
-torchrun does not tell a rendezvous how many processes a node has: `nproc_per_node` says it once more.  A
-setting may also be a variable, such as `DSCONFIG_RDZV_DS_CONFIG`.
+torchrun does not pass the number of processes per node to the rendezvous, so `nproc_per_node` repeats it. A setting
+may also be an environment variable such as `DSCONFIG_RDZV_DS_CONFIG`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from dsconfig.cli.handoff.elastic_job import plan_of, read_config
+from dsconfig.cli.handoff.elastic_job import plan_for, read_config
 from dsconfig.render.terminal import printable
 
 if TYPE_CHECKING:
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 def creator() -> Callable[[RendezvousParameters], RendezvousHandler]:
-    """What torch registers under the entry point's name."""
+    """Function that torch registers under the name of the entry point."""
     return create
 
 
 def create(params: RendezvousParameters) -> RendezvousHandler:
-    """The handler for these parameters; ends the process with one line where they cannot be used."""
+    """Create the handler; the process ends with one line if the parameters cannot be used."""
     from elastic.agent.errors import AgentError
     from elastic.launch import create_handler
 
@@ -46,22 +46,22 @@ def _job(params: RendezvousParameters) -> Job:
     from elastic.agent.errors import SettingsError
     from elastic.agent.job import Job
 
-    def given(key: str, default: str | None = None) -> Any:
+    def setting(key: str, default: str | None = None) -> Any:
         return params.get(key, os.environ.get(f"DSCONFIG_RDZV_{key.upper()}", default))
 
-    path, processes = given("ds_config"), given("nproc_per_node", "1")
+    path, processes = setting("ds_config"), setting("nproc_per_node", "1")
     if path is None:
-        raise SettingsError("the rendezvous has no config: give `--rdzv-conf ds_config=FILE`")
+        raise SettingsError("the rendezvous has no config: pass `--rdzv-conf ds_config=FILE`")
     if not str(processes).isdecimal():
         raise SettingsError(f"`nproc_per_node` must be a whole number, not {processes!r}")
-    limit = given("max_restarts", "none")
+    limit = setting("max_restarts", "none")
     config = read_config(str(path))
     return Job(
         config,
-        plan_of(config, str(path)),
+        plan_for(config, str(path)),
         params.min_nodes,
         params.max_nodes,
         int(processes),
-        given("policy", "standby"),
+        setting("policy", "standby"),
         int(limit) if str(limit).isdecimal() else None,
     )

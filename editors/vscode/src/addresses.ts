@@ -1,20 +1,20 @@
-/** The worker sees every file of a workspace below one root, whatever file system the workspace lies in. */
+/** Maps documents to paths in the worker, which has every workspace below one root, whatever its file system. */
 
 import { Uri } from "vscode";
 
 const ELSEWHERE = "/@";
 
-/** The path of a file in the worker. */
+/** Path of a file in the worker. */
 export function pathOf(uri: Uri): string {
   return uri.scheme === "file" ? uri.path : `${ELSEWHERE}${uri.scheme}/${encodeURIComponent(uri.authority)}${uri.path}`;
 }
 
-/** What the worker calls a document. */
+/** URI of a document in the worker. */
 export function toWorker(uri: Uri): string {
   return uri.scheme === "untitled" ? uri.toString() : Uri.file(pathOf(uri)).toString();
 }
 
-/** The document that the worker speaks of. */
+/** Document of a URI in the worker. */
 export function fromWorker(address: string): Uri {
   const uri = Uri.parse(address);
   if (uri.scheme !== "file" || !uri.path.startsWith(ELSEWHERE)) {

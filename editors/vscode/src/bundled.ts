@@ -1,4 +1,4 @@
-/** The language client over the worker that comes with the extension. */
+/** Language client of the bundled worker. */
 
 import type { LanguageClientOptions, MessageTransports } from "vscode-languageclient";
 import {
@@ -28,7 +28,7 @@ class Writer extends AbstractMessageWriter {
     super();
   }
 
-  /** As JSON would carry it: VS Code's own objects, such as nested settings, cannot be cloned into a worker. */
+  /** Converts to JSON first: VS Code's own objects, such as nested settings, cannot be cloned into a worker. */
   async write(message: Message): Promise<void> {
     this.worker.send(JSON.parse(JSON.stringify(message)) as Sent);
   }

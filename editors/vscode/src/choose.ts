@@ -1,21 +1,21 @@
-/** What the status bar offers: a release, a world size or a reader, written to the settings file. */
+/** Menu of the status bar: writes a release, world size or consumer to the settings file. */
 
 import { type QuickPickItem, Uri, window, workspace, WorkspaceEdit, Range, type WorkspaceFolder } from "vscode";
 import type { Extension } from "./extension";
-import { type Circumstances, sizeOf } from "./status";
+import { type StatusInfo, sizeOf } from "./status";
 import { withSetting } from "./toml";
 
 const FILE = "dsconfig.toml";
-const READERS = ["deepspeed", "transformers", "accelerate", "lightning", "elastic"];
+const CONSUMERS = ["deepspeed", "transformers", "accelerate", "lightning", "elastic"];
 const RELEASES = __RELEASES__;
 
 export async function choose(extension: Extension): Promise<void> {
   const folder = folderOf();
   if (!folder) {
-    window.showInformationMessage("Open a folder first: the choice is kept in its dsconfig.toml.");
+    window.showInformationMessage("Open a folder first: the choice is saved in its dsconfig.toml.");
     return;
   }
-  const [key, value] = (await asked(extension.status.told)) ?? [];
+  const [key, value] = (await askSetting(extension.status.shown)) ?? [];
   if (key && value !== undefined) {
     const file = Uri.joinPath(folder.uri, FILE);
     await write(file, key, value);
@@ -28,15 +28,15 @@ function folderOf(): WorkspaceFolder | undefined {
   return (active && workspace.getWorkspaceFolder(active)) ?? workspace.workspaceFolders?.[0];
 }
 
-/** A key of the settings file and its value in TOML; an empty value takes the key out. */
-async function asked(now: Circumstances | null): Promise<[string, string] | undefined> {
+/** Key of the settings file and its value in TOML; an empty value removes the key. */
+async function askSetting(now: StatusInfo | null): Promise<[string, string] | undefined> {
   const what = await window.showQuickPick(
     [
       { label: "Release", description: now ? `${now.target} (${now.targetOrigin})` : "" },
       { label: "World size", description: now ? sizeOf(now) : "" },
-      { label: "Reader", description: now ? `${now.reader} (${now.readerWhy})` : "" },
+      { label: "Consumer", description: now ? `${now.reader} (${now.readerWhy})` : "" },
     ],
-    { title: "Check for which …?" },
+    { title: "Setting to change" },
   );
   switch (what?.label) {
     case "Release": {
@@ -46,28 +46,28 @@ async function asked(now: Circumstances | null): Promise<[string, string] | unde
     case "World size": {
       const size = await window.showInputBox({
         title: "Number of GPUs",
-        prompt: "Empty: only what fails at every number is an error",
-        validateInput: (text) => (/^([1-9]\d{0,8})?$/.test(text) ? undefined : "a whole number above 0"),
+        prompt: "Empty: only problems at every number of GPUs are errors",
+        validateInput: (text) => (/^([1-9]\d{0,8})?$/.test(text) ? undefined : "expected a whole number above 0"),
       });
       return size === undefined ? undefined : ["world-size", size];
     }
-    case "Reader": {
-      const reader = await among("Who reads the config", READERS);
-      return reader === undefined ? undefined : ["consumer", reader && JSON.stringify(reader)];
+    case "Consumer": {
+      const consumer = await among("Library that loads the config", CONSUMERS);
+      return consumer === undefined ? undefined : ["consumer", consumer && JSON.stringify(consumer)];
     }
     default:
       return undefined;
   }
 }
 
-/** One of several values, or what is typed instead; "": none, the key is taken out. */
+/** One of several values or a typed one; "" to remove the key. */
 async function among(title: string, values: readonly string[]): Promise<string | undefined> {
-  const none: QuickPickItem = { label: "Found out", description: "say nothing of it in the settings file" };
+  const none: QuickPickItem = { label: "Auto-detect", description: "remove it from the settings file" };
   const chosen = await picked(title, [none, ...values.map((label) => ({ label }))]);
   return chosen === none ? "" : chosen?.label;
 }
 
-/** One of several items, or an item of what is typed instead. */
+/** One of several items, or an item with the typed text. */
 export function picked<Item extends QuickPickItem>(
   title: string,
   items: readonly Item[],
@@ -93,11 +93,11 @@ export function picked<Item extends QuickPickItem>(
 
 async function write(file: Uri, key: string, value: string): Promise<void> {
   const edit = new WorkspaceEdit();
-  const isThere = await Promise.resolve(workspace.fs.stat(file)).then(
+  const exists = await Promise.resolve(workspace.fs.stat(file)).then(
     () => true,
     () => false,
   );
-  if (!isThere) {
+  if (!exists) {
     edit.createFile(file, { contents: new TextEncoder().encode(withSetting("", key, value)) });
     await workspace.applyEdit(edit);
     return;

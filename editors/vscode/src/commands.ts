@@ -1,4 +1,4 @@
-/** The commands of the palette. */
+/** Commands of the palette. */
 
 import {
   commands,
@@ -18,8 +18,8 @@ import { registerFormatter } from "./format";
 import { askModel } from "./models";
 import { WorkspaceCheck } from "./workspaceCheck";
 
-/** What the server tells in answer to a command (`dsconfig/lsp/execute_command.py`). */
-interface Told {
+/** Result of a server command (`dsconfig/lsp/execute_command.py`). */
+interface CommandResult {
   readonly title: string;
   readonly text: string;
   readonly language: string;
@@ -43,21 +43,21 @@ export function registerCommands(extension: Extension): Disposable[] {
     register("dsconfig.fixFile", () => fix(extension)),
     register("dsconfig.resolveAt", async () => {
       const size = await askSize();
-      return size && tell(extension, "dsconfig.resolve", size);
+      return size && showCommand(extension, "dsconfig.resolve", size);
     }),
-    register("dsconfig.showValues", () => tell(extension, "dsconfig.show")),
-    register("dsconfig.showReleases", () => tell(extension, "dsconfig.compat")),
+    register("dsconfig.showValues", () => showCommand(extension, "dsconfig.show")),
+    register("dsconfig.showReleases", () => showCommand(extension, "dsconfig.compat")),
     register("dsconfig.planMemory", async () => {
       const model = await askModel(extension);
       const size = model && (await askSize());
-      return size && tell(extension, "dsconfig.memory", size, model);
+      return size && showCommand(extension, "dsconfig.memory", size, model);
     }),
     register("dsconfig.choose", () => choose(extension)),
     register("dsconfig.restart", () => extension.restart()),
   ];
 }
 
-/** What a lens asks of the server: memory needs a model, which is asked for where nobody names one. */
+/** Arguments of a code lens command: memory needs a model, which the user is asked for if it is unknown. */
 export async function withModel(extension: Extension, command: string, args: unknown[]): Promise<unknown[] | undefined> {
   if (command !== "dsconfig.memory" || args.length > 2) {
     return args;
@@ -66,8 +66,8 @@ export async function withModel(extension: Extension, command: string, args: unk
   return model ? [...args, model] : undefined;
 }
 
-/** Shows what the server tells beside the config. */
-export async function shown({ title, text, language }: Told): Promise<void> {
+/** Shows a result next to the config. */
+export async function showResult({ title, text, language }: CommandResult): Promise<void> {
   const uri = Uri.from({ scheme: SCHEME, path: `/${title}` });
   texts.set(uri.toString(), text);
   const document = await workspace.openTextDocument(uri);
@@ -78,14 +78,14 @@ export async function shown({ title, text, language }: Told): Promise<void> {
   await window.showTextDocument(document, { viewColumn: ViewColumn.Beside, preview: true, preserveFocus: true });
 }
 
-async function tell(extension: Extension, command: string, ...args: unknown[]): Promise<void> {
-  const told = await asked(extension, command, ...args);
-  if (told) {
-    await shown(told);
+async function showCommand(extension: Extension, command: string, ...args: unknown[]): Promise<void> {
+  const result = await executeCommand(extension, command, ...args);
+  if (result) {
+    await showResult(result);
   }
 }
 
-async function asked(extension: Extension, command: string, ...args: unknown[]): Promise<Told | undefined> {
+async function executeCommand(extension: Extension, command: string, ...args: unknown[]): Promise<CommandResult | undefined> {
   const document = window.activeTextEditor?.document;
   await extension.ready();
   if (!extension.client || !document) {
@@ -94,7 +94,7 @@ async function asked(extension: Extension, command: string, ...args: unknown[]):
   const uri = extension.client.code2ProtocolConverter.asUri(document.uri);
   const params = { command, arguments: [uri, ...args] };
   try {
-    return await extension.client.sendRequest<Told>("workspace/executeCommand", params);
+    return await extension.client.sendRequest<CommandResult>("workspace/executeCommand", params);
   } catch (error) {
     window.showWarningMessage(error instanceof Error ? error.message : String(error));
     return undefined;
@@ -103,16 +103,16 @@ async function asked(extension: Extension, command: string, ...args: unknown[]):
 
 async function fix(extension: Extension): Promise<void> {
   const document = window.activeTextEditor?.document;
-  const told = await asked(extension, "dsconfig.fix");
-  if (!document || !told) {
+  const result = await executeCommand(extension, "dsconfig.fix");
+  if (!document || !result) {
     return;
   }
-  if (told.text !== document.getText()) {
+  if (result.text !== document.getText()) {
     const edit = new WorkspaceEdit();
-    edit.replace(document.uri, whole(document), told.text);
+    edit.replace(document.uri, whole(document), result.text);
     await workspace.applyEdit(edit);
   }
-  window.setStatusBarMessage(`DeepSpeed Config: ${told.title}`, 5000);
+  window.setStatusBarMessage(`DeepSpeed Config: ${result.title}`, 5000);
 }
 
 function whole(document: TextDocument): Range {
@@ -120,10 +120,10 @@ function whole(document: TextDocument): Range {
 }
 
 async function askSize(): Promise<number | undefined> {
-  const said = await window.showInputBox({
-    title: "For how many GPUs?",
+  const input = await window.showInputBox({
+    title: "Number of GPUs",
     value: String(workspace.getConfiguration("dsconfig").get<number>("worldSize") ?? 8),
-    validateInput: (text) => (/^[1-9]\d{0,8}$/.test(text) ? undefined : "a whole number above 0"),
+    validateInput: (text) => (/^[1-9]\d{0,8}$/.test(text) ? undefined : "expected a whole number above 0"),
   });
-  return said === undefined ? undefined : Number(said);
+  return input === undefined ? undefined : Number(input);
 }

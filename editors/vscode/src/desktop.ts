@@ -1,4 +1,4 @@
-/** The extension on a desktop, or beside a remote workspace: in Node. */
+/** Extension on a desktop or for a remote workspace, in Node. */
 
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -16,13 +16,13 @@ const platform: Platform = {
       return undefined;
     }
     for (const command of await pythons()) {
-      const lack = await lacking(command);
-      if (lack === undefined) {
+      const error = await serverError(command);
+      if (error === undefined) {
         own = command;
         const run = { command, args: [...RUN, "lsp"] };
         return new LanguageClient("dsconfig", "DeepSpeed Config", run, options);
       }
-      log(`${command} does not serve: ${lack}`);
+      log(`${command} cannot run the server: ${error}`);
     }
     return undefined;
   },
@@ -35,15 +35,15 @@ const platform: Platform = {
     }),
 };
 
-/** The folder that a command is started in is no place to import from: a workspace may have a `json.py`. */
-const ELSEWHERE = "import sys; sys.path = [each for each in sys.path if each]; ";
-const RUN = ["-c", `${ELSEWHERE}import runpy; runpy.run_module('dsconfig', run_name='__main__')`];
+/** Removes the working directory from the import path: a workspace may have a `json.py`. */
+const CLEAN_PATH = "import sys; sys.path = [each for each in sys.path if each]; ";
+const RUN = ["-c", `${CLEAN_PATH}import runpy; runpy.run_module('dsconfig', run_name='__main__')`];
 const PATIENCE = 60_000;
 
-/** The Python whose dsconfig serves. */
+/** Python whose dsconfig runs the server. */
 let own = "python3";
 
-/** The Pythons of the workspace: the one that is named, or those that it may be. */
+/** Pythons of the workspace: the configured one, or the candidates. */
 async function pythons(): Promise<string[]> {
   const named = workspace.getConfiguration("dsconfig").get<string>("python");
   if (named) {
@@ -60,7 +60,7 @@ interface PythonExtension {
   environments: { getActiveEnvironmentPath(): { path: string } };
 }
 
-/** The Python that is chosen in Microsoft's extension, where that is installed. */
+/** Python that is selected in Microsoft's Python extension, if installed. */
 async function chosenPython(): Promise<string | undefined> {
   const python = extensions.getExtension<PythonExtension>("ms-python.python");
   const { environments } = (await python?.activate()) ?? {};
@@ -68,11 +68,11 @@ async function chosenPython(): Promise<string | undefined> {
   return path && existsSync(path) ? path : undefined;
 }
 
-/** Why a Python cannot serve; undefined: it has dsconfig with what its language server needs. */
-function lacking(command: string): Promise<string | undefined> {
-  const asked = `${ELSEWHERE}import dsconfig.lsp.server`;
+/** Why a Python cannot run the server; undefined if it can. */
+function serverError(command: string): Promise<string | undefined> {
+  const script = `${CLEAN_PATH}import dsconfig.lsp.server`;
   return new Promise((resolve) => {
-    execFile(command, ["-c", asked], { timeout: PATIENCE }, (error, _, stderr) =>
+    execFile(command, ["-c", script], { timeout: PATIENCE }, (error, _, stderr) =>
       resolve(error ? stderr.trim().split("\n").pop() || error.message : undefined),
     );
   });

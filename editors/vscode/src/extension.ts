@@ -1,4 +1,4 @@
-/** The extension: one server for all workspace folders, and what it shows beside the server's own features. */
+/** Extension: one server for all workspace folders, and the features besides those of the server. */
 
 import {
   type Disposable,
@@ -10,31 +10,31 @@ import {
 } from "vscode";
 import type { LanguageClientOptions } from "vscode-languageclient";
 import type { BaseLanguageClient } from "vscode-languageclient/browser";
-import type { Ran } from "../../worker/client";
+import type { CommandOutput } from "../../worker/client";
 import { BundledClient } from "./bundled";
-import { registerCommands, shown, withModel } from "./commands";
+import { registerCommands, showResult, withModel } from "./commands";
 import { isFile, LANGUAGES, whenWanted } from "./interest";
 import { Mirror } from "./mirror";
 import type { Platform } from "./platform";
 import { Status } from "./status";
 
-/** Milliseconds within which a server that fell is not started a second time. */
+/** Milliseconds within which a server that ended is not restarted again. */
 const PATIENCE = 60_000;
 
 export class Extension {
   client: BaseLanguageClient | undefined;
-  /** Where the server is the extension's own. */
+  /** Set if the bundled server is used. */
   bundled: BundledClient | undefined;
-  /** Settled once the extension's own server sees the workspace's files. */
+  /** Settled once the bundled server has the files of the workspace. */
   mirrored: Promise<void> = Promise.resolve();
   private readonly log: LogOutputChannel;
   readonly status: Status;
   private running: Disposable[] = [];
-  /** Settled once the server runs, or cannot; undefined: nobody wanted it yet. */
+  /** Settled once the server runs or has failed; undefined if it was not needed yet. */
   private started: Promise<void> | undefined;
   private mirror: Mirror | undefined;
-  /** When the extension's own server fell last. */
-  private fell = Number.NEGATIVE_INFINITY;
+  /** Time at which the bundled server last ended. */
+  private endedAt = Number.NEGATIVE_INFINITY;
 
   constructor(
     readonly context: ExtensionContext,
@@ -57,11 +57,11 @@ export class Extension {
       }),
     );
     if (!this.started) {
-      this.log.info("no document is a config so far; the server starts with the first one");
+      this.log.info("no open document is a config; the server starts with the first one");
     }
   }
 
-  /** The server, started by the first document that may be a config, or by a command. */
+  /** Starts the server for the first document that may be a config, or for a command. */
   ready(): Promise<void> {
     this.started ??= this.start();
     return this.started;
@@ -71,10 +71,10 @@ export class Extension {
     const began = Date.now();
     try {
       this.client = (await this.ownServer()) ?? (await this.bundledServer());
-      this.log.info(`${this.bundled ? "the extension's" : "the workspace's"} dsconfig, after ${Date.now() - began} ms`);
+      this.log.info(`${this.bundled ? "bundled" : "workspace"} dsconfig started after ${Date.now() - began} ms`);
     } catch (error) {
       this.log.error(String(error));
-      window.showErrorMessage(`DeepSpeed Config cannot check: ${error}`);
+      window.showErrorMessage(`DeepSpeed Config failed to start: ${error}`);
     }
     this.status.refresh();
   }
@@ -95,7 +95,7 @@ export class Extension {
     await this.started;
   }
 
-  /** Tells the server of a file that was written here. */
+  /** Notifies the server of a file that was written here. */
   async changed(file: Uri): Promise<void> {
     const { client, mirror } = this;
     if (mirror) {
@@ -105,8 +105,8 @@ export class Extension {
     await client?.sendNotification("workspace/didChangeWatchedFiles", { changes: [{ uri, type: 2 }] });
   }
 
-  /** Runs the command of the workspace's own dsconfig. */
-  runOwn(args: readonly string[], folder: Uri): Promise<Ran> {
+  /** Runs the dsconfig of the workspace. */
+  runOwn(args: readonly string[], folder: Uri): Promise<CommandOutput> {
     return this.platform.runOwn(args, folder);
   }
 
@@ -117,7 +117,7 @@ export class Extension {
     }
     const client = await this.platform.ownServer(this.options({}), (why) => this.log.info(why));
     if (!client && server === "workspace") {
-      throw new Error("the workspace's Python has no dsconfig with the extra `lsp`");
+      throw new Error("the Python of the workspace has no `deepspeed-config[lsp]` installed");
     }
     try {
       await client?.start();
@@ -126,7 +126,7 @@ export class Extension {
       if (server === "workspace") {
         throw error;
       }
-      this.log.warn(`the workspace's dsconfig does not start: ${error}`);
+      this.log.warn(`the dsconfig of the workspace failed to start: ${error}`);
       return undefined;
     }
   }
@@ -145,16 +145,16 @@ export class Extension {
     return client;
   }
 
-  /** Starts the extension's own server again, unless it has just been started for the same reason. */
+  /** Restarts the bundled server, unless it ended shortly before. */
   private async again(reason: Error): Promise<void> {
     this.log.error(`the server has ended: ${reason.message}`);
-    const before = this.fell;
-    this.fell = Date.now();
-    if (this.fell - before > PATIENCE) {
+    const before = this.endedAt;
+    this.endedAt = Date.now();
+    if (this.endedAt - before > PATIENCE) {
       return this.restart();
     }
     await this.stop();
-    window.showErrorMessage(`DeepSpeed Config has ended twice: ${reason.message}`);
+    window.showErrorMessage(`DeepSpeed Config ended twice: ${reason.message}`);
   }
 
   private options(more: Record<string, unknown>): LanguageClientOptions {
@@ -166,15 +166,15 @@ export class Extension {
       outputChannel: this.log,
       middleware: {
         didOpen: async (document, next) => (isFile(document) ? next(document) : undefined),
-        // Asked again whenever something around a config changes, its settings file among it.
+        // Called again whenever a file that affects a config changes, such as its settings file.
         provideDiagnostics: (document, previous, token, next) => {
           this.status.refresh();
           return next(document, previous, token);
         },
         executeCommand: async (command, args, next) => {
-          const given = await withModel(this, command, args);
-          const told = given && (await next(command, given));
-          return !told || command === "dsconfig.fix" ? told : shown(told);
+          const complete = await withModel(this, command, args);
+          const result = complete && (await next(command, complete));
+          return !result || command === "dsconfig.fix" ? result : showResult(result);
         },
       },
     };

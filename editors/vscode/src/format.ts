@@ -1,4 +1,4 @@
-/** Formats configs as VS Code formats JSON, whose own formatter knows no other language id. */
+/** Formats configs like JSON: VS Code's own formatter only supports its language ids. */
 
 import {
   type Disposable,
@@ -19,11 +19,11 @@ export function registerFormatter(): Disposable {
   });
 }
 
-/** The changes of white space; none where the text is no JSON with comments, but Hjson, or half written. */
+/** White space edits; none if the text is not JSON with comments, such as Hjson or incomplete text. */
 function formatted(document: TextDocument, range: Range, options: FormattingOptions): TextEdit[] {
   const text = document.getText();
-  const own = workspace.getConfiguration("json.format", document);
-  if (own.get("enable") === false || !isJson(text)) {
+  const settings = workspace.getConfiguration("json.format", document);
+  if (settings.get("enable") === false || !isJson(text)) {
     return [];
   }
   const start = document.offsetAt(range.start);
@@ -34,7 +34,7 @@ function formatted(document: TextDocument, range: Range, options: FormattingOpti
       tabSize: options.tabSize,
       insertSpaces: options.insertSpaces,
       insertFinalNewline: text.endsWith("\n"),
-      keepLines: own.get("keepLines") === true,
+      keepLines: settings.get("keepLines") === true,
     },
   );
   return edits.map((edit) => textEdit(document, edit));

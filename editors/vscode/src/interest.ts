@@ -1,22 +1,22 @@
-/** Which documents are worth a server: it looks closer, but to start it takes a core for a second. */
+/** Documents for which the server starts: it decides precisely, but takes a second of CPU time to start. */
 
 import { Disposable, type TextDocument, workspace } from "vscode";
 
-/** Languages in which configs and launch files are written. */
+/** Languages of configs and launch files. */
 export const LANGUAGES = ["deepspeed-json", "json", "jsonc", "hjson", "yaml", "shellscript"];
 const OWN = "deepspeed-json";
-/** Names of configs (`dsconfig/lsp/document_filter.py`), and words that one of our texts has (`evaluation/recognition.py`). */
+/** Names of configs (`dsconfig/lsp/document_filter.py`), and words that configs and launch files contain. */
 const NAMES = new RegExp(__NAMES__, "i");
 const WORDS = new RegExp(__WORDS__, "i");
-/** Documents of other kinds are not files: a comparison's other side, a server's output. */
+/** Schemes of documents that are not files, such as the other side of a diff, or output. */
 const VIEWS = new Set(["git", "output", "vscode", "vscode-scm", "search-editor", "dsconfig"]);
 
-/** Whether the server is to be told of a document at all. */
+/** Whether a document is sent to the server. */
 export function isFile(document: TextDocument): boolean {
   return !VIEWS.has(document.uri.scheme);
 }
 
-/** Calls back once, when a document is open, or typed, that may be a config or lead to one. */
+/** Calls back once for the first open or edited document that may be a config or launch file. */
 export function whenWanted(callback: (document: TextDocument) => void): Disposable {
   const look = (document: TextDocument): boolean => {
     const isWanted = mayConcern(document);

@@ -1,11 +1,11 @@
-/** Keeps the worker's files like the workspace's: configs, and what may say who reads them. */
+/** Copies files of the workspace to the worker: configs, and files that may name their consumer. */
 
 import { type Disposable, FileType, RelativePattern, Uri, workspace } from "vscode";
 import type { Client } from "../../worker/client";
 import { pathOf, toWorker } from "./addresses";
 
 const FILES = "**/{*.{toml,json,jsonc,hjson,yaml,yml,sh,bash,slurm,sbatch,py,ipynb,md,mk,txt},Makefile}";
-const PASSED_OVER = "**/{node_modules,__pycache__,site-packages,.venv,venv,wandb,checkpoints}/**";
+const EXCLUDED = "**/{node_modules,__pycache__,site-packages,.venv,venv,wandb,checkpoints}/**";
 const MOST = 4000;
 const LARGEST = 256 * 1024;
 const CREATED = 1;
@@ -20,7 +20,7 @@ export class Mirror implements Disposable {
     private readonly notify: (method: string, params: unknown) => void,
   ) {}
 
-  /** Which folders are repositories: the worker asks for that when it looks around a config. */
+  /** Marks the folders that are repositories, which limit the worker's search around a config. */
   async roots(): Promise<void> {
     for (const { uri } of workspace.workspaceFolders ?? []) {
       if (await exists(Uri.joinPath(uri, ".git"))) {
@@ -29,9 +29,9 @@ export class Mirror implements Disposable {
     }
   }
 
-  /** Copies what is there, and from now on what changes. */
+  /** Copies existing files, and changes from now on. */
   async fill(): Promise<void> {
-    // A watcher may take a second to tell what was saved here.
+    // Watchers may take a second to report saved documents.
     this.watchers.push(workspace.onDidSaveTextDocument(({ uri }) => this.copied([uri], CHANGED)));
     for (const folder of workspace.workspaceFolders ?? []) {
       const watcher = workspace.createFileSystemWatcher(new RelativePattern(folder, FILES));
@@ -40,10 +40,10 @@ export class Mirror implements Disposable {
       watcher.onDidDelete((uri) => this.removed(uri));
       this.watchers.push(watcher);
     }
-    await this.copied(await workspace.findFiles(FILES, PASSED_OVER, MOST), CREATED);
+    await this.copied(await workspace.findFiles(FILES, EXCLUDED, MOST), CREATED);
   }
 
-  /** Copies a file that was written here: of that a watcher tells late, or never. */
+  /** Copies a file that was written here, which watchers report late or never. */
   changed(uri: Uri): Promise<void> {
     return this.copied([uri], CHANGED);
   }
@@ -58,16 +58,16 @@ export class Mirror implements Disposable {
     const write = (await Promise.all(uris.map(read))).filter((file) => file !== undefined);
     if (write.length) {
       this.client.mirror({ write });
-      this.tell(uris, type);
+      this.report(uris, type);
     }
   }
 
   private removed(uri: Uri): void {
     this.client.mirror({ remove: [pathOf(uri)] });
-    this.tell([uri], DELETED);
+    this.report([uri], DELETED);
   }
 
-  private tell(uris: readonly Uri[], type: number): void {
+  private report(uris: readonly Uri[], type: number): void {
     const changes = uris.map((uri) => ({ uri: toWorker(uri), type }));
     this.notify("workspace/didChangeWatchedFiles", { changes });
   }
@@ -86,6 +86,6 @@ async function read(uri: Uri): Promise<{ path: string; content: Uint8Array } | u
     const isWanted = size <= LARGEST && (type & FileType.File) !== 0;
     return isWanted ? { path: pathOf(uri), content: await workspace.fs.readFile(uri) } : undefined;
   } catch {
-    return undefined; // it has gone meanwhile, or may not be read
+    return undefined; // removed in the meantime, or not readable
   }
 }

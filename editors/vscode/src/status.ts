@@ -1,24 +1,24 @@
-/** The status bar: for which release, how many GPUs and which reader the config in the editor is checked. */
+/** Status bar: release, number of GPUs and consumer for which the config in the editor is checked. */
 
 import { commands, type Disposable, type StatusBarItem, StatusBarAlignment, window, workspace } from "vscode";
 import type { BaseLanguageClient } from "vscode-languageclient/browser";
 
-/** The server's answer to `dsconfig/status`; null: the document is no config. */
-export interface Circumstances {
+/** Response to `dsconfig/status`; null if the document is not a config. */
+export interface StatusInfo {
   readonly target: string;
   readonly targetOrigin: string;
   readonly worldSize: number | null;
   readonly reader: string;
   readonly readerWhy: string;
-  /** The model that somebody names; null: nobody does. */
+  /** Model of the job; null if unknown. */
   readonly model: string | null;
 }
 
 const QUIET = 300;
 
 export class Status implements Disposable {
-  /** What is shown; null: the document is no config. */
-  told: Circumstances | null = null;
+  /** Displayed status; null if the document is not a config. */
+  shown: StatusInfo | null = null;
   private readonly item: StatusBarItem = window.createStatusBarItem("dsconfig", StatusBarAlignment.Right, 90);
   private readonly listeners: Disposable[];
   private due: ReturnType<typeof setTimeout> | undefined;
@@ -34,7 +34,7 @@ export class Status implements Disposable {
     ];
   }
 
-  /** Asks again once nothing has changed for a moment. */
+  /** Requests the status once nothing has changed for a moment. */
   refresh(): void {
     clearTimeout(this.due);
     this.due = setTimeout(() => this.ask().catch(() => this.show(null)), QUIET);
@@ -54,23 +54,23 @@ export class Status implements Disposable {
       return this.show(null);
     }
     const uri = client.code2ProtocolConverter.asUri(document.uri);
-    const told = await client.sendRequest<Circumstances | null>("dsconfig/status", { textDocument: { uri } });
-    return this.show(document === window.activeTextEditor?.document ? told : null);
+    const status = await client.sendRequest<StatusInfo | null>("dsconfig/status", { textDocument: { uri } });
+    return this.show(document === window.activeTextEditor?.document ? status : null);
   }
 
-  private async show(told: Circumstances | null): Promise<void> {
-    this.told = told;
-    await commands.executeCommand("setContext", "dsconfig.isConfig", told !== null);
-    if (!told) {
+  private async show(status: StatusInfo | null): Promise<void> {
+    this.shown = status;
+    await commands.executeCommand("setContext", "dsconfig.isConfig", status !== null);
+    if (!status) {
       return this.item.hide();
     }
-    this.item.text = `DeepSpeed ${told.target} · ${sizeOf(told)} · ${told.reader}`;
-    this.item.tooltip = `Release: ${told.targetOrigin}\nReader: ${told.readerWhy}\n\nClick to change`;
+    this.item.text = `DeepSpeed ${status.target} · ${sizeOf(status)} · ${status.reader}`;
+    this.item.tooltip = `Release: ${status.targetOrigin}\nConsumer: ${status.readerWhy}\n\nClick to change`;
     this.item.show();
   }
 }
 
-/** The world size in words. */
-export function sizeOf({ worldSize }: Circumstances): string {
+/** World size as text. */
+export function sizeOf({ worldSize }: StatusInfo): string {
   return worldSize === null ? "any world size" : `${worldSize} GPU${worldSize === 1 ? "" : "s"}`;
 }

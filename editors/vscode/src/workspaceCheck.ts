@@ -1,4 +1,4 @@
-/** Checks every config of the workspace, open or not, as the command does. */
+/** Checks every config of the workspace, open or not, with the command line. */
 
 import {
   commands,
@@ -13,12 +13,12 @@ import {
   workspace,
   type WorkspaceFolder,
 } from "vscode";
-import type { Ran } from "../../worker/client";
+import type { CommandOutput } from "../../worker/client";
 import { pathOf } from "./addresses";
 import type { Extension } from "./extension";
 
-/** A finding in the command's JSON. */
-interface Found {
+/** Diagnostic in the JSON output of the command. */
+interface JsonDiagnostic {
   readonly code: string;
   readonly effect: string;
   readonly severity: "error" | "warning" | "info";
@@ -32,7 +32,7 @@ interface Found {
 }
 
 interface Report {
-  readonly files: readonly { readonly path: string; readonly diagnostics: readonly Found[] }[];
+  readonly files: readonly { readonly path: string; readonly diagnostics: readonly JsonDiagnostic[] }[];
 }
 
 const SEVERITIES = {
@@ -51,7 +51,7 @@ export class WorkspaceCheck {
     this.collection.clear();
     await this.extension.ready();
     let files = 0;
-    let findings = 0;
+    let problems = 0;
     for (const folder of workspace.workspaceFolders ?? []) {
       const { code, stdout, stderr } = await this.checked(folder);
       if (!stdout) {
@@ -60,17 +60,17 @@ export class WorkspaceCheck {
       }
       for (const { path, diagnostics } of (JSON.parse(stdout) as Report).files) {
         files += 1;
-        findings += diagnostics.length;
+        problems += diagnostics.length;
         await this.show(Uri.joinPath(folder.uri, path), diagnostics);
       }
     }
-    window.showInformationMessage(`${count(findings, "finding")} in ${count(files, "config")}`);
-    if (findings) {
+    window.showInformationMessage(`${count(problems, "problem")} in ${count(files, "config")}`);
+    if (problems) {
       await commands.executeCommand("workbench.actions.view.problems");
     }
   }
 
-  private async checked(folder: WorkspaceFolder): Promise<Ran> {
+  private async checked(folder: WorkspaceFolder): Promise<CommandOutput> {
     const args = ["check", "--output-format", "json", "--quiet", ...settings(), "."];
     const { bundled } = this.extension;
     if (!bundled) {
@@ -80,8 +80,8 @@ export class WorkspaceCheck {
     return bundled.python.run(args, "", pathOf(folder.uri));
   }
 
-  /** Those of open documents are told by the server, as they are now. */
-  private async show(uri: Uri, found: readonly Found[]): Promise<void> {
+  /** Skips open documents, whose diagnostics come from the server. */
+  private async show(uri: Uri, found: readonly JsonDiagnostic[]): Promise<void> {
     if (found.length && !workspace.textDocuments.some((open) => open.uri.toString() === uri.toString())) {
       const document = await workspace.openTextDocument(uri);
       this.collection.set(uri, found.map((each) => diagnostic(document, each)));
@@ -102,20 +102,20 @@ function settings(): string[] {
   return options.flatMap(([name, value]) => (value ? [String(name), String(value)] : []));
 }
 
-function diagnostic(document: TextDocument, found: Found): Diagnostic {
+function diagnostic(document: TextDocument, found: JsonDiagnostic): Diagnostic {
   const text = found.help ? `${found.message}\nhelp: ${found.help}` : found.message;
-  const made = new Diagnostic(range(document, found), text, SEVERITIES[found.severity]);
-  made.source = "dsconfig";
-  made.code = { value: found.code, target: Uri.parse(found.url) };
-  made.tags = [
+  const result = new Diagnostic(range(document, found), text, SEVERITIES[found.severity]);
+  result.source = "dsconfig";
+  result.code = { value: found.code, target: Uri.parse(found.url) };
+  result.tags = [
     ...(found.effect === "ignored" ? [DiagnosticTag.Unnecessary] : []),
     ...(found.effect === "deprecated" ? [DiagnosticTag.Deprecated] : []),
   ];
-  return made;
+  return result;
 }
 
-/** Columns of the command count code points, those of the editor UTF-16. */
-function range(document: TextDocument, found: Found): Range {
+/** Converts columns of the command (code points) to those of the editor (UTF-16). */
+function range(document: TextDocument, found: JsonDiagnostic): Range {
   if (found.line === null) {
     return new Range(0, 0, 0, 1);
   }

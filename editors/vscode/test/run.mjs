@@ -253,7 +253,7 @@ async function verbs() {
   await command("DeepSpeed Config: Resolve for a Number of GPUs");
   await answer("For how many GPUs?", "4");
   await see("resolved", page.getByText(/ds_config_two.json at world size 4/));
-  await command("DeepSpeed Config: Plan Memory");
+  await command("DeepSpeed Config: Estimate Memory");
   await answer("Memory of which model?", "llama-3-8b");
   await answer("For how many GPUs?", "8");
   await see("memory", page.getByText(/llama-3-8b at world size 8/));

@@ -1,4 +1,4 @@
-"""What `dsconfig memory --fit -o` has to keep, tried with random configs, layouts, arguments and rooms.
+"""Invariants of `dsconfig memory --fit -o`, tested with random configs, layouts, arguments and GPU sizes.
 
-`python -m tests.cli.fits COUNT SEED` tries many and prints what does not hold.
+`python -m tests.cli.fits COUNT SEED` tests many and prints the violations.
 """

@@ -1,4 +1,4 @@
-"""What has to hold of an answer and of the file that is written."""
+"""Invariants of the answer of `dsconfig memory --fit -o` and of the file that it writes."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class BrokenError(Exception):
     """Something that has to hold does not."""
 
 
-def hold(what: str, held: object) -> None:
-    if not held:
+def hold(what: str, condition: object) -> None:
+    if not condition:
         raise BrokenError(what)
 
 
@@ -32,15 +32,15 @@ def judge(trial: Trial, run: Run) -> str:
     """Try it in this folder, and return how it ended; `BrokenError` says what does not hold."""
     Path(trial.name).write_bytes(trial.text.encode())
     out = "out" + Path(trial.name).suffix
-    asked = ["memory", trial.name, *trial.argv, *words(trial, trial.set, trial.micro, trial.arguments)]
-    before = run(*asked, "--output-format", "json")
+    arguments = ["memory", trial.name, *trial.argv, *words(trial, trial.set, trial.micro, trial.arguments)]
+    before = run(*arguments, "--output-format", "json")
     limits = ["--fit", "1GiB"]
     if before.code == 0:
-        found = json.loads(before.out)
-        limits = ["--fit", f"{int(max(found['rank']['bound'].values()) * trial.room)}B"]
+        estimate = json.loads(before.out)
+        limits = ["--fit", f"{int(max(estimate['rank']['bound'].values()) * trial.room)}B"]
         if trial.host is not None:
-            limits += ["--host", f"{int(max(found['host']['bound'].values()) * trial.host)}B"]
-    fit = run(*asked, *limits, "-o", out, "--output-format", "json")
+            limits += ["--host", f"{int(max(estimate['host']['bound'].values()) * trial.host)}B"]
+    fit = run(*arguments, *limits, "-o", out, "--output-format", "json")
     hold(f"an internal error: {fit.err}", "internal error" not in fit.err and "Traceback" not in fit.err)
     hold("the config is as it was", Path(trial.name).read_bytes() == trial.text.encode())
     there = {name for name in os.listdir() if not name.startswith(".git")} - {trial.name, "args.json"}
@@ -50,55 +50,56 @@ def judge(trial: Trial, run: Run) -> str:
         return f"refused: {before.err}"
     if trial.launch or "cannot be changed" in fit.err:
         hold(f"ends with {fit.code}: {fit.err}", fit.code == 2 and not there and fit.err.count("\n") == 1)
-        hold("it fits or not without -o", run(*asked, *limits).code in (0, 1))
+        hold("it fits or not without -o", run(*arguments, *limits).code in (0, 1))
         return f"not written: {fit.err}"
     hold(f"ends with {fit.code}: {fit.err}", fit.code in (0, 1))
     answer = json.loads(fit.out)["fit"]
     hold("the exit code says whether it fits", fit.code == (0 if answer["fits"] else 1))
     hold(f"files: {there}", there == ({out} if answer["fits"] else set()))
-    told = run(*asked, *limits, "-o", "-" if answer["fits"] else out)
-    hold("the text is told the same", [each["told"] for each in answer["changes"]] == list(steps(told)))
+    to_stdout = run(*arguments, *limits, "-o", "-" if answer["fits"] else out)
+    hold("the text is told the same", [each["told"] for each in answer["changes"]] == list(steps(to_stdout)))
     if not answer["fits"]:
         return "does not fit"
-    hold("`-o -` writes another text", told.out == Path(out).read_bytes().decode())
+    hold("`-o -` writes another text", to_stdout.out == Path(out).read_bytes().decode())
     _judge_file(trial, out, answer)
     _judge_again(trial, out, answer, limits, run)
     _judge_check(trial, out, answer, run)
     return "with changes" if answer["changes"] else "as it is"
 
 
-def steps(told: Result) -> Iterator[str]:
+def steps(output: Result) -> Iterator[str]:
     """The changes that are told as text."""
-    for line in (told.err if told.code == 0 else told.out).splitlines():
+    for line in (output.err if output.code == 0 else output.out).splitlines():
         if (change := re.fullmatch(r"(.*): up to [\d.]+ GiB(, host up to [\d.]+ GiB)?", line)) is not None:
             yield change[1]
 
 
 def words(trial: Trial, values: Config, micro: int | None, arguments: Config | None) -> list[str]:
     """The arguments of a command."""
-    found = [f"--set={key}={json.dumps(value)}" for key, value in values.items()]
-    found += [] if micro is None else ["--micro-batch", str(micro)]
+    options = [f"--set={key}={json.dumps(value)}" for key, value in values.items()]
+    options += [] if micro is None else ["--micro-batch", str(micro)]
     if arguments is not None:
         Path("args.json").write_text(json.dumps(arguments))
-        found += ["--training-args", "args.json"]
-    return found
+        options += ["--training-args", "args.json"]
+    return options
 
 
 def _judge_file(trial: Trial, out: str, answer: Config) -> None:
-    """What is told is in the file, and the rest of it is as it was."""
+    """The printed changes are in the file, and the rest of it is unchanged."""
     document = read_file(out)
     kinds = {problem.kind for problem in read_file(trial.name).problems}
     hold(f"problems in the text: {document.problems}", {each.kind for each in document.problems} <= kinds)
     value = document.value()
     for change in answer["changes"]:
         for part in parts_of(change["told"]):
-            named, key, written = part
+            named, key, value_text = part
             if named == "config":
                 hold(
-                    f"`{key}` is {at(value, key)!r}, told as {written!r}", _last(answer, key, written, value)
+                    f"`{key}` is {at(value, key)!r}, told as {value_text!r}",
+                    _last(answer, key, value_text, value),
                 )
             elif named == "argument":
-                hold(f"argument {key} is {written}", change["arguments"].get(key) == written)
+                hold(f"argument {key} is {value_text}", change["arguments"].get(key) == value_text)
             else:
                 hold(f"{key} is told", change["checkpointing"] or change["zero_init"])
     changed = {key for change in answer["changes"] for key in change["set"]} | trial.set.keys()
@@ -106,9 +107,9 @@ def _judge_file(trial: Trial, out: str, answer: Config) -> None:
     for key in answer["removed"]:
         hold(f"`{key}` is there", at(value, key) == "nothing there")
     changed |= {*answer["removed"]}
-    own = read_file(trial.name).value()
-    hold("something else is changed", rest(own, changed) == rest(value, changed))
-    hold("the order is kept", in_order(own, value))
+    original = read_file(trial.name).value()
+    hold("something else is changed", rest(original, changed) == rest(value, changed))
+    hold("the order is kept", in_order(original, value))
     there = {line.replace(",", "").strip() for line in document.text.splitlines()}
     gone = [line for line in kept_lines(trial.text, changed) if line not in there]
     hold(f"lines are gone: {gone}", not gone)
@@ -119,7 +120,7 @@ def _judge_file(trial: Trial, out: str, answer: Config) -> None:
     hold(f"comments: {comments} became {left}", len(left) >= len(comments) - few)
 
 
-def _last(answer: Config, key: str, written: object, value: object) -> bool:
+def _last(answer: Config, key: str, text: object, value: object) -> bool:
     """Whether the file says what is told, or what a later line says of the same key."""
     later = [
         part[2]
@@ -127,27 +128,27 @@ def _last(answer: Config, key: str, written: object, value: object) -> bool:
         for part in parts_of(change["told"])
         if part[0] == "config" and part[1] == key
     ]
-    found = at(value, key)
-    if isinstance(found, dict) and isinstance(written, dict):  # what is in it may be told in a later line
-        return found.keys() >= written.keys()
-    return bool(later and found == later[-1])
+    actual = at(value, key)
+    if isinstance(actual, dict) and isinstance(text, dict):  # what is in it may be told in a later line
+        return actual.keys() >= text.keys()
+    return bool(later and actual == later[-1])
 
 
-def parts_of(told: str) -> Iterator[tuple[str, str, Any]]:
-    """What a line tells: of the config, of an argument, or of the script."""
-    rest, decoder = told, json.JSONDecoder()
+def parts_of(message: str) -> Iterator[tuple[str, str, Any]]:
+    """Target of a printed change: the config, an argument, or the script."""
+    rest, decoder = message, json.JSONDecoder()
     while rest:
         if script := next((each for each in SCRIPT if rest.startswith(each)), None):
             yield "script", script, None
             rest = rest[len(script) :]
         else:
-            found = re.match(r"(?:set )?`([^`]+)` to ", rest)
-            hold(f"nothing known is told: {rest!r} in {told!r}", found)
-            assert found is not None
-            value, end = decoder.raw_decode(rest, found.end())
+            match = re.match(r"(?:set )?`([^`]+)` to ", rest)
+            hold(f"nothing known is told: {rest!r} in {message!r}", match)
+            assert match is not None
+            value, end = decoder.raw_decode(rest, match.end())
             yield (
-                "argument" if found[1] in ARGUMENTS.values() and _by_argument(rest) else "config",
-                found[1],
+                "argument" if match[1] in ARGUMENTS.values() and _by_argument(rest) else "config",
+                match[1],
                 value,
             )
             rest = rest[end:]
@@ -157,9 +158,9 @@ def parts_of(told: str) -> Iterator[tuple[str, str, Any]]:
 
 def _by_argument(rest: str) -> bool:
     """Whether the value that is told next stands in the arguments."""
-    for found in re.finditer(r" in the (training arguments|script)|set `", rest):
-        if found.start():
-            return not found[0].startswith("set")
+    for match in re.finditer(r" in the (training arguments|script)|set `", rest):
+        if match.start():
+            return not match[0].startswith("set")
     return False
 
 
@@ -200,8 +201,8 @@ def kept_lines(text: str, changed: set[str]) -> Iterator[str]:
     """Lines with a value of their own which nothing changes."""
     names = {part for key in changed for part in key.split(".")}
     for line in text.splitlines():
-        found = re.match(r"""\s*["']?([\w$]+)["']?\s*:\s*[^\s{[]""", line)
-        if found and found[1] not in names | {"device", "pin_memory"} and line.count(":") == 1:
+        match = re.match(r"""\s*["']?([\w$]+)["']?\s*:\s*[^\s{[]""", line)
+        if match and match[1] not in names | {"device", "pin_memory"} and line.count(":") == 1:
             yield line.replace(",", "").strip()
 
 
@@ -237,11 +238,11 @@ def _judge_check(trial: Trial, out: str, answer: Config, run: Run) -> None:
     """`check` finds nothing worse in the new text."""
     under = [word for word in trial.argv if word in ("deepspeed", "transformers", "accelerate")]
     consumer = under[:1] or ([answer["consumer"]] if answer["consumer"] else [])
-    asked = [*(["--consumer", *consumer] if consumer else [])]
+    options = [*(["--consumer", *consumer] if consumer else [])]
     at_world = trial.argv[trial.argv.index("--world-size") :][:4]
 
     def found(name: str) -> dict[tuple[str, str], str]:
-        done = run("check", name, *at_world, *asked, "--output-format", "json")
+        done = run("check", name, *at_world, *options, "--output-format", "json")
         diagnostics = json.loads(done.out)["files"][0]["diagnostics"]
         return {
             (each["code"], each["severity"]): f"{each['path']}: {each['message']}" for each in diagnostics
@@ -252,8 +253,8 @@ def _judge_check(trial: Trial, out: str, answer: Config, run: Run) -> None:
         Path("set.json").write_text(json.dumps(put(read_file(trial.name).value(), trial)))
         before |= found("set.json")
     worse = [
-        f"{key}: {said}"
-        for key, said in after.items()
+        f"{key}: {messages}"
+        for key, messages in after.items()
         if key not in before
         and key[1] in ("error", "warning")
         and key[0] != "DSC453"  # stage 3 asks whether weights are gathered, for which there may be no room

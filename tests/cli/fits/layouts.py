@@ -24,7 +24,7 @@ LAYOUTS = {
 }
 """By their names: the end of a file's name."""
 FREE = ("comments", "hjson", "bare hjson", "yaml", "flow yaml")
-"""Those that Transformers and Accelerate do not read."""
+"""Layouts that Transformers and Accelerate do not read."""
 
 
 def laid_out(config: dict[str, Any], layout: str, rng: random.Random) -> str:

@@ -166,7 +166,7 @@ def zero_of(rng: random.Random) -> Config:
 def arguments_of(rng: random.Random, config: Config) -> Config:
     """Training arguments, as often as not those that the config has."""
     micro, steps = config.get(MICRO, "auto"), config.get(STEPS, "auto")
-    found = {
+    values = {
         ARGUMENTS[MICRO]: rng.choice([2, 4, 8]) if micro == "auto" else micro,
         ARGUMENTS[STEPS]: rng.choice([1, 2]) if steps == "auto" else steps,
         "fp16": "fp16" in config,
@@ -174,7 +174,7 @@ def arguments_of(rng: random.Random, config: Config) -> Config:
         "learning_rate": 1e-4,
         "gradient_checkpointing": rng.random() < 0.1,
     }
-    return {key: value for key, value in found.items() if rng.random() < 0.95}
+    return {key: value for key, value in values.items() if rng.random() < 0.95}
 
 
 def put(config: Any, trial: Trial) -> Any:
