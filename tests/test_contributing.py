@@ -15,6 +15,7 @@ import pytest
 from dsconfig.core.releases import LATEST
 from dsconfig.rules import RULES
 from schema.release import added
+from tests.readme import blocks
 
 ROOT = Path(__file__).resolve().parents[1]
 SERIES, _, PATCH = LATEST.rpartition(".")
@@ -32,7 +33,7 @@ class Copy:
         leave = shutil.ignore_patterns(".*", "__pycache__", "node_modules")
         for name in ("dsconfig", "elastic", "schema", "tests"):
             shutil.copytree(ROOT / name, folder / name, ignore=leave)
-        for name in ("pyproject.toml", "CONTRIBUTING.md"):
+        for name in ("pyproject.toml", "ARCHITECTURE.md", "CONTRIBUTING.md"):
             shutil.copy(ROOT / name, folder)
 
     def run(self, *module: str) -> str:
@@ -111,45 +112,17 @@ class WarmStartKeys(RootKeys):
     warm_start: Annotated[WarmStart, Key(since="{LATEST}")] = Field(default_factory=WarmStart)
     """Whose state is taken over."""
 '''
-RULE = f'''"""Data that is not trained on."""
-
-from __future__ import annotations
-
-from collections.abc import Iterator
-
-from dsconfig.evaluation.context import Context, Finding
-from dsconfig.evaluation.rule import rule
-
-
-@rule("{CODE}", effect="wasteful", source="runtime/engine.py:DeepSpeedEngine.dataloader_drop_last")
-def samples_left_out(ctx: Context) -> Iterator[Finding]:
-    """The samples of an incomplete batch are left out.
-
-    Bad:
-
-        {{"train_batch_size": 8, "dataloader_drop_last": true}}
-
-    Good:
-
-        {{"train_batch_size": 8, "dataloader_drop_last": false}}
-    """
-    if ctx.on("dataloader_drop_last"):
-        message = "`dataloader_drop_last` leaves samples out"
-        yield ctx.at("dataloader_drop_last", message, help="choose another batch size")
-'''
-CASES = {
-    "cases": [
-        {
-            "name": "on",
-            "why": "an incomplete batch is left out",
-            "config": {**CONFIG, "dataloader_drop_last": True},
-            "target": LATEST,
-            "finds": [{"path": "dataloader_drop_last", "effect": "wasteful"}],
-        }
-    ]
+EXAMPLE = {
+    block.file: block.text
+    for block in blocks((ROOT / "CONTRIBUTING.md").read_text("utf-8"))
+    if block.file is not None
 }
+"""The files of the example rule in CONTRIBUTING.md."""
+RULE, CASES = EXAMPLE.values()
+MESSAGE = "`dataloader_drop_last` is `true`: the last, incomplete batch of each epoch is not used"
+HELP = "choose a batch size that divides the data set"
 ENGINE, WARM_START = "dsconfig/model/engine.py", "dsconfig/model/warm_start.py"
-DATA, DATA_CASES = "dsconfig/rules/data/loader.py", f"tests/cases/data/{CODE}-samples-left-out.json"
+DATA, DATA_CASES = (name.replace("DSC999", CODE) for name in EXAMPLE)
 RELEASES = "dsconfig/core/releases.py"
 
 
@@ -163,8 +136,8 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
     copy.edit(ENGINE, removed, f'{removed}, until="{LATEST}"')
     copy.edit(ENGINE, "    dump_state: Annotated", f"{KEY}    dump_state: Annotated")
     copy.write(WARM_START, SECTION)
-    copy.write(DATA, RULE)
-    copy.write(DATA_CASES, json.dumps(CASES))
+    copy.write(DATA, RULE.replace("DSC999", CODE))
+    copy.write(DATA_CASES, CASES)
     copy.run("schema.generate")
     copy.run("tests.cases")
     assert copy.by_hand() == {RELEASES, ENGINE, WARM_START, DATA, DATA_CASES}
@@ -194,12 +167,10 @@ def test_a_section_is_one_file(copy: Copy) -> None:
 
 
 def test_a_rule_is_its_function_and_its_cases(copy: Copy) -> None:
-    message = "`dataloader_drop_last` leaves samples out"
-    assert message in (copy.folder / DATA_CASES).read_text("utf-8")
-    assert copy.findings({**CONFIG, "dataloader_drop_last": True}) == [
-        (CODE, message, "choose another batch size")
-    ]
-    assert copy.run("dsconfig", "explain", "samples-left-out").startswith(f"{CODE} samples-left-out")
+    assert MESSAGE in (copy.folder / DATA_CASES).read_text("utf-8")
+    assert copy.findings({**CONFIG, "dataloader_drop_last": True}) == [(CODE, MESSAGE, HELP)]
+    name = "incomplete-batch-dropped"
+    assert copy.run("dsconfig", "explain", name).startswith(f"{CODE} {name}")
     assert CODE in json.dumps(copy.schema("dsconfig.json"))
 
 

@@ -44,14 +44,18 @@ def test_no_file_strays_to_the_top() -> None:
     top = {path.name for path in tracked() if path.parent == ROOT}
     assert top <= {
         ".gitignore",
+        ".pre-commit-config.yaml",
         ".pre-commit-hooks.yaml",
         ".readthedocs.yaml",
+        "ARCHITECTURE.md",
         "CHANGELOG.md",
         "CITATION.cff",
+        "CODE_OF_CONDUCT.md",
         "CONTRIBUTING.md",
         "LICENSE",
         "Makefile",
         "README.md",
+        "RELEASING.md",
         "SECURITY.md",
         "constraints.txt",
         "pyproject.toml",
