@@ -114,7 +114,7 @@ class Player:
     def __init__(self, folder: Path, clone: Path) -> None:
         self.folder, self.python = folder, ""
         self.outputs: dict[str, str] = {}
-        """Output by command; a command that several blocks contain runs once."""
+        """Output of `pip` by command: a package that several blocks install is installed once."""
         # pip builds with the packages of this environment, and installs into a folder that is not imported from.
         pip = {"PIP_NO_DEPS": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_TARGET": str(clone / "installed")}
         self.variables = environment(clone) | pip | {"PIP_QUIET": "2", "PIP_UPGRADE": "1"}
@@ -149,10 +149,13 @@ class Player:
         # `make` only prints its commands: `make test` would run this test.
         make = line.startswith("make ")
         codes = (0, 1) if line.startswith("dsconfig ") else (0,)
-        if line not in self.outputs:
-            folder = ROOT if make else None
-            self.outputs[line] = self._run(["sh", "-c", line], codes, folder, MAKEFLAGS="n" if make else "")
-        return self.outputs[line]
+        if line in self.outputs:
+            return self.outputs[line]
+        folder = ROOT if make else None
+        output = self._run(["sh", "-c", line], codes, folder, MAKEFLAGS="n" if make else "")
+        if " pip " in line:
+            self.outputs[line] = output
+        return output
 
     def _run(self, command: list[str], codes: tuple[int, ...], cwd: Path | None = None, **more: str) -> str:
         process = subprocess.run(
@@ -201,7 +204,11 @@ def played(readme: str, folder: Path, clone: Path) -> str:
 
 
 def main() -> None:
-    """Update README.md and the pages of the site, or the files named on the command line."""
+    """Update README.md, its pictures and the pages of the site, or only the files named on the command line."""
+    from tests import terminal_picture
+
+    if not sys.argv[1:]:
+        terminal_picture.main()
     with tempfile.TemporaryDirectory() as clone:
         repository(Path(clone))
         for page in [Path(name).absolute() for name in sys.argv[1:]] or [README, *GUIDES]:

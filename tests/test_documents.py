@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests import terminal_picture
 from tests.readme import DOCS, ROOT
 
 DOCUMENTS = (*sorted(ROOT.glob("*.md")), *sorted((DOCS / "contributing").glob("*.md")))
@@ -71,6 +73,12 @@ def test_named_commands_exist(path: Path) -> None:
             assert {word for word in words if "=" not in word} <= targets, command
     for module in MODULE.findall(text):
         assert importlib.util.find_spec(module) is not None, module
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals")
+def test_pictures_of_the_terminal_are_up_to_date() -> None:
+    for path, text in terminal_picture.pictures().items():
+        assert path.read_text("utf-8") == text, "run `make readme`"
 
 
 def test_every_contributing_page_is_in_the_navigation() -> None:
