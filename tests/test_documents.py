@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests import terminal_picture
+from tests.heavy import HEAVY
 from tests.readme import DOCS, ROOT
 
 DOCUMENTS = (*sorted(ROOT.glob("*.md")), *sorted((DOCS / "contributing").glob("*.md")))
@@ -73,6 +74,10 @@ def test_named_commands_exist(path: Path) -> None:
             assert {word for word in words if "=" not in word} <= targets, command
     for module in MODULE.findall(text):
         assert importlib.util.find_spec(module) is not None, module
+
+
+def test_heavy_tests_exist() -> None:
+    assert [name for name in HEAVY if not (ROOT / name).exists()] == []
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals")
