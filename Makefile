@@ -22,8 +22,9 @@ demo: $(VENV)/.installed
 # Run the linters and all tests, which every change has to pass.
 test: check pytest
 
-# Run ruff and mypy, without changing files.
+# Run ruff, codespell and mypy, without changing files.
 check: $(VENV)/.dev
+	git ls-files -z | xargs -0 $(BIN)/codespell
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

@@ -24,7 +24,17 @@ TREE = re.compile(r"(?:dsconfig|elastic|schema|site|editors|tests|examples|demo|
 GENERATED = ("site/_build", "editors/dist", "tests/cases/data/DSC999")
 MODULE = re.compile(r"python -m ((?:tests|schema)[\w.]*\w)")
 TARGET = re.compile(r"^([a-z-]+):", re.MULTILINE)
-GENERATED_PAGES = ("cli/", "keys/", "playground/", "readers/", "releases/", "rules/", "schema/", "settings/")
+GENERATED_PAGES = (
+    "cli/",
+    "consumers/",
+    "keys/",
+    "playground/",
+    "readers/",
+    "releases/",
+    "rules/",
+    "schema/",
+    "settings/",
+)
 """Folders of the site that `site/generate.py` writes."""
 
 

@@ -75,9 +75,9 @@ def test_hooks_install_and_run_with_pre_commit(tmp_path: Path, clone: Path) -> N
 
     run("git", "init", "-q")
     run("git", "add", "ds_config.json", ".pre-commit-config.yaml")
-    process = run("pre-commit", "run", "--all-files")
-    assert process.returncode == 1, process.stdout
-    assert "ds_config.json: prescale_gradients: replace by `true` (DSC113 coerced-value)" in process.stdout
+    done = run("pre-commit", "run", "--all-files")
+    assert done.returncode == 1, done.stdout
+    assert "ds_config.json: prescale_gradients: replace by `true` (DSC113 coerced-value)" in done.stdout
     assert run("pre-commit", "run", "--all-files").stdout.count("Passed") == 2
     (packages,) = home.glob("repo*/py_env-*/lib/*/site-packages")
     installed = [path for path in packages.iterdir() if not path.name.startswith(SEEDS)]

@@ -1,4 +1,4 @@
-// Compare two releases, as site/pages/changes.py does, with the data of releases/changes.json.
+// What breaks between two releases: the same comparison as site/pages/key_history.py, over releases/changes.json.
 function differences(data, from, to) {
   const at = (path, place) => {
     const span = data.keys[path].find(([first, last]) => first <= place && place <= last);

@@ -67,7 +67,7 @@ function advice({ fits, changes, world_size: size, why }, memory) {
 
 if (typeof module !== "undefined") module.exports = { MODELS, advice, applied, command, config, phases };
 
-/** A function that runs the command in the worker of the playground; rejects if the site has no playground. */
+/** The worker that is built with the playground, as a function that runs the command; it rejects where there is none. */
 async function checker(folder) {
   const at = (name) => new URL(name, folder).href;
   if (!(await fetch(at("worker.js"), { method: "HEAD" })).ok) throw new Error("this build of the site has no worker");
