@@ -1,4 +1,4 @@
-"""The main job on realistic configs: `make demo` checks each file in `demo/configs`."""
+"""Demonstration: `make demo` checks the realistic configs in `demo/configs`."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from pathlib import Path
 HERE = Path(__file__).parent
 STEPS = (
     (
-        "Seven real-looking configs, checked against DeepSpeed 0.19.8 for 8 GPUs",
+        "Check seven realistic configs for DeepSpeed 0.19.8 and 8 GPUs",
         ["check", "configs", "--target", "0.19.8", "--world-size", "8"],
     ),
     (
-        "One line a finding, over every release from 0.14 on",
+        "Check a config for every release from 0.14 on, one line per diagnostic",
         ["check", "configs/old-llama.json", "--target", ">=0.14", "--output-format", "concise"],
     ),
-    ("What a rule means", ["explain", "DSC203"]),
-    ("What a key means", ["explain", "zero_optimization.reduce_bucket_size"]),
+    ("Explain a rule", ["explain", "DSC203"]),
+    ("Explain a key", ["explain", "zero_optimization.reduce_bucket_size"]),
 )
 
 
 def main() -> int:
-    """Runs the steps. Findings are the point, so exit code 1 is not a failure; wrong use (2) would be."""
+    """Run the steps. Exit code 1 is expected, because the configs have mistakes; 2 would be a failure."""
     for title, arguments in STEPS:
         print(f"\n── {title}\n$ dsconfig {' '.join(arguments)}\n", flush=True)
         status = subprocess.run(

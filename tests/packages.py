@@ -1,6 +1,6 @@
-"""The packages of `dsconfig`, what each holds and what it may import: `python -m tests.packages` writes CONTRIBUTING.
+"""The packages of `dsconfig` and their imports: `python -m tests.packages` writes the table into ARCHITECTURE.md.
 
-`tests/test_architecture.py` holds the source to this table, imports for type checkers among them.
+`tests/test_architecture.py` checks the source against this table; imports for type checkers count.
 """
 
 from __future__ import annotations
@@ -13,110 +13,108 @@ from tests.source import ROOT
 
 
 class Package(NamedTuple):
-    """What a package or root module holds, and which others it imports, by name."""
+    """The contents of a package or root module, and the names of the packages that it imports."""
 
-    holds: str
+    contents: str
     imports: str = ""
 
 
 PACKAGES: Mapping[str, Package] = {
     "core": Package(
-        "diagnostics, releases, JSON types, bytes of files, wording, did-you-mean, batch and data-parallel arithmetic"
+        "diagnostics, releases, JSON types, file access, wording of messages, did-you-mean, batch arithmetic"
     ),
     "elastic": Package(
-        "DeepSpeed's batch solver, plans upon it, the elastic agent; importable alone, it never imports `dsconfig`"
+        "DeepSpeed's batch solver, plans based on it, and the elastic agent; never imports `dsconfig`"
     ),
     "document": Package(
-        "a config's text as a tree in which each key and value knows its place, and edits that keep the rest",
+        "parsers and editors for JSON, JSONC, Hjson and YAML: a tree with a span for each key and value",
         "core",
     ),
     "model": Package(
-        "the typed model: everything known of a key stands on its field; `keyinfo` reads its light, "
-        "generated form",
+        "the typed model of all config keys; `keyinfo` reads its generated table, which needs no pydantic",
         "core",
     ),
     "memory": Package(
-        "what training holds in memory: a simulation of passes and engines, which knows no config", "core"
-    ),
-    "render": Package("output formats; they know a report by what they need of it", "core"),
-    "consumers": Package(
-        "what Transformers, Accelerate and others do to a config: fill `auto`, reject, override; the keys of "
-        "Accelerate's launch file",
+        "simulation of the forward and backward pass and of DeepSpeed's engines; independent of configs",
         "core",
     ),
+    "render": Package("output formats for reports", "core"),
+    "consumers": Package(
+        "how Transformers, Accelerate and others change a config: fill `auto`, reject, override", "core"
+    ),
     "job": Package(
-        "what is known about a run: who reads the config, with which arguments, model and settings",
+        "`Job`: facts about the run (target, consumer, arguments, model), and which source wins",
         "consumers core",
     ),
     "launch": Package(
-        "launch files, scripts, manifests and programs: where the config stands, and what they say of the job",
+        "launch files, shell scripts, manifests and Python programs: the config and the job they describe",
         "consumers core document job model",
     ),
     "evaluation": Package(
-        "what a rule sees of one release: context, walk, coercion of values; no rule is named here",
+        "evaluation of one release: context of a rule, key walk, coercion of values",
         "consumers core document job model",
     ),
     "rules": Package(
-        "the checks, one function each, by domain",
+        "the rules, one function each, by domain",
         "consumers core document elastic evaluation job launch memory model",
     ),
     "schema": Package(
-        "JSON Schema from the model, presets, settings of editors",
+        "JSON Schemas from the model, presets, editor settings",
         "consumers core document evaluation job model rules",
     ),
     "check": Package(
-        "discover files, check a config in its job, merge releases, apply `ignore`, report",
+        "discover files, build the job, evaluate, merge releases, suppress, report",
         "consumers core document evaluation job launch render rules",
     ),
     "fix": Package(
-        "verify fixes, combine and apply them; migrate between releases",
+        "verify, combine and apply fixes; migrate between releases",
         "check core document evaluation launch model",
     ),
     "resolve": Package(
-        "the batch, effective values and config that a release runs with; memory of a config",
+        "batch sizes, effective values, the config that a release uses, memory of a config",
         "check consumers core document elastic evaluation job launch memory model render",
     ),
     "api": Package(
-        "the functions that `import dsconfig` offers; `Config`, `load` and presets: configs built in Python",
+        "the functions of `import dsconfig`; `Config`, `load` and presets",
         "check core document fix job launch model resolve schema",
     ),
     "cli": Package(
-        "the command, one module for each verb; plan tables, manifests and torchrun's entry point for `elastic`",
+        "the command line, one module per command; manifests and torchrun's entry point for `elastic`",
         "check consumers core document elastic fix job launch model render resolve rules schema",
     ),
     "lsp": Package(
-        "the language server: `service` answers in plain data, `server` is its wire",
+        "the language server: `service` answers requests as plain data, `server` is the transport",
         "check cli consumers core document fix job launch model render resolve schema",
     ),
-    "types": Package("every section class, the classes of parameters and TypedDicts", "model"),
-    "dsconfig": Package("the names that `import dsconfig` offers, each loaded when it is first used", "core"),
+    "types": Package("all section classes, parameter classes and TypedDicts, for type annotations", "model"),
+    "dsconfig": Package("the public names of `import dsconfig`, each imported on first use", "core"),
     "__main__": Package("`python -m dsconfig`", "cli"),
 }
 """Each package imports only packages above it in this table."""
 
-BEGIN, END = "<!-- packages: written by `python -m tests.packages` -->", "<!-- end of packages -->"
-CONTRIBUTING = ROOT / "CONTRIBUTING.md"
+BEGIN, END = "<!-- packages: generated by `python -m tests.packages` -->", "<!-- end of packages -->"
+ARCHITECTURE = ROOT / "ARCHITECTURE.md"
 
 
 def table() -> str:
-    """The table in Markdown."""
-    rows = [
-        f"| `{name}{'' if name.startswith('__') else '/'}` | {each.holds} | {each.imports.replace(' ', ', ') or '-'} |"
-        for name, each in PACKAGES.items()
-        if name != "dsconfig"
-    ]
-    return "\n".join(["| package | holds | imports |", "|---|---|---|", *rows])
+    """Return the table in Markdown."""
+    lines = ["| package | contents | imports |", "|---|---|---|"]
+    for name, package in PACKAGES.items():
+        if name != "dsconfig":
+            folder = name if name.startswith("__") else f"{name}/"
+            lines.append(f"| `{folder}` | {package.contents} | {package.imports.replace(' ', ', ') or '-'} |")
+    return "\n".join(lines)
 
 
-def contributing() -> str:
-    """CONTRIBUTING.md with the table in its place."""
-    before, begin, rest = CONTRIBUTING.read_text("utf-8").partition(BEGIN)
+def with_table() -> str:
+    """Return the text of ARCHITECTURE.md with an up-to-date table."""
+    before, begin, rest = ARCHITECTURE.read_text("utf-8").partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise ValueError(f"{CONTRIBUTING.name} has no place for the table of packages")
+        raise ValueError(f"{ARCHITECTURE.name} has no markers for the table of packages")
     return f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}"
 
 
 if __name__ == "__main__":
-    CONTRIBUTING.write_text(contributing(), "utf-8")
+    ARCHITECTURE.write_text(with_table(), "utf-8")
     sys.exit(0)

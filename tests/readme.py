@@ -1,10 +1,9 @@
-"""README.md and the site's guides, done line by line as they stand: `make readme` writes what comes out.
+"""Run README.md and the pages of the site: `make readme` writes the output that they show.
 
-Each is done in an empty folder. A block that bears a file's name, or whose text introduces it by one, is that
-Each is done in an empty folder. A block that bears a file's name, or that its text introduces by one, is that
-follows a line in `console` is what it writes.
-Python runs as one session, and the block of `text` after it is what it prints. What needs more machines or
-packages stands in `bash` and `py`: its commands and its syntax are held, and it is not run.
+Each document runs in an empty folder. A block with a file name as its title, or introduced by one (`ds_config.json`:),
+is written to that file. `sh` blocks are commands, and `console` blocks are commands with their output. The `python`
+blocks of a document are one session, and a `text` block after them is what they print. Commands that need more hosts or
+packages are in `bash` and `py` blocks: they are parsed, but not run.
 """
 
 from __future__ import annotations
@@ -30,15 +29,15 @@ from dsconfig.core.version import __version__
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 DOCS = ROOT / "site" / "docs"
-WRITTEN = ("index.md", "guides/*.md", "reference/*.md", "contributing/index.md")
-GUIDES = tuple(sorted(path for pattern in WRITTEN for path in DOCS.glob(pattern)))
+PAGES = ("index.md", "guides/*.md", "reference/*.md", "contributing/*.md")
+GUIDES = tuple(sorted(path for pattern in PAGES for path in DOCS.glob(pattern)))
 ADDRESS = re.findall(r'^Repository = "(.+?)"', (ROOT / "pyproject.toml").read_text("utf-8"), re.MULTILINE)[0]
-"""The one place that holds the repository's address is `[project.urls]`."""
+"""Address of the repository, from `[project.urls]`."""
 HOOKS = re.compile(r"^  - repo: (?P<address>\S+)\n    rev: v(?P<version>\S+)$", re.MULTILINE)
 FENCED = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 CAPTION = re.compile(r"`([\w./-]+\.(?:json|py|toml|ya?ml))`[^`]*:\Z")
 SHOWN = ("bibtex", "markdown")
-"""Languages that nothing runs: a text to copy."""
+"""Languages of blocks that are only shown."""
 PACKAGED = (
     "dsconfig",
     "elastic",
@@ -51,7 +50,7 @@ PACKAGED = (
 
 
 class Block(NamedTuple):
-    """A fenced block, its language, the file that it is, if any, and where its text stands."""
+    """A fenced block: its language, the file that it is written to, its text, and the offset of the text."""
 
     language: str
     file: str | None
@@ -60,24 +59,24 @@ class Block(NamedTuple):
 
 
 def blocks(readme: str) -> Iterator[Block]:
-    """Every fenced block in order."""
-    for found in FENCED.finditer(readme):
-        caption = CAPTION.search(readme[: found.start()].rstrip().rpartition("\n\n")[2])
-        file = found[2] or (caption[1] if caption else None)
-        yield Block(found[1], file, found[3], found.start(3))
+    """Yield every fenced block, in order."""
+    for fence in FENCED.finditer(readme):
+        caption = CAPTION.search(readme[: fence.start()].rstrip().rpartition("\n\n")[2])
+        file = fence[2] or (caption[1] if caption else None)
+        yield Block(fence[1], file, fence[3], fence.start(3))
 
 
 def addressed(readme: str) -> str:
-    """The text with the repository's address and the version as they are now."""
-    found = HOOKS.search(readme)
-    if found is None:
+    """Return the text with the current address of the repository and the current version."""
+    hook = HOOKS.search(readme)
+    if hook is None:
         return readme
-    named = HOOKS.sub(rf"  - repo: \g<address>\n    rev: v{__version__}", readme)
-    return named.replace(found["address"], ADDRESS)
+    text = HOOKS.sub(rf"  - repo: \g<address>\n    rev: v{__version__}", readme)
+    return text.replace(hook["address"], ADDRESS)
 
 
 def repository(folder: Path) -> Path:
-    """A repository of what is packaged, as it stands here, for pip and pre-commit to clone."""
+    """Create a repository of the packaged files, for pip and pre-commit to clone."""
     for name in PACKAGED:
         if (ROOT / name).is_dir():
             shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -95,11 +94,13 @@ def repository(folder: Path) -> Path:
 
 
 def environment(clone: Path) -> dict[str, str]:
-    """Variables under which the address leads to a clone, and this environment's commands are found first."""
-    kept = {name: text for name, text in os.environ.items() if not name.startswith(("DSCONFIG_", "GIT_"))}
-    return kept | {
+    """Return variables that redirect the address to a clone and put this environment first in PATH."""
+    variables = {
+        name: text for name, text in os.environ.items() if not name.startswith(("DSCONFIG_", "GIT_"))
+    }
+    return variables | {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONUNBUFFERED": "1",  # the two streams are shown as they would be on a terminal
+        "PYTHONUNBUFFERED": "1",  # stdout and stderr in the order of a terminal
         "NO_COLOR": "1",
         "GIT_CONFIG_COUNT": "1",
         "GIT_CONFIG_KEY_0": f"url.{clone.as_uri()}.insteadOf",
@@ -108,18 +109,18 @@ def environment(clone: Path) -> dict[str, str]:
 
 
 class Player:
-    """Does what the blocks say, in one folder, and keeps what comes out."""
+    """Runs the blocks of one document in a folder."""
 
     def __init__(self, folder: Path, clone: Path) -> None:
         self.folder, self.python = folder, ""
-        self.done: dict[str, str] = {}
-        """What a line of the shell wrote: one that stands in several blocks is done once."""
-        # pip builds with what is installed here, and installs into a folder that nothing looks into.
+        self.outputs: dict[str, str] = {}
+        """Output of `pip` by command: a package that several blocks install is installed once."""
+        # pip builds with the packages of this environment, and installs into a folder that is not imported from.
         pip = {"PIP_NO_DEPS": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_TARGET": str(clone / "installed")}
         self.variables = environment(clone) | pip | {"PIP_QUIET": "2", "PIP_UPGRADE": "1"}
 
-    def shown(self, block: Block) -> str:
-        """The block as it should read."""
+    def run(self, block: Block) -> str:
+        """Run a block, and return the text that it should have."""
         if block.file is not None:
             path = self.folder / block.file
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -138,69 +139,76 @@ class Player:
         elif block.language == "text":
             return self._session().rpartition("\0")[2]
         else:
-            held(block)
+            parse(block)
         return block.text
 
     def _session(self) -> str:
         return self._run([sys.executable, "-c", self.python], (0,))
 
     def _shell(self, line: str) -> str:
-        # `make` is what stands in the checkout; doing all of it would run this very test.
+        # `make` only prints its commands: `make test` would run this test.
         make = line.startswith("make ")
         codes = (0, 1) if line.startswith("dsconfig ") else (0,)
-        if line not in self.done:
-            where = ROOT if make else None
-            self.done[line] = self._run(["sh", "-c", line], codes, where, MAKEFLAGS="n" if make else "")
-        return self.done[line]
+        if line in self.outputs:
+            return self.outputs[line]
+        folder = ROOT if make else None
+        output = self._run(["sh", "-c", line], codes, folder, MAKEFLAGS="n" if make else "")
+        if " pip " in line:
+            self.outputs[line] = output
+        return output
 
     def _run(self, command: list[str], codes: tuple[int, ...], cwd: Path | None = None, **more: str) -> str:
-        done = subprocess.run(
+        process = subprocess.run(
             command, cwd=cwd or self.folder, env=self.variables | more, check=False, timeout=300,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
-        assert done.returncode in codes, f"{command[-1]}\nends in {done.returncode}:\n{done.stdout}"
-        return done.stdout
+        assert process.returncode in codes, f"{command[-1]}\nends in {process.returncode}:\n{process.stdout}"
+        return process.stdout
 
 
-def held(block: Block) -> None:
-    """Hold what can be held of a block that is not run. Raises AssertionError where nothing can."""
+def parse(block: Block) -> None:
+    """Parse a block that is not run. Raises AssertionError for an unknown language."""
     if block.language == "py":
         ast.parse(textwrap.dedent(block.text))
     elif block.language == "bash":
         for line in block.text.replace("\\\n", " ").splitlines():
-            parsed(line)
+            parse_command(line)
     elif block.language not in SHOWN:
-        raise AssertionError(f"a block of {block.language} that is no file: nobody runs it")
+        raise AssertionError(f"a {block.language} block without a file name is not run")
 
 
-def parsed(line: str) -> None:
-    """Hold that the command would understand a line that is not run. Raises UsageError where it would not."""
+def parse_command(line: str) -> None:
+    """Parse a `dsconfig` command that is not run. Raises UsageError if its options are wrong."""
     words = shlex.split(line, comments=True)
     if words[:1] == ["dsconfig"]:
         build_parser([words[1]]).parse_args(words[1:])
 
 
-def steps(parsed: Any) -> Iterator[str]:
-    """The lines that a CI file hands to a shell: GitHub's `run`, GitLab's `script`."""
-    if isinstance(parsed, dict):
-        for key, value in parsed.items():
+def steps(node: Any) -> Iterator[str]:
+    """Yield the shell commands of a CI file: GitHub's `run`, GitLab's `script`."""
+    if isinstance(node, dict):
+        for key, value in node.items():
             yield from [value] if key == "run" else value if key == "script" else steps(value)
-    elif isinstance(parsed, list):
-        for value in parsed:
+    elif isinstance(node, list):
+        for value in node:
             yield from steps(value)
 
 
 def played(readme: str, folder: Path, clone: Path) -> str:
-    """The text with what its lines write today. Raises AssertionError where one fails."""
-    player, text, done = Player(folder, clone), "", 0
+    """Return the text with the current output of its commands. Raises AssertionError if one fails."""
+    player, text, end = Player(folder, clone), "", 0
     for block in blocks(readme):
-        text += readme[done : block.start] + player.shown(block)
-        done = block.start + len(block.text)
-    return text + readme[done:]
+        text += readme[end : block.start] + player.run(block)
+        end = block.start + len(block.text)
+    return text + readme[end:]
 
 
 def main() -> None:
-    """Write the README and the guides anew, or the files that are named."""
+    """Update README.md, its pictures and the pages of the site, or only the files named on the command line."""
+    from tests import terminal_picture
+
+    if not sys.argv[1:]:
+        terminal_picture.main()
     with tempfile.TemporaryDirectory() as clone:
         repository(Path(clone))
         for page in [Path(name).absolute() for name in sys.argv[1:]] or [README, *GUIDES]:

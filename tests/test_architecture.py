@@ -13,7 +13,7 @@ import pytest
 
 from dsconfig.cli import COMMANDS, command_module
 from dsconfig.cli.elastic import COMMANDS as ELASTIC_VERBS
-from tests.packages import CONTRIBUTING, PACKAGES, contributing
+from tests.packages import ARCHITECTURE, PACKAGES, with_table
 from tests.source import (
     ROOT,
     code,
@@ -93,8 +93,8 @@ def test_a_package_imports_what_its_row_says(name: str) -> None:
     assert " ".join(sorted(IMPORTS[name])) == TABLE[name]
 
 
-def test_contributing_shows_the_table_of_packages() -> None:
-    assert contributing() == CONTRIBUTING.read_text("utf-8"), "`python -m tests.packages` writes it"
+def test_architecture_md_shows_the_table_of_packages() -> None:
+    assert with_table() == ARCHITECTURE.read_text("utf-8"), "run `python -m tests.packages`"
 
 
 @pytest.mark.parametrize("name", sorted(IN_ELASTIC | ELASTIC))

@@ -1,4 +1,4 @@
-"""CONTRIBUTING says which files a change takes: here each change is made in a copy of the repository."""
+"""Changes described in CONTRIBUTING.md and on the site, made in a copy of the repository."""
 
 from __future__ import annotations
 
@@ -15,47 +15,48 @@ import pytest
 from dsconfig.core.releases import LATEST
 from dsconfig.rules import RULES
 from schema.release import added
+from tests.readme import blocks
 
 ROOT = Path(__file__).resolve().parents[1]
 SERIES, _, PATCH = LATEST.rpartition(".")
 NEWEST = f"{SERIES}.{int(PATCH) + 1}"
 CONFIG = {"train_batch_size": 8}
-WRITTEN = re.compile(r"`make generate`")
-"""Generated files say in their first line what writes them."""
+GENERATED = re.compile(r"`make generate`")
+"""Generated files name their generator in the first line."""
 
 
 class Copy:
-    """A repository to change, and the files in it that somebody changed by hand."""
+    """A copy of the repository to change, and the files in it that were changed by hand."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         leave = shutil.ignore_patterns(".*", "__pycache__", "node_modules")
         for name in ("dsconfig", "elastic", "schema", "tests"):
             shutil.copytree(ROOT / name, folder / name, ignore=leave)
-        for name in ("pyproject.toml", "CONTRIBUTING.md"):
+        for name in ("pyproject.toml", "ARCHITECTURE.md", "CONTRIBUTING.md"):
             shutil.copy(ROOT / name, folder)
 
     def run(self, *module: str) -> str:
-        """The output of a module of the copy, which must end well."""
-        done = self._run(*module)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        """Run a module of the copy, and return its output."""
+        process = self._run(*module)
+        assert process.returncode == 0, process.stdout + process.stderr
+        return process.stdout
 
-    def findings(self, config: object, target: str = NEWEST) -> list[tuple[str, str, str]]:
-        """What the copy's `check` finds: code, message and help."""
+    def diagnostics(self, config: object, target: str = NEWEST) -> list[tuple[str, str, str]]:
+        """Check a config with the copy; return the code, message and help of each diagnostic."""
         (self.folder / "config.json").write_text(json.dumps(config))
         arguments = ("config.json", "--target", target, "--output-format", "json")
-        done = self._run("dsconfig", "check", *arguments)
+        process = self._run("dsconfig", "check", *arguments)
         (self.folder / "config.json").unlink()
-        (file,) = json.loads(done.stdout)["files"]
-        return [(each["code"], each["message"], each["help"]) for each in file["diagnostics"]]
+        (file,) = json.loads(process.stdout)["files"]
+        return [(item["code"], item["message"], item["help"]) for item in file["diagnostics"]]
 
     def _run(self, *module: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", *module]
         return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
 
     def schema(self, name: str) -> Any:
-        """A schema of the copy."""
+        """Return a schema of the copy."""
         return json.loads((self.folder / "schema" / name).read_text("utf-8"))
 
     def write(self, name: str, text: str) -> None:
@@ -68,7 +69,7 @@ class Copy:
         path.write_text(text.replace(old, new), "utf-8")
 
     def by_hand(self) -> set[str]:
-        """The files that are new or changed, less those that `make generate` writes."""
+        """Return the new and changed files, without those that `make generate` writes."""
         return {str(path.relative_to(self.folder)) for path in self.folder.rglob("*") if self._by_hand(path)}
 
     def _by_hand(self, path: Path) -> bool:
@@ -76,7 +77,7 @@ class Copy:
             return False
         before = ROOT / path.relative_to(self.folder)
         text = path.read_text("utf-8")
-        return not WRITTEN.search(text[:200]) and (not before.exists() or before.read_text("utf-8") != text)
+        return not GENERATED.search(text[:200]) and (not before.exists() or before.read_text("utf-8") != text)
 
 
 CODE = next(f"DSC{number}" for number in range(900, 1000) if f"DSC{number}" not in RULES)
@@ -86,7 +87,7 @@ KEY = f'''    quiet_start: Annotated[
     ] = False
     """Log nothing before the first step."""
 '''
-SECTION = f'''"""Starting from the state of another run."""
+SECTION = f'''"""Warm start from the state of another run."""
 
 from typing import Annotated
 
@@ -97,74 +98,46 @@ from dsconfig.model.section import RootKeys, Section
 
 
 class WarmStart(Section):
-    """Takes over the state of another run."""
+    """Warm start from the state of another run."""
 
     SOURCE = "runtime/config.py:get_warm_start"
 
     enabled: Annotated[bool, Key(since="{LATEST}")] = False
-    """Start warm."""
+    """Load the state of another run."""
 
 
 class WarmStartKeys(RootKeys):
     """The root key of warm starts."""
 
     warm_start: Annotated[WarmStart, Key(since="{LATEST}")] = Field(default_factory=WarmStart)
-    """Whose state is taken over."""
+    """Warm start from another run."""
 '''
-RULE = f'''"""Data that is not trained on."""
-
-from __future__ import annotations
-
-from collections.abc import Iterator
-
-from dsconfig.evaluation.context import Context, Finding
-from dsconfig.evaluation.rule import rule
-
-
-@rule("{CODE}", effect="wasteful", source="runtime/engine.py:DeepSpeedEngine.dataloader_drop_last")
-def samples_left_out(ctx: Context) -> Iterator[Finding]:
-    """The samples of an incomplete batch are left out.
-
-    Bad:
-
-        {{"train_batch_size": 8, "dataloader_drop_last": true}}
-
-    Good:
-
-        {{"train_batch_size": 8, "dataloader_drop_last": false}}
-    """
-    if ctx.is_on("dataloader_drop_last"):
-        message = "`dataloader_drop_last` leaves samples out"
-        yield ctx.at("dataloader_drop_last", message, help="choose another batch size")
-'''
-CASES = {
-    "cases": [
-        {
-            "name": "on",
-            "why": "an incomplete batch is left out",
-            "config": {**CONFIG, "dataloader_drop_last": True},
-            "target": LATEST,
-            "finds": [{"path": "dataloader_drop_last", "effect": "wasteful"}],
-        }
-    ]
+EXAMPLE = {
+    block.file: block.text
+    for block in blocks((ROOT / "CONTRIBUTING.md").read_text("utf-8"))
+    if block.file is not None
 }
+"""The files of the example rule in CONTRIBUTING.md."""
+RULE, CASES = EXAMPLE.values()
+MESSAGE = "`dataloader_drop_last` is `true`: the last, incomplete batch of each epoch is not used"
+HELP = "choose a batch size that divides the data set"
 ENGINE, WARM_START = "dsconfig/model/engine.py", "dsconfig/model/warm_start.py"
-DATA, DATA_CASES = "dsconfig/rules/data/loader.py", f"tests/cases/data/{CODE}-samples-left-out.json"
+DATA, DATA_CASES = (name.replace("DSC999", CODE) for name in EXAMPLE)
 RELEASES = "dsconfig/core/releases.py"
 
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
-    """The repository with one new key, section, rule and release; nothing else in it was edited."""
+    """A repository with one new key, section, rule and release, and no other edits."""
     copy = Copy(tmp_path_factory.mktemp("repository"))
     copy.run("schema.release", NEWEST)
-    assert copy.by_hand() == {RELEASES}, "`make census` adds it, not a hand"
+    assert copy.by_hand() == {RELEASES}, "`make census` adds the release"
     removed = 'dump_state: Annotated[bool, Key(since="0.1.0"'
     copy.edit(ENGINE, removed, f'{removed}, until="{LATEST}"')
     copy.edit(ENGINE, "    dump_state: Annotated", f"{KEY}    dump_state: Annotated")
     copy.write(WARM_START, SECTION)
-    copy.write(DATA, RULE)
-    copy.write(DATA_CASES, json.dumps(CASES))
+    copy.write(DATA, RULE.replace("DSC999", CODE))
+    copy.write(DATA_CASES, CASES)
     copy.run("schema.generate")
     copy.run("tests.cases")
     assert copy.by_hand() == {RELEASES, ENGINE, WARM_START, DATA, DATA_CASES}
@@ -176,17 +149,17 @@ def test_generating_once_is_enough(copy: Copy) -> None:
 
 
 def test_a_key_is_one_field(copy: Copy) -> None:
-    assert copy.findings({**CONFIG, "quiet_start": True}) == []
-    assert [code for code, *_ in copy.findings({**CONFIG, "quiet_start": True}, "0.9.5")] == ["DSC105"]
-    assert copy.findings({**CONFIG, "quiet_strat": True})[0][2] == "did you mean `quiet_start`?"
-    assert copy.findings({**CONFIG, "silent_start": True})[0][2] == "use `quiet_start` instead"
+    assert copy.diagnostics({**CONFIG, "quiet_start": True}) == []
+    assert [code for code, *_ in copy.diagnostics({**CONFIG, "quiet_start": True}, "0.9.5")] == ["DSC105"]
+    assert copy.diagnostics({**CONFIG, "quiet_strat": True})[0][2] == "did you mean `quiet_start`?"
+    assert copy.diagnostics({**CONFIG, "silent_start": True})[0][2] == "use `quiet_start` instead"
     assert "Log nothing before the first step." in copy.run("dsconfig", "explain", "quiet_start")
     assert "quiet_start" in copy.schema("deepspeed.json")["properties"]
 
 
 def test_a_section_is_one_file(copy: Copy) -> None:
-    assert copy.findings({**CONFIG, "warm_start": {"enabled": True}}) == []
-    assert copy.findings({**CONFIG, "warm_start": {"enabld": True}})[0][2] == "did you mean `enabled`?"
+    assert copy.diagnostics({**CONFIG, "warm_start": {"enabled": True}}) == []
+    assert copy.diagnostics({**CONFIG, "warm_start": {"enabld": True}})[0][2] == "did you mean `enabled`?"
     built = "dsconfig.Config(warm_start=dsconfig.WarmStart(enabled=True)).to_dict()"
     copy.write("built.py", f"import dsconfig\nprint({built})\n")
     assert copy.run("built") == "{'warm_start': {'enabled': True}}\n"
@@ -194,18 +167,16 @@ def test_a_section_is_one_file(copy: Copy) -> None:
 
 
 def test_a_rule_is_its_function_and_its_cases(copy: Copy) -> None:
-    message = "`dataloader_drop_last` leaves samples out"
-    assert message in (copy.folder / DATA_CASES).read_text("utf-8")
-    assert copy.findings({**CONFIG, "dataloader_drop_last": True}) == [
-        (CODE, message, "choose another batch size")
-    ]
-    assert copy.run("dsconfig", "explain", "samples-left-out").startswith(f"{CODE} samples-left-out")
+    assert MESSAGE in (copy.folder / DATA_CASES).read_text("utf-8")
+    assert copy.diagnostics({**CONFIG, "dataloader_drop_last": True}) == [(CODE, MESSAGE, HELP)]
+    name = "incomplete-batch-dropped"
+    assert copy.run("dsconfig", "explain", name).startswith(f"{CODE} {name}")
     assert CODE in json.dumps(copy.schema("dsconfig.json"))
 
 
 def test_a_release_is_the_fields_that_it_changes(copy: Copy) -> None:
-    assert copy.findings({**CONFIG, "dump_state": True}, LATEST) == []
-    ((code, message, _),) = copy.findings({**CONFIG, "dump_state": True}, NEWEST)
+    assert copy.diagnostics({**CONFIG, "dump_state": True}, LATEST) == []
+    ((code, message, _),) = copy.diagnostics({**CONFIG, "dump_state": True}, NEWEST)
     assert code == "DSC104"
     assert f"after {LATEST}" in message
     assert "dump_state" in copy.schema(f"deepspeed-{LATEST}.json")["properties"]
@@ -217,8 +188,8 @@ def test_the_copy_passes_its_own_tests(copy: Copy) -> None:
     copy.run("pytest", "-p", "no:cacheprovider", *files, "-k", chosen)
 
 
-def test_no_test_counts_on_a_release_being_the_newest(copy: Copy) -> None:
-    """Those that say most of the newest release hold in a copy that has a newer one."""
+def test_no_test_depends_on_the_newest_release(copy: Copy) -> None:
+    """Tests about the newest release pass in a copy that has a newer one."""
     files = ("tests/cli/test_schema.py", "tests/cli/test_compat.py", "tests/cli/test_migrate.py")
     presets = "tests/schema/test_presets.py::test_wrong_use_is_one_line"
     copy.run("pytest", "-p", "no:cacheprovider", *files, "tests/test_check.py", presets)

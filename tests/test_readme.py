@@ -1,4 +1,4 @@
-"""Every line of the README works as it stands, one after the other, and shows what really comes out."""
+"""Every command in README.md runs, and its output is what README.md shows."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ SEEDS = (
     "wheel",
     "_virtualenv",
 )
-"""What stands in every environment that virtualenv makes."""
+"""Packages in every environment that virtualenv creates."""
 
 
 def size(path: Path) -> int:
-    """Bytes of a file, or of all below a folder."""
-    return sum(each.stat().st_size for each in [path, *path.rglob("*")] if each.is_file())
+    """Return the bytes of a file, or of all files below a folder."""
+    return sum(file.stat().st_size for file in [path, *path.rglob("*")] if file.is_file())
 
 
 @pytest.fixture(scope="module")
@@ -34,10 +34,10 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return repository(tmp_path_factory.mktemp("clone"))
 
 
-def test_every_line_runs_and_shows_what_comes_out(tmp_path: Path, clone: Path) -> None:
+def test_every_command_runs_and_prints_what_is_shown(tmp_path: Path, clone: Path) -> None:
     languages = {block.language for block in blocks(TEXT)}
     assert languages == {"sh", "console", "python", "text", "json", "toml", "yaml"}
-    assert played(TEXT, tmp_path, clone) == TEXT, "`make readme` writes what comes out"
+    assert played(TEXT, tmp_path, clone) == TEXT, "run `make readme`"
 
 
 @pytest.mark.parametrize(
@@ -47,21 +47,21 @@ def test_every_line_runs_and_shows_what_comes_out(tmp_path: Path, clone: Path) -
 @pytest.mark.parametrize(
     "block", ["```sh\n{}\n```\n", "```console\n$ {}\n```\n", "In `ci.yml`:\n\n```yaml\nrun: {}\n```\n"]
 )
-def test_a_line_that_fails_is_found(tmp_path: Path, clone: Path, block: str, line: str) -> None:
+def test_failing_commands_are_reported(tmp_path: Path, clone: Path, block: str, line: str) -> None:
     with pytest.raises(AssertionError, match=rf"{line}\nends in"):
         played(block.format(line), tmp_path, clone)
 
 
-def test_output_that_is_not_real_is_found(tmp_path: Path, clone: Path) -> None:
+def test_outdated_output_is_replaced(tmp_path: Path, clone: Path) -> None:
     for text in ("```console\n$ echo one\ntwo\n```\n", "```python\nprint('one')\n```\n\n```text\ntwo\n```\n"):
         assert played(text, tmp_path, clone) == text.replace("two", "one")
 
 
-def test_the_address_and_the_version_are_the_projects() -> None:
-    assert addressed(TEXT) == TEXT, "`make readme` writes them"
+def test_address_and_version_are_up_to_date() -> None:
+    assert addressed(TEXT) == TEXT, "run `make readme`"
 
 
-def test_the_hooks_are_built_as_pre_commit_builds_them(tmp_path: Path, clone: Path) -> None:
+def test_hooks_install_and_run_with_pre_commit(tmp_path: Path, clone: Path) -> None:
     (config,) = (block for block in blocks(TEXT) if block.file == ".pre-commit-config.yaml")
     (tmp_path / ".pre-commit-config.yaml").write_text(config.text)
     (tmp_path / "ds_config.json").write_text('{"train_batch_size": 8, "prescale_gradients": 1}\n')

@@ -1,4 +1,4 @@
-"""A training script whose DeepSpeed config is a structured config of Hydra, with overrides (hydra-zen).
+"""A script with a DeepSpeed config as a structured config of Hydra, with overrides (hydra-zen).
 
 python with_hydra_zen.py epochs=3 deepspeed.zero_optimization.stage=2 +deepspeed.gradient_clipping=0.5
 """
@@ -13,7 +13,7 @@ DEEPSPEED = builds(Config, train_batch_size=8, zero_optimization=ZERO)
 
 @store(name="train", epochs=1, deepspeed=DEEPSPEED)
 def train(epochs: int, deepspeed: Config) -> None:
-    """Show what came out."""
+    """Print the values."""
     print(epochs, deepspeed.to_json(indent=None))
 
 

@@ -1,4 +1,4 @@
-"""A script whose settings, a DeepSpeed config among them, come from the environment (pydantic-settings).
+"""A script with settings from the environment, one of them a DeepSpeed config (pydantic-settings).
 
 TRAIN_DEEPSPEED='{"train_batch_size": 8, "zero_optimization": {"stage": 2}}' python with_pydantic_settings.py
 """
@@ -9,7 +9,7 @@ from dsconfig import Config
 
 
 class Settings(BaseSettings):
-    """What the script can be told."""
+    """Settings of the script."""
 
     model_config = SettingsConfigDict(env_prefix="TRAIN_")
 

@@ -1,4 +1,4 @@
-"""A script that takes a DeepSpeed config on its command line, as a file or as JSON, and keys over it (tyro).
+"""A script that takes a DeepSpeed config as a file or as JSON, and overrides of single keys (tyro).
 
 python with_tyro.py --epochs 3 --deepspeed ds_config.json --set zero_optimization.stage 3 fp16.enabled true
 """
@@ -18,9 +18,9 @@ registry = ConstructorRegistry()
 
 @registry.primitive_rule
 def as_one_value(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Config] | None:
-    """One value for the whole config: tyro cannot make an option of each of its 700 keys.
+    """Make one option for the whole config.
 
-    It wants a default for every mapping of sections, and would write the default of every other key.
+    With one option for each of the 700 keys, tyro would require defaults for mappings and set all others explicitly.
     """
     if info.type is not Config:
         return None
@@ -35,7 +35,7 @@ def as_one_value(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Config] | 
 
 @dataclass
 class Training:
-    """What the script can be told."""
+    """Arguments of the script."""
 
     epochs: int = 1
     deepspeed: Config = field(default_factory=Config)
@@ -44,7 +44,7 @@ class Training:
 
 
 def value(text: str) -> object:
-    """What JSON reads; any other text is a string."""
+    """Parse `3`, `true` or `[0.9, 0.95]`; any other text is a string."""
     try:
         return json.loads(text)
     except ValueError:

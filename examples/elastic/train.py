@@ -1,10 +1,10 @@
-"""A DeepSpeed job that loses and gains processes and goes on from its last checkpoint.
+"""A DeepSpeed job that loses and gains processes, and resumes from its last checkpoint.
 
     dsconfig elastic run --nnodes 1:4 --rdzv-endpoint HOST:29400 ds_config.json train.py --checkpoints out
 
-Runs on CPU.  ZeRO cuts the optimizer's state for one world size (stage 3 the weights, too); after a change of
-size the checkpoint is converted to DeepSpeed's universal form first.  The batch of a step stays the same, so
-its loss does, up to rounding, whatever was lost on the way.
+It runs on a CPU. ZeRO partitions the optimizer states for one world size (stage 3 the weights too), so a checkpoint of
+another world size is first converted to DeepSpeed's universal format. The global batch size stays the same, and so does
+the loss of each step, up to rounding.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ FEATURES = 8
 
 
 def samples(first: int, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Samples `first` to `first + count` of an endless data set."""
+    """Return the samples `first` to `first + count` of an endless data set."""
     index = torch.arange(first, first + count, dtype=torch.float32)
     inputs = torch.sin(index[:, None] * (1 + torch.arange(FEATURES)))
     return inputs, inputs.sum(dim=1, keepdim=True)
 
 
 def engine_for(session: elastic.Session, checkpoints: Checkpoints) -> tuple[Any, int]:
-    """The engine at the state of the last checkpoint, and the step to go on with."""
+    """Return the engine with the state of the last checkpoint, and the next step."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(FEATURES, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
-    found = [checkpoints.latest()]
-    dist.broadcast_object_list(found)  # files may look different to each host: rank 0 decides
-    saved = found[0]
+    latest = [checkpoints.latest()]
+    dist.broadcast_object_list(latest)  # hosts may see different files, so rank 0 decides
+    saved = latest[0]
     resized = saved is not None and saved.world_size != session.world_size
     config = with_universal(session.config()) if resized else session.config()
     engine, *_ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config=config)
@@ -54,13 +54,13 @@ def engine_for(session: elastic.Session, checkpoints: Checkpoints) -> tuple[Any,
 
 
 def step_once(session: elastic.Session, engine: Any, step: int) -> float:
-    """One optimizer step on this rank's share of the batch; the loss of the whole batch."""
+    """Train one step on this rank's share of the batch, and return the loss of the whole batch."""
     share = session.micro_batch_size * session.accumulation_steps
     first = step * session.train_batch_size + session.rank * share
     total = torch.zeros(1)
     for micro in range(session.accumulation_steps):
-        inputs, wanted = samples(first + micro * session.micro_batch_size, session.micro_batch_size)
-        loss = torch.nn.functional.mse_loss(engine(inputs), wanted)
+        inputs, targets = samples(first + micro * session.micro_batch_size, session.micro_batch_size)
+        loss = torch.nn.functional.mse_loss(engine(inputs), targets)
         engine.backward(loss)
         engine.step()
         total += loss.detach() / (session.accumulation_steps * session.world_size)
@@ -69,19 +69,19 @@ def step_once(session: elastic.Session, engine: Any, step: int) -> float:
 
 
 def checkpoint_wanted(session: elastic.Session) -> bool:
-    """Whether nodes are about to come or go; the same answer on all ranks, for all of them save or none."""
+    """Return whether nodes are about to join or leave; the same on all ranks, because all of them save or none."""
     wanted = torch.tensor(float(session.checkpoint_wanted))
     dist.all_reduce(wanted, op=dist.ReduceOp.MAX)
     return bool(wanted)
 
 
 def main() -> None:
-    """Train to the last step, from wherever the job is."""
+    """Train from the last checkpoint to the last step."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--checkpoints", required=True)
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--every", type=int, default=10, help="steps between two checkpoints")
-    parser.add_argument("--pause", type=float, default=0.0, help="seconds between two steps, to watch it")
+    parser.add_argument("--pause", type=float, default=0.0, help="seconds between two steps")
     options = parser.parse_args()
 
     session = elastic.current()
@@ -90,7 +90,7 @@ def main() -> None:
     checkpoints = Checkpoints(options.checkpoints, session)
     engine, step = engine_for(session, checkpoints)
     print(
-        f"round {session.round}: rank {session.rank} of {session.world_size} goes on at step {step}",
+        f"round {session.round}: rank {session.rank} of {session.world_size} resumes at step {step}",
         flush=True,
     )
     while step < options.steps:

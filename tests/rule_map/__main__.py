@@ -1,4 +1,4 @@
-"""Writes the page of constraints that no check of a file can see."""
+"""Write the page of constraints that no rule can check."""
 
 from tests.rule_map import PAGE, page
 

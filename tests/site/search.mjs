@@ -33,7 +33,7 @@ const keys = script.entries(index.docs);
 const found = [];
 for (const text of JSON.parse(readFileSync(0, "utf8"))) {
   const { items } = await answer({ type: 2, data: script.query(text) }, 3);
-  const docs = script.meant(text, [...keys.keys()]).map((path) => keys.get(path));
-  found.push(script.hoisted(items, docs).flat().map(({ location }) => location));
+  const docs = script.keysIn(text, [...keys.keys()]).map((path) => keys.get(path));
+  found.push(script.withFirst(items, docs).flat().map(({ location }) => location));
 }
 process.stdout.write(JSON.stringify(found));

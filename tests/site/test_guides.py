@@ -1,4 +1,4 @@
-"""Every line of the guides works as it stands, and shows what really comes out."""
+"""Every command on the site's pages runs, and its output is what the pages show."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.relative_to(DOCS).as_posix())
-def test_every_line_runs_and_shows_what_comes_out(guide: Path, tmp_path: Path, clone: Path) -> None:
+def test_every_command_runs_and_prints_what_is_shown(guide: Path, tmp_path: Path, clone: Path) -> None:
     text = guide.read_text("utf-8")
-    assert addressed(text) == text, "`make readme` writes the address and the version"
-    assert played(text, tmp_path, clone) == text, "`make readme` writes what comes out"
-    assert not [each for each in re.findall(r"https://[\w.]*readthedocs\.io\S*", text) if SITE not in each]
+    assert addressed(text) == text, "run `make readme`"
+    assert played(text, tmp_path, clone) == text, "run `make readme`"
+    assert not [url for url in re.findall(r"https://[\w.]*readthedocs\.io\S*", text) if SITE not in url]
 
 
-def test_the_guides_are_there() -> None:
+def test_the_guides_exist() -> None:
     assert len(GUIDES) >= 16

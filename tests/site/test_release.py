@@ -44,14 +44,18 @@ def test_no_file_strays_to_the_top() -> None:
     top = {path.name for path in tracked() if path.parent == ROOT}
     assert top <= {
         ".gitignore",
+        ".pre-commit-config.yaml",
         ".pre-commit-hooks.yaml",
         ".readthedocs.yaml",
+        "ARCHITECTURE.md",
         "CHANGELOG.md",
         "CITATION.cff",
+        "CODE_OF_CONDUCT.md",
         "CONTRIBUTING.md",
         "LICENSE",
         "Makefile",
         "README.md",
+        "RELEASING.md",
         "SECURITY.md",
         "constraints.txt",
         "pyproject.toml",
@@ -59,7 +63,7 @@ def test_no_file_strays_to_the_top() -> None:
 
 
 def test_actions_are_pinned_by_their_commits() -> None:
-    assert len(WORKFLOWS) == 4
+    assert len(WORKFLOWS) == 5
     for path in WORKFLOWS:
         for used in re.findall(r"uses: (.*)", path.read_text("utf-8")):
             assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", used), f"{path.name}: {used}"

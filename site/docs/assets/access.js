@@ -1,4 +1,4 @@
-// What the theme leaves out for those who use a keyboard or a screen reader.
+// Additions to the theme for users of keyboards and screen readers.
 document.addEventListener("DOMContentLoaded", () => {
   document.querySelector(".md-search")?.setAttribute("aria-label", "Search");
   const reach = () => {

@@ -1,23 +1,23 @@
-// The batch planner: DeepSpeed's heuristic as elastic/deepspeed/heuristic.py has it; a test holds that both agree.
+// The batch planner, with the heuristic of elastic/deepspeed/heuristic.py. A test compares the two.
 
 /** The highly composite numbers up to a limit: each has more divisors than any smaller number. */
 function highlyComposite(limit) {
   const divisors = new Uint16Array(limit + 1);
   for (let step = 1; step <= limit; step += 1) for (let at = step; at <= limit; at += step) divisors[at] += 1;
-  const found = [];
+  const numbers = [];
   let most = 0;
   for (let number = 1; number <= limit; number += 1) {
     if (divisors[number] > most) {
       most = divisors[number];
-      found.push(number);
+      numbers.push(number);
     }
   }
-  return found;
+  return numbers;
 }
 
 const gcd = (a, b) => (b ? gcd(b, a % b) : a);
 
-/** One batch under the cap that as many world sizes as possible can share, and what each of them needs. */
+/** The batch size under the cap that works for the most world sizes, with micro batch and steps of each. */
 function plan({ cap, micros, most }) {
   const scales = highlyComposite(Math.floor(cap / Math.min(...micros)));
   const common = micros.reduce((all, each) => (all > cap ? all : (all / gcd(all, each)) * each), 1);
@@ -25,16 +25,16 @@ function plan({ cap, micros, most }) {
     .filter((base) => base <= cap)
     .map((base) => base * scales.filter((scale) => scale <= Math.floor(cap / base)).at(-1));
   const sizes = (batch) => {
-    const found = [];
+    const admissible = [];
     for (let size = 1; size <= Math.min(most, batch); size += 1)
-      if (micros.some((micro) => batch % (micro * size) === 0)) found.push(size);
-    return found;
+      if (micros.some((micro) => batch % (micro * size) === 0)) admissible.push(size);
+    return admissible;
   };
   let best = { batch: Math.min(...micros), sizes: [] };
   for (const batch of new Set(batches)) {
-    const found = sizes(batch);
-    const better = found.length - best.sizes.length || batch - best.batch;
-    if (better > 0) best = { batch, sizes: found };
+    const candidate = sizes(batch);
+    const better = candidate.length - best.sizes.length || batch - best.batch;
+    if (better > 0) best = { batch, sizes: candidate };
   }
   const row = (size) => {
     const share = best.batch / size;
@@ -48,73 +48,73 @@ if (typeof module !== "undefined") module.exports = { plan, highlyComposite };
 
 function batchPlanner(root) {
   const element = (tag, properties, ...inner) => {
-    const made = Object.assign(document.createElement(tag), properties);
-    made.append(...inner);
-    return made;
+    const node = Object.assign(document.createElement(tag), properties);
+    node.append(...inner);
+    return node;
   };
   const svg = (tag, attributes, ...inner) => {
-    const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-    made.append(...inner);
-    return made;
+    const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+    node.append(...inner);
+    return node;
   };
-  const given = new URLSearchParams(location.hash.slice(1));
+  const parameters = new URLSearchParams(location.hash.slice(1));
   const LABELS = {
     cap: "Maximum batch size (samples per step)",
     nodes: "Maximum number of nodes",
     "gpus-per-node": "GPUs per node",
   };
   const number = (name, standard, least, largest) => {
-    const value = Math.min(largest, Math.max(least, Number(given.get(name)) || standard));
-    const typed = element("input", { type: "number", min: least, max: largest, value, id: `plan-${name}` });
-    const slid = element("input", { type: "range", min: least, max: Math.min(largest, standard * 4), value });
-    slid.setAttribute("aria-label", `${LABELS[name]}, slider`);
-    slid.addEventListener("input", () => ((typed.value = slid.value), show()));
-    typed.addEventListener("input", () => ((slid.value = typed.value), show()));
-    return { name, typed, slid };
+    const value = Math.min(largest, Math.max(least, Number(parameters.get(name)) || standard));
+    const input = element("input", { type: "number", min: least, max: largest, value, id: `plan-${name}` });
+    const slider = element("input", { type: "range", min: least, max: Math.min(largest, standard * 4), value });
+    slider.setAttribute("aria-label", `${LABELS[name]}, slider`);
+    slider.addEventListener("input", () => ((input.value = slider.value), show()));
+    input.addEventListener("input", () => ((slider.value = input.value), show()));
+    return { name, input, slider };
   };
   const cap = number("cap", 2000, 1, 100000);
   const nodes = number("nodes", 8, 1, 512);
   const each = number("gpus-per-node", 8, 1, 64);
-  const micros = element("input", { id: "plan-micro", value: given.get("micro") || "2, 4, 6", inputMode: "numeric" });
+  const micros = element("input", { id: "plan-micro", value: parameters.get("micro") || "2, 4, 6", inputMode: "numeric" });
   micros.addEventListener("input", () => show());
   const result = element("div", { ariaLive: "polite" });
 
-  const drawing = (found, most) => {
+  const drawing = (chosen, most) => {
     const width = 720;
     const wide = width / most;
-    const bars = found.rows.map(({ size, micro, steps }) => {
-      const whole = size % Number(each.typed.value) === 0;
+    const bars = chosen.rows.map(({ size, micro, steps }) => {
+      const whole = size % Number(each.input.value) === 0;
       const attributes = { x: (size - 1) * wide, y: whole ? 0 : 24, width: Math.max(1, wide * 0.8), height: whole ? 60 : 36 };
       const bar = svg("rect", { ...attributes, class: whole ? "whole" : "part" });
       const title = svg("title", {});
-      title.textContent = `${size} ranks: ${found.batch} = ${micro} × ${steps} × ${size}`;
+      title.textContent = `${size} ranks: ${chosen.batch} = ${micro} × ${steps} × ${size}`;
       bar.append(title);
       return bar;
     });
-    const label = `${found.rows.length} of ${most} world sizes keep a batch size of ${found.batch}`;
+    const label = `${chosen.rows.length} of ${most} world sizes keep a batch size of ${chosen.batch}`;
     return svg("svg", { viewBox: `0 0 ${width} 64`, preserveAspectRatio: "none", role: "img", "aria-label": label, class: "strip" }, ...bars);
   };
 
   const show = () => {
     const sizes = micros.value.split(/[\s,]+/).filter(Boolean).map(Number);
-    const state = { cap: Number(cap.typed.value), micros: [...new Set(sizes)], perNode: Number(each.typed.value) };
-    const most = Number(nodes.typed.value) * state.perNode;
+    const state = { cap: Number(cap.input.value), micros: [...new Set(sizes)], perNode: Number(each.input.value) };
+    const most = Number(nodes.input.value) * state.perNode;
     const wrong =
       (!sizes.length || sizes.some((size) => !Number.isInteger(size) || size < 1)) ? "Micro batch sizes must be whole numbers, such as 2, 4, 6."
       : ![state.cap, most].every((size) => Number.isInteger(size) && size > 0) || state.cap > 100000 || most > 4096
         ? "The maximum batch size must be a whole number up to 100,000, with at most 4,096 GPUs in total."
       : Math.max(...sizes) > state.cap ? `Micro batch size ${Math.max(...sizes)} is larger than the maximum batch size ${state.cap}.` : "";
     if (wrong) return result.replaceChildren(element("p", { className: "wrong", textContent: wrong }));
-    history.replaceState(null, "", `#cap=${state.cap}&micro=${state.micros.join(",")}&nodes=${nodes.typed.value}&gpus-per-node=${state.perNode}`);
-    const found = plan({ ...state, most });
-    const at = new Map(found.rows.map((row) => [row.size, row]));
-    const rows = Array.from({ length: Number(nodes.typed.value) }, (_, place) => {
+    history.replaceState(null, "", `#cap=${state.cap}&micro=${state.micros.join(",")}&nodes=${nodes.input.value}&gpus-per-node=${state.perNode}`);
+    const chosen = plan({ ...state, most });
+    const at = new Map(chosen.rows.map((row) => [row.size, row]));
+    const rows = Array.from({ length: Number(nodes.input.value) }, (_, place) => {
       const size = (place + 1) * state.perNode;
       const row = at.get(size);
-      const below = found.rows.filter((other) => other.size < size).at(-1);
+      const below = chosen.rows.filter((other) => other.size < size).at(-1);
       const cells = row
-        ? [`${row.micro}`, `${row.steps}`, `${found.batch} = ${row.micro} × ${row.steps} × ${size}`]
+        ? [`${row.micro}`, `${row.steps}`, `${chosen.batch} = ${row.micro} × ${row.steps} × ${size}`]
         : ["–", "–", below ? `not admissible; ${below.size} ranks can train` : "not admissible"];
       return element("tr", {}, ...[`${place + 1}`, `${size}`, ...cells].map((textContent) => element("td", { textContent })));
     });
@@ -128,9 +128,9 @@ function batchPlanner(root) {
       copy.textContent = "Copied";
     });
     result.replaceChildren(
-      element("p", {}, element("strong", { textContent: `${found.batch} samples per step` }),
-        ` at ${found.rows.length} of ${most} world sizes. Tall bars are whole nodes.`),
-      drawing(found, most),
+      element("p", {}, element("strong", { textContent: `${chosen.batch} samples per step` }),
+        ` at ${chosen.rows.length} of ${most} world sizes. Tall bars are whole nodes.`),
+      drawing(chosen, most),
       element("div", { className: "md-typeset__scrollwrap", tabIndex: 0, role: "region", ariaLabel: "Plan by number of nodes" },
         element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows))),
       element("pre", {}, element("code", { tabIndex: 0, textContent: text })),
@@ -139,10 +139,10 @@ function batchPlanner(root) {
   };
   const field = (label, input, ...more) => element("p", {}, element("label", { htmlFor: input.id, textContent: label }), input, ...more);
   root.replaceChildren(
-    field(LABELS.cap, cap.typed, cap.slid),
+    field(LABELS.cap, cap.input, cap.slider),
     field("Micro batch sizes that fit on a GPU", micros),
-    field(LABELS.nodes, nodes.typed, nodes.slid),
-    field(LABELS["gpus-per-node"], each.typed, each.slid),
+    field(LABELS.nodes, nodes.input, nodes.slider),
+    field(LABELS["gpus-per-node"], each.input, each.slider),
     result,
   );
   show();

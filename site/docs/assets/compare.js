@@ -1,24 +1,24 @@
 // What breaks between two releases: the same comparison as site/pages/key_history.py, over releases/changes.json.
 function differences(data, from, to) {
   const at = (path, place) => {
-    const found = data.keys[path].find(([first, last]) => first <= place && place <= last);
-    const [read, takes, standard, refused, deprecated] = data.states[found[2]];
+    const span = data.keys[path].find(([first, last]) => first <= place && place <= last);
+    const [read, takes, standard, refused, deprecated] = data.states[span[2]];
     return { read, takes, standard, refused, deprecated };
   };
-  const told = [];
+  const changes = [];
   for (const path of Object.keys(data.keys)) {
     const before = at(path, from);
     const after = at(path, to);
-    if (before.read && !after.read) told.push([path, after.refused ? "removed, rejected by name" : "removed"]);
-    else if (after.read && !before.read) told.push([path, "added"]);
+    if (before.read && !after.read) changes.push([path, after.refused ? "removed, rejected by name" : "removed"]);
+    else if (after.read && !before.read) changes.push([path, "added"]);
     else if (before.read && after.read) {
-      if (before.takes !== after.takes) told.push([path, `accepts ${after.takes}, was ${before.takes}`]);
+      if (before.takes !== after.takes) changes.push([path, `accepts ${after.takes}, was ${before.takes}`]);
       if (before.standard !== after.standard)
-        told.push([path, `default ${after.standard || "none"}, was ${before.standard || "none"}`]);
-      if (after.deprecated && !before.deprecated) told.push([path, "deprecated"]);
-    } else if (after.refused && !before.refused) told.push([path, "rejected by name"]);
+        changes.push([path, `default ${after.standard || "none"}, was ${before.standard || "none"}`]);
+      if (after.deprecated && !before.deprecated) changes.push([path, "deprecated"]);
+    } else if (after.refused && !before.refused) changes.push([path, "rejected by name"]);
   }
-  return told;
+  return changes;
 }
 
 function newRules(data, from, to) {
@@ -30,9 +30,9 @@ if (typeof module !== "undefined") module.exports = { differences, newRules };
 async function compare(root) {
   const data = await (await fetch(root.dataset.source)).json();
   const element = (tag, properties, ...inner) => {
-    const made = Object.assign(document.createElement(tag), properties);
-    made.append(...inner);
-    return made;
+    const node = Object.assign(document.createElement(tag), properties);
+    node.append(...inner);
+    return node;
   };
   const options = () => data.releases.map((name) => element("option", { value: name, textContent: name })).reverse();
   const from = element("select", { id: "compare-from" }, ...options());
@@ -55,12 +55,12 @@ async function compare(root) {
   const show = () => {
     const [a, b] = [data.releases.indexOf(from.value), data.releases.indexOf(to.value)];
     history.replaceState(null, "", `#${from.value}..${to.value}`);
-    const found = differences(data, a, b).filter(([, said]) => additions.checked || said !== "added");
+    const changes = differences(data, a, b).filter(([, change]) => additions.checked || change !== "added");
     const rules = newRules(data, a, b);
     result.replaceChildren(
-      element("p", { textContent: `${found.length} key changes, ${rules.length} rules that apply to ${to.value} but not to ${from.value}.` }),
-      ...(found.length
-        ? [table(["key", "change"], found.map(([path, said]) => row([link(`../../keys/${data.homes[path]}/#${path}`, path)], code(said))))]
+      element("p", { textContent: `${changes.length} key changes, ${rules.length} rules that apply to ${to.value} but not to ${from.value}.` }),
+      ...(changes.length
+        ? [table(["key", "change"], changes.map(([path, change]) => row([link(`../../keys/${data.homes[path]}/#${path}`, path)], code(change))))]
         : []),
       ...(rules.length
         ? [

@@ -1,4 +1,4 @@
-// The memory planner: `dsconfig memory` in the playground's worker, drawn. The form makes the config and the arguments.
+// The memory planner: run `dsconfig memory` in the playground's worker, and draw its output.
 
 const MODELS = [
   "llama-1-30b", "llama-1-65b", "llama-2-7b", "llama-2-13b", "llama-2-70b", "llama-3-8b", "llama-3-70b",
@@ -24,12 +24,12 @@ function config({ stage, offload, micro, steps, precision, gathered }) {
   if (stage > 0 && offload !== "none") zero.offload_optimizer = { device: "cpu" };
   if (stage === 3 && offload === "both") zero.offload_param = { device: "cpu" };
   if (stage === 3 && gathered) zero.stage3_gather_16bit_weights_on_model_save = true;
-  const made = { train_micro_batch_size_per_gpu: micro, gradient_accumulation_steps: steps };
-  if (precision !== "fp32") made[precision] = { enabled: true };
-  return { ...made, zero_optimization: zero };
+  const batch = { train_micro_batch_size_per_gpu: micro, gradient_accumulation_steps: steps };
+  const dtype = precision === "fp32" ? {} : { [precision]: { enabled: true } };
+  return { ...batch, ...dtype, zero_optimization: zero };
 }
 
-/** The command's arguments, but for what it is asked. */
+/** The arguments of the command, without `--gpu` or `--fit`. */
 function command(state) {
   const flag = (name, on) => `--${on ? "" : "no-"}${name}`;
   return [
@@ -40,7 +40,7 @@ function command(state) {
   ];
 }
 
-/** The config with what `--fit` changes of it. */
+/** The config with the changes of `--fit`. */
 function applied(before, changes) {
   const after = structuredClone(before);
   for (const [path, value] of changes.flatMap(({ set }) => Object.entries(set))) {
@@ -53,12 +53,12 @@ function applied(before, changes) {
   return after;
 }
 
-/** Phases and their names; a model is put together to be saved only where the config says so. */
+/** Phases and their names; `save` exists only if the config gathers the weights. */
 const phases = ({ peak }) => Object.entries(PHASES).filter(([phase]) => phase !== "save" || phase in peak);
 
 const gib = (bytes) => (bytes / 2 ** 30).toFixed(2);
 
-/** What `--fit` found, as lines. */
+/** The result of `--fit`, as lines. */
 function advice({ fits, changes, world_size: size, why }, memory) {
   const lines = changes.map(({ told, bound }) => `${told}: upper bound ${gib(bound)} GiB`);
   if (fits) return [...lines, changes.length ? `fits in ${memory} GiB with these changes` : `fits in ${memory} GiB without changes`];
@@ -69,21 +69,21 @@ if (typeof module !== "undefined") module.exports = { MODELS, advice, applied, c
 
 function memoryPlanner(root, folder) {
   const element = (tag, properties, ...inner) => {
-    const made = Object.assign(document.createElement(tag), properties);
-    made.append(...inner);
-    return made;
+    const node = Object.assign(document.createElement(tag), properties);
+    node.append(...inner);
+    return node;
   };
-  const given = new URLSearchParams(location.hash.slice(1));
+  const parameters = new URLSearchParams(location.hash.slice(1));
   const number = (name, standard, most) =>
-    element("input", { type: "number", min: 1, max: most, value: Number(given.get(name)) || standard, id: `plan-${name}` });
+    element("input", { type: "number", min: 1, max: most, value: Number(parameters.get(name)) || standard, id: `plan-${name}` });
   const choice = (name, standard, options) => {
     const entries = Object.entries(options);
-    const made = element("select", { id: `plan-${name}` }, ...entries.map(([value, text]) => element("option", { value, textContent: text })));
-    made.value = given.get(name) in options ? given.get(name) : standard;
-    return made;
+    const node = element("select", { id: `plan-${name}` }, ...entries.map(([value, text]) => element("option", { value, textContent: text })));
+    node.value = parameters.get(name) in options ? parameters.get(name) : standard;
+    return node;
   };
   const tick = (name, standard) =>
-    element("input", { type: "checkbox", id: `plan-${name}`, checked: given.has(name) ? given.get(name) === "1" : standard });
+    element("input", { type: "checkbox", id: `plan-${name}`, checked: parameters.has(name) ? parameters.get(name) === "1" : standard });
   const names = Object.fromEntries([...MODELS.map((name) => [name, name]), [PASTED, "paste a config.json"]]);
   const fields = {
     model: choice("model", "llama-3-8b", names),
@@ -107,7 +107,7 @@ function memoryPlanner(root, folder) {
   };
   const pasted = element("textarea", { id: "plan-pasted", rows: 6, spellcheck: false, placeholder: '{ "model_type": "llama", "hidden_size": 4096, … }' });
   const pastedField = element("p", {}, element("label", { htmlFor: pasted.id, textContent: "The model's config.json" }), pasted);
-  const status = element("p", { className: "told", role: "status", textContent: "Starting dsconfig…" });
+  const status = element("p", { className: "status", role: "status", textContent: "Starting dsconfig…" });
   const result = element("div", {});
 
   const read = () =>
@@ -119,9 +119,9 @@ function memoryPlanner(root, folder) {
     element("div", { className: "md-typeset__scrollwrap", tabIndex: 0, role: "region", ariaLabel: label }, inner);
 
   const bars = ({ rank, limits }) => {
-    const held = (phase) => (phase === "at_rest" ? rank.at_rest : rank.peak[phase]);
-    const most = (phase) => (phase === "at_rest" ? rank.at_rest : rank.bound[phase]);
-    const whole = Math.max(limits.gpu, ...phases(rank).map(([phase]) => most(phase)));
+    const allocated = (phase) => (phase === "at_rest" ? rank.at_rest : rank.peak[phase]);
+    const bound = (phase) => (phase === "at_rest" ? rank.at_rest : rank.bound[phase]);
+    const whole = Math.max(limits.gpu, ...phases(rank).map(([phase]) => bound(phase)));
     const share = (bytes) => `${(100 * bytes) / whole}%`;
     const rows = phases(rank).map(([phase, name]) => {
       const parts = rank.terms.map((term, at) => {
@@ -131,11 +131,11 @@ function memoryPlanner(root, folder) {
       });
       const limit = element("i", { title: "GPU memory minus headroom" });
       limit.style.left = share(Math.max(0, limits.gpu - limits.margin));
-      const over = most(phase) > limits.gpu - limits.margin;
-      const told = `${gib(held(phase))} GiB${phase === "at_rest" ? "" : `, bound ${gib(most(phase))}`}`;
-      const bar = element("div", { className: "stack", role: "img", ariaLabel: `${name}: ${told}` }, ...parts, limit);
+      const over = bound(phase) > limits.gpu - limits.margin;
+      const label = `${gib(allocated(phase))} GiB${phase === "at_rest" ? "" : `, bound ${gib(bound(phase))}`}`;
+      const bar = element("div", { className: "stack", role: "img", ariaLabel: `${name}: ${label}` }, ...parts, limit);
       return element("div", { className: "phase" }, element("span", { textContent: name }), bar,
-        element("span", { className: over ? "wrong" : "", textContent: `${told}${over ? ": does not fit" : ""}` }));
+        element("span", { className: over ? "wrong" : "", textContent: `${label}${over ? ": does not fit" : ""}` }));
     });
     return element("div", { className: "phases" }, ...rows);
   };
@@ -159,32 +159,32 @@ function memoryPlanner(root, folder) {
     return [element("pre", {}, element("code", { tabIndex: 0, textContent: text })), copy];
   };
 
-  const draw = (state, found, fit) => {
-    const { host, limits } = found;
+  const draw = (state, estimate, fit) => {
+    const { host, limits } = estimate;
     const peak = Math.max(host.at_rest, ...Object.values(host.bound));
     const lines = advice(fit, state.memory).map((textContent) => element("li", { textContent }));
     status.textContent = limits.gpu_fits
       ? `It fits in ${state.memory} GiB with ${gib(limits.margin)} GiB of headroom.`
       : `It does not fit in ${state.memory} GiB with ${gib(limits.margin)} GiB of headroom.`;
     result.replaceChildren(
-      bars(found),
-      table(found),
-      element("p", { className: "told", textContent: `Host memory: upper bound ${gib(peak)} GiB per node. The line in each bar marks the GPU memory minus headroom.` }),
+      bars(estimate),
+      table(estimate),
+      element("p", { className: "status", textContent: `Host memory: upper bound ${gib(peak)} GiB per node. The line in each bar marks the GPU memory minus headroom.` }),
       element("h2", { textContent: "How to make it fit" }),
       element("ol", {}, ...lines),
       ...copied(JSON.stringify(applied(config(state), fit.fits ? fit.changes : []), null, 2)),
       element("details", {}, element("summary", { textContent: "Assumptions" }),
-        element("ul", {}, ...found.assumptions.map((textContent) => element("li", { textContent })))),
+        element("ul", {}, ...estimate.assumptions.map((textContent) => element("li", { textContent })))),
     );
   };
 
-  const refuse = (words) => {
+  const showError = (words) => {
     status.textContent = words.replace(/^dsconfig: error: /, "").trim();
     result.replaceChildren();
   };
 
   let run;
-  let asked = 0;
+  let latest = 0;
   const show = async () => {
     const state = read();
     pastedField.hidden = state.model !== PASTED;
@@ -192,24 +192,24 @@ function memoryPlanner(root, folder) {
     fields.sharded.disabled = fields.gathered.disabled = state.stage !== 3;
     const wrong = Object.entries(fields).find(([, input]) => !input.checkValidity() || input.value === "");
     if (!run) return;
-    if (wrong) return refuse(`${labels[wrong[0]]}: enter a whole number from 1 to ${Number(wrong[1].max).toLocaleString("en")}.`);
-    if (state.model === PASTED && !pasted.value.trim()) return refuse("Paste the model's config.json.");
+    if (wrong) return showError(`${labels[wrong[0]]}: enter a whole number from 1 to ${Number(wrong[1].max).toLocaleString("en")}.`);
+    if (state.model === PASTED && !pasted.value.trim()) return showError("Paste the model's config.json.");
     history.replaceState(null, "", `#${new URLSearchParams(Object.entries(state).map(([name, value]) => [fields[name].id.replace("plan-", ""), String(Number.isFinite(Number(value)) ? Number(value) : value)]))}`);
-    const turn = (asked += 1);
+    const turn = (latest += 1);
     const files = { [CONFIG]: JSON.stringify(config(state)), [MODEL]: pasted.value };
-    const found = await run(files, [...command(state), "--gpu", `${state.memory}GiB`]);
-    if (turn !== asked) return;
-    if (!found.stdout) return refuse(found.stderr);
+    const estimate = await run(files, [...command(state), "--gpu", `${state.memory}GiB`]);
+    if (turn !== latest) return;
+    if (!estimate.stdout) return showError(estimate.stderr);
     const fit = await run({}, [...command(state), "--fit", `${state.memory}GiB`]);
-    if (turn !== asked) return;
-    if (!fit.stdout) return refuse(fit.stderr);
-    draw(state, JSON.parse(found.stdout), JSON.parse(fit.stdout).fit);
+    if (turn !== latest) return;
+    if (!fit.stdout) return showError(fit.stderr);
+    draw(state, JSON.parse(estimate.stdout), JSON.parse(fit.stdout).fit);
   };
 
   let due;
   const later = () => {
     clearTimeout(due);
-    due = setTimeout(() => show().catch((error) => refuse(String(error))), 200);
+    due = setTimeout(() => show().catch((error) => showError(String(error))), 200);
   };
   for (const input of [...Object.values(fields), pasted]) input.addEventListener("input", later);
   const field = ([name, input]) => element("p", {}, element("label", { htmlFor: input.id, textContent: labels[name] }), input);
@@ -217,8 +217,8 @@ function memoryPlanner(root, folder) {
   root.replaceChildren(model, pastedField, ...others, status, result);
   show();
   checker(folder).then(
-    (found) => {
-      run = found;
+    (command) => {
+      run = command;
       return show();
     },
     ({ message }) => {
