@@ -199,7 +199,9 @@ def test_the_pipeline_that_the_program_builds(program: str, flags: str, size: in
 def test_memory_with_unsupported_parallelism() -> None:
     model = {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
     model |= {"intermediate_size": 128, "vocab_size": 100, "max_position_embeddings": 4096}
-    with pytest.raises(NotModelledError, match="pipeline parallelism is not supported yet: `--pipeline-model"):
+    with pytest.raises(
+        NotModelledError, match="pipeline parallelism is not supported yet: `--pipeline-model"
+    ):
         memory(script(f"{MEGATRON} --pipeline-model-parallel-size 2"), model=model, target="0.19.8")
 
 

@@ -57,7 +57,9 @@ def migrate(
             a value of a dict.
     """
     document = as_json_document(read(source), source)
-    arguments = job_from_arguments(origin, world_size, consumer, model_and_hosts(model), training_args, launch)
+    arguments = job_from_arguments(
+        origin, world_size, consumer, model_and_hosts(model), training_args, launch
+    )
     embedded = editable_config(document)
     if embedded is None or embedded.embedding is None:
         return _migrate(document, to, arguments, keep=keep)

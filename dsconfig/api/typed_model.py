@@ -130,9 +130,7 @@ def construct(section: type[S], data: JsonObject, release: int) -> S:
         values[field.attribute] = _typed(field, value, data, release)
         if word != field.name:
             spelled[field.attribute] = word
-    instance = section.model_construct(
-        _fields_set=set(values), **{**_defaults(section, release), **values}
-    )
+    instance = section.model_construct(_fields_set=set(values), **{**_defaults(section, release), **values})
     instance.set_spelling(spelled, extra, tuple(data))
     return instance
 

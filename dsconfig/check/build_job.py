@@ -141,7 +141,8 @@ def build_job(located: LocatedConfig, arguments: Job = EMPTY_JOB, settings: Job 
     return merged._replace(target=target, arguments=training_args, consumer=job_of_reader(reader).consumer)
 
 
-def _merge_arguments(explicit: Fact[LaunchArguments] | None, *others: Fact[LaunchArguments] | None
+def _merge_arguments(
+    explicit: Fact[LaunchArguments] | None, *others: Fact[LaunchArguments] | None
 ) -> Fact[LaunchArguments] | None:
     """Merge explicit training arguments over those of the script or launch file that starts the job."""
     launched = next((each for each in others if each is not None and each is not explicit), None)
@@ -230,6 +231,8 @@ def host_reader(located: LocatedConfig, job: Job) -> Reader:
 
 def _pinned(config: Document) -> Fact[Target] | None:
     """Return the releases that the nearest requirements allow; None without a known release among them."""
+    from dsconfig.launch.requirements import requirements_of
+
     requirement = requirements_of("deepspeed", config.name)
     pin = requirement and requirement.agreed
     if not pin:

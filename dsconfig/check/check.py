@@ -134,7 +134,9 @@ def _report(
         from dsconfig.launch.python_config import unknown_in, with_unknown
 
         unknown, overwrite = unknown_in(document), with_unknown(document, overwrite)
-    source = Source(document, reader.spec, size, span, job.training_arguments, reader.facts, kind, unknown, overwrite)
+    source = Source(
+        document, reader.spec, size, span, job.training_arguments, reader.facts, kind, unknown, overwrite
+    )
     findings, newest, has_more = merge_releases(source, target.releases)
     listed, assumption = common_to_all_consumers(
         diagnostics(document, findings), source, reader, target.releases

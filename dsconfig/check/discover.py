@@ -179,6 +179,21 @@ def stands_for_config(document: Document | None) -> bool:
     return document is not None and is_named_config(document.name) and is_broken(document)
 
 
+_WORDS = re.compile(rb"zero_optimization|train_micro_batch_size_per_gpu|train_batch_size")
+"""Every Python source with a config contains one of these; a search is far cheaper than parsing."""
+_IS_TEST = re.compile(r"(?:^|/)(?:tests?/(?:.*/)?[^/]*|test_[^/]*|[^/]*_test|conftest)\.py$")
+"""Tests contain configs that are wrong on purpose: they are checked when named, not as part of a folder."""
+
+
+def _holds_python_config(path: str, data: bytes) -> bool:
+    """Whether a Python source contains a config dict that is no test data."""
+    if not _WORDS.search(data) or _IS_TEST.search(path.replace(os.sep, "/")):
+        return False
+    from dsconfig.launch.python_config import documents_in
+
+    return bool(documents_in(data, path))
+
+
 _AUTOTUNER_FOLDERS = re.compile(r"(?:^|/)(?:autotuning/config_templates|autotuning_(?:exps|results))/")
 """Folders of the autotuner's templates and experiments (DeepSpeed's autotuning/constants.py)."""
 

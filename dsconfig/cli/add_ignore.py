@@ -39,7 +39,9 @@ def _add(checker: Checker, name: str, reports: Sequence[Report]) -> int:
         print_error(f"{name}: not UTF-8 text, so the file was not changed; use --per-file-ignores")
         checker.failed = True
         return 0
-    suppressed = add_suppressions(document, diagnostics, comments=accepts_comments(document, reports[0].consumer))
+    suppressed = add_suppressions(
+        document, diagnostics, comments=accepts_comments(document, reports[0].consumer)
+    )
     if left := len(suppressed.unsuppressed):
         checker.failed = True
         message = f"{count(left, 'problem')} cannot be ignored in the file"

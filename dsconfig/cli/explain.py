@@ -1,4 +1,4 @@
-"""`dsconfig explain`: show the page of a rule, or the documentation of a key."""
+"""`dsconfig explain`: show the page of a rule, the documentation of a key, or the cause of an error message."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.arguments import add_color, set_exit_codes
+from dsconfig.cli.arguments import add_color, consumer, set_exit_codes, world_size
 from dsconfig.cli.errors import CLEAN, FAILED, fail
 from dsconfig.cli.inputs import read, read_stdin
 from dsconfig.cli.markdown_to_terminal import page
-from dsconfig.core.diagnostic import rule_url
+from dsconfig.core.diagnostic import page_of
 from dsconfig.render.terminal import Style, style_of, wrapped
 
 if TYPE_CHECKING:
@@ -23,57 +23,60 @@ if TYPE_CHECKING:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.set_defaults(run=run)
-    told = "code or name of a rule, dotted path of a key, or an error message or traceback; `-` reads it from stdin"
-    parser.add_argument(
-        "what", nargs="+", metavar="CODE|NAME|KEY|MESSAGE", help=told)
-    add = parser.add_argument_group("code help="the name of a rule, or type=world_size, path of a key"
+    what = "code or name of a rule, dotted path of a key, or an error message or traceback (`-`: from stdin)"
+    parser.add_argument("what", nargs="+", metavar="CODE|NAME|KEY|MESSAGE", help=what)
+    add = parser.add_argument_group("error messages").add_argument
+    add("--config", metavar="FILE", help="config of the job: tell whether the error applies to it")
+    add(
+        "--target",
+        metavar="RELEASE",
+        help="DeepSpeed release that printed the message (default: as for check)",
     )
+    add("--world-size", type=world_size, metavar="N", help="number of processes of the job")
     add("--consumer", type=consumer, metavar="CONSUMER", help="library that loads the config")
     add("--output-format", choices=("text", "json"), default="text", help="default: text")
     add_color(parser)
-    tell_exit_codes(
-        parser, {CLEAN: "shown", FAILED: "no rule, key or error message is known by it, or wrong use"}
+    set_exit_codes(
+        parser, {CLEAN: "documentation shown", FAILED: "unknown rule, key or error message, or usage error"}
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show what is known."""
+    """Run the command."""
     style = style_of(sys.stdout, args.color)
     what = " ".join(args.what)
     if what == "-":
         what = read_stdin("<stdin>").text
-    page = (
-        None
-        if args.output_format == "json" or len(what.split()) > 1
-        else _rules(what, style) or _key(what, style)
-    )
-    sys.stdout.write(page or _error(what, args, style) or _unknown(what))
+    text = None
+    if args.output_format == "text" and len(what.split()) == 1:
+        text = _rules(what, style) or _key(what, style)
+    sys.stdout.write(text or _error(what, args, style) or _unknown(what))
     return CLEAN
 
 
 def _error(text: str, args: argparse.Namespace, style: Style) -> str | None:
-    """The explanation of an error message; None where the text holds no message that is known."""
+    """Explain an error message; None if the text contains no known one."""
     from dsconfig.cli.explain_error import as_json, as_text, explain_error
     from dsconfig.core.releases import UnknownReleaseError, resolve
 
     try:
         target = resolve(args.target)
     except UnknownReleaseError as error:
-        refuse(str(error))
+        fail(str(error))
     explanation = explain_error(text, target, _report(args) if args.config else None)
     if explanation is None:
         return None
-    set_exit_codes(explanation) + "documentation shown" FAILED: "unknown == or as_text(explanation, or usage error"})
+    return as_json(explanation) + "\n" if args.output_format == "json" else as_text(explanation, style)
 
 
 def _report(args: argparse.Namespace) -> Report:
-    """Run the command."""
-    from dsconfig.check.build_job import asked, build_job
+    """Check the config that the error is about."""
+    from dsconfig.check.build_job import build_job, job_from_arguments
     from dsconfig.check.check import check
     from dsconfig.launch.located_config import locate
 
     located = locate(read(args.config))
-    return check(located, build_job(located, asked(args.target, args.world_size, args.consumer)))
+    return check(located, build_job(located, job_from_arguments(args.target, args.world_size, args.consumer)))
 
 
 def _rules(word: str, style: Style) -> str | None:
@@ -89,16 +92,12 @@ def _rules(word: str, style: Style) -> str | None:
 
 
 def _page(rule: Rule, style: Style) -> str:
-    from dsconfig.rules._former_names import former_names
-
     facts = [f"Effect: {rule.effect.value} ({rule.effect.severity}) as a rule"]
     if rule.since or rule.until:
         facts.append(f"Releases: {rule.since or 'the first'} to {rule.until or 'the latest'}")
-    if former := former_names(rule.name):
-        facts.append(f"Former name: {', '.join(former)}")
     if rule.source:
         facts.append(f"Source: {rule.source}")
-    facts.append(f"Page: {style.link(rule_url(rule.code), rule_url(rule.code))}")
+    facts.append(f"Page: {style.link(page_of(rule.code), page_of(rule.code))}")
     heading = style.paint(f"{rule.code} {rule.name}", "bold")
     return f"{heading}\n\n{page(rule.doc, style)}\n" + "".join(
         f"{wrapped(fact, style, 2)}\n" for fact in facts
@@ -106,17 +105,16 @@ def _page(rule: Rule, style: Style) -> str:
 
 
 def _key(word: str, style: Style) -> str | None:
-    from dsconfig.model.key_description import members
-    from dsconfig.model.key_description import page as key_page
+    from dsconfig.model.key_page import describe, members
 
-    text = key_page(word)
+    text = describe(word)
     if text is None:
         matches = [path for path in _paths() if path.endswith(f".{word}")]
         if len(matches) > 1:
             listed = matches if len(matches) <= 8 else [*matches[:7], "..."]
             fail(f"`{word}` matches several keys: {_listed(listed)}")
         word = matches[0] if matches else word
-        text = key_page(word) if matches else None
+        text = describe(word) if matches else None
     return None if text is None else page(text, style) + _members(members(word), style)
 
 
@@ -136,9 +134,7 @@ def _members(keys: Mapping[str, str], style: Style) -> str:
 
 def _unknown(word: str) -> str:
     if len(word.split()) > 1:
-        refuse(
-            "no known error message stands in the text: paste the line that names the exception, and those after it"
-        )
+        fail("no known error message: paste the line that names the exception, and the lines after it")
     from dsconfig.check.rule_selector import catalogue
     from dsconfig.core.wording import closest
 

@@ -167,7 +167,7 @@ def _literal(text: str) -> Json:
 @cache
 def _sections() -> dict[str, str]:
     """The dotted path of the section that each class of DeepSpeed reads, by the name of the class."""
-    from dsconfig.model.key_page import source_of
+    from dsconfig.model.key_description import source_of
     from dsconfig.model.keyinfo import keys
 
     sections: dict[str, str] = {}

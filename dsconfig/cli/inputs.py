@@ -60,7 +60,7 @@ def _refuse_several(document: Document) -> None:
     if len(configs) > 1:
         lines = [str(each.position(each.root.span.start).line) for each in configs if each.root]
         shown = f"{', '.join(lines[:-1])} and {lines[-1]}"
-        refuse(
+        fail(
             f"{document.name} holds {len(configs)} configs, in lines {shown}: write the one that is meant to a file"
         )
 
@@ -75,7 +75,7 @@ def refuse_unknown(document: Document) -> None:
     if unknown:
         more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
         keys = ", ".join(f"`{each}`" for each in unknown[:3])
-        refuse(
+        fail(
             f"{document.name}: {keys}{more} only known at run time; `dsconfig check` checks what the source shows"
         )
 

@@ -23,7 +23,15 @@ from dsconfig.cli.arguments import (
     world_size,
 )
 from dsconfig.cli.errors import CLEAN, FAILED, PROBLEMS, fail, print_note
-from dsconfig.cli.inputs import forbid_overwriting_sources, is_stdout, read, read_mapping, reason, refuse_unknown, write
+from dsconfig.cli.inputs import (
+    forbid_overwriting_sources,
+    is_stdout,
+    read,
+    read_mapping,
+    reason,
+    refuse_unknown,
+    write,
+)
 from dsconfig.cli.output import NEEDS_MATPLOTLIB, check_output_format, plot_suffix, write_text
 from dsconfig.cli.resolve_helpers import (
     assignment,

@@ -350,4 +350,6 @@ _LONGEST = 400
 
 def _place(path: KeyPath, line: int | None, *, was: bool = False) -> str:
     location = f"{'was line' if was else 'line'} {line}, " if line else ""
-    return f"{location}`{truncate_middle(dotted(path), _LONGEST)}`: " if path else location.replace(", ", ": ")
+    return (
+        f"{location}`{truncate_middle(dotted(path), _LONGEST)}`: " if path else location.replace(", ", ": ")
+    )

@@ -118,7 +118,9 @@ class Checker:
                     yield f"{name}: {why}"
                     continue
                 yield f"{name}: {job_of(document, self.options).reader}"
-                children = list(check_with_options(document, self.options).children) if name in launches else []
+                children = (
+                    list(check_with_options(document, self.options).children) if name in launches else []
+                )
             except OSError as error:
                 yield f"{name}: {reason(error)}"
                 continue

@@ -188,7 +188,9 @@ def is_equal(left: Json, right: Json) -> bool:
     """Whether two values are equal for every parser: true is not 1, but 4.0 is 4."""
     match left, right:
         case dict(), dict():
-            return left.keys() == right.keys() and all(is_equal(left[key], right[key] for key in left)
+            return left.keys() == right.keys() and all(
+                map(is_equal, left.values(), [right[key] for key in left])
+            )
         case ((list() | tuple()), (list() | tuple())):
             return len(left) == len(right) and all(map(is_equal, left, right))
     return isinstance(left, bool) == isinstance(right, bool) and bool(left == right)

@@ -44,10 +44,11 @@ class Layout:
     def of(cls, document: Document) -> Layout:
         """Return the layout of a document; two spaces if nothing is indented."""
         line_end_match = LINE_END.search(document.text)
-        newline, form = cls(
+        return cls(
             line_end_match.group() if line_end_match else "\n",
             _indent_unit(document),
             document.format == "yaml",
+            document.format == "python",
         )
 
 

@@ -269,7 +269,7 @@ class Context:
         if value is UNKNOWN:
             raise SkipRule
         if self._open:
-            parts = split(absent)
+            parts = split_path(absent)
             if any(parts[: len(section)] == section for section in self._open):
                 raise SkipRule
 
@@ -324,7 +324,7 @@ class Context:
                 raise SkipRule
             if not isinstance(current, dict) or part not in current:
                 if self.walk.is_partial:
-                    self._refuse_to_guess(path, found)
+                    self._refuse_to_guess(path, current)
                 return self.default(path)
             current = current[part]
         if current is UNREADABLE:

@@ -61,7 +61,9 @@ def _suppressions(
     from dsconfig.fix.write_suppressions import accepts_comments, add_suppressions
 
     document = snapshot.text.document
-    suppressed = add_suppressions(document, [diagnostic], comments=accepts_comments(document, snapshot.report.consumer))
+    suppressed = add_suppressions(
+        document, [diagnostic], comments=accepts_comments(document, snapshot.report.consumer)
+    )
     if not suppressed.unsuppressed and suppressed.text != document.text:
         yield {
             "title": f"Ignore {diagnostic.code} ({diagnostic.name}) here",

@@ -202,7 +202,7 @@ def _variants(infos: list[KeyInfo]) -> Iterator[str]:
         counted = [variant for variant in variants if bool(variant[1]) != is_single] or variants
         yield text
         yield f"- Releases: {_joined(_spans(info, kind) for info, kind in counted)}"
-        yield f"- Source: {_joined(f'`{_source(info)}`' for info, _ in counted)}"
+        yield f"- Source: {_joined(f'`{source_of(info)}`' for info, _ in counted)}"
         yield ""
 
 
@@ -223,7 +223,7 @@ def _joined(texts: Iterable[str]) -> str:
     return ", ".join(dict.fromkeys(texts))
 
 
-def _source(info: KeyInfo) -> str:
+def source_of(info: KeyInfo) -> str:
     """The DeepSpeed file and symbol that read the key."""
     of_section, of_keys = SOURCES[info.section]
     return of_keys.get(info.name, of_section)

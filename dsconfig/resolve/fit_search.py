@@ -445,7 +445,9 @@ def fitted_config(document: Document, options: Options, fit: Fit, name: str) -> 
         text = (apply_operations(after, map(Remove, removed)) if removed else after).text
     except EditError as error:
         raise ValueError(f"{document.name} cannot be changed: {error}") from None
-    asked_job = job_from_arguments(None, None, options.job.reader.explicit_spec if options.job else options.consumer)
+    asked_job = job_from_arguments(
+        None, None, options.job.reader.explicit_spec if options.job else options.consumer
+    )
     old_consumer = job_of(document, asked_job).reader.spec
     new_consumer = job_of(read_text(text, name, document.format), asked_job).reader.spec
     return FittedConfig(

@@ -253,7 +253,9 @@ def _settings_of(job: LaunchedJob) -> LaunchSettings:
         return LaunchSettings()
     program, launch = job.format.name, job.launch.name
     name = launch if launch.startswith("<") else os.path.relpath(launch)
-    quantized_key = next((key for key in QUANTIZED if parse_value(data.get(key)) not in (None, False, 0)), None)
+    quantized_key = next(
+        (key for key in QUANTIZED if parse_value(data.get(key)) not in (None, False, 0)), None
+    )
     if quantized_key:
         raise NotModelledError(f"quantized models (`{quantized_key}` in {name}) are not supported yet")
     length = next(
@@ -279,10 +281,10 @@ def _settings_of(job: LaunchedJob) -> LaunchSettings:
 
 def _model(data: Mapping[str, Json], launch: str) -> str | None:
     """The model, as a path from the launch file if it is on disk."""
-    model_name = model_name(data)
-    if model_name is None or "$" in model_name:
+    name = model_name(data)
+    if name is None or "$" in name:
         return None
-    return find_model(model_name, launch) or (None if is_outside_repository(model_name, launch) else model_name)
+    return find_model(name, launch) or (None if is_outside_repository(name, launch) else name)
 
 
 def _checkpointing(data: Mapping[str, Json], program: str) -> bool | None:

@@ -283,7 +283,11 @@ def _client_optimizer(
     The Trainer creates one if the config has none. With offload it has to be DeepSpeed's own (engine.py,
     `zero_force_ds_cpu_optimizer`).
     """
-    if requested is not None or values.text("optimizer.type") or split_spec(run.consumer)[0] != "transformers":
+    if (
+        requested is not None
+        or values.text("optimizer.type")
+        or split_spec(run.consumer)[0] != "transformers"
+    ):
         return requested, ()
     if values.text("zero_optimization.offload_optimizer.device") in OFFLOADED:
         return None, ()

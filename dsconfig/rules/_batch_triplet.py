@@ -121,7 +121,9 @@ def derivation_failure(ctx: Context, *failures: Failure) -> DerivationFailure | 
 
 
 def _derivation_failure(ctx: Context) -> DerivationFailure | None:
-    if ctx.filled is not None and any(mismatch.key in batch_triplet.KEYS for mismatch in ctx.filled.mismatches):
+    if ctx.filled is not None and any(
+        mismatch.key in batch_triplet.KEYS for mismatch in ctx.filled.mismatches
+    ):
         return None
     values = batch_values(ctx)
     world_size = data_parallel_size(ctx)

@@ -27,7 +27,9 @@ def guess(word: str, value: Json, section: SectionView) -> Guess:
     """Guess which keys of the section the word may be a typo of."""
     candidates: list[Near] = []
     for way in range(len(MATCHERS)):
-        candidates = [each for each in _near(word[:MAX_LETTERS], section.name, way) if each.word in section.keys]
+        candidates = [
+            each for each in _near(word[:MAX_LETTERS], section.name, way) if each.word in section.keys
+        ]
         if candidates:
             break
     else:

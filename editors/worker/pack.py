@@ -66,9 +66,9 @@ def pack(roots: Mapping[str, str], entry: str) -> bytes:
     modules += [name for name in sources if name.startswith(PREFIXES)]
     modules += [name for name in sys.modules if name in sources and not sources[name].ours]
     modules += [f"encodings.{name}" for name in CODECS]
-    modules = _closure(wanted, sources)
-    data = [file for package, folder in roots.items() for file in _data(package, Path(folder), modules)]
-    return _archive([sources[name] for name in sorted(_closure(modules, sources))], data)
+    packed = _closure(modules, sources)
+    data = [file for package, folder in roots.items() for file in _data(package, Path(folder), packed)]
+    return _archive([sources[name] for name in sorted(packed)], data)
 
 
 def _library() -> dict[str, Source]:

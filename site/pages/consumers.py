@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dsconfig.launch.program_behavior import OF_PROGRAM
+
 from dsconfig.consumers import CONSUMERS
 from dsconfig.launch.format_table import FORMATS, Format
-from dsconfig.launch.program_behavior import OF_PROGRAM
 from pages import key_entries, markdown
 
 

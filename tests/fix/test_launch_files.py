@@ -52,7 +52,10 @@ def test_ignored_rules_are_not_fixed(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 NOWHERE = {
-    "run.sh": ("deepspeed t.py --output_dir o --deepspeed $X/a.json", "depends on variables of the job's shell"),
+    "run.sh": (
+        "deepspeed t.py --output_dir o --deepspeed $X/a.json",
+        "depends on variables of the job's shell",
+    ),
     "acc.yaml": (
         "distributed_type: DEEPSPEED\ndeepspeed_config: {deepspeed_config_file: no.json}",
         "no.json was not found from the current folder",

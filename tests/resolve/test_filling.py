@@ -163,7 +163,9 @@ def test_zero_block_and_other_precision_are_refused(consumer: str) -> None:
     config = {"train_micro_batch_size_per_gpu": 1, "fp16": {"enabled": True}}
     with pytest.raises(ResolveError, match="`zero_optimization` is missing"):
         resolve(config, world_size=1, target="0.19.8", consumer=consumer, training_args=args)
-    with pytest.raises(ResolveError, match=r"accelerate rejects mixed precision bf16 because `fp16.enabled` is true"):
+    with pytest.raises(
+        ResolveError, match=r"accelerate rejects mixed precision bf16 because `fp16.enabled` is true"
+    ):
         resolve(
             {**config, "zero_optimization": {}},
             world_size=1,

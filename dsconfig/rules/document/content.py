@@ -162,7 +162,6 @@ def unfilled_placeholder(ctx: Context) -> Iterator[Finding]:
         if bare
         else ctx.at(quoted_events[0].path, message, help=advice)
     )
-    )
 
 
 _PLACEHOLDER = re.compile(r"\$\{[^{}]*\}|\{\{[^{}]*\}\}|<[A-Z][A-Z0-9_]*>|[A-Z]+(?:_[A-Z0-9]+)+")

@@ -149,13 +149,14 @@ def _cached_estimate(architecture: Architecture, setup: Setup, ranks: int) -> Es
         ep_size=setup.ep_size,
     )
     result = estimate(setup, architecture, work, "", ranks, ())
-    return replace(result, assumed=(HOST_BUILD, SCRIPT_OPTIMIZER) if setup.optimizer.is_client else (HOST_BUILD,)
+    return replace(
+        result, assumed=(HOST_BUILD, SCRIPT_OPTIMIZER) if setup.optimizer.is_client else (HOST_BUILD,)
     )
 
 
 def _setup(ctx: Context) -> Setup:
     """The engine setup, with the assumptions of `dsconfig memory`."""
-    from dsconfig.memory.read_setup import Values, setup_of, default_client
+    from dsconfig.memory.read_setup import Values, default_client, setup_of
 
     effective = _Effective(ctx)
     uses_zenflow = isinstance(ctx.value("zero_optimization.zenflow"), dict)

@@ -102,7 +102,9 @@ def bf16_at_unsupported_stage(ctx: Context) -> Iterator[Finding]:
         section = bf16_key.split(".")[0]
         needed = "stage 2" if len(stages) == 1 else "stage 1, 2 or 3"
         first_release = "0.7.5" if stage(ctx) == 0 else "0.6.0" if stage(ctx) in (1, 3) else "0.6.3"
-        exception = ", unless the model is a `PipelineModule`" if engine_checks and not ctx.uses_plugin else ""
+        exception = (
+            ", unless the model is a `PipelineModule`" if engine_checks and not ctx.uses_plugin else ""
+        )
         yield ctx.at(
             bf16_key,
             f"`{section}` needs ZeRO {needed} in DeepSpeed {ctx.release_name}, but {describe_stage(ctx)}"

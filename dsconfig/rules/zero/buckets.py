@@ -216,7 +216,9 @@ def overlap_left_to_the_stage(ctx: Context) -> Iterator[Finding]:
             " below",
             help=f"set it to {quoted(effective)}",
             related=related_stage(ctx),
-            fix=Fix(f"replace with {quoted(effective)}", (Set(ctx.written_path(_OVERLAP), effective),), safe=True),
+            fix=Fix(
+                f"replace with {quoted(effective)}", (Set(ctx.written_path(_OVERLAP), effective),), safe=True
+            ),
         )
 
 

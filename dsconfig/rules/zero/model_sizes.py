@@ -67,7 +67,11 @@ def bucket_larger_than_model(ctx: Context) -> Iterator[Finding]:
     if not has_model(ctx) or not ctx.has(ZERO) or stage(ctx) not in (1, 2, 3):
         return
     size = ctx.value(_REDUCE)
-    if not isinstance(size, int | float) or size >= _MAX_NUMEL or not ctx.is_on(f"{ZERO}.contiguous_gradients"):
+    if (
+        not isinstance(size, int | float)
+        or size >= _MAX_NUMEL
+        or not ctx.is_on(f"{ZERO}.contiguous_gradients")
+    ):
         return
     if bf16_optimizer(ctx) or size <= (numel := parameter_count(ctx)):
         return

@@ -352,7 +352,12 @@ def quantization_groups_not_divisible(ctx: Context) -> Iterator[Finding]:
         "zero_quantized_gradients": true}, "$dsconfig": {"model": "llama-3.2-3b"}}
     """
     ranks = partitioning_ranks(ctx)
-    if ranks is None or not ctx.is_on(_GRADIENTS) or ctx.facts.adapters or _in_one_node(ctx, _MAX_GPUS_PER_NODE):
+    if (
+        ranks is None
+        or not ctx.is_on(_GRADIENTS)
+        or ctx.facts.adapters
+        or _in_one_node(ctx, _MAX_GPUS_PER_NODE)
+    ):
         return
     from dsconfig.memory.quantized_gather import divided
 
