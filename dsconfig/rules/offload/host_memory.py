@@ -151,7 +151,7 @@ def _of_host(found: Architecture, setup: Setup, ranks: int) -> Estimate:
 
 def _setup(ctx: Context) -> Setup:
     """The engine's circumstances, as `dsconfig memory` assumes them."""
-    from dsconfig.memory.read_setup import Values, setup_of, default_client
+    from dsconfig.memory.read_setup import Values, default_client, setup_of
 
     effective = _Effective(ctx)
     zenflow = isinstance(ctx.value("zero_optimization.zenflow"), dict)
