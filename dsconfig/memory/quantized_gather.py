@@ -135,7 +135,7 @@ def reject_quantized(setup: Setup, tape: Tape) -> None:
     """Reject weights or gradients that DeepSpeed cannot quantize.
 
     Raises:
-        NotModelledError: weights or gradients cannot be quantized on so many ranks.
+        NotModelledError: weights or gradients cannot be quantized on this number of ranks.
     """
     ranks, copies = setup.dp_world_size, setup.hpz_size > 1
     sizes = [(weight.name, weight.numel) for weight in tape.weights if copies or setup.quantized_weights]

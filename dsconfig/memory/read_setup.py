@@ -256,7 +256,7 @@ def sp_size_of(values: Values) -> int:
 
 
 def _nvme_offload(values: Values, release: int) -> NvmeOffload:
-    """NVMe settings; before 0.16 `thread_count` alone set the parallelism."""
+    """NVMe settings; before 0.16 only `thread_count` set the parallelism."""
     optimizer, parameters = (
         values.text(f"{ZERO}{section}.device") == "nvme" for section in ("offload_optimizer", "offload_param")
     )

@@ -81,8 +81,8 @@ class Fit:
         }
 
 
-Asks = Callable[[Sequence[Change], int], EstimateRequest]
-"""The question after these changes, on so many ranks."""
+RequestFor = Callable[[Sequence[Change], int], EstimateRequest]
+"""Function from changes and world size to the estimate request."""
 
 
 def find_fit(document: Document, options: Options, gpu_bytes: int, host_bytes: int | None = None) -> Fit:
@@ -250,7 +250,7 @@ def _key(chosen: Sequence[Change], ranks: int) -> tuple[str, ...]:
 class Search:
     """Search for the changes that are enough."""
 
-    def __init__(self, asks: Asks, room: MemoryLimit) -> None:
+    def __init__(self, asks: RequestFor, room: MemoryLimit) -> None:
         self.request_for, self.limit = asks, room
         self.fitting: dict[tuple[str, ...], Estimate] = {}
         """Estimates that fit, by their changes."""

@@ -443,7 +443,7 @@ def _assumptions(question: EstimateRequest) -> list[str]:
             f"the micro batch is {micro_batch.micro_batch_size} × {micro_batch.sequence_length} tokens,"
             f" attention is `{micro_batch.attn_implementation}`"
         ),
-        f"activations are {'' if micro_batch.gradient_checkpointing else 'not '}checkpointed (per layer)",
+        f"activations are {'checkpointed per layer' if micro_batch.gradient_checkpointing else 'not checkpointed'}",
         f"the model is built {dtype}, {'in shards (zero.Init)' if in_shards else 'in full in every process'}",
         f"{gpus_per_node} {'ranks' if gpus_per_node > 1 else 'rank'} per host",
         "not counted: CUDA context, NCCL buffers, fragmentation, kernel workspaces",

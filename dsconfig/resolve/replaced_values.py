@@ -287,7 +287,7 @@ class Derivation(NamedTuple):
 
 
 def from_value(make: Callable[[Json], Json]) -> Find:
-    """A `Find` that depends on the value alone."""
+    """A `Find` that depends only on the value."""
     return lambda _, value: make(value)
 
 

@@ -202,7 +202,7 @@ def test_a_launch_file_says_the_model_and_the_run(run: Runs, here: Path) -> None
     result = json.loads(run(*argv).out)
     assert result["trained"] == 2 * 2 * 4 * (64 + 64)
     assert "the micro batch is 2 × 512 tokens, attention is `sdpa`" in result["assumptions"]
-    assert "activations are checkpointed (per layer)" in result["assumptions"]
+    assert "activations are checkpointed per layer" in result["assumptions"]
     (here / "train.yaml").write_text(LAUNCH.replace("own", "else"))
     assert "unknown model `models/else`" in run(*argv).err
 

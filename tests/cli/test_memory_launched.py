@@ -55,7 +55,7 @@ FLAGS = (
     " --finetuning_type lora --lora_target q_proj,v_proj --deepspeed ds.json --output_dir out"
     " --per_device_train_batch_size 1"
 )
-CHECKPOINTS = "activations are checkpointed (per layer)"
+CHECKPOINTS = "activations are checkpointed per layer"
 
 
 @pytest.mark.parametrize("program", ["src/train.py", "src/train_bash.py", "LLaMA-Factory/src/train.py"])

@@ -120,7 +120,7 @@ class PartitionedParameterCoordinator:
         return first.releases
 
     def set_nvme_params(self, params: frozenset[Weight], buffers: int) -> None:
-        """Put these parameters on NVMe, with so many buffers to read them into."""
+        """Put these parameters on NVMe, with `buffers` buffers to read them into."""
         self.nvme_params, self.params_on_nvme, self.nvme_buffers = params, set(params), buffers
 
     def reset(self) -> None:

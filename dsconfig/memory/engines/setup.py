@@ -74,7 +74,7 @@ class NvmeOffload(NamedTuple):
         return -(-numel // step) * step
 
     def is_aligned(self, numel: int, itemsize: int) -> bool:
-        """Whether so many elements need no padding."""
+        """Whether `numel` elements need no padding."""
         return self.aligned_numel(numel, itemsize) == numel
 
 
