@@ -32,20 +32,20 @@ if TYPE_CHECKING:
 
 RULES: tuple[Entry, ...] = (
 '''
-_PATHS = frozenset(("has", "on", "value", "written"))
+_PATHS = frozenset(("has", "is_on", "raw", "value"))
 _FREE = frozenset(
     "before between consumer default depends_on key release release_name section since".split()  # noqa: SIM905
 )
 """Attributes of a context that depend on the release and the consumer only."""
 _CONDITIONS = {
-    "elastic": "<elastic>",
+    "facts": "<facts>",
+    "filled": "<job>",
     "from_file": "<file>",
     "is_config": "<no config>",
+    "is_elastic": "<elastic>",
     "is_job": "<no config>",
-    "job": "<job>",
-    "known": "<known>",
     "parser": "<yaml>",
-    "plugged": "<version>",
+    "uses_plugin": "<version>",
 }
 """Attributes that equal those of the empty config for most configs, with the condition for the other configs."""
 
@@ -96,7 +96,7 @@ def _first_questions() -> dict[str, set[str] | None]:
                     if _applies(rule, empty):
                         recorded = _questions(rule, _RecordingContext(empty, size))
                         by_code[code] = _merge(questions, recorded, consumer, size)
-                release = empty.alike.meet(empty.walk.alike).last + 1
+                release = empty.equivalent.meet(empty.walk.equivalent).last + 1
     return by_code
 
 
@@ -136,7 +136,7 @@ class _RecordingContext:
         self.walk = _RecordingLists(self.questions, EVENTS)
         self.document = _RecordingLists(self.questions, ("problems",))
 
-    def once(self, compute: Callable[[Any], object]) -> object:
+    def cached(self, compute: Callable[[Any], object]) -> object:
         """The result of `compute`, not cached: each rule has to ask its own questions."""
         return compute(self)
 

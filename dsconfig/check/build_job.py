@@ -226,7 +226,7 @@ def host_reader(located: LocatedConfig, job: Job) -> Reader:
         name, version = consumer.name, consumer.version
     is_explicit = consumer.explicit_spec is not None
     why, origin = (consumer.why, consumer.origin) if is_explicit else (located.kind, "content")
-    return with_version(Reader(name, why, origin, version=version, known=consumer.known), located.host.name)
+    return with_version(Reader(name, why, origin, version=version, facts=consumer.facts), located.host.name)
 
 
 def _pinned(config: Document) -> Fact[Target] | None:

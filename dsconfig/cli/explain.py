@@ -12,7 +12,7 @@ from dsconfig.cli.arguments import add_color, consumer, set_exit_codes, world_si
 from dsconfig.cli.errors import CLEAN, FAILED, fail
 from dsconfig.cli.inputs import read, read_stdin
 from dsconfig.cli.markdown_to_terminal import page
-from dsconfig.core.diagnostic import page_of
+from dsconfig.core.diagnostic import rule_url
 from dsconfig.render.terminal import Style, style_of, wrapped
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _page(rule: Rule, style: Style) -> str:
         facts.append(f"Releases: {rule.since or 'the first'} to {rule.until or 'the latest'}")
     if rule.source:
         facts.append(f"Source: {rule.source}")
-    facts.append(f"Page: {style.link(page_of(rule.code), page_of(rule.code))}")
+    facts.append(f"Page: {style.link(rule_url(rule.code), rule_url(rule.code))}")
     heading = style.paint(f"{rule.code} {rule.name}", "bold")
     return f"{heading}\n\n{page(rule.doc, style)}\n" + "".join(
         f"{wrapped(fact, style, 2)}\n" for fact in facts

@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.cli.markdown_to_terminal import page
-from dsconfig.core.diagnostic import SITE, page_of
+from dsconfig.core.diagnostic import SITE, rule_url
 from dsconfig.rules.error_messages import Match, find
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _markdown(first: Match, others: Sequence[Match], explanation: Explanation) -
     yield ""
     if entry.rules:
         yield "Rules:"
-        yield from (f"- {code} {RULES[code].name}: {page_of(code)}" for code in entry.rules)
+        yield from (f"- {code} {RULES[code].name}: {rule_url(code)}" for code in entry.rules)
     if entry.versions:
         yield f"Versions: {entry.versions}"
     yield f"Source: {entry.source}"

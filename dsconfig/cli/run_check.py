@@ -141,7 +141,7 @@ class Checker:
         try:
             documents = [self._read(name)] if name == "-" else read_configs(name)
         except OSError as error:
-            self._refuse(name, reason(error))
+            self._report_unreadable(name, reason(error))
             yield None
             return
         for number, document in enumerate(documents):
@@ -152,11 +152,13 @@ class Checker:
 
     def attempt(self, name: str, document: Document | None) -> list[Report]:
         """Reports on a config and the files that it names; if it is unreadable, the report that says why."""
+        if document is None:
+            return self.unread[-1:]
         unread_before = len(self.unread)
         try:
             if self.fixer is None:
                 located, job = locate_with_job(document, self.options)
-                report = _with_proven_fixes(apply_options(check(located, job), self.options))
+                report = _with_verified_fixes(apply_options(check(located, job), self.options))
             else:
                 report = self.fixer.fix(name, document)
         except OSError as error:
@@ -188,13 +190,13 @@ class Checker:
         self.unread.append(Report(shown, self.options.target, reader, None, (), read_error=why))
 
 
-def _with_proven_fixes(report: Report) -> Report:
+def _with_verified_fixes(report: Report) -> Report:
     """Try the fixes of a report; what does that is not imported for the many files that need none."""
     if not report.has_fixes:
         return report
-    from dsconfig.fix.verify import with_proven_fixes
+    from dsconfig.fix.verify import with_verified_fixes
 
-    return with_proven_fixes(report)
+    return with_verified_fixes(report)
 
 
 # Totals.

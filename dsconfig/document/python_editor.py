@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 from typing import TYPE_CHECKING
 
-from dsconfig.document.json_editor import JsonEditor, entry, new_entry
+from dsconfig.document.json_editor import JsonEditor, find_entry, new_entry
 from dsconfig.document.text_edit import Edit, EditError
 
 if TYPE_CHECKING:
@@ -20,13 +20,13 @@ class PythonEditor(JsonEditor):
 
     def rename(self, path: KeyPath, name: str) -> list[Edit]:
         """Write another key, in the quotes that the old one has; an argument has none."""
-        parent, index = entry(self.document, path)
+        parent, index = find_entry(self.document, path)
         span = parent.members[index].key_span
         is_argument = self.document.text[span.start] not in "\"'"
         if is_argument and (not name.isidentifier() or keyword.iskeyword(name)):
             raise EditError(f"`{name}` cannot be an argument of dict()")
         if is_argument:
-            return [Edit(*span, name)]
+            return [Edit(span.start, span.end, name)]
         if self.document.text[span.start : span.start + 3] in ('"""', "'''"):
             raise EditError("the key has triple quotes")
         return super().rename(path, name)

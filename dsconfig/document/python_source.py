@@ -272,7 +272,7 @@ class _Source:
             value = _with_unknown(value, path)
         root = root._replace(value=value)
         tree = Tree(root, (), tuple(self._comments(root.span)))
-        document = Document(self.name, self.text, "python", tree, within=())
+        document = Document(self.name, self.text, "python", tree, embedded_at=())
         return PythonConfig(document, found.consumer, found.why, frozenset(unknown))
 
     def _node(self, value: ast.expr, depth: int) -> Node:

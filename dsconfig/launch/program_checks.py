@@ -172,8 +172,8 @@ def _is_known(_: Document) -> bool:
 
 def _is_not_strict_json(config: Document) -> bool:
     """Whether a file is not strict JSON: `json.load` fails, or reads other values than Hjson."""
-    is_built = config.is_data or config.within is not None or ": " in config.name
-    return not is_built and not config.readable("json")
+    is_built = config.is_data or config.embedded_at is not None or ": " in config.name
+    return not is_built and not config.is_readable("json")
 
 
 def _is_tensor_parallel(launch: Mapping[str, Json]) -> bool:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
-from dsconfig.core.file_access import root
+from dsconfig.core.file_access import repository_root
 from dsconfig.core.json_types import Json
 from dsconfig.job.detect_consumer import Overwrite
 from dsconfig.launch.config_references import may_name
@@ -67,7 +67,7 @@ def overwrites(name: str) -> tuple[Overwrite, ...]:
 @lru_cache(maxsize=16)
 def _overwrites(path: str, _: tuple[int, ...]) -> tuple[Overwrite, ...]:
     folder = os.path.dirname(path)
-    top = root(folder)
+    top = repository_root(folder)
     files = texts(top or folder, path, deep=top is not None)
     found_writes = (
         each

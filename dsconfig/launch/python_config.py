@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from dsconfig.document.python_source import config_at, python_configs
-from dsconfig.job.detect_consumer import Overwrite, Reader, of_content
+from dsconfig.job.detect_consumer import Overwrite, Reader, consumer_of_content
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, KeyPath
@@ -34,7 +34,7 @@ def reader_of(document: Document) -> Reader:
     config = config_at(document)
     if config is not None and config.consumer is not None:
         return Reader(config.consumer, config.why, "content")
-    return of_content(document.value())
+    return consumer_of_content(document.value())
 
 
 def unknown_in(document: Document) -> frozenset[KeyPath]:
@@ -56,7 +56,7 @@ def with_unknown(
         for each in unknown:
             is_open = each[-1] == "*"
             above = each[:-1] if is_open else each
-            if parts[: len(above)] == above and not (is_open and document.located(parts)):
+            if parts[: len(above)] == above and not (is_open and document.has_path(parts)):
                 return Overwrite(path, place, absent_only=False)
         return None if overwrite is None else overwrite(path, config)
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from dsconfig.check.check import check_document
 from dsconfig.consumers import HUGGING_FACE, accelerate_launch_file
 from dsconfig.consumers.autofill import Message
-from dsconfig.consumers.consumer_versions import parted
+from dsconfig.consumers.consumer_versions import split_spec
 from dsconfig.core.releases import Target
 from dsconfig.document import Document, read_dict
 from dsconfig.job import model_files
-from dsconfig.job.detect_consumer import Given, Reader, given
+from dsconfig.job.detect_consumer import LaunchArguments, Reader, named_consumer
 from dsconfig.job.job import Job
-from dsconfig.job.run_facts import NOTHING, Known
+from dsconfig.job.run_facts import NO_FACTS, RunFacts
 from dsconfig.launch.find_jobs import with_version
 from dsconfig.launch.located_config import LocatedConfig
 from dsconfig.resolve.errors import ResolveError
@@ -32,9 +32,9 @@ class InputConfig(NamedTuple):
     consumer: str
     launch_file: Document | None = None
     messages: tuple[Message, ...] = ()
-    arguments: Given | None = None
+    arguments: LaunchArguments | None = None
     """Training arguments of the job, if its launch file has them."""
-    facts: Known = NOTHING
+    facts: RunFacts = NO_FACTS
     """Known facts about the run, such as the model."""
     generator: LocatedConfig | None = None
     """Location of the keys from which a program generates the config, if one does."""
@@ -43,7 +43,7 @@ class InputConfig(NamedTuple):
         """Describe the location of a value, such as `line 3`."""
         document, location = self.document, path
         if self.launch_file is not None:
-            launch_path = accelerate_launch_file.place(path, _mapping_of(self.launch_file))
+            launch_path = accelerate_launch_file.path_in_launch_file(path, _mapping_of(self.launch_file))
             if launch_path is None:
                 return "made by accelerate"
             document, location = self.launch_file, launch_path
@@ -52,26 +52,26 @@ class InputConfig(NamedTuple):
             if host_path is None:
                 return f"made by {self.generator.program}"
             document, location = self.generator.host, host_path
-        if document.is_data or not document.located(location):
+        if document.is_data or not document.has_path(location):
             return "written"
         return f"line {document.position(document.span(location, 'key').start).line}"
 
 
-def model_config_of(facts: Known) -> Mapping[str, Json] | None:
+def model_config_of(facts: RunFacts) -> Mapping[str, Json] | None:
     """The `config.json` of the model, as far as a consumer reads it; None if it is not available."""
-    if facts.model is None or facts.model.barred:
+    if facts.model is None or facts.model.is_outside:
         return None
     model_source = facts.model.named
     if not isinstance(model_source, str):
         return model_source
-    path = model_files.config_at(model_source)
+    path = model_files.find_config_json(model_source)
     if path is None:
         from dsconfig.memory.models.model_zoo import preset_of
 
         shape = preset_of(model_source)
         return {"hidden_size": shape.hidden_size} if shape else None
     try:
-        return model_files.read(path)
+        return model_files.read_config_json(path)
     except (OSError, ValueError):
         return None
 
@@ -93,13 +93,13 @@ def launch_world_size(located: LocatedConfig, job: Job) -> LaunchWorldSize | Non
     if launch_job is not None:
         name, started = launch_job.launch.name, launch_job.processes
         location = name if launch_job.line is None else f"{name}:{launch_job.line}"
-        if not started.open:
+        if not started.open_expressions:
             return LaunchWorldSize(None, f"{location} does not say how many processes there are")
-        variables = " and ".join(f"`{word}`" for word in started.open)
+        variables = " and ".join(f"`{word}`" for word in started.open_expressions)
         return LaunchWorldSize(None, f"{location} leaves it to the run: {variables}", started.per_node)
     return (
         None
-        if located.how == "file"
+        if located.relation == "file"
         else LaunchWorldSize(None, f"{located.host.name} has no `num_processes`")
     )
 
@@ -116,40 +116,48 @@ def read_input_config(located: LocatedConfig, job: Job) -> InputConfig:
         OSError: the config that a launch file names cannot be read.
         ResolveError: a launch file leads to no config.
     """
-    if located.unread is not None:
-        raise located.unread
+    if located.error is not None:
+        raise located.error
     host, config, reader = located.host, located.config, job.reader
-    if located.how == "file":
+    if located.relation == "file":
         text = f"{host.name} is read with the arguments of {reader.launch}"
         messages = (*([Message("note", text)] if reader.launch else []), *_consumer_note(reader))
-        return InputConfig(host, reader.spec, messages=messages, arguments=job.given, facts=job.known)
-    if located.how == "block":
+        return InputConfig(
+            host, reader.spec, messages=messages, arguments=job.training_arguments, facts=job.facts
+        )
+    if located.relation == "block":
         return _from_accelerate_block(host, job)
     if config is None:
         raise ResolveError(*_explain_missing(located))
     note = Message("note", located.note)
-    if located.how == "launch":
+    if located.relation == "launch":
         inner_config = read_input_config(located.next(job), job)
-        return inner_config._replace(messages=(note, *inner_config.messages), arguments=job.given)
+        return inner_config._replace(
+            messages=(note, *inner_config.messages), arguments=job.training_arguments
+        )
     if located.job is None:
         note = Message("note", f"{host.name} names {config.name}, which {reader.name} loads")
     messages = (note, *_consumer_note(reader)) if located.job else (note,)
-    makes = located.job is not None and config.is_data and located.job.format.makes
-    return InputConfig(config, reader.spec, None, messages, job.given, job.known, located if makes else None)
+    makes = located.job is not None and config.is_data and located.job.format.builds
+    return InputConfig(
+        config, reader.spec, None, messages, job.training_arguments, job.facts, located if makes else None
+    )
 
 
 def _from_accelerate_block(host: Document, job: Job) -> InputConfig:
     """The config that Accelerate builds from the block of its launch file."""
     reader = job.reader
     is_accelerate = reader.name == "accelerate"
-    spec = with_version(reader if is_accelerate else given("accelerate"), host.name).spec
-    config = accelerate_launch_file.config(_mapping_of(host), parted(spec)[1])
+    spec = with_version(reader if is_accelerate else named_consumer("accelerate"), host.name).spec
+    config = accelerate_launch_file.plugin_config(_mapping_of(host), split_spec(spec)[1])
     if config is None:
         raise _no_config_error(host, job.releases.releases[-1])
     text = f"accelerate makes this config of the block `{accelerate_launch_file.BLOCK}` of {host.name}"
     # The Trainer also resolves "auto" in the plugin's config: trainer.py, `propagate_args_to_deepspeed`.
     consumer = reader.spec if reader.name in HUGGING_FACE else spec
-    return InputConfig(read_dict(config), consumer, host, (Message("note", text),), job.given, job.known)
+    return InputConfig(
+        read_dict(config), consumer, host, (Message("note", text),), job.training_arguments, job.facts
+    )
 
 
 def _consumer_note(reader: Reader) -> tuple[Message, ...]:
@@ -166,12 +174,12 @@ def _consumer_note(reader: Reader) -> tuple[Message, ...]:
 def _explain_missing(located: LocatedConfig) -> tuple[str, tuple[str, ...]]:
     """Why a launch file has no config, and what to do about it."""
     host = located.host
-    if located.unlike:
-        return (f"{host.name}: {located.unlike}" if located.job else located.note), ()
+    if located.why_not_checked:
+        return (f"{host.name}: {located.why_not_checked}" if located.job else located.note), ()
     if located.job is not None:
         return located.note, ()
     hint = "relative paths start at the directory in which `accelerate launch` is called"
-    return f"{located.written}, which {host.name} names, {located.why_unread}", (hint,)
+    return f"{located.reference}, which {host.name} names, {located.why_unread}", (hint,)
 
 
 def _mapping_of(launch: Document) -> JsonObject:

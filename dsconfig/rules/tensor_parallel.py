@@ -92,7 +92,8 @@ def tensor_parallel_sizes_differ(ctx: Context) -> Iterator[Finding]:
     if size > 1 and ctx.has(path) and (other := ctx.value(path)) not in (1, size):
         yield ctx.at(
             path,
-            f"{format_key(ctx.written_path(path))} is {quoted(other)}, but has to be 1 or equal to `autotp_size`, {size}",
+            f"{format_key(ctx.written_path(path))} is {quoted(other)}, "
+            f"but has to be 1 or equal to `autotp_size`, {size}",
             help="remove it: `autotp_size` is sufficient",
             related=[("the effective size is set here", AUTOTP)],
             fix=removal(ctx.written_path(path)),

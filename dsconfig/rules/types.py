@@ -141,7 +141,8 @@ def fractional_integer(ctx: Context) -> Iterator[Finding]:
         whole = int(verdict.value) or 1  # for values below 1: many keys reject 0 as well
         yield ctx.at(
             rejection.rejected_path,
-            f"{format_key(rejection.rejected_path)} is {quoted(verdict.value)}, but must be {expected(verdict.expected)}",
+            f"{format_key(rejection.rejected_path)} is {quoted(verdict.value)}, "
+            f"but must be {expected(verdict.expected)}",
             help=f"round it, for example to {quoted(whole)}",
             effect="altered" if rejection.section.dialect == "hand" else "rejected",
             fix=Fix(f"truncate to {quoted(whole)}", (Set(rejection.rejected_path, whole),)),
@@ -236,7 +237,8 @@ def out_of_bounds(ctx: Context) -> Iterator[Finding]:
             continue
         yield ctx.at(
             rejection.rejected_path,
-            f"{format_key(rejection.rejected_path)} is {quoted(verdict.value)}, but must be {expected(verdict.expected)}"
+            f"{format_key(rejection.rejected_path)} is {quoted(verdict.value)}, "
+            f"but must be {expected(verdict.expected)}"
             f"{unchecked_note(ctx, rejection)}",
             help=f"use {expected(verdict.expected)}",
             effect=effect_of(ctx, rejection),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.launch.program_behavior import OF_PROGRAM
-
 from dsconfig.consumers import CONSUMERS
 from dsconfig.launch.format_table import FORMATS, Format
+from dsconfig.launch.program_checks import PROGRAM_CHECKS
 from pages import key_entries, markdown
 
 
@@ -58,13 +57,21 @@ def _format(each: Format) -> Iterator[str]:
         f"Recognized by: {signs}",
         *([f"Names the config in: {_listed(each.config)}"] if each.config else []),
         *([f"Renamed arguments: {_mapped(each)}"] if each.arguments else []),
-        *([f"World size: {' × '.join(f'`{key}`' for key in each.world)}"] if each.world else []),
+        *(
+            [f"World size: {' × '.join(f'`{key}`' for key in each.world_size_keys)}"]
+            if each.world_size_keys
+            else []
+        ),
         *(
             [f"Overwrites in the config: {_listed(dict.fromkeys(write.place for write in each.writes))}"]
             if each.writes
             else []
         ),
-        *([f"Generates the config from its own keys if `{each.made_of}` is present"] if each.made_of else []),
+        *(
+            [f"Generates the config from its own keys if `{each.built_from}` is present"]
+            if each.built_from
+            else []
+        ),
         *([f"Rejects (`DSC810`): {rejected}"] if (rejected := _rejected(each)) else []),
         f"Source: {each.source}",
     ]
@@ -72,7 +79,9 @@ def _format(each: Format) -> Iterator[str]:
 
 
 def _rejected(each: Format) -> str:
-    return ", ".join(dict.fromkeys(f"`{row.key}` {row.how}" for row in OF_PROGRAM.get(each.name, ())))
+    return ", ".join(
+        dict.fromkeys(f"`{row.key}` {row.condition}" for row in PROGRAM_CHECKS.get(each.name, ()))
+    )
 
 
 def _mapped(each: Format) -> str:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from dsconfig.document.json_format import pretty_config
+from dsconfig.memory.memory_ledger import TERMS
 from dsconfig.model.key_description import members, page, summary
 from dsconfig.rules import RULES
 from pages import key_entries, key_example, markdown

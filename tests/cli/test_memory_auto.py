@@ -103,6 +103,7 @@ def test_the_script_that_starts_the_job_tells_all_but_what_its_shell_knows(
     assert (code, out) == (1, "")
     assert (
         "error: `train_micro_batch_size_per_gpu` is `auto`, and the training arguments are not known\n" in err
+    )
     result = estimate(run, "memory", file, "--micro-batch", "2", "--target", "0.19.8")
     assert "settings that are not given come from train.sh" in result["assumptions"]
     lora = ("--lora", "r=32,target=q_proj,k_proj", "--attention", "flash", "--checkpointing")

@@ -78,6 +78,7 @@ def test_where_cards_of_one_size_differ_the_card_is_asked_for(run: Runs) -> None
         assert (found.code, f"\n{word}: needs " in found.out) == (code, True)
     assert (
         "a6000 and 6000-ada would be large enough, a40 and l40 and l40s would not: name the card" in found.out
+    )
     limits = estimate(run, *RUN, *size, "--gpu", "48GB", "--margin", free, codes=(2,))["limits"]
     assert (limits["gpu"], limits["gpu_name"]) == (memory_of("l40s"), "48GB")
     assert (limits["gpu_fits"], limits["gpu_verdict"]) == (None, "unknown")

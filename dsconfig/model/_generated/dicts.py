@@ -870,7 +870,7 @@ class TensorParallelDict(TypedDict, total=False):
     tp: model.TensorParallelGroup | TensorParallelGroupDict
     """Inner settings of the parser that training shares with the inference engine.\n\n- Accepts: an object\n- Aliases: `tensor_parallel` (0.16.4 and later)\n- Releases: 0.16.4 and later"""
     dtype: object
-    """Data type of the model, a torch.dtype (by default torch.float16): no JSON value is accepted.\n\n- Accepts: no value that JSON has\n- Note: cannot be given a meaningful value in JSON\n- Releases: 0.16.4 and later"""
+    """Data type of the model, a torch.dtype (by default torch.float16): no JSON value is accepted.\n\n- Accepts: no JSON value\n- Note: cannot be given a meaningful value in JSON\n- Releases: 0.16.4 and later"""
 
 class PartitionConfigDict(TypedDict, total=False):
     """Custom partition rules. Not validated until the engine starts."""
