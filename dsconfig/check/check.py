@@ -23,7 +23,6 @@ from dsconfig.job.job import Job
 from dsconfig.launch import detect_config
 from dsconfig.launch.format_table import SCRIPTS
 from dsconfig.launch.located_config import LocatedConfig, locate
-from dsconfig.launch.program_checks import failed_checks
 from dsconfig.launch.program_overwrites import overwrite_of, overwrites
 from dsconfig.rules import Rule
 from dsconfig.rules._batch_triplet import supported_world_sizes
@@ -103,6 +102,8 @@ def parsed_config(report: Report) -> JsonObject | None:
 
 def _is_rejected(located: LocatedConfig, job: Job) -> bool:
     """Whether the program of a launch script rejects its own arguments."""
+    from dsconfig.launch.program_checks import failed_checks
+
     return located.job is not None and any(failed_checks(located.job, job.reader.version))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pprint
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -94,7 +95,7 @@ def test_a_rule_finds_in_a_literal_what_it_finds_in_the_dict(here: Path, code: s
             continue
         if not isinstance(config, dict) or not config:
             continue
-        options = {
+        options: dict[str, Any] = {
             "target": example.target,
             "world_size": example.world_size,
             "consumer": example.consumer,

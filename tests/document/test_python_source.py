@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from dsconfig.core.diagnostic import Fix, Remove, Rename, Set
-from dsconfig.document.edit import again, edited, edits
+from dsconfig.document.edit import apply_operations, apply_to_value, edits, reparse
 from dsconfig.document.python_source import PythonConfig, python_configs
 from dsconfig.document.text_edit import EditError, apply
 from dsconfig.document.tree import UNKNOWN
@@ -190,13 +190,11 @@ def test_an_edit_changes_what_it_means_and_nothing_else(seed: int, operation: Se
     before, after = "x = 1\nds_config = ", "\nprint(ds_config)\n"
     text = f"{before}{literal(CONFIG, random)}{after}"
     document = only(text).document
-    new = edited(document, [operation])
+    new = apply_operations(document, [operation])
     assert new.text.startswith(before)
     assert new.text.endswith(after)
     ast.parse(new.text)
-    from dsconfig.document.edit import carried_out
-
-    assert new.value() == carried_out(json.loads(json.dumps(CONFIG)), [operation])
+    assert new.value() == apply_to_value(json.loads(json.dumps(CONFIG)), [operation])
 
 
 def test_nothing_is_added_to_a_call_of_dict() -> None:
@@ -214,9 +212,9 @@ def test_the_same_config_is_found_in_the_edited_source() -> None:
     text = "ds_config_a = {'fp16': {}}\nds_config = {'train_batch_size': 8}\n"
     _, second = python_configs(text, "train.py")
     new = apply(text, edits(second.document, Fix("", (Set(("train_batch_size",), 16),))))
-    assert again(second.document, new).value() == {"train_batch_size": 16}
+    assert reparse(second.document, new).value() == {"train_batch_size": 16}
     with pytest.raises(EditError):
-        again(second.document, "nothing = 1")
+        reparse(second.document, "nothing = 1")
 
 
 def test_a_deep_or_huge_source_is_no_config() -> None:
