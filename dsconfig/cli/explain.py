@@ -105,16 +105,17 @@ def _page(rule: Rule, style: Style) -> str:
 
 
 def _key(word: str, style: Style) -> str | None:
-    from dsconfig.model.key_page import describe, members
+    from dsconfig.model.key_description import members
+    from dsconfig.model.key_description import page as key_page
 
-    text = describe(word)
+    text = key_page(word)
     if text is None:
         matches = [path for path in _paths() if path.endswith(f".{word}")]
         if len(matches) > 1:
             listed = matches if len(matches) <= 8 else [*matches[:7], "..."]
             fail(f"`{word}` matches several keys: {_listed(listed)}")
         word = matches[0] if matches else word
-        text = describe(word) if matches else None
+        text = key_page(word) if matches else None
     return None if text is None else page(text, style) + _members(members(word), style)
 
 

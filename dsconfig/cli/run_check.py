@@ -21,7 +21,6 @@ from dsconfig.core.releases import Target
 from dsconfig.document import Document
 from dsconfig.job.detect_consumer import Reader, named_consumer
 from dsconfig.launch.config_references import read_config as read_file
-from dsconfig.launch.config_references import read_configs
 from dsconfig.render.terminal import Style
 
 if TYPE_CHECKING:
@@ -139,7 +138,11 @@ class Checker:
         With a fixer each is that of the text which the fixes of the configs before it left.
         """
         try:
-            documents = [self._read(name)] if name == "-" else read_configs(name)
+            documents = [self._read(name)]
+            if documents[0].format == "python":
+                from dsconfig.launch.python_config import documents_in
+
+                documents = documents_in(documents[0].text.encode(), documents[0].name)
         except OSError as error:
             self._report_unreadable(name, reason(error))
             yield None

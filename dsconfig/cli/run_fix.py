@@ -20,7 +20,6 @@ from dsconfig.document.edit import reparse
 from dsconfig.fix.fix import Checker, FixedText, combine_checks, fix_document
 from dsconfig.fix.verify import LONG_TEXT, with_verified_fixes
 from dsconfig.launch.config_references import read_config
-from dsconfig.launch.python_config import documents_in
 from dsconfig.render.summary import count
 from dsconfig.render.terminal import printable
 
@@ -71,6 +70,8 @@ class Fixer:
         """The config of a source with that number, in the text that earlier fixes of its configs left."""
         if self._source is None or document.format != "python":
             return document
+        from dsconfig.launch.python_config import documents_in
+
         return documents_in(self._source[1].encode(), name)[number]
 
     def finish(self, name: str) -> None:

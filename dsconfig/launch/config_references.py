@@ -543,31 +543,16 @@ def read_config(path: str) -> Document:
         OSError: the file cannot be read.
     """
     data = contents(path)
-    if path.lower().endswith(".py") and (several := read_python(data, path)):
-        return several[0]
+    if path.lower().endswith(".py"):
+        from dsconfig.launch.python_config import documents_in
+
+        if configs := documents_in(data, path):
+            return configs[0]
     document = read_bytes(data, path, "yaml" if _is_yaml(path) else "json")
     if not _is_yaml(path) or _is_launch_document(document):
         return document
     reader = consumer_of_path(path, flags_only=not _is_json(data))
     return document if reader is None else read_passed(data, path, reader)
-
-
-def read_configs(path: str) -> list[Document]:
-    """Every config in a file: a Python source may hold several.
-
-    Raises:
-        OSError: it cannot be read.
-    """
-    if path.lower().endswith(".py"):
-        return read_python(contents(path), path) or [read_config(path)]
-    return [read_config(path)]
-
-
-def read_python(data: bytes, path: str) -> list[Document]:
-    """The configs in a Python source; empty where there is none."""
-    from dsconfig.launch.python_config import documents_in
-
-    return documents_in(data, path)
 
 
 def read_passed(data: bytes, path: str, reader: str, *, is_direct: bool = False) -> Document:

@@ -173,10 +173,9 @@ class _Index:
     @cached_property
     def words(self) -> list[tuple[ErrorMessage, list[str]]]:
         """The messages that are long and special enough to be known by their words alone."""
-        own = (
-            (each, _words(text)) for each in entries() if each.error not in _GENERIC for text in each.texts
-        )
-        return [(each, words) for each, words in own if len(words) >= _FEWEST_WORDS]
+        texts = [(each, text) for each in entries() for text in each.texts if each.error not in _GENERIC]
+        words = [(each, _words(text)) for each, text in texts if not _TELLING_NUMBER.search(text)]
+        return [(each, own) for each, own in words if len(own) >= _FEWEST_WORDS]
 
     @cached_property
     def counts(self) -> dict[str, int]:

@@ -67,7 +67,7 @@ def test_several_configs_of_a_source(run: Runs, here: Path) -> None:
     assert result.out.count("\n-") == 3
     assert path.read_text() == text
     done = run("fix", "train.py").out
-    assert "Fixed 3 findings in 1 file" in done
+    assert "Fixed 3 problems in 1 file" in done
     assert '"enabled": True}' in path.read_text()
     code, _, err = run("show", "train.py")
     assert code == 2

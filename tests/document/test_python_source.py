@@ -202,7 +202,8 @@ def test_nothing_is_added_to_a_call_of_dict() -> None:
     with pytest.raises(EditError):
         edits(document, Fix("", (Set(("fp16", "loss_scale"), 0),)))
     assert (
-        edited(document, [Rename(("fp16", "enabled"), "on")]).text == "ds_config = dict(fp16=dict(on=True))"
+        apply_operations(document, [Rename(("fp16", "enabled"), "on")]).text
+        == "ds_config = dict(fp16=dict(on=True))"
     )
     with pytest.raises(EditError):
         edits(document, Fix("", (Rename(("fp16", "enabled"), "not-a-name"),)))
