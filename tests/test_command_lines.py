@@ -10,7 +10,7 @@ import pytest
 
 FOLDER = Path(__file__).parents[1] / "examples" / "command_lines"
 GIVEN = {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
-WRONG = '`stage` takes one of `0`, `1`, `2`, `3` or `"auto"`, not `7`'
+WRONG = 'must be one of `0`, `1`, `2`, `3` or `"auto"`, not `7`'
 
 
 def run(name: str, folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -28,7 +28,7 @@ LAUNCHES = {
     ),
 }
 READERS = {
-    "deepspeed": "DeepSpeed, which reads Hjson",
+    "deepspeed": "DeepSpeed, which parses Hjson",
     "transformers": "Transformers",
 }
 

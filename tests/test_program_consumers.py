@@ -106,7 +106,7 @@ def test_a_run_says_who_is_assumed_to_read_the_config(config: Path) -> None:
     for name in ("run.sh", "ds.json"):
         run = resolve(name)
         assert run.triplet == (8, 2, 1)
-        assert any("deepspeed is assumed to read the config" in each.text for each in run.messages)
+        assert any("deepspeed is assumed to load the config" in each.text for each in run.messages)
     assert not any("is assumed" in each.text for each in resolve(config, consumer="deepspeed").messages)
 
 

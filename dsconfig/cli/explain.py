@@ -97,6 +97,10 @@ def _page(rule: Rule, style: Style) -> str:
         facts.append(f"Releases: {rule.since or 'the first'} to {rule.until or 'the latest'}")
     if rule.source:
         facts.append(f"Source: {rule.source}")
+    from dsconfig.rules._former_names import former_names
+
+    if former := former_names(rule.name):
+        facts.append(f"Former name: {', '.join(former)}")
     facts.append(f"Page: {style.link(rule_url(rule.code), rule_url(rule.code))}")
     heading = style.paint(f"{rule.code} {rule.name}", "bold")
     return f"{heading}\n\n{page(rule.doc, style)}\n" + "".join(

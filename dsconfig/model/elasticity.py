@@ -74,7 +74,7 @@ class ElasticityKeys(RootKeys):
             since="0.3.9",
             until="0.19.7",
             refused_from="0.19.8",
-            advice="remove it, and set the batch sizes that `dsconfig resolve --world-size N` computes for "
+            advice="remove it, and write the batch sizes that `dsconfig resolve --world-size N` computes for "
             "it, or check with `--consumer elastic` if `dsconfig elastic run` starts the job",
             opened_by="elasticity.enabled",
             source="elasticity/elasticity.py:elasticity_enabled",

@@ -152,7 +152,7 @@ def test_an_internal_error_is_one_line_and_the_next_file_is_checked(
 
 
 def test_an_internal_error_outside_of_files(here: Path, run: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_module("dsconfig.check.effective_settings"), "find", lambda _: 1 / 0)
+    monkeypatch.setattr(import_module("dsconfig.check.effective_settings"), "find_settings", lambda _: 1 / 0)
     refused(run("check"), "internal error: ZeroDivisionError", "DSCONFIG_DEBUG=1")
 
 

@@ -188,7 +188,7 @@ def test_a_file_that_grows(here: Path, run: Runs) -> None:
 @pytest.mark.parametrize(
     ("out", "message"),
     [
-        ("pipe", "nobody reads from it"),
+        ("pipe", "is a pipe that no process reads from"),
         ("folder", "is a directory"),
         ("loop", "too many levels of symbolic links"),
         ("/dev/full", "no space left on device"),

@@ -16,9 +16,7 @@ PROGRAM = f"import deepspeed\n\nds_config = {{\n    {DICT}}}\ndeepspeed.initiali
 CELL = {"cell_type": "code", "source": [PROGRAM], "metadata": {}, "outputs": []}
 INFERENCE = {"replace_with_kernel_inject": True, "tensor_parallel": {"tp_size": 2}, "dtype": "fp16"}
 FILES = {
-    "inline.py": (PROGRAM, "a Python file"),
-    "bare.py": (f"ds_config = {{\n    {DICT}}}\n", "a Python file"),
-    "literal.py": (f"{{\n    {DICT}}}\n", "a Python file"),
+    "path.py": ('import deepspeed\n\ndeepspeed.initialize(config="ds_config.json")\n', "a Python file"),
     "empty.py": ("", "a Python file"),
     "train": (f"#!/usr/bin/env python3\n{PROGRAM}", "a Python file"),
     "pasted.json": (PROGRAM, "a Python file"),
@@ -117,14 +115,14 @@ def test_a_launch_file_that_names_a_program_has_it_left_alone(here: Path, run: R
 
 
 def test_machine_formats_say_that_it_was_not_checked(here: Path, run: Runs) -> None:
-    (here / "inline.py").write_text(PROGRAM)
-    sarif = json.loads(run("check", "--output-format", "sarif", "inline.py").out)
+    (here / "path.py").write_text(FILES["path.py"][0])
+    sarif = json.loads(run("check", "--output-format", "sarif", "path.py").out)
     (invocation,) = sarif["runs"][0]["invocations"]
     assert invocation["executionSuccessful"] is False
     assert "a Python file" in json.dumps(invocation["toolExecutionNotifications"])
-    (file,) = json.loads(run("check", "--output-format", "json", "inline.py").out)["files"]
+    (file,) = json.loads(run("check", "--output-format", "json", "path.py").out)["files"]
     assert "a Python file" in file["foreign"]
-    assert 'errors="1"' in run("check", "--output-format", "junit", "inline.py").out
+    assert 'errors="1"' in run("check", "--output-format", "junit", "path.py").out
 
 
 def test_a_folder_says_what_stands_under_the_name_of_a_config(here: Path, run: Runs) -> None:

@@ -63,7 +63,7 @@ def test_the_file_speaks_before_settings_and_the_command_line_before_both(here: 
     report = check(str(here / "a.json"))
     assert (report.consumer, report.target.text, report.world_size) == ("accelerate", "0.16.9", 4)
     assert run("check", "a.json").out == (
-        'Checked 1 file (read by accelerate: set in its own `"$dsconfig"` says so) against DeepSpeed 0.16.9 '
+        'Checked 1 file (read by accelerate: set in its own `"$dsconfig"`) against DeepSpeed 0.16.9 '
         '("$dsconfig"): no problems found.\n'
     )
     out = run("check", "a.json", "--consumer", "transformers", "--target", "0.17.0").out

@@ -69,7 +69,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
         'weight_quantization': (('section', 'WeightQuantization'), None, ((10003, 1000000000),), {}),
         'compile': (('section', 'Compile'), None, ((13002, 14003), (16006, 1000000000)), {}),
         'hybrid_engine': (('section', 'HybridEngine'), None, ((9000, 1000000000),), {}),
-        'elasticity': (('section', 'Elasticity'), None, ((3009, 19007),), {'refused_from': 19008, 'advice': 'remove it, and set the batch sizes that `dsconfig resolve --world-size N` computes for it, or check with `--consumer elastic` if `dsconfig elastic run` starts the job', 'opened_by': 'elasticity.enabled'}),
+        'elasticity': (('section', 'Elasticity'), None, ((3009, 19007),), {'refused_from': 19008, 'advice': 'remove it, and write the batch sizes that `dsconfig resolve --world-size N` computes for it, or check with `--consumer elastic` if `dsconfig elastic run` starts the job', 'opened_by': 'elasticity.enabled'}),
         'progressive_layer_drop': (('section', 'ProgressiveLayerDrop'), None, ((3001, 19007),), {'refused_from': 19008, 'opened_by': 'progressive_layer_drop.enabled', 'flags': ('complete',)}),
         'sparse_attention': (('section', 'SparseAttention'), None, ((3000, 19006),), {'refused_from': 19007, 'opened_by': 'script'}),
     }, (0, 1000, 1001, 2000, 3000, 3001, 3009, 3011, 3015, 4000, 5000, 5002, 5005, 5007, 5008, 6000, 6006, 6008, 7000, 7006, 8000, 8001, 8003, 9000, 10003, 11002, 12004, 12006, 13002, 14001, 14003, 14004, 14006, 15000, 15002, 16004, 16005, 16006, 17001, 17002, 18001, 19002, 19003, 19004, 19006, 19007, 19008)),
