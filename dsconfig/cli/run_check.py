@@ -147,6 +147,11 @@ class Checker:
             self._report_unreadable(name, reason(error))
             yield None
             return
+        except Exception as error:  # a bug in a reader must not stop the other files
+            print_internal_error(error, name)
+            self._fail(name, "internal error")
+            yield None
+            return
         for number, document in enumerate(documents):
             self.is_counted = number > 0
             yield document if self.fixer is None else self.fixer.current(name, document, number)
