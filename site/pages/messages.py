@@ -22,7 +22,7 @@ LIBRARIES = {
 """By the library of an entry, in the order of the page."""
 
 
-_SEARCH = "search:\n  boost: 0.7\n"
+_SEARCH = "search:\n  boost: 0.1\n"
 """A message in its own words is found first anyway; words about a subject are to find keys and rules."""
 _BOX = """<div id="explain-error" class="planner" markdown="0"><p>The box needs JavaScript. On the command line,
 <code>dsconfig explain - &lt; log.txt</code> prints the same.</p></div>"""
