@@ -33,7 +33,7 @@ CONFIG = '{\n  "train_batch_size": 8,\n  "prescale_gradients": 1\n}\n'
         ("train/deepspeed_cfg.hjson", True),
         ("accelerate.yaml", True),
         ("llama.yml", True),
-        ("ds_config.py", False),
+        ("ds_config.py", True),
         ("ds_config.json5", False),
         ("json", False),
     ],
