@@ -62,7 +62,7 @@ class Arrival:
     """A node without running workers requests the next round."""
 
     node: str
-    seen: int
+    revision: int
     """Revision of the state in which the request was made."""
     round: int
     join_order: int | None
@@ -79,7 +79,7 @@ class Arrival:
         if member is not None:
             is_current = (member.join_order, state.round) == (self.join_order, self.round)
         else:
-            is_current = self.join_order is None and self.seen >= state.removed_at
+            is_current = self.join_order is None and self.revision >= state.removed_at
             if is_current and self.contract is not None and not state.outcome:
                 try:
                     state = agree(state, self.node, self.contract)
@@ -93,7 +93,7 @@ class Acknowledgement:
     """A node confirms its rank in the group of this round."""
 
     node: str
-    seen: int
+    revision: int
     round: int
 
     def grant(self, state: State) -> State:

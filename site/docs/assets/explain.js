@@ -4,7 +4,7 @@
 function sections({ matches, keys }) {
   const [first, ...others] = matches;
   const found = [];
-  if (first.score < 1) found.push({ text: `No known message stands in the text literally. The most similar one (score ${first.score} of 1):` });
+  if (first.score < 1) found.push({ text: `No known message matches the text exactly. The most similar one (score ${first.score} of 1):` });
   found.push({ code: `${first.error}: ${first.text.replaceAll("{}", "…")}` });
   if (first.symptom) found.push({ text: "This message often follows from another error: look for the first one in the log." });
   found.push({ heading: "Cause", text: first.cause }, { heading: "What to do", list: first.remedies });
