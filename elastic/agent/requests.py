@@ -89,7 +89,7 @@ class Arrival:
 
 
 @dataclass(frozen=True, slots=True)
-class Acknowledgement:
+class Acknowledgment:
     """A node confirms its rank in the group of this round."""
 
     node: str
@@ -101,7 +101,7 @@ class Acknowledgement:
         return transitions.acknowledge(state, self.node) if state.round == self.round else state
 
 
-Request = Arrival | Acknowledgement
+Request = Arrival | Acknowledgment
 
 
 def encode_all(requests: list[Request]) -> str:
@@ -111,7 +111,7 @@ def encode_all(requests: list[Request]) -> str:
 
 def decode_all(text: str | bytes) -> list[Request]:
     """Decode requests; empty text means none.  Raises `ValueError` for anything else."""
-    kinds = {kind.__name__: kind for kind in (Arrival, Acknowledgement)}
+    kinds = {kind.__name__: kind for kind in (Arrival, Acknowledgment)}
     try:
         return [kinds[name](**fields) for name, fields in json.loads(text or "[]")]
     except (TypeError, KeyError) as error:

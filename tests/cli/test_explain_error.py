@@ -89,7 +89,11 @@ def test_a_key_of_a_later_release(run: Runs) -> None:
             ["4"],
             "no diagnostics from DSC202",
         ),
-        ({"train_batch_size": 128}, [], "The number of ranks is unknown: pass `--world-size N` to check more."),
+        (
+            {"train_batch_size": 128},
+            [],
+            "The number of ranks is unknown: pass `--world-size N` to check more.",
+        ),
     ],
 )
 def test_whether_it_applies_to_a_config(
