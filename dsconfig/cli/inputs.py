@@ -62,7 +62,7 @@ def _require_single_config(document: Document) -> None:
         shown = f"{', '.join(lines[:-1])} and {lines[-1]}"
         fail(
             f"{document.name} contains {len(configs)} configs, in lines {shown}, but this command needs one:"
-            " copy it to a JSON file, or run `dsconfig check`, which accepts several"
+            " copy the one you want to a JSON file, or run `dsconfig check`, which accepts several"
         )
 
 

@@ -1,6 +1,6 @@
-// The box for tracebacks: `dsconfig explain` in the playground's worker, drawn.
+// Box for tracebacks: runs `dsconfig explain` in the playground's worker and shows the result.
 
-/** What the JSON of `dsconfig explain` says, as headings with paragraphs and lists. */
+/** Convert the JSON of `dsconfig explain` to headings with paragraphs and lists. */
 function sections({ matches, keys }) {
   const [first, ...others] = matches;
   const found = [];
