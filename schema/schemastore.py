@@ -1,6 +1,6 @@
 """Files for a pull request to SchemaStore: `python -m schema.schemastore CHECKOUT` writes them into a checkout.
 
-It writes the schemas, valid and invalid test files for each, and the entries of SchemaStore's catalogue and
+It writes the schemas, valid and invalid test files for each, and the entries of SchemaStore's catalog and
 `schema-validation.jsonc`. `make schemastore CHECKOUT=…` runs SchemaStore's checks. The test files are configs of
 `tests/cases`: valid ones have no diagnostics, invalid ones are rejected by DeepSpeed.
 """
@@ -98,20 +98,20 @@ def write_json(path: Path, value: Json) -> None:
     path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def update_catalogue(checkout: Path) -> None:
-    """Add our entries to SchemaStore's catalogue, in its order."""
+def update_catalog(checkout: Path) -> None:
+    """Add our entries to SchemaStore's catalog, in its order."""
     path = checkout / "src" / "api" / "json" / "catalog.json"
-    catalogue = json.loads(path.read_text("utf-8"))
+    catalog = json.loads(path.read_text("utf-8"))
     entries = json.loads((files.folder() / "catalog.json").read_text("utf-8"))["schemas"]
     names = {entry["name"] for entry in entries}
-    others = [entry for entry in catalogue["schemas"] if entry["name"] not in names]
+    others = [entry for entry in catalog["schemas"] if entry["name"] not in names]
     for entry in entries:
         position = next(
             (index for index, other in enumerate(others) if other["name"].lower() > entry["name"].lower()),
             len(others),
         )
         others.insert(position, entry)
-    write_json(path, {**catalogue, "schemas": others})
+    write_json(path, {**catalog, "schemas": others})
 
 
 def update_validator_options(checkout: Path, names: list[str]) -> None:
@@ -134,7 +134,7 @@ def main() -> int:
     """Write all files into a checkout of SchemaStore."""
     checkout = Path(sys.argv[1])
     names = list(write_schemas(checkout))
-    update_catalogue(checkout)
+    update_catalog(checkout)
     update_validator_options(checkout, names)
     print("\n".join(names))
     return 0

@@ -63,12 +63,12 @@ UNKNOWN = [
 
 @pytest.mark.parametrize(("section", "word", "value", "meant"), MEANT)
 def test_an_obvious_typo_has_a_suggestion(section: str, word: str, value: Json, meant: str) -> None:
-    assert sorted(guess(word, value, view(section, RELEASE)).meant) == meant.split()
+    assert sorted(guess(word, value, view(section, RELEASE)).suggestions) == meant.split()
 
 
 @pytest.mark.parametrize(("section", "word", "value"), UNKNOWN)
 def test_an_unrelated_key_has_no_suggestion(section: str, word: str, value: Json) -> None:
-    assert guess(word, value, view(section, RELEASE)).meant == ()
+    assert guess(word, value, view(section, RELEASE)).suggestions == ()
 
 
 def test_each_edit_of_each_key_is_recognized() -> None:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import pytest
 
+from dsconfig.rules._former_names import FORMER_NAMES
 from tests.readme import DOCS, ROOT
 
 PRIVATE: dict[str, str] = {
@@ -96,6 +97,16 @@ TEXTS = (
 
 WORDS = re.compile(rf"\b(?:{'|'.join([*PRIVATE, *BRITISH])})\b", re.IGNORECASE)
 ADVICE = [(re.compile(pattern, re.IGNORECASE), advice) for pattern, advice in {**PRIVATE, **BRITISH}.items()]
+PUBLIC_NAMES = frozenset([*FORMER_NAMES, "allgather-size-refused", "refused", "commit-refused"])
+"""Names that users and other nodes already depend on.
+
+Former and current rule names, which stay valid in settings and comments; a value in the JSON of `dsconfig resolve`,
+`show` and `migrate` and of the elastic job's state; an event in the elastic agent's log.
+"""
+QUOTED_NAME = re.compile(rf"`(?:{'|'.join(map(re.escape, sorted(PUBLIC_NAMES)))})`")
+"""A public name in a docstring is in backticks."""
+PUBLIC_FIELDS = frozenset([("dsconfig/model/build_section.py", "meant")])
+"""`dsconfig.model.Problem.meant` is read by users of `BuildError.problems`."""
 NETWORK = re.compile(r"connections? (?:is |was )?$", re.IGNORECASE)
 """The operating system's own term is "connection refused"."""
 
@@ -142,8 +153,8 @@ def in_source(path: Path) -> Iterator[Hit]:
             case ast.Expr(value=ast.Constant(value=str(docstring))) if OPENINGS.match(docstring.strip()):
                 opening = docstring.strip().split("\n")[0][:60]
                 yield Hit(path, node.lineno, opening, "begin with an imperative or a noun phrase")
-            case ast.Constant(value=str(string)):
-                yield from words(path, node.lineno, string)
+            case ast.Constant(value=str(string)) if string not in PUBLIC_NAMES:
+                yield from words(path, node.lineno, QUOTED_NAME.sub("", string))
             case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
                 yield from names(path, node.lineno, name)
             case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
@@ -152,7 +163,7 @@ def in_source(path: Path) -> Iterator[Hit]:
 
 def names(path: Path, line: int, name: str) -> Iterator[Hit]:
     """Yield a hit if a name does not say what it stands for."""
-    if name.strip("_").lower() in NAMES:
+    if name.strip("_").lower() in NAMES and (relative(path), name) not in PUBLIC_FIELDS:
         yield Hit(path, line, name, "name it after its contents")
 
 
@@ -192,5 +203,13 @@ def test_openings_and_names(tmp_path: Path) -> None:
     path = tmp_path / "module.py"
     path.write_text(
         '"""What a module is."""\nfound = 1\ndef said(own: int) -> None:\n    """Return nothing."""\n'
+        'kind = "refused"\ntext = "the value is refused"\nmisspelt = "misspelt"\n'
     )
-    assert {hit.text for hit in in_source(path)} == {"What a module is.", "found", "said", "own"}
+    assert {hit.text for hit in in_source(path)} == {
+        "What a module is.",
+        "found",
+        "said",
+        "own",
+        "refused",
+        "misspelt",
+    }

@@ -243,7 +243,7 @@ def rechecker(report: Report, options: Options) -> Callable[[Document], Report]:
 
 
 def _without_excluded(report: Report, options: Options) -> Report:
-    """Drop the reports of linked files that the settings exclude, and say so in a note."""
+    """Drop the reports of linked files that the settings exclude, and name them in a note."""
     kept, notes = [], []
     for child in report.children:
         child_options = options.of(child.name)

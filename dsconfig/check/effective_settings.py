@@ -8,7 +8,7 @@ from typing import NoReturn, TypeAlias
 
 from dsconfig.check.build_job import build_job, require_model, training_arguments
 from dsconfig.check.discover import is_excluded
-from dsconfig.check.rule_selector import Layer, UnknownRuleError, catalogue, enabled_rules, expand
+from dsconfig.check.rule_selector import Layer, UnknownRuleError, catalog, enabled_rules, expand
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.releases import Origin, Target, UnknownReleaseError
 from dsconfig.core.releases import resolve as resolve_target
@@ -325,7 +325,7 @@ def select_rules(
     Raises:
         UnknownRuleError: a selector matches no rule.
     """
-    rules = catalogue()
+    rules = catalog()
     layers = (settings, *applied)
     enabling = (
         *(
@@ -354,7 +354,7 @@ def select_rules(
 
 def _per_file(overrides: Overrides, settings: Settings) -> tuple[tuple[str, str, frozenset[str]], ...]:
     """Return the per-file ignores: `--per-file-ignores` replaces the settings' own, `extend-` options add to them."""
-    rules = catalogue()
+    rules = catalog()
     configured = (
         () if overrides.no_ignores or overrides.per_file_ignores is not None else settings.per_file_ignores
     )

@@ -24,7 +24,7 @@ class Layer(NamedTuple):
     """The names of the three options in this source."""
 
 
-def catalogue() -> dict[str, str]:
+def catalog() -> dict[str, str]:
     """Return the name of every rule by its code."""
     from dsconfig.rules import RULES
 

@@ -64,9 +64,9 @@ class _SuppressionIndex:
     """Suppressions by the scope that they cover, each selector expanded once."""
 
     def __init__(self, entries: Iterable[Suppression]) -> None:
-        from dsconfig.check.rule_selector import catalogue, match
+        from dsconfig.check.rule_selector import catalog, match
 
-        self.rules = catalogue()
+        self.rules = catalog()
         self.codes = {each: match(each, self.rules) for each in {entry.selector for entry in entries}}
         self.by_scope: dict[Scope, set[str]] = {}
         self.used: set[tuple[Scope, str]] = set()

@@ -50,7 +50,7 @@ def _set_completion(action: argparse.Action) -> None:
     """Tell shtab the values of an option or argument."""
     import shtab
 
-    from dsconfig.check.rule_selector import catalogue
+    from dsconfig.check.rule_selector import catalog
     from dsconfig.cli import COMMANDS
     from dsconfig.consumers import CONSUMERS
     from dsconfig.core.releases import RELEASES
@@ -62,7 +62,7 @@ def _set_completion(action: argparse.Action) -> None:
     elif metavar in _FOLDERS:
         action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
     elif metavar in ("RULES", "CODE|NAME|KEY"):
-        action.choices = ["ALL", *catalogue(), *catalogue().values()][metavar != "RULES" :]
+        action.choices = ["ALL", *catalog(), *catalog().values()][metavar != "RULES" :]
     elif metavar == "RELEASE":
         action.choices = [*reversed(RELEASES), "installed", "latest"]
     elif metavar == "CONSUMER":

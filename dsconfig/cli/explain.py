@@ -140,10 +140,10 @@ def _members(keys: Mapping[str, str], style: Style) -> str:
 def _unknown(word: str) -> str:
     if len(word.split()) > 1:
         fail("no known error message: paste the line that names the exception, and the lines after it")
-    from dsconfig.check.rule_selector import catalogue
+    from dsconfig.check.rule_selector import catalog
     from dsconfig.core.wording import closest
 
-    rules: Mapping[str, str] = catalogue()
+    rules: Mapping[str, str] = catalog()
     paths = _paths()
     by_last = {path.rpartition(".")[2]: path for path in reversed(paths)}
     candidates = [*rules, *rules.values(), *paths, *by_last]

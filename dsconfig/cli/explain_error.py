@@ -1,4 +1,4 @@
-"""`dsconfig explain "<error message>"`: cause and remedies of the error that a pasted line or traceback holds."""
+"""`dsconfig explain "<error message>"`: cause and remedies of the error in a pasted line or traceback."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ if TYPE_CHECKING:
 
 
 class Explanation(NamedTuple):
-    """The messages that a text may hold, the likeliest first, and what the text itself and a config add to them."""
+    """Known messages in a text, most likely first, with details from the text and from a config."""
 
     matches: Sequence[Match]
     keys: Sequence[str] = ()
     """A sentence for each key that pydantic rejects in the text."""
     config: str | None = None
-    """Whether the error applies to the config that was named, in a sentence or several lines."""
+    """Whether the error applies to the given config, as Markdown."""
     diagnostics: Sequence[Diagnostic] = ()
-    """What the rules of the first message find in that config."""
+    """Diagnostics on the config from the rules of the first message."""
 
 
 def explain_error(text: str, target: Target, report: Report | None = None) -> Explanation | None:
     """Explain the error in a pasted text; None if no message is known.
 
-    `report` is of the config that the error is about.
+    `report`: the report on the config that the error is about.
     """
     matches = find(text)
     if not matches:
         return None
-    keys = [_rejected(each, target) for each in _pydantic_errors(text)]
+    keys = [_rejected_key(each, target) for each in _pydantic_errors(text)]
     if report is None:
         return Explanation(matches, keys)
     diagnostics = [each for each in report if each.code in matches[0].entry.rules]
@@ -49,13 +49,13 @@ def explain_error(text: str, target: Target, report: Report | None = None) -> Ex
 
 
 def as_text(explanation: Explanation, style: Style) -> str:
-    """The explanation for a terminal."""
+    """Render the explanation for a terminal."""
     first, *others = explanation.matches
     return page("\n".join(_markdown(first, others, explanation)), style)
 
 
 def as_json(explanation: Explanation) -> str:
-    """The explanation as JSON, for tools and the site."""
+    """Render the explanation as JSON, for tools and the site."""
     return json.dumps(
         {
             "matches": [
@@ -71,7 +71,7 @@ def as_json(explanation: Explanation) -> str:
 
 
 def address(id: str) -> str:
-    """The page of a message on the site."""
+    """Return the URL of a message's page on the site."""
     return f"{SITE}messages/{id}/"
 
 
@@ -80,7 +80,7 @@ def _markdown(first: Match, others: Sequence[Match], explanation: Explanation) -
 
     entry = first.entry
     if first.score < 1:
-        yield f"No known message stands in the text literally. The most similar one (score {first.score:.2f} of 1):"
+        yield f"No known message matches the text exactly. The most similar one (score {first.score:.2f} of 1):"
         yield ""
     yield f"# {entry.library}: {entry.error}"
     yield ""
@@ -110,23 +110,25 @@ def _markdown(first: Match, others: Sequence[Match], explanation: Explanation) -
 
 
 def _applies(match: Match, report: Report, diagnostics: Sequence[Diagnostic]) -> str:
-    """Whether the config has what causes the message, as far as the rules can tell."""
+    """Describe whether the config causes the message, as far as rules can tell."""
     name, codes = report.name, ", ".join(match.entry.rules)
     if not codes:
-        return f"`{name}`: no rule of dsconfig looks for this error: the config alone cannot tell whether it applies."
+        return f"`{name}`: dsconfig has no rule for this error, so the config alone does not show whether it applies."
     if diagnostics:
         lines = (f"- `{name}{_line(each)}`: {each.code} {each.message}" for each in diagnostics)
         return "\n".join(["It applies:", *lines])
-    unknown = "" if report.world_size else " The number of ranks is unknown: `--world-size N` may tell more."
-    return f"`{name}`: against DeepSpeed {report.target.text} none of {codes} finds anything.{unknown}"
+    unknown = (
+        "" if report.world_size else " The number of ranks is unknown: pass `--world-size N` to check more."
+    )
+    return f"`{name}`: no diagnostics from {codes} with DeepSpeed {report.target.text}.{unknown}"
 
 
 def _line(diagnostic: Diagnostic) -> str:
     return f":{diagnostic.location.line}" if diagnostic.location else ""
 
 
-# The text of pydantic's errors: "1 validation error for DeepSpeedZeroConfig", then a line with the field's path and
-# an indented one with the reason, its type and the value.
+# Pydantic's error text: "1 validation error for DeepSpeedZeroConfig", then for each field a line with its path and
+# an indented line with the reason, its type and the value.
 
 _HEAD = re.compile(r"validation errors? for (?P<model>\w+)\s*\n(?P<body>(?:.*\n?)*)")
 _FIELD = re.compile(r"^(?P<path>[A-Za-z_][\w.]*)\s*\n\s+(?P<reason>\S.*)$", re.MULTILINE)
@@ -134,17 +136,17 @@ _VALUE = re.compile(r"input_value=(?P<value>.*?), input_type=")
 
 
 class PydanticError(NamedTuple):
-    """A field that a model of DeepSpeed rejects, as pydantic prints it."""
+    """A config field that a pydantic model of DeepSpeed rejects."""
 
     path: str
-    """From the root of the config, dotted."""
+    """Dotted path from the top level of the config."""
     value: Json
     is_extra: bool
     """Whether the model has no such field."""
 
 
 def _pydantic_errors(text: str) -> Iterator[PydanticError]:
-    """Every field that pydantic rejects in a text, where the model is one of a section of the config."""
+    """Yield the rejected fields in a pydantic error, if its model is a section of the config."""
     head = _HEAD.search(text)
     section = None if head is None else _sections().get(head["model"])
     if head is None or section is None:
@@ -166,7 +168,7 @@ def _literal(text: str) -> Json:
 
 @cache
 def _sections() -> dict[str, str]:
-    """The dotted path of the section that each class of DeepSpeed reads, by the name of the class."""
+    """Map the names of DeepSpeed's config classes to the dotted path of their section."""
     from dsconfig.model.key_description import source_of
     from dsconfig.model.keyinfo import keys
 
@@ -180,33 +182,33 @@ def _sections() -> dict[str, str]:
 
 
 _KEY_RULES = ("DSC10",)
-"""Rules about keys that a release does not have; others are about values, of which pydantic 1 prints none."""
+"""Prefix of the rules about unknown keys; other rules need the value, which pydantic 1 does not print."""
 
 
-def _rejected(error: PydanticError, target: Target) -> str:
-    """What a check says about the key, in a config that holds little else."""
+def _rejected_key(error: PydanticError, target: Target) -> str:
+    """Explain a rejected key by checking a minimal config that contains it."""
     from dsconfig.check.check import check_document
     from dsconfig.document import read_dict
 
     config: dict[str, Json] = {"train_batch_size": 1}
-    at = config
+    parent = config
     *sections, last = error.path.split(".")
     for section in sections:
-        at = at.setdefault(section, {})
+        parent = parent.setdefault(section, {})
     if sections[:1] == ["zero_optimization"]:
         config["zero_optimization"].setdefault("stage", 3)
-    at[last] = error.value
+    parent[last] = error.value
     for diagnostic in check_document(read_dict(config), target):
         is_about_key = ".".join(map(str, diagnostic.path)) == error.path
         if is_about_key and (diagnostic.code.startswith(_KEY_RULES) or not error.is_extra):
             remedy = f" ({diagnostic.help})" if diagnostic.help else ""
             return f"`{error.path}`: {diagnostic.message}{remedy}"
-    accepts = f"`{error.path}`: DeepSpeed {target.text} accepts it; the release that printed this does not."
-    return f"{accepts} {_releases(error.path)}".rstrip()
+    text = f"`{error.path}`: DeepSpeed {target.text} accepts it, but the release that printed this message does not."
+    return f"{text} {_releases(error.path)}".rstrip()
 
 
 def _releases(path: str) -> str:
-    """The releases that read a key, in a sentence."""
+    """Return a sentence with the releases that read a key; empty for an unknown key."""
     from dsconfig.core.releases import NEVER, name
     from dsconfig.model.keyinfo import keys
 

@@ -48,12 +48,12 @@ def read(name: str) -> Document:
     except OSError as error:
         fail(f"{name}: {reason(error)}")
     if document.format == "python":
-        _refuse_several(document)
+        _require_single_config(document)
     return document
 
 
-def _refuse_several(document: Document) -> None:
-    """Refuse a Python source with more than one config, where one is asked for."""
+def _require_single_config(document: Document) -> None:
+    """End the run for a Python source with several configs."""
     from dsconfig.document.python_source import python_configs
 
     configs = [each.document for each in python_configs(document.text, document.name)]
@@ -61,12 +61,13 @@ def _refuse_several(document: Document) -> None:
         lines = [str(each.position(each.root.span.start).line) for each in configs if each.root]
         shown = f"{', '.join(lines[:-1])} and {lines[-1]}"
         fail(
-            f"{document.name} holds {len(configs)} configs, in lines {shown}: write the one that is meant to a file"
+            f"{document.name} contains {len(configs)} configs, in lines {shown}, but this command needs one:"
+            " copy the one you want to a JSON file, or run `dsconfig check`, which accepts several"
         )
 
 
-def refuse_unknown(document: Document) -> None:
-    """Refuse a config of a Python source some values of which are only known at run time."""
+def require_known_values(document: Document) -> None:
+    """End the run for a config in a Python source with values that are only known at run time."""
     if document.format != "python":
         return
     from dsconfig.launch.python_config import unknown_in
@@ -75,8 +76,10 @@ def refuse_unknown(document: Document) -> None:
     if unknown:
         more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
         keys = ", ".join(f"`{each}`" for each in unknown[:3])
+        verb = "is" if len(unknown) == 1 else "are"
         fail(
-            f"{document.name}: {keys}{more} only known at run time; `dsconfig check` checks what the source shows"
+            f"{document.name}: {keys}{more} {verb} only known at run time, but this command needs all values:"
+            " copy the config to a JSON file, or run `dsconfig check`, which skips them"
         )
 
 

@@ -53,6 +53,6 @@ def _lines(lines: list[str], style: Style) -> Iterator[str]:
         elif line.startswith("#") or _LABEL.fullmatch(line):
             yield style.paint(line.lstrip("# "), "bold")
         else:
-            text = _CODE.sub(lambda found: style.paint(found[0], "info"), line.replace("**", ""))
+            text = _CODE.sub(lambda match: style.paint(match[0], "info"), line.replace("**", ""))
             entry = _ENTRY.match(line)
             yield wrapped(text, style, entry.end() if entry else 0)

@@ -29,7 +29,7 @@ from dsconfig.cli.inputs import (
     read,
     read_mapping,
     reason,
-    refuse_unknown,
+    require_known_values,
     write,
 )
 from dsconfig.cli.output import NEEDS_MATPLOTLIB, check_output_format, plot_suffix, write_text
@@ -210,7 +210,7 @@ def _options(args: argparse.Namespace) -> tuple[Document, Options]:
     from dsconfig.resolve.memory import Options
 
     document = read(args.file)
-    refuse_unknown(document)
+    require_known_values(document)
     job = job_from_args(args, document)
     size, facts = args.world_size, job.facts
     args.host = facts.host_memory if args.host is None else args.host

@@ -15,7 +15,7 @@ from dsconfig.cli.arguments import (
     world_size,
 )
 from dsconfig.cli.errors import CLEAN, PROBLEMS, fail
-from dsconfig.cli.inputs import forbid_overwriting_sources, read, read_mapping, refuse_unknown, write
+from dsconfig.cli.inputs import forbid_overwriting_sources, read, read_mapping, require_known_values, write
 from dsconfig.cli.resolve_helpers import (
     assignment,
     fail_without_world_size,
@@ -93,7 +93,7 @@ def _resolve(args: argparse.Namespace) -> Run:
     from dsconfig.resolve.resolve import resolve_job
 
     document = read(args.file)
-    refuse_unknown(document)
+    require_known_values(document)
     if args.output:
         forbid_overwriting_sources(
             args.output, document, args.file, args.training_args, args.model_config, args.config

@@ -31,12 +31,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    from dsconfig.check.rule_selector import UnknownRuleError, catalogue, expand
+    from dsconfig.check.rule_selector import UnknownRuleError, catalog, expand
     from dsconfig.render.terminal import style_of
     from dsconfig.rules import RULES
 
     try:
-        codes = expand([word for each in args.rules for word in each] or ["ALL"], catalogue(), "rules")
+        codes = expand([word for each in args.rules for word in each] or ["ALL"], catalog(), "rules")
     except UnknownRuleError as error:
         fail(str(error).removeprefix("rules: "))
     shown = [RULES[code] for code in sorted(codes)]

@@ -133,9 +133,9 @@ class Checker:
         return read_stdin(self.options.stdin_name) if name == "-" else read_file(name)
 
     def documents(self, name: str) -> Iterator[Document | None]:
-        """The configs of a file, of which a Python source may hold several; None where it cannot be read.
+        """Yield the configs in a file, several for a Python source; None if the file cannot be read.
 
-        With a fixer each is that of the text which the fixes of the configs before it left.
+        With a fixer, each config comes from the text after the fixes of the configs before it.
         """
         try:
             documents = [self._read(name)]
@@ -154,12 +154,12 @@ class Checker:
             return
         for number, document in enumerate(documents):
             self.is_counted = number > 0
-            yield document if self.fixer is None else self.fixer.current(name, document, number)
+            yield document if self.fixer is None else self.fixer.latest(name, document, number)
         if self.fixer is not None:
             self.fixer.finish(name)
 
     def attempt(self, name: str, document: Document | None) -> list[Report]:
-        """Reports on a config and the files that it names; if it is unreadable, the report that says why."""
+        """Return the reports on a config and the files that it names, or the report of why it cannot be read."""
         if document is None:
             return self.unread[-1:]
         unread_before = len(self.unread)
@@ -199,7 +199,7 @@ class Checker:
 
 
 def _with_verified_fixes(report: Report) -> Report:
-    """Try the fixes of a report; what does that is not imported for the many files that need none."""
+    """Verify the fixes of a report; `fix.verify` is imported only for reports that have fixes."""
     if not report.has_fixes:
         return report
     from dsconfig.fix.verify import with_verified_fixes

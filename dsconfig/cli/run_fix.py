@@ -54,7 +54,7 @@ class Fixer:
         """New texts of configs that launch files name, by path."""
         self._swept: set[str] = set()
         self._source: tuple[Document, str] | None = None
-        """A Python source whose configs are fixed one after the other, and its new text."""
+        """Python source whose configs are being fixed, as it was first read, and its new text."""
 
     def fix(self, name: str, document: Document) -> Report:
         """Fix the document read from `name` and the files that it names; report on the new texts."""
@@ -66,8 +66,8 @@ class Fixer:
         self.more += sum(diagnostic.fix is not None for each in (left, *left.children) for diagnostic in each)
         return left
 
-    def current(self, name: str, document: Document, number: int) -> Document:
-        """The config of a source with that number, in the text that earlier fixes of its configs left."""
+    def latest(self, name: str, document: Document, number: int) -> Document:
+        """Return the config with this index in a Python source, after the fixes of the configs before it."""
         if self._source is None or document.format != "python":
             return document
         from dsconfig.launch.python_config import documents_in
@@ -75,7 +75,7 @@ class Fixer:
         return documents_in(self._source[1].encode(), name)[number]
 
     def finish(self, name: str) -> None:
-        """Write the new text of a Python source, once all of its configs are fixed."""
+        """Write a Python source after all of its configs are fixed."""
         if self._source is not None:
             document, text = self._source
             self._source = None
@@ -135,7 +135,7 @@ class Fixer:
 
     def outcome(self, left: int) -> str:
         """One line: the number of fixed and of remaining problems."""
-        number = sum(len(found) for found in self.by_file.values())
+        number = sum(map(len, self.by_file.values()))
         applied = f"{'Would fix' if self.diff else 'Fixed'} {count(number, 'problem')}"
         applied = f"{applied} in {count(self.changed, 'file')}" if number else "Nothing to fix"
         unsafe = f", {self.more} of them fixable with --unsafe-fixes" if self.more and not self.unsafe else ""

@@ -54,7 +54,7 @@ class Consumer(NamedTuple):
         return does(word, self.name, self.version)
 
     def at_version(self, version: str | None) -> Consumer:
-        """This consumer in another version."""
+        """Return this consumer at another version."""
         if version is None:
             return self
         consumer = self._replace(version=version)

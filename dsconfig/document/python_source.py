@@ -1,7 +1,7 @@
-"""Config dicts in Python sources, as documents: read from the syntax tree, never executed.
+"""Config dicts in Python sources as documents, read from the syntax tree without executing the code.
 
-A literal keeps its place in the source, so that diagnostics and fixes go there. A value that only a run shows (a
-name, a call, an f-string) is `UNKNOWN`, and so is a key that the program writes later.
+Each literal keeps its location in the source, so diagnostics and fixes apply to the source itself. A value that is
+only known at run time (a name, a call, an f-string) is `UNKNOWN`, and so is a key that the program sets later.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from dsconfig.document.tree import MAX_DEPTH, MAX_VALUES, UNKNOWN, Member, Node,
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, KeyPath
 
-LARGEST = 512 * 1024
-"""Bytes of a source that is read."""
+MAX_SIZE = 512 * 1024
+"""Sources with more characters than this are not searched for configs."""
 WORDS = re.compile(
     rb"zero_optimization|train_micro_batch_size_per_gpu|train_batch_size|gradient_accumulation_steps"
 )
-"""One of these stands in every source that holds a config worth the name; a search costs less than parsing."""
-_TAKES: dict[str, tuple[str, tuple[str, ...]]] = {
+"""Keys of which every source with a config contains at least one: searching for them is cheaper than parsing."""
+_CONFIG_CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
     "initialize": ("deepspeed", ("config", "config_params")),
     "DeepSpeedConfig": ("deepspeed", ("config",)),
     "HfDeepSpeedConfig": ("deepspeed", ("config_file_or_dict",)),
@@ -36,10 +36,12 @@ _TAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "DeepSpeedPlugin": ("accelerate", ("hf_ds_config",)),
     "DeepSpeedStrategy": ("lightning", ("config",)),
 }
-"""Calls that take a config, the consumer that each is, and the argument: the first positional one counts, too, but
-of `deepspeed.initialize`, whose first arguments are others."""
+"""Consumer and keyword arguments of each call that accepts a config.
+
+The config may also be the first positional argument, except for `initialize` and `Init`, where another one comes first.
+"""
 _TRAINER_ARGUMENT = "deepspeed"
-"""The argument of `TrainingArguments`, and of TRL's configs that derive from it."""
+"""Argument of `TrainingArguments` and its subclasses, such as TRL's configs."""
 _NAME = re.compile(
     r"(?i)(?:\w*_)?(?:ds|deepspeed|deep_speed|zero\d?)_?(?:\w*_)?(?:config|cfg|conf|params|dict)\w*"
 )
@@ -60,34 +62,34 @@ _ROOT_KEYS = frozenset(
         "zero_optimization",
     }
 )
-_OWN_KEYS = frozenset({"train_micro_batch_size_per_gpu", "zero_optimization"})
-"""Keys of the root that nothing but a config of DeepSpeed has."""
+_UNIQUE_KEYS = frozenset({"train_micro_batch_size_per_gpu", "zero_optimization"})
+"""Top-level keys that only a DeepSpeed config has."""
 
 
 class PythonConfig(NamedTuple):
-    """A config that stands in a Python source."""
+    """One config in a Python source."""
 
     document: Document
     consumer: str | None
-    """Which library the source hands it to; None: it does not show that."""
+    """Library that the source passes the config to; None if the source does not show it."""
     why: str
-    """`train.py:12 passes it to deepspeed.initialize`; empty where `consumer` is None."""
+    """Reason, such as `train.py:12 passes it to deepspeed.initialize`; empty if `consumer` is None."""
     unknown: frozenset[KeyPath]
-    """Paths whose value only a run shows; a path that ends in `*`: any key that is not written there."""
+    """Paths whose value is only known at run time; a final `*` stands for every key that the object does not show."""
 
 
 def python_configs(text: str, name: str) -> tuple[PythonConfig, ...]:
-    """Every config in a Python source, in the order of its text; empty where it is no Python, or holds none."""
+    """Return the configs in a Python source in their order; none if it is not valid Python."""
     return _configs(text, name)
 
 
 @lru_cache(maxsize=32)
 def _configs(text: str, name: str) -> tuple[PythonConfig, ...]:
-    if len(text) > LARGEST:
+    if len(text) > MAX_SIZE:
         return ()
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about invalid escapes, say
+            warnings.simplefilter("ignore")  # the source may contain invalid escapes
             tree = ast.parse(text)
         return tuple(_Source(text, name, tree).configs())
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -95,7 +97,7 @@ def _configs(text: str, name: str) -> tuple[PythonConfig, ...]:
 
 
 def config_at(document: Document) -> PythonConfig | None:
-    """The config that a document of this module is."""
+    """Return the config that a document was made from; None if its source no longer contains it."""
     root = document.root
     configs = python_configs(document.text, document.name)
     return next(
@@ -105,27 +107,29 @@ def config_at(document: Document) -> PythonConfig | None:
 
 
 def reread(document: Document, text: str) -> Document:
-    """The same config in another text of its source: an edit changes no order.
+    """Return the same config in an edited text of its source; edits do not reorder configs.
 
     Raises:
-        ValueError: the text is no Python, or holds another number of configs.
+        ValueError: the text is not valid Python, or has another number of configs.
     """
     before = [each.document.root for each in python_configs(document.text, document.name)]
     after = python_configs(text, document.name)
     spans = [root.span for root in before if root is not None]
     if document.root is None or len(after) != len(before):
-        raise ValueError("the source does not hold the same configs afterwards")
+        raise ValueError("the edited source does not contain the same configs")
     return after[spans.index(document.root.span)].document
 
 
-class _Found(NamedTuple):
+class _Candidate(NamedTuple):
+    """A dict expression that is a config, and the library that loads it."""
+
     value: ast.expr
     consumer: str | None
     why: str
 
 
 class _Source:
-    """One source: its places, its assignments, and the configs in it."""
+    """A parsed source: line offsets, assignments, and the configs in it."""
 
     def __init__(self, text: str, name: str, tree: ast.Module) -> None:
         self.text, self.name, self.tree = text, name, tree
@@ -133,11 +137,11 @@ class _Source:
         self.lines = [text[a:b] for a, b in zip(self.starts, [*self.starts[1:], len(text)], strict=True)]
         self.nodes = list(ast.walk(tree))
         self.assigned: dict[str, list[ast.expr]] = {}
-        """The values that a name, or the last part of an attribute, is bound to anywhere in the source."""
+        """Values assigned anywhere in the source, by name or last part of an attribute."""
         self.returned: dict[str, list[ast.expr]] = {}
-        """What a function returns."""
+        """Returned expressions by function name."""
         self.rebound: set[str] = set()
-        """Names that are bound in ways that show no value: arguments, loops, imports, `with`."""
+        """Names bound without a visible value, by an argument, a loop, `with`, `global` or unpacking."""
         self.aliases = {
             alias.asname or alias.name
             for node in self.nodes
@@ -145,7 +149,7 @@ class _Source:
             for alias in node.names
             if alias.name.partition(".")[0] == "deepspeed"
         }
-        """Names of the module `deepspeed`."""
+        """Names under which the module `deepspeed` is imported."""
         self.values = 0
         for node in self.nodes:
             self._bind(node)
@@ -181,31 +185,33 @@ class _Source:
         elif isinstance(target, ast.Tuple | ast.List):
             self.rebound.update(_last_name(each) for each in target.elts)
 
-    # -- which dicts are configs -------------------------------------------------------------------
+    # ------------------------------------------------------------ find configs
 
     def configs(self) -> Iterator[PythonConfig]:
-        """Every config in the order of the text; one that stands within another is part of that."""
-        found: dict[int, _Found] = {}
-        for each in (*self._passed(), *self._named(), *self._alike()):
-            known = found.get(id(each.value))
-            if known is None or (known.consumer is None and each.consumer):
-                found[id(each.value)] = each
-        inner = {id(part) for each in found.values() for part in ast.walk(each.value)} - found.keys()
-        inner |= {
-            id(part) for each in found.values() for part in ast.walk(each.value) if part is not each.value
+        """Yield the configs in the order of the text; a dict nested in another config is not one of its own."""
+        candidates: dict[int, _Candidate] = {}
+        for each in (*self._dicts_in_calls(), *self._dicts_by_name(), *self._dicts_by_keys()):
+            previous = candidates.get(id(each.value))
+            if previous is None or (previous.consumer is None and each.consumer):
+                candidates[id(each.value)] = each
+        nested = {
+            id(part)
+            for each in candidates.values()
+            for part in ast.walk(each.value)
+            if part is not each.value
         }
-        for each in sorted(found.values(), key=lambda each: (each.value.lineno, each.value.col_offset)):
-            if id(each.value) not in inner:
+        for each in sorted(candidates.values(), key=lambda each: (each.value.lineno, each.value.col_offset)):
+            if id(each.value) not in nested:
                 yield self._config(each)
 
-    def _passed(self) -> Iterator[_Found]:
-        """What a call that takes a config is given."""
+    def _dicts_in_calls(self) -> Iterator[_Candidate]:
+        """Yield the dicts passed to calls that accept a config."""
         for node in self.nodes:
             if not isinstance(node, ast.Call):
                 continue
             name, argument = _last_name(node.func), None
-            if name in _TAKES:
-                consumer, keywords = _TAKES[name]
+            if name in _CONFIG_CALLS:
+                consumer, keywords = _CONFIG_CALLS[name]
                 if name == "initialize" and not self._is_of_deepspeed(node.func):
                     continue
                 argument = _keyword(node, *keywords)
@@ -215,35 +221,35 @@ class _Source:
                 consumer = "transformers"
             if argument is not None:
                 why = f"{self.name}:{node.lineno} passes it to `{ast.unparse(node.func)}`"
-                yield from (_Found(value, consumer, why) for value in self._dicts(argument))
+                yield from (_Candidate(value, consumer, why) for value in self._dicts(argument))
 
     def _is_of_deepspeed(self, function: ast.expr) -> bool:
-        """Whether `initialize` is DeepSpeed's: other libraries have one, too."""
+        """Whether a function named `initialize` is DeepSpeed's; other libraries have one too."""
         if isinstance(function, ast.Name):
             return True
         module = ast.unparse(function).partition(".")[0]
         return "deepspeed" in ast.unparse(function).lower() or module in self.aliases
 
-    def _named(self) -> Iterator[_Found]:
-        """Dicts that are bound to a name such as `ds_config`, with a key of the root."""
+    def _dicts_by_name(self) -> Iterator[_Candidate]:
+        """Yield dicts with a top-level key that are assigned to a name such as `ds_config`."""
         for name, values in self.assigned.items():
             if _NAME.fullmatch(name):
                 for value in values:
                     if _is_dict(value) and not _ROOT_KEYS.isdisjoint(_keys(value)):
-                        yield _Found(value, None, "")
+                        yield _Candidate(value, None, "")
 
-    def _alike(self) -> Iterator[_Found]:
-        """Dicts with two keys of the root, one of which nothing else has."""
+    def _dicts_by_keys(self) -> Iterator[_Candidate]:
+        """Yield dicts with two top-level keys, at least one of which is unique to DeepSpeed."""
         for node in self.nodes:
             if isinstance(node, ast.expr) and _is_dict(node):
                 keys = _keys(node)
-                if not _OWN_KEYS.isdisjoint(keys) and len(_ROOT_KEYS.intersection(keys)) > 1:
-                    yield _Found(node, None, "")
+                if not _UNIQUE_KEYS.isdisjoint(keys) and len(_ROOT_KEYS.intersection(keys)) > 1:
+                    yield _Candidate(node, None, "")
 
     def _dicts(self, value: ast.expr, depth: int = 0) -> Iterator[ast.expr]:
-        """The dict literals that an expression may be."""
+        """Yield the dict literals that an expression may evaluate to."""
         if _is_dict(value):
-            if _keys(value):  # `{}` is filled elsewhere
+            if _keys(value):  # the program fills an empty dict later
                 yield value
         elif depth > 4:
             return
@@ -257,26 +263,26 @@ class _Source:
             for each in (value.body, value.orelse):
                 yield from self._dicts(each, depth + 1)
 
-    # -- a config as a document --------------------------------------------------------------------
+    # ------------------------------------------------------------ build documents
 
-    def _config(self, found: _Found) -> PythonConfig:
+    def _config(self, candidate: _Candidate) -> PythonConfig:
         self.values = 0
-        root = self._node(found.value, 0)
-        unknown = {path for path, node in _walked(root, ()) if node.value is UNKNOWN}
-        unknown |= {(*path, "*") for path in self._open(found.value, ())}
-        if found.consumer is None:
-            unknown.add(("*",))  # nothing shows that it is handed over as it stands here: it may be a part
+        root = self._node(candidate.value, 0)
+        unknown = {path for path, node in _walk(root, ()) if node.value is UNKNOWN}
+        unknown |= {(*path, "*") for path in self._open_objects(candidate.value, ())}
+        if candidate.consumer is None:
+            unknown.add(("*",))  # the dict may be only part of the config that the program passes on
         value = root.value
-        for path in self._written(found.value):
+        for path in self._paths_set_later(candidate.value):
             unknown.add(path)
             value = _with_unknown(value, path)
         root = root._replace(value=value)
         tree = Tree(root, (), tuple(self._comments(root.span)))
         document = Document(self.name, self.text, "python", tree, embedded_at=())
-        return PythonConfig(document, found.consumer, found.why, frozenset(unknown))
+        return PythonConfig(document, candidate.consumer, candidate.why, frozenset(unknown))
 
     def _node(self, value: ast.expr, depth: int) -> Node:
-        """The located value of an expression."""
+        """Convert an expression to a node with its value and span."""
         span = self._span(value)
         self.values += 1
         if depth > MAX_DEPTH or self.values > MAX_VALUES:
@@ -290,7 +296,7 @@ class _Source:
             return Node("object", span, {each.key: each.node.value for each in members}, members)
         if _is_dict(value) and isinstance(value, ast.Call):
             members = tuple(
-                Member(each.arg, self._word(each), self._node(each.value, depth + 1))
+                Member(each.arg, self._argument_span(each), self._node(each.value, depth + 1))
                 for each in value.keywords
                 if each.arg is not None
             )
@@ -304,7 +310,7 @@ class _Source:
         return Node(_kind(constant), span, constant)
 
     def _constant(self, value: ast.expr, depth: int) -> Json:
-        """The value of a constant expression, a name that is bound to one constant once among that; else `UNKNOWN`."""
+        """Evaluate constants, simple arithmetic, and names with a single assignment; anything else is `UNKNOWN`."""
         if isinstance(value, ast.Constant) and isinstance(value.value, str | bool | int | float | None):
             return value.value
         if depth > 8:
@@ -317,7 +323,7 @@ class _Source:
             if isinstance(number, int | float) and not isinstance(number, bool):
                 return -number if isinstance(value.op, ast.USub) else number
         if isinstance(value, ast.BinOp):
-            return _calculated(
+            return _arithmetic(
                 value.op, self._constant(value.left, depth + 1), self._constant(value.right, depth + 1)
             )
         if (
@@ -330,12 +336,12 @@ class _Source:
                 return int(number) if _last_name(value.func) == "int" else float(number)
         return UNKNOWN
 
-    def _open(self, value: ast.expr, path: KeyPath) -> Iterator[KeyPath]:
-        """The objects that have keys which the source does not show: `**other`, or a key that is no literal."""
+    def _open_objects(self, value: ast.expr, path: KeyPath) -> Iterator[KeyPath]:
+        """Yield the objects with keys that the source does not show: `**other`, or a key that is not a literal."""
         if isinstance(value, ast.Dict):
             for key, item in zip(value.keys, value.values, strict=True):
                 if isinstance(key, ast.Constant) and isinstance(key.value, str):
-                    yield from self._open(item, (*path, key.value))
+                    yield from self._open_objects(item, (*path, key.value))
                 else:
                     yield path
         elif _is_dict(value) and isinstance(value, ast.Call):
@@ -345,31 +351,31 @@ class _Source:
                 if each.arg is None:
                     yield path
                 else:
-                    yield from self._open(each.value, (*path, each.arg))
+                    yield from self._open_objects(each.value, (*path, each.arg))
 
-    # -- keys that the program writes later ------------------------------------------------------------
+    # ------------------------------------------------------------ keys set after the literal
 
-    def _written(self, value: ast.expr) -> Iterator[KeyPath]:
-        """The paths that the program writes into a config after its literal."""
+    def _paths_set_later(self, value: ast.expr) -> Iterator[KeyPath]:
+        """Yield the paths that the program sets or removes after the literal."""
         names = self._names_of(value)
         for node in self.nodes if names else ():
             if isinstance(node, ast.Assign | ast.Delete):
                 for target in node.targets:
-                    yield from self._of_target(target, names)
+                    yield from self._path_of_target(target, names)
             elif isinstance(node, ast.AugAssign | ast.AnnAssign):
-                yield from self._of_target(node.target, names)
+                yield from self._path_of_target(node.target, names)
                 if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.BitOr):
-                    yield from self._merged(node.target, [node.value], names)
+                    yield from self._paths_merged(node.target, [node.value], names)
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 if node.func.attr == "update":
-                    yield from self._merged(node.func.value, node.args, names, node.keywords)
+                    yield from self._paths_merged(node.func.value, node.args, names, node.keywords)
                 elif node.func.attr in ("setdefault", "pop") and node.args:
                     base, key = _path(node.func.value, names), node.args[0]
                     if base is not None:
                         yield (*base, str(key.value) if isinstance(key, ast.Constant) else "*")
 
     def _names_of(self, value: ast.expr) -> frozenset[str]:
-        """The names under which the program has a config: bound to it, or to a call of what returns it."""
+        """Return the variables that hold a config: assigned to it, or to a call of a function that returns it."""
         names = {name for name, values in self.assigned.items() if any(each is value for each in values)}
         functions = {name for name, values in self.returned.items() if any(each is value for each in values)}
         functions |= {
@@ -382,14 +388,14 @@ class _Source:
                 names.add(name)
         return frozenset(names)
 
-    def _of_target(self, target: ast.expr, names: frozenset[str]) -> Iterator[KeyPath]:
+    def _path_of_target(self, target: ast.expr, names: frozenset[str]) -> Iterator[KeyPath]:
         if isinstance(target, ast.Tuple | ast.List):
             for each in target.elts:
-                yield from self._of_target(each, names)
+                yield from self._path_of_target(each, names)
         elif isinstance(target, ast.Subscript) and (path := _path(target, names)):
             yield path
 
-    def _merged(
+    def _paths_merged(
         self,
         base: ast.expr,
         others: list[ast.expr],
@@ -402,12 +408,12 @@ class _Source:
         for other in others:
             if _is_dict(other):
                 yield from ((*path, key) for key in _keys(other))
-            if not _is_dict(other) or any(True for _ in self._open(other, ())):
+            if not _is_dict(other) or any(True for _ in self._open_objects(other, ())):
                 yield (*path, "*")
         for each in keywords or ():
             yield (*path, "*" if each.arg is None else each.arg)
 
-    # -- places ----------------------------------------------------------------------------------------
+    # ------------------------------------------------------------ spans
 
     def _span(self, node: ast.expr) -> Span:
         return Span(
@@ -416,19 +422,19 @@ class _Source:
         )
 
     def _offset(self, line: int, column: int) -> int:
-        """The offset in the text; `ast` counts the bytes of a line."""
+        """Convert a position of `ast`, which counts bytes in a line, to an offset in the text."""
         text = self.lines[line - 1]
         return self.starts[line - 1] + (
             column if text.isascii() else len(text.encode()[:column].decode("utf-8", "ignore"))
         )
 
-    def _word(self, keyword: ast.keyword) -> Span:
+    def _argument_span(self, keyword: ast.keyword) -> Span:
         start = self._offset(keyword.lineno, keyword.col_offset)
         return Span(start, start + len(keyword.arg or ""))
 
-    def _comments(self, within: Span) -> Iterator[tuple[Span, str]]:
-        """The comments on the lines of the config."""
-        first, last = (bisect_right(self.starts, at) for at in within)
+    def _comments(self, span: Span) -> Iterator[tuple[Span, str]]:
+        """Yield the comments on the lines of a config."""
+        first, last = (bisect_right(self.starts, offset) for offset in span)
         try:
             for token in tokenize.generate_tokens(io.StringIO(self.text).readline):
                 if token.type == tokenize.COMMENT and first <= token.start[0] <= last:
@@ -449,7 +455,7 @@ def _keyword(call: ast.Call, *names: str) -> ast.expr | None:
 
 
 def _is_dict(value: ast.expr) -> bool:
-    """Whether this is a literal of a dict, or `dict(...)` of keywords."""
+    """Whether an expression is a dict literal or a call of `dict(...)`."""
     if isinstance(value, ast.Dict):
         return True
     return isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "dict"
@@ -475,8 +481,8 @@ def _kind(value: Json) -> NodeKind:
     return "string" if isinstance(value, str) else "number"
 
 
-def _calculated(operator: ast.operator, left: Json, right: Json) -> Json:
-    """The result of simple arithmetic, within the sizes that configs have."""
+def _arithmetic(operator: ast.operator, left: Json, right: Json) -> Json:
+    """Compute simple arithmetic; `UNKNOWN` for numbers that are too large for a config."""
     if not all(isinstance(each, int | float) and abs(each) < 1e18 for each in (left, right)):
         return UNKNOWN
     try:
@@ -499,7 +505,7 @@ def _calculated(operator: ast.operator, left: Json, right: Json) -> Json:
 
 
 def _path(node: ast.expr, names: frozenset[str]) -> KeyPath | None:
-    """The path in a config that subscripts lead to; None where they begin at another variable."""
+    """Return the config path of nested subscripts; None if they start at another variable."""
     keys: list[str] = []
     while isinstance(node, ast.Subscript):
         key = node.slice
@@ -511,16 +517,16 @@ def _path(node: ast.expr, names: frozenset[str]) -> KeyPath | None:
     return None
 
 
-def _walked(node: Node, path: KeyPath) -> Iterator[tuple[KeyPath, Node]]:
+def _walk(node: Node, path: KeyPath) -> Iterator[tuple[KeyPath, Node]]:
     yield path, node
     for member in node.members:
-        yield from _walked(member.node, (*path, member.key))
+        yield from _walk(member.node, (*path, member.key))
     for index, item in enumerate(node.items):
-        yield from _walked(item, (*path, index))
+        yield from _walk(item, (*path, index))
 
 
 def _with_unknown(value: Json, path: KeyPath) -> Json:
-    """The value with `UNKNOWN` at a path; sections on the way are made where they are missing."""
+    """Return the value with `UNKNOWN` at a path; missing parent sections are added."""
     if not path or path[0] == "*":
         return value
     if not isinstance(value, dict):

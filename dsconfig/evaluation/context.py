@@ -463,14 +463,14 @@ def fill_from_arguments(
         for section in sections:
             parent = parent[section]
         parent[last] = each.value
-    refused = tuple(
+    rejections = tuple(
         each for each in filling.messages if each.kind == "refused" and (each.key or "").endswith(".enabled")
     )
     return FilledConfig(
         resolved,
         tuple(filled),
         tuple(filling.mismatches),
-        refused,
+        rejections,
         has_flags=given.has_flags,
         argument_names=given.spelled,
         precisions=frozenset(name for name in ("fp16", "bf16") if arguments_now.arguments.get(name) is True),

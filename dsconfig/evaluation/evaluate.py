@@ -307,8 +307,8 @@ def _without_consequences(findings: list[RuleFinding]) -> list[RuleFinding]:
 def _without_redundant(findings: list[RuleFinding]) -> list[RuleFinding]:
     """Drop findings that another finding at the same path explains better.
 
-    A general finding on a value's type gives way to a more specific rule on the same value, to a more severe
-    finding, and to the fact that nothing reads the key. A deprecation does not matter for a rejected key.
+    A general finding on a value's type is dropped for a more specific rule on the same value, for a more severe
+    finding, and where nothing reads the key. A deprecation does not matter for a rejected key.
     """
     specific = [finding for rule, finding in findings if not rule.general]
     severe_paths = {finding.path for finding in specific if finding.effect in _SEVERE}

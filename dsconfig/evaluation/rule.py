@@ -66,7 +66,7 @@ class Rule(NamedTuple):
     since: str | None
     until: str | None
     general: bool
-    """Whether the rule looks at a value's type alone, and gives way to more specific rules."""
+    """Whether the rule only checks a value's type; more specific rules replace its findings."""
     reads: Subject
     module: str
     triggers: tuple[str, ...] | None

@@ -160,7 +160,7 @@ class Reader(NamedTuple):
         return hash((self.name, self.why, self.origin))
 
     def among(self, readers: PossibleConsumers, content: str) -> Reader:
-        """This consumer as the most likely of several. `content`: the consumer that the values suggest."""
+        """Return this consumer as the most likely of several. `content`: the consumer that the values suggest."""
         return self._replace(name=readers.first(content), others=readers.others(content), likely=True)
 
     @property

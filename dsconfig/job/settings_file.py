@@ -4,7 +4,7 @@ The nearest file at or above a config's directory applies, up to the repository'
 `.git`); without one, that of the working directory. In one directory `dsconfig.toml` wins over
 `pyproject.toml`, which is skipped if it lacks the table. Patterns are relative to the settings file's
 directory. `[[overrides]]` changes settings for the `files` that it lists. Settings that another user could
-have planted are not used, and a message says so.
+have planted are not used, and a message explains this.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Configs in Python sources: which library loads them, and the keys that only a run shows."""
+"""Configs in Python sources: the library that loads them, and keys that are only known at run time."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ SUFFIXES = (".py",)
 
 
 def is_python(path: str) -> bool:
-    """Whether the name is that of a Python source."""
+    """Whether the path has the suffix of a Python source."""
     return path.lower().endswith(SUFFIXES)
 
 
 def documents_in(data: bytes, path: str) -> list[Document]:
-    """The configs in a Python source, as documents; empty where there is none, or the text is no Python."""
+    """Return the configs in a Python source as documents; none if it is not valid Python."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -30,7 +30,7 @@ def documents_in(data: bytes, path: str) -> list[Document]:
 
 
 def reader_of(document: Document) -> Reader:
-    """The library that loads a config of a Python source: the call that it is passed to says so, else its values."""
+    """Return the library that loads a config: the one that the source passes it to, else a guess from its values."""
     config = config_at(document)
     if config is not None and config.consumer is not None:
         return Reader(config.consumer, config.why, "content")
@@ -38,7 +38,7 @@ def reader_of(document: Document) -> Reader:
 
 
 def unknown_in(document: Document) -> frozenset[KeyPath]:
-    """The paths whose value only a run shows; one that ends in `*` stands for keys that the source does not show."""
+    """Return the paths whose value is only known at run time; a final `*` stands for every key not in the source."""
     config = config_at(document)
     return frozenset() if config is None else config.unknown
 
@@ -46,18 +46,18 @@ def unknown_in(document: Document) -> frozenset[KeyPath]:
 def with_unknown(
     document: Document, overwrite: Callable[[str, Json], Overwrite | None] | None
 ) -> Callable[[str, Json], Overwrite | None]:
-    """Answer for a key that the source leaves to the run; for others what programs of the repository write."""
+    """Return a function that reports an overwrite for unknown keys of the source, else calls `overwrite`."""
     unknown = sorted(unknown_in(document), key=len)
     line = document.position(document.root.span.start).line if document.root else 1
-    place = f"{document.name}:{line}"
+    location = f"{document.name}:{line}"
 
-    def found(path: str, config: Json) -> Overwrite | None:
+    def find_overwrite(path: str, config: Json) -> Overwrite | None:
         parts = tuple(path.split("."))
         for each in unknown:
             is_open = each[-1] == "*"
-            above = each[:-1] if is_open else each
-            if parts[: len(above)] == above and not (is_open and document.has_path(parts)):
-                return Overwrite(path, place, absent_only=False)
+            prefix = each[:-1] if is_open else each
+            if parts[: len(prefix)] == prefix and not (is_open and document.has_path(parts)):
+                return Overwrite(path, location, absent_only=False)
         return None if overwrite is None else overwrite(path, config)
 
-    return found
+    return find_overwrite

@@ -256,7 +256,7 @@ def _display_folder(folder: str) -> str:
 #
 # A few hundred bytes of shell can expand to gigabytes, and a regular expression can backtrack for hours. All
 # readers of such texts therefore count the characters they examine and create. A text that exceeds its budget
-# counts as unread as a whole, and a message says so: a partial result could be wrong.
+# counts as unread as a whole, and a message reports it: a partial result could be wrong.
 
 
 class SpentError(Exception):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.check.rule_selector import catalogue
+from dsconfig.check.rule_selector import catalog
 from dsconfig.consumers import CONSUMERS
 from dsconfig.consumers.accelerate_launch_file import BLOCK, is_launch_file
 from dsconfig.core.releases import RELEASES
@@ -247,7 +247,7 @@ def dsconfig_items(path: KeyPath, position: Cursor, writer: ItemWriter) -> Itera
         for name in CONSUMERS:
             yield value_item(Candidate(name), position, writer)
     elif position.kind == "value" and path[:1] == ("ignore",):
-        for code, name in catalogue().items():
+        for code, name in catalog().items():
             yield value_item(Candidate(code, name), position, writer)
 
 

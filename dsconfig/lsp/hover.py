@@ -19,37 +19,35 @@ if TYPE_CHECKING:
     from dsconfig.model.keyinfo import KeyView
 
 
-# Hover: what is known of the key at the cursor, and what its value comes to.
-
-
 def answer(workspace: Workspace, params: JsonObject) -> JsonObject | None:
     """`textDocument/hover`."""
-    judged = workspace.snapshot(params["textDocument"]["uri"])
-    if judged is None:
+    snapshot = workspace.snapshot(params["textDocument"]["uri"])
+    if snapshot is None:
         return None
-    lines = judged.text.lines
-    found = entry_at(judged.text.document.root, lines.offset(params["position"]))
-    text = "" if found is None else _told(judged, found[0])
-    if found is None or not text:
+    lines = snapshot.text.lines
+    entry = entry_at(snapshot.text.document.root, lines.offset(params["position"]))
+    if entry is None:
         return None
-    return {"contents": {"kind": "markdown", "value": text}, "range": lines.range(*found[1])}
+    path, span = entry
+    text = _hover_text(snapshot, path)
+    return {"contents": {"kind": "markdown", "value": text}, "range": lines.range(*span)} if text else None
 
 
-def _told(judged: Snapshot, path: KeyPath) -> str:
-    seen = scope(judged)
-    if seen is None:
-        return _of_launch_file(judged, path)
-    key = key_of(judged, path)
-    inside = seen.inside(path)
-    if key is None or inside is None:
+def _hover_text(snapshot: Snapshot, path: KeyPath) -> str:
+    config_scope = scope(snapshot)
+    if config_scope is None:
+        return _launch_key_text(snapshot, path)
+    key = key_of(snapshot, path)
+    config_path = config_scope.inside(path)
+    if key is None or config_path is None:
         return ""
-    dotted = ".".join(map(str, inside))
-    said = [code(dotted), key_text(str(path[-1]), key, seen.release_name)]
-    value = by_key(judged).get(dotted)
+    dotted = ".".join(map(str, config_path))
+    paragraphs = [code(dotted), key_text(str(path[-1]), key, config_scope.release_name)]
+    value = by_key(snapshot).get(dotted)
     if value is not None:
-        worth = quoted(value.value)[1:-1]
-        said.append(f"Effective value: {code(worth)} ({escaped(value.note)})")
-    return "\n\n".join(said)
+        shown = quoted(value.value)[1:-1]
+        paragraphs.append(f"Effective value: {code(shown)} ({escaped(value.note)})")
+    return "\n\n".join(paragraphs)
 
 
 def key_text(word: str, key: KeyView, release: str) -> str:
@@ -57,20 +55,20 @@ def key_text(word: str, key: KeyView, release: str) -> str:
     return describe(key.info, view=key, release=release, alias=word).markdown()
 
 
-def _of_launch_file(judged: Snapshot, path: KeyPath) -> str:
-    if not is_launch_file(judged.text.document.value()):
+def _launch_key_text(snapshot: Snapshot, path: KeyPath) -> str:
+    if not is_launch_file(snapshot.text.document.value()):
         return ""
     from dsconfig.lsp.completion_item import properties
 
     schema = properties(path[:-1]).get(str(path[-1]), {}) if path else {}
-    said = str(schema.get("description", ""))
-    return f"{code('.'.join(map(str, path)))}\n\n{said}" if said else ""
+    description = str(schema.get("description", ""))
+    return f"{code('.'.join(map(str, path)))}\n\n{description}" if description else ""
 
 
 def entry_at(root: Node | None, offset: int) -> tuple[KeyPath, tuple[int, int]] | None:
-    """The path of the entry that an offset is in, and where its key stands, or its value.
+    """Return the path of the entry at an offset, and the span of its key or value.
 
-    None between entries: at a bracket, a comma, in an item of a list that is no object.
+    None between entries: at a bracket or comma, or in a list item that is not an object.
     """
     node, path = root, tuple[str | int, ...]()
     while node is not None:
@@ -93,7 +91,7 @@ def _holds(span: tuple[int, int], offset: int) -> bool:
     return span[0] <= offset <= span[1]
 
 
-# Text of a config in Markdown: no link, picture or tag of it is one.
+# Text of a config as Markdown: a link, image or tag in it must not be rendered.
 
 _SPAN = re.compile(r"`([^`]+)`")
 _SPECIAL = re.compile(r"[\\`*_{}\[\]<>#|~&@]|(?<=www)\.|:(?=//)", re.IGNORECASE)

@@ -511,7 +511,7 @@ def resolve_with_defaults(
                 missing,
                 config,
                 f"`{'` and `'.join(missing)}` {are} `auto`, and the training arguments are not known",
-                *(_ASKED[key] for key in missing),
+                *(_ADVICE[key] for key in missing),
                 "or pass the arguments as `training_args`",
             ) from None
         args = {name: config[key] for key, name in _ARGUMENTS.items() if type(config.get(key)) is int}
@@ -522,7 +522,7 @@ def resolve_with_defaults(
 
 
 _ARGUMENTS = {MICRO: "per_device_train_batch_size", STEPS: "gradient_accumulation_steps"}
-_ASKED = {
+_ADVICE = {
     MICRO: "give `micro_batch`",
     "fp16.enabled": 'give `set={"fp16.enabled": True}`',
     "bf16.enabled": 'give `set={"bf16.enabled": True}`',

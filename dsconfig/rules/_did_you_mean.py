@@ -15,7 +15,7 @@ from dsconfig.model.keyinfo import KeyView, SectionView, section_keys
 class Guess(NamedTuple):
     """Keys of a section that an unknown key may be a typo of."""
 
-    meant: tuple[str, ...] = ()
+    suggestions: tuple[str, ...] = ()
     """The closest keys that accept the value's type; several if they are equally close."""
     sure: bool = False
     """Whether there is exactly one, a few keystrokes away."""
@@ -38,8 +38,8 @@ def guess(word: str, value: Json, section: SectionView) -> Guess:
     if not fitting:
         return Guess(unfit=tuple(each.word for each in _by_key(candidates, section))[:_MAX_SUGGESTIONS])
     costs = [each.cost + _conversion_cost(section.keys[each.word], value, section) for each in fitting]
-    meant = tuple(each.word for each, cost in zip(fitting, costs, strict=True) if cost == min(costs))
-    return Guess(meant[:_MAX_SUGGESTIONS], len(fitting) == 1 and _is_slip(word, fitting[0]))
+    suggestions = tuple(each.word for each, cost in zip(fitting, costs, strict=True) if cost == min(costs))
+    return Guess(suggestions[:_MAX_SUGGESTIONS], len(fitting) == 1 and _is_slip(word, fitting[0]))
 
 
 _MAX_SUGGESTIONS = 3

@@ -424,7 +424,7 @@ def batch_counts_tensor_parallel_ranks(ctx: Context) -> Iterator[Finding]:
 @rule(
     "DSC213",
     effect="crashes",
-    source="the program's own check: consumers/launchers/parallelism.py cites each",
+    source="the program's own check: dsconfig/launch/training_arguments.py cites each",
 )
 def ranks_not_divided_by_parallelism(ctx: Context) -> Iterator[Finding]:
     """The launch file's tensor, pipeline or sequence parallelism does not divide the number of ranks.

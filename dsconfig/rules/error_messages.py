@@ -1,4 +1,4 @@
-"""Error messages that configs and launches cause: the cause and the remedy of each, found by a pasted traceback."""
+"""Known error messages of configs and launches, with cause and remedies, and the search for them in a traceback."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from pkgutil import get_data
 from typing import NamedTuple
 
 FILE = "error_messages.json"
-"""Beside this module; read as package data, since the editors' worker runs from an archive."""
+"""Package data next to this module; the worker of the editors imports it from a zip archive."""
 LONGEST = 200_000
-"""Characters of a pasted text that are searched; the end is kept, where Python prints the exception."""
+"""Characters searched, from the end of a pasted text, where Python prints the exception."""
 LEAST_SCORE = 0.66
-"""A similar message below this score is not shown. Held against the misses in `tests/rules/test_error_messages.py`."""
+"""Lowest score of a similar message that is shown, chosen with the texts of `tests/rules/test_error_messages.py`."""
 _LEAST_WEIGHT = 12.0
-"""Information that the common words must carry: three or four words that few messages have."""
+"""Least information (in nats) of the words in common: about three or four rare words."""
 _CLOSE = 0.08
-"""Entries whose scores are this near to each other are all shown."""
+"""Largest difference to the best score at which another entry is shown too."""
 _FEWEST_WORDS = 6
 _GENERIC = frozenset(
     {
@@ -35,22 +35,22 @@ _GENERIC = frozenset(
         "error",
     }
 )
-"""Python words these itself, around one name that tells them apart: they have to match literally."""
-_TELLING_NUMBER = re.compile(r"[(\[-]\d")
-"""A number that tells a message from others, such as the size 0 of a sharded weight or an exit code."""
+"""Exceptions whose texts come from Python and differ only in one name; they must match exactly."""
+_DISTINCTIVE_NUMBER = re.compile(r"[(\[-]\d")
+"""Number that distinguishes a message from others, such as size 0 of a sharded weight or an exit code."""
 _LONG_PART = 40
-"""Characters of a part between two values that few messages share."""
+"""Least length of a text between two placeholders that identifies a message on its own."""
 _PART_SCORE = 0.95
 _GAP = 300
-"""Characters that a placeholder may stand for."""
+"""Longest value of a placeholder."""
 
 
 class ErrorMessage(NamedTuple):
-    """A message of DeepSpeed or of a program around it, with what it means.
+    """A message of DeepSpeed or of a library or launcher used with it, with cause and remedies.
 
-    `text` is the message as the newest source has it, `{}` for each value; `variants` are the words of other
-    releases. `error` is the exception's name or `warning`.
-    `symptom` marks messages that follow from another error, which the user has to look for.
+    `text` is the message in the newest source, with `{}` for each value; `variants` are the texts of other releases.
+    `error` is the name of the exception, or `warning`. `symptom` marks messages that follow from another error, which
+    the user has to look for.
     """
 
     id: str
@@ -68,12 +68,12 @@ class ErrorMessage(NamedTuple):
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The message in the words of every release."""
+        """The message in the wording of each release."""
         return (self.text, *self.variants)
 
 
 class Match(NamedTuple):
-    """An entry that a text holds: literally (score 1), or in similar words (below 1)."""
+    """Entry that a text contains: exactly (score 1), or in similar words (below 1)."""
 
     entry: ErrorMessage
     score: float
@@ -83,21 +83,21 @@ class Match(NamedTuple):
 
 @cache
 def entries() -> tuple[ErrorMessage, ...]:
-    """Every known message."""
+    """Load all known messages."""
     rows = json.loads(get_data(__package__, FILE) or b"[]")
     lists = ("remedies", "rules", "variants")
     return tuple(ErrorMessage(**row | {name: tuple(row.get(name, ())) for name in lists}) for row in rows)
 
 
 def find(text: str) -> list[Match]:
-    """Find the messages that a pasted line or traceback holds, the likeliest first; empty where none is known.
+    """Find known messages in a pasted line or traceback, most likely first; empty if there is none.
 
-    A message that stands there literally beats one in similar words, and a cause beats a symptom. Several
-    similar ones are returned only where their scores are close.
+    An exact match wins over similar words, and a cause over a symptom. Several similar messages are returned only if
+    their scores are close.
     """
     lines = list(_lines(text[-LONGEST:]))
     joined = " ".join(lines)
-    exact = [*_literal(joined)]
+    exact = [*_exact(joined)]
     if exact:
         causes = [each for each in exact if not each[1].entry.symptom] or exact
         return [match for _, match in sorted(causes, key=lambda each: -each[0])]
@@ -105,17 +105,17 @@ def find(text: str) -> list[Match]:
     return [each for each in similar if each.score >= similar[0].score - _CLOSE][:3]
 
 
-def _literal(text: str) -> Iterator[tuple[int, Match]]:
-    """Messages that the text holds, each with the number of characters that are no values."""
+def _exact(text: str) -> Iterator[tuple[int, Match]]:
+    """Yield the messages in the text, each with its number of characters without placeholders."""
     for each in entries():
         for variant in each.texts:
-            if found := _pattern(variant).search(text):
-                yield len(variant.replace("{}", "")), Match(each, 1.0, found[0])
+            if match := _pattern(variant).search(text):
+                yield len(variant.replace("{}", "")), Match(each, 1.0, match[0])
                 break
 
 
 def _with_part(text: str) -> Iterator[Match]:
-    """Messages of which the text holds a long part between two values; the rest was cut off."""
+    """Yield messages of which the text contains a long part between two placeholders; the rest may be cut off."""
     lower = text.lower()
     for each in entries():
         texts = [part.strip().lower() for variant in each.texts for part in variant.split("{}")]
@@ -124,7 +124,7 @@ def _with_part(text: str) -> Iterator[Match]:
             yield Match(each, _PART_SCORE, next(part for part in parts if part in lower))
 
 
-# A launcher writes the rank before each line, a logger the time and the level, Ray the worker.
+# Launchers prefix each line with the rank, loggers with time and level, Ray with the worker.
 _PREFIX = re.compile(
     r"^(?:\s*(?:\[?(?:rank|default)?\s*\d+\]?:|\[(?!Errno)(?:[^\]]{0,80}\d[^\]]{0,80}|[A-Z]+)\]:?"
     r"|\([^)]{0,80}pid=[^)]{0,80}\)|[\w.-]+:\s(?=\[\d{4}-)"
@@ -137,16 +137,17 @@ _FRAME = re.compile(r'^\s*File "[^"]*", line \d+')
 
 
 def _lines(text: str) -> Iterator[str]:
-    """The lines without colors and prefixes of loggers; frames of the traceback are left out."""
+    """Yield the lines without colors and log prefixes; frames of the traceback are skipped."""
     for line in _ESCAPE.sub("", text).translate(_QUOTES).splitlines():
-        bare = " ".join(_PREFIX.sub("", line).strip("\u2502 ").split())  # the box around a traceback of rich
+        # rich draws a frame around tracebacks.
+        bare = " ".join(_PREFIX.sub("", line).strip("\u2502 ").split())
         if bare and not _FRAME.match(line):
             yield bare
 
 
 @cache
 def _pattern(text: str) -> re.Pattern[str]:
-    """The message as a regular expression: anything for a value, any white space for a blank."""
+    """Compile a message to a regular expression: any text for a placeholder, any white space for a space."""
     parts = [r"\s+".join(map(re.escape, part.split())) for part in text.split("{}")]
     ends = [(part[:1].isspace(), part[-1:].isspace()) for part in text.split("{}")]
     pieces: list[str] = []
@@ -163,22 +164,23 @@ _NUMBER = re.compile(r"\d")
 
 
 def _words(text: str) -> list[str]:
-    """The words of a message that say something: no numbers, which are values."""
+    """Return the words of a message without numbers, which are values."""
     return [word for word in _WORD.findall(text.lower()) if not _NUMBER.match(word) and len(word) > 1]
 
 
 class _Index:
-    """How rare each word is among the messages."""
+    """Word statistics of the messages: rare words count more in a comparison."""
 
     @cached_property
     def words(self) -> list[tuple[ErrorMessage, list[str]]]:
-        """The messages that are long and special enough to be known by their words alone."""
+        """Messages with their words, if they have enough words to be recognized by them."""
         texts = [(each, text) for each in entries() for text in each.texts if each.error not in _GENERIC]
-        words = [(each, _words(text)) for each, text in texts if not _TELLING_NUMBER.search(text)]
-        return [(each, own) for each, own in words if len(own) >= _FEWEST_WORDS]
+        words = [(each, _words(text)) for each, text in texts if not _DISTINCTIVE_NUMBER.search(text)]
+        return [(each, text_words) for each, text_words in words if len(text_words) >= _FEWEST_WORDS]
 
     @cached_property
     def counts(self) -> dict[str, int]:
+        """Number of messages that contain each word."""
         counts: dict[str, int] = {}
         for _, words in self.words:
             for word in set(words):
@@ -186,7 +188,7 @@ class _Index:
         return counts
 
     def weight(self, words: list[str]) -> float:
-        """The information of words; one of no message weighs as much as the rarest."""
+        """Return the information of words (in nats); a word of no message counts like the rarest one."""
         total = len(self.words)
         return sum(log(total / self.counts.get(word, 1)) for word in words)
 
@@ -196,20 +198,20 @@ _NAMED = re.compile(r"^[\w.]*(?:Error|Exception|Warning|Mismatch)\b.{0,40}?:")
 
 
 def _similar(lines: list[str]) -> Iterator[Match]:
-    """Messages in similar words, for a text that was cut, reworded by a release or copied in part."""
+    """Yield messages in similar words, for a text that is cut off, reworded by a release or copied in part."""
     candidates = [line for line in lines if _NAMED.match(line)] or lines
     best: dict[str, Match] = {}
     for line in dict.fromkeys([*candidates[-20:], *([" ".join(lines)] if len(lines) <= 5 else [])]):
         words = _words(line)[:120]
         weight = _INDEX.weight(words)
-        for entry, own in _INDEX.words:
-            blocks = SequenceMatcher(None, own, words, autojunk=False).get_matching_blocks()
+        for entry, entry_words in _INDEX.words:
+            blocks = SequenceMatcher(None, entry_words, words, autojunk=False).get_matching_blocks()
             common = _INDEX.weight(
-                [own[at] for start, _, size in blocks for at in range(start, start + size)]
+                [entry_words[at] for start, _, size in blocks for at in range(start, start + size)]
             )
             if common < _LEAST_WEIGHT:
                 continue
-            recall, precision = common / _INDEX.weight(own), common / weight
+            recall, precision = common / _INDEX.weight(entry_words), common / weight
             score = 0.99 * (max(recall, precision) + (recall * precision) ** 0.5) / 2
             if score >= LEAST_SCORE and (entry.id not in best or score > best[entry.id].score):
                 best[entry.id] = Match(entry, score, line)

@@ -25,10 +25,10 @@ from dsconfig.schema.accelerate import launch_schema
 from dsconfig.schema.keywords import DRAFT, Schema
 
 BASE = "https://www.schemastore.org/"
-"""URL at which the schemas are published, also in the catalogue."""
+"""URL at which the schemas are published, also in the catalog."""
 COMMENT = "Generated from dsconfig/model by `make generate`; do not edit."
 FIRST_SERIES = (0, 9)
-_CATALOGUE = "catalog.json"
+_CATALOG = "catalog.json"
 
 
 def folder() -> Path:
@@ -58,7 +58,7 @@ def texts() -> dict[str, Callable[[], str]]:
     return {
         **{name: partial(_text, name, release) for name, release in releases().items()},
         **{name: partial(_wrapped, name, make) for name, make in wrapped.items()},
-        _CATALOGUE: _catalogue,
+        _CATALOG: _catalog,
     }
 
 
@@ -101,8 +101,8 @@ def _alike(release: str) -> tuple[object, ...]:
     return (*(view(section, number).releases for section in SECTIONS), types)
 
 
-def _catalogue() -> str:
-    """The entries for SchemaStore's catalogue, in its format."""
+def _catalog() -> str:
+    """The entries for SchemaStore's catalog, in its format."""
     versions = {
         name.removeprefix("deepspeed-").removesuffix(".json"): f"{BASE}{name}"
         for name in releases()

@@ -66,7 +66,7 @@ class StoreLostError(AgentError):
 
 
 class HostError(AgentError):
-    """This host failed; the agents of other hosts continue.
+    """Failure of one host; the agents of other hosts continue.
 
     Kubeflow restarts a replica for exit codes from 128 on (`pkg/util/train/train_util.go`, `IsRetryableExitCode`), and
     138 is not the code of a signal that schedulers send.
@@ -91,7 +91,7 @@ class JobSucceeded(Exception):  # noqa: N818 - not an error
 
 
 class Drained(Exception):  # noqa: N818 - not an error
-    """This node was asked to leave, and may leave now."""
+    """Signal that this node was requested to leave, and may leave now."""
 
 
 def raise_if_failed(state: State, *, came_late: bool = False) -> None:

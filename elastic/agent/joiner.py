@@ -12,7 +12,7 @@ from elastic.agent.drain import Drain
 from elastic.agent.errors import LATE, Drained, JobSucceeded, RefusedError, TooFewNodesError, raise_if_failed
 from elastic.agent.heartbeat import Heartbeat
 from elastic.agent.job import LocalNode
-from elastic.agent.requests import Acknowledgement, Arrival, agree
+from elastic.agent.requests import Acknowledgment, Arrival, agree
 from elastic.agent.state import Cause, Outcome, State
 from elastic.agent.state_store import CROWD, StateStore
 from elastic.worker.lease import Lease, lease_path
@@ -47,7 +47,7 @@ class Joiner:
                 self._raise_if_ended(state)
                 entering = False
                 if name in state.group and state.phase == "proposed":
-                    state = self._store.ask(self._acknowledgement, use_last=True)
+                    state = self._store.ask(self._acknowledgment, use_last=True)
                 if name in state.group and state.phase == "running" and self._has_lease(state):
                     return state
                 formation.advance(state)
@@ -66,8 +66,8 @@ class Joiner:
         cause = cause if entering else None
         return Arrival(name, state.revision, state.round, member.join_order, host, port, cause)
 
-    def _acknowledgement(self, state: State) -> Acknowledgement:
-        return Acknowledgement(self._node.name, state.revision, state.round)
+    def _acknowledgment(self, state: State) -> Acknowledgment:
+        return Acknowledgment(self._node.name, state.revision, state.round)
 
     def _has_lease(self, state: State) -> bool:
         """Whether workers may start; the first heartbeat as a member may be pending."""

@@ -62,7 +62,7 @@ class Arrival:
     """A node without running workers requests the next round."""
 
     node: str
-    seen: int
+    revision: int
     """Revision of the state in which the request was made."""
     round: int
     join_order: int | None
@@ -79,7 +79,7 @@ class Arrival:
         if member is not None:
             is_current = (member.join_order, state.round) == (self.join_order, self.round)
         else:
-            is_current = self.join_order is None and self.seen >= state.removed_at
+            is_current = self.join_order is None and self.revision >= state.removed_at
             if is_current and self.contract is not None and not state.outcome:
                 try:
                     state = agree(state, self.node, self.contract)
@@ -89,11 +89,11 @@ class Arrival:
 
 
 @dataclass(frozen=True, slots=True)
-class Acknowledgement:
+class Acknowledgment:
     """A node confirms its rank in the group of this round."""
 
     node: str
-    seen: int
+    revision: int
     round: int
 
     def grant(self, state: State) -> State:
@@ -101,7 +101,7 @@ class Acknowledgement:
         return transitions.acknowledge(state, self.node) if state.round == self.round else state
 
 
-Request = Arrival | Acknowledgement
+Request = Arrival | Acknowledgment
 
 
 def encode_all(requests: list[Request]) -> str:
@@ -111,7 +111,7 @@ def encode_all(requests: list[Request]) -> str:
 
 def decode_all(text: str | bytes) -> list[Request]:
     """Decode requests; empty text means none.  Raises `ValueError` for anything else."""
-    kinds = {kind.__name__: kind for kind in (Arrival, Acknowledgement)}
+    kinds = {kind.__name__: kind for kind in (Arrival, Acknowledgment)}
     try:
         return [kinds[name](**fields) for name, fields in json.loads(text or "[]")]
     except (TypeError, KeyError) as error:

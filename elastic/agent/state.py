@@ -52,7 +52,7 @@ class Outcome:
     """Outcome of the job."""
 
     kind: Literal["succeeded", "failed", "refused"]
-    """failed: the restarts are used up; refused: the config is rejected, or the policy lets no worker start."""
+    """`failed`: the restarts are used up. `refused`: the config is rejected, or the policy lets no worker start."""
     text: str = ""
     """Reason in one line, shown on every node; empty after success."""
 

@@ -234,4 +234,4 @@ class Mailbox:
 def _pending(text: str, state: State) -> list[Request]:
     """Requests that this state has not granted; a request of a later state may still become valid."""
     requests = decode_all(text)
-    return [one for one in requests if one.seen > state.revision or one.grant(state) is not state]
+    return [one for one in requests if one.revision > state.revision or one.grant(state) is not state]

@@ -36,7 +36,7 @@ _GRACE = 0.5
 
 
 class NotElasticError(ElasticityError):
-    """This process was not started by the elastic agent."""
+    """Raised in a process that the elastic agent did not start."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A page for each known error message, and the page on which a traceback is pasted."""
+"""Pages about known error messages, and their index with a box for pasting a traceback."""
 
 from __future__ import annotations
 
@@ -19,37 +19,36 @@ LIBRARIES = {
     "python": "Python",
     "shell": "Shell and launchers",
 }
-"""By the library of an entry, in the order of the page."""
-
+"""Headings by library, in the order of the index."""
 
 _SEARCH = "search:\n  boost: 0.1\n"
-"""A message in its own words is found first anyway; words about a subject are to find keys and rules."""
+"""Rank messages below keys and rules in searches by topic; a search for the exact message still finds it first."""
 _BOX = """<div id="explain-error" class="planner" markdown="0"><p>The box needs JavaScript. On the command line,
 <code>dsconfig explain - &lt; log.txt</code> prints the same.</p></div>"""
 
 
 def pages() -> dict[str, str]:
-    """The index and the pages by their paths."""
+    """Return the index and the pages by path."""
     return {"messages/index.md": _index(), **{f"messages/{each.id}.md": _page(each) for each in entries()}}
 
 
-def _shown(entry: ErrorMessage) -> str:
-    """The message in one line, with dots for values."""
+def _display_text(entry: ErrorMessage) -> str:
+    """Return the message with an ellipsis for each value."""
     return entry.text.replace("{}", "…")
 
 
 def _index() -> str:
-    description = "Paste a DeepSpeed traceback and get its cause and what to do; or look an error message up."
+    description = "Paste a DeepSpeed traceback to get its cause and remedies, or look up an error message."
     order = list(LIBRARIES)
     parts = [
         "Paste a line or a whole traceback. The page runs `dsconfig explain` in your browser and sends no data.",
         _BOX,
-        f"{len(entries())} messages are known, those of the programs around DeepSpeed included.",
+        f"dsconfig knows {len(entries())} messages of DeepSpeed and of the libraries and launchers used with it.",
     ]
     ordered = sorted(entries(), key=lambda each: (order.index(each.library), each.text.lower()))
     for library, group in groupby(ordered, lambda each: each.library):
         parts.append(f"## {LIBRARIES[library]}")
-        rows = [(f"[`{_cut(_shown(each))}`]({each.id}.md)", each.error) for each in group]
+        rows = [(f"[`{_cut(_display_text(each))}`]({each.id}.md)", each.error) for each in group]
         parts.append(markdown.table(("message", "exception"), rows))
     scripts = (f'<script src="../assets/{name}.js" defer></script>' for name in ("checker", "explain"))
     parts.append("\n".join(scripts))
@@ -61,11 +60,11 @@ def _cut(text: str) -> str:
 
 
 def _page(entry: ErrorMessage) -> str:
-    title = f"{entry.error}: {_cut(_shown(entry))}"
-    parts = [markdown.fence(f"{entry.error}: {_shown(entry)}")]
+    title = f"{entry.error}: {_cut(_display_text(entry))}"
+    parts = [markdown.fence(f"{entry.error}: {_display_text(entry)}")]
     if entry.variants:
         others = "\n".join(each.replace("{}", "…") for each in entry.variants)
-        parts += ["In the words of other releases:", markdown.fence(others)]
+        parts += ["Wording in other releases:", markdown.fence(others)]
     if entry.symptom:
         parts.append("This message often follows from another error: look for the first one in the log.")
     parts += ["## Cause", entry.cause, "## What to do", markdown.bullets(entry.remedies)]
@@ -79,5 +78,5 @@ def _page(entry: ErrorMessage) -> str:
     if entry.guide:
         facts.append(f"[Guide](../guides/{entry.guide}.md).")
     parts.append(markdown.bullets(facts))
-    description = f"{entry.error}: {_cut(_shown(entry))} Cause and remedies."
+    description = f"{entry.error}: {_cut(_display_text(entry))} Cause and remedies."
     return markdown.page(title, description, *parts, more=_SEARCH)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from elastic.agent import transitions
-from elastic.agent.requests import Acknowledgement, Arrival, Request, decode_all, encode_all
+from elastic.agent.requests import Acknowledgment, Arrival, Request, decode_all, encode_all
 from elastic.agent.state import State
 from elastic.agent.state_store import Mailbox, StateStore
 from tests.agent.fakes import DictStore, job_of, running, with_members
@@ -25,7 +25,7 @@ def test_what_is_written_is_read() -> None:
     requests: list[Request] = [
         arrival(State(1), "a"),
         arrival(with_members("b"), "b"),
-        Acknowledgement("c", 4, 2),
+        Acknowledgment("c", 4, 2),
     ]
     assert decode_all(encode_all(requests)) == requests
     assert decode_all("") == []
@@ -45,11 +45,11 @@ def test_granted_late_or_twice() -> None:
     comes = arrival(with_members("a", "b"), "a")
     trains = running("a", "b")
     assert comes.grant(trains) is trains, "the round that it wanted"
-    acknowledges = Acknowledgement("a", 0, 1)
+    acknowledges = Acknowledgment("a", 0, 1)
     proposed = transitions.propose(with_members("a", "b"), 2, 3)
     assert acknowledges.grant(proposed).acknowledged == ("a",)
     assert acknowledges.grant(trains) is trains
-    assert Acknowledgement("a", 0, 2).grant(proposed) is proposed
+    assert Acknowledgment("a", 0, 2).grant(proposed) is proposed
 
 
 def test_another_contract_joins_nothing() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dsconfig.check.rule_selector import catalogue, expand, match
+from dsconfig.check.rule_selector import catalog, expand, match
 from dsconfig.rules._former_names import FORMER_NAMES
 
 from .conftest import Runs
@@ -16,14 +16,14 @@ TYPO = '{"train_batch_size": 8, "gradient_clipp1ng": 1.0}'
 
 
 def test_former_names_are_not_current_names() -> None:
-    names = set(catalogue().values())
+    names = set(catalog().values())
     assert not names & FORMER_NAMES.keys()
     assert names >= set(FORMER_NAMES.values())
 
 
 @pytest.mark.parametrize(("former", "current"), FORMER_NAMES.items())
 def test_former_name_selects_the_same_rule(run: Runs, former: str, current: str) -> None:
-    rules = catalogue()
+    rules = catalog()
     assert match(former, rules) == match(current, rules)
     assert len(expand((former,), rules, "--select")) == 1
     assert run("explain", former) == run("explain", current)

@@ -71,7 +71,7 @@ def test_several_configs_of_a_source(run: Runs, here: Path) -> None:
     assert '"enabled": True}' in path.read_text()
     code, _, err = run("show", "train.py")
     assert code == 2
-    assert "holds 2 configs" in err
+    assert "contains 2 configs" in err
 
 
 def test_a_value_of_the_run_is_not_guessed(run: Runs, here: Path) -> None:

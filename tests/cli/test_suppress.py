@@ -20,7 +20,7 @@ RULES = {
 
 @pytest.fixture(autouse=True)
 def _rules(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_module("dsconfig.check.rule_selector"), "catalogue", lambda: RULES)
+    monkeypatch.setattr(import_module("dsconfig.check.rule_selector"), "catalog", lambda: RULES)
 
 
 def diagnostic_at(document: Document, code: str, *path: str | int) -> Diagnostic:

@@ -28,11 +28,11 @@ def test_launch_files_of_accelerate() -> None:
         assert all(judge.is_valid(each) is takes for each in documents.values())
 
 
-def test_entries_keep_their_catalogues_order(tmp_path: Path) -> None:
+def test_entries_keep_their_catalogs_order(tmp_path: Path) -> None:
     path = tmp_path / "src" / "api" / "json" / "catalog.json"
     theirs = [{"name": "Deep"}, {"name": "DeepSpeed"}, {"name": "Zed"}]
     schemastore.write_json(path, {"version": 1, "schemas": theirs})
-    schemastore.update_catalogue(tmp_path)
+    schemastore.update_catalog(tmp_path)
     names = [entry["name"] for entry in json.loads(path.read_text("utf-8"))["schemas"]]
     assert names == ["Deep", "DeepSpeed", "Hugging Face Accelerate", "Zed"]
 

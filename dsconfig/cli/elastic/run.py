@@ -143,8 +143,8 @@ def _run(args: argparse.Namespace) -> None:
     )
     try:
         launch.launch(spec, args.command, bare=args.no_python)
-    except launch.SignalException as signalled:
-        raise SystemExit(SIGNAL_EXIT_BASE + int(signalled.sigval)) from None
+    except launch.SignalException as raised:
+        raise SystemExit(SIGNAL_EXIT_BASE + int(raised.sigval)) from None
 
 
 def _job(args: argparse.Namespace) -> Job:

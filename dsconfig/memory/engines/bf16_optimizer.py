@@ -31,7 +31,7 @@ class BF16OptimizerEngine(Engine):
         self.partition = merge_partitions(self.partitions)
 
     def _partition_of(self, members: list[Weight]) -> Partition:
-        """This rank's partition of a parameter group."""
+        """Return the partition of a parameter group that belongs to this rank."""
         ranks = self.ranks_of(members[0])
         return partition_of(
             members, ranks, self.setup.rank // (self.setup.dp_world_size // ranks), round_robin=False

@@ -77,7 +77,7 @@ class Stage12State(Engine):
         """Matrices of Muon: each rank with a share of one gets its whole gradient."""
 
     def _partition_of(self, members: list[Weight]) -> tuple[Partition, int]:
-        """This rank's partition of a group, and its index among the ranks that share it."""
+        """Return the partition of a group for this rank, and the rank's index among those that share the group."""
         ranks = self.ranks_of(members[0])
         rank = self.setup.rank // (self.setup.dp_world_size // ranks)
         return partition_of(members, ranks, rank, self.setup.round_robin_gradients), rank

@@ -86,7 +86,7 @@ def _matching_arguments(job: FilledConfig, mismatch: Mismatch) -> Iterator[str]:
 @rule(
     "DSC810",
     effect="rejected",
-    source="the program's own check: consumers/launchers/refusals.py cites each",
+    source="the program's own check: dsconfig/launch/program_checks.py cites each",
     reads="job",
 )
 def incompatible_with_deepspeed(ctx: Context) -> Iterator[Finding]:

@@ -206,19 +206,19 @@ def unknown_launch_key(ctx: Context) -> Iterator[Finding]:
         # Accelerate also reads the options of its command line from the block.
         if key in block_keys or key in top_level_keys or key in _OPTIONS:
             continue
-        meant = _nearest(key, value, block_keys)
+        suggestion = _nearest(key, value, block_keys)
         yield ctx.at(
             block_path(key),
             f"`{key}` is not a key of Accelerate's `{BLOCK}`{_in_version(ctx, key)}: Accelerate ignores it",
-            help=f"did you mean `{meant}`?"
-            if meant
+            help=f"did you mean `{suggestion}`?"
+            if suggestion
             else f"remove it, or use Accelerate {added_in(key)} or newer"
             if added_in(key)
             else f"write it into a DeepSpeed config in JSON, and set only `{LINK}` in the block, to its path",
             effect="ignored",
             part="key",
-            fix=Fix(f"rename to `{meant}`", (Rename(block_path(key), meant),))
-            if meant and meant not in block(ctx.data)
+            fix=Fix(f"rename to `{suggestion}`", (Rename(block_path(key), suggestion),))
+            if suggestion and suggestion not in block(ctx.data)
             else None,
         )
 
@@ -241,8 +241,8 @@ def _replacement(key: str, known_keys: frozenset[str]) -> str:
         return f"remove it, or use Accelerate {since} or newer"
     if until := removed_in(key):
         return f"remove it: Accelerate {until} removed it"
-    meant = _nearest(key, None, known_keys)
-    return f"did you mean `{meant}`?" if meant else "remove it"
+    suggestion = _nearest(key, None, known_keys)
+    return f"did you mean `{suggestion}`?" if suggestion else "remove it"
 
 
 def _nearest(key: str, value: Json, known_keys: frozenset[str]) -> str | None:

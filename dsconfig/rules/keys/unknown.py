@@ -65,7 +65,9 @@ def _can_move(ctx: Context, key: Unknown, path: str) -> bool:
 def _has_guess_in_target(ctx: Context, key: Unknown) -> bool:
     """Whether the first or the last release of the target has a similar key."""
     others = set(ctx.target) - {ctx.release}
-    return any(guess(key.name, key.entry.value, view(key.section.name, other)).meant for other in others)
+    return any(
+        guess(key.name, key.entry.value, view(key.section.name, other)).suggestions for other in others
+    )
 
 
 def _removal_help(key: Unknown, unfit: tuple[str, ...], elsewhere: list[str]) -> str:
@@ -109,15 +111,15 @@ def typo(ctx: Context) -> Iterator[Finding]:
             effect=key.effect,
             part="key",
             fix=fix,
-        ).as_typo_of(*((*key.path[:-1], name) for name in reason.meant))
+        ).as_typo_of(*((*key.path[:-1], name) for name in reason.suggestions))
 
 
 def _correction(ctx: Context, key: Unknown, reason: Typo) -> tuple[str, Fix | None]:
-    meant, sure = reason
-    names = one_of(f"`{name}`" for name in meant)
+    suggestions, sure = reason
+    names = one_of(f"`{name}`" for name in suggestions)
     question = f"did you mean {names}?"
-    info = key.section.keys[meant[0]].info
-    if any(ctx.has(dotted((*key.path[:-1], name))) for name in meant):
+    info = key.section.keys[suggestions[0]].info
+    if any(ctx.has(dotted((*key.path[:-1], name))) for name in suggestions):
         return f"{question} It is set already: remove one of the two", None
     if "unread" in info.flags:
         return f"{advice(ctx, info, key.entry)}: the similar {names} has no effect either", None
@@ -125,9 +127,9 @@ def _correction(ctx: Context, key: Unknown, reason: Typo) -> tuple[str, Fix | No
         to = tuple(info.replaced_by.split("."))
         fix = rewritten(ctx, info, key.entry, to)
         return f"{question} It is deprecated: {advice(ctx, info, key.entry)}", fix
-    if len(meant) > 1:
+    if len(suggestions) > 1:
         return question, None
-    return question, renamed(ctx, key.path, meant[0], key.entry.value, safe=key.is_rejected and sure)
+    return question, renamed(ctx, key.path, suggestions[0], key.entry.value, safe=key.is_rejected and sure)
 
 
 @rule("DSC103", effect="ignored", source=_ROOT)
@@ -219,7 +221,7 @@ class Misplaced(NamedTuple):
 class Typo(NamedTuple):
     """The key is similar to an existing one, or to several that are equally close."""
 
-    meant: tuple[str, ...]
+    suggestions: tuple[str, ...]
     sure: bool
 
 
@@ -337,10 +339,10 @@ def _never_read_replacement(ctx: Context, entry: UnknownKey) -> KeyPath | None:
     name, above = str(path[-1]), path[:-1]
     if above and name == above[-1] and isinstance(entry.value, bool) and "enabled" in entry.section.keys:
         return (*above, "enabled")
-    meant = intended_key(entry.section.name, name)
-    if meant is None:
+    intended = intended_key(entry.section.name, name)
+    if intended is None:
         return None
-    section, place = meant
+    section, place = intended
     # The section may be in the config under another name.
     to = (*above, place[-1]) if section == entry.section.name and place else place
     return to if place and is_read(ctx, place) else ()
@@ -353,8 +355,8 @@ def _resemblance(ctx: Context, entry: UnknownKey) -> Reason:
     if path is not None and (key is None or fits(key, entry.value)):
         return Misplaced(path)
     similar = guess(name, entry.value, entry.section)
-    if similar.meant:
-        return Typo(similar.meant, similar.sure)
+    if similar.suggestions:
+        return Typo(similar.suggestions, similar.sure)
     stem = name.removesuffix("_config")  # attributes of `DeepSpeedConfig` such as `zero_config`
     if stem != name and stem in entry.section.keys and fits(entry.section.keys[stem], entry.value):
         return Typo((stem,), sure=False)

@@ -1,10 +1,10 @@
-// The box for tracebacks: `dsconfig explain` in the playground's worker, drawn.
+// Box for tracebacks: runs `dsconfig explain` in the playground's worker and shows the result.
 
-/** What the JSON of `dsconfig explain` says, as headings with paragraphs and lists. */
+/** Convert the JSON of `dsconfig explain` to headings with paragraphs and lists. */
 function sections({ matches, keys }) {
   const [first, ...others] = matches;
   const found = [];
-  if (first.score < 1) found.push({ text: `No known message stands in the text literally. The most similar one (score ${first.score} of 1):` });
+  if (first.score < 1) found.push({ text: `No known message matches the text exactly. The most similar one (score ${first.score} of 1):` });
   found.push({ code: `${first.error}: ${first.text.replaceAll("{}", "…")}` });
   if (first.symptom) found.push({ text: "This message often follows from another error: look for the first one in the log." });
   found.push({ heading: "Cause", text: first.cause }, { heading: "What to do", list: first.remedies });
