@@ -121,7 +121,7 @@ function scheduleOutput(): void {
 
 const MOST = 2000;
 /** Message of the command about a missing file that a launch file names. */
-const ELSEWHERE = /is not found from the current folder, and not checked: .*/g;
+const ELSEWHERE = /was not found from the current folder, so it is not checked: .*/g;
 
 /** Resolves for eight ranks if the world size is unknown. */
 async function resolved(engine: Engine): Promise<CommandOutput> {

@@ -100,7 +100,7 @@ def test_damaged_commit_file(cluster: MakeCluster) -> None:
         lines = [line for line in node.text().splitlines() if f"commit file {newest} is damaged" in line]
         assert len(lines) == 1
         assert lines[0].startswith("dsconfig: error: ")
-        assert lines[0].endswith("with another `--rdzv-id`: the job goes on from the commit before it")
+        assert lines[0].endswith("with another `--rdzv-id`: the job continues from the previous commit")
         assert "Traceback" not in node.text()
     assert (job.status()["round"], job.status()["restarts"]) == (1, 0)
     newest.unlink()

@@ -199,7 +199,7 @@ def test_host_that_cannot_be_written_to(cluster: MakeCluster) -> None:
     job.wait_for_step(3, world=1, round_=2)
     assert job.finish() == [0, 138]
     message = victim.text().splitlines()[-1]
-    assert message.startswith("dsconfig: error: this host cannot go on: [Errno 2] No such file")
+    assert message.startswith("dsconfig: error: this host failed: [Errno 2] No such file")
     job.assert_clean(batch=16)
 
 

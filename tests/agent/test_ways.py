@@ -81,7 +81,7 @@ def test_stock_torchrun_with_another_number_of_workers(cluster: MakeCluster) -> 
     command += ["--rdzv-backend", "dsconfig", "--rdzv-endpoint", f"127.0.0.1:{job.port}"]
     job.start_agent([*command, "--rdzv-conf", f"ds_config={job.config}", "-m", "elastic.worker", TRAINER])
     assert job.exit_codes(60) == [1]
-    assert "say `--rdzv-conf nproc_per_node=2`" in job.nodes[0].text()
+    assert "pass `--rdzv-conf nproc_per_node=2`" in job.nodes[0].text()
     assert job.rows() == []
 
 
