@@ -8,10 +8,16 @@ import re
 
 _SCRIPT = re.compile(r"<script(?P<attributes>[^>]*)>(?P<text>.*?)</script>", re.DOTALL)
 _CHARSET = re.compile(r"<meta charset=\"?utf-8\"?>")
+_NEIGHBOR = re.compile(r"<link\s+rel=\"?(?:next|prev)\"?[^>]*>\s*")
 
 
 def on_post_page(output: str, **_: object) -> str:
-    """Insert the policy before everything to which it applies."""
+    """Insert the policy before everything to which it applies.
+
+    Firefox prefetches the page of `rel=next`. No directive that it knows allows that short of `default-src`, so the
+    links to neighboring pages in the head are left out.
+    """
+    output = _NEIGHBOR.sub("", output)
     tag = f'<meta http-equiv="Content-Security-Policy" content="{policy(output)}">'
     return _CHARSET.sub(lambda match: f"{match[0]}\n{tag}", output, count=1)
 
