@@ -15,12 +15,12 @@ from importlib import import_module
 from typing import Any
 
 import dsconfig.rules
-from dsconfig.consumers import LOADERS
 from dsconfig.core.releases import LATEST, Interval, number
 from dsconfig.document import read_dict
 from dsconfig.evaluation.context import Context, SkipRule, Source
 from dsconfig.evaluation.evaluate import EVENTS
 from dsconfig.evaluation.rule import DECLARED, Declaration
+from dsconfig.job.consumers import LOADERS
 
 _HEAD = '''"""Generated from dsconfig/rules by `make generate`; do not edit."""
 

@@ -39,32 +39,30 @@ PACKAGES: Mapping[str, Package] = {
         "core",
     ),
     "render": Package("output formats for reports", "core"),
-    "consumers": Package(
-        "how Transformers, Accelerate and others change a config: fill `auto`, reject, override", "core"
-    ),
     "job": Package(
-        "`Job`: facts about the run (target, consumer, arguments, model), and which source wins",
-        "consumers core",
+        "`Job`: facts about the run (target, consumer, arguments, model), and which source wins; "
+        "`consumers`: how Transformers, Accelerate and others change a config (fill `auto`, reject, override)",
+        "core",
     ),
     "launch": Package(
         "launch files, shell scripts, manifests and Python programs: the config and the job they describe",
-        "consumers core document job model",
+        "core document job model",
     ),
     "evaluation": Package(
         "evaluation of one release: context of a rule, key walk, coercion of values",
-        "consumers core document job model",
+        "core document job model",
     ),
     "rules": Package(
         "the rules, one function each, by domain",
-        "consumers core document elastic evaluation job launch memory model",
+        "core document elastic evaluation job launch memory model",
     ),
     "schema": Package(
         "JSON Schemas from the model, presets, editor settings",
-        "consumers core document evaluation job model rules",
+        "core document evaluation job model rules",
     ),
     "check": Package(
         "discover files, build the job, evaluate, merge releases, suppress, report",
-        "consumers core document evaluation job launch render rules",
+        "core document evaluation job launch render rules",
     ),
     "fix": Package(
         "verify, combine and apply fixes; migrate between releases",
@@ -72,7 +70,7 @@ PACKAGES: Mapping[str, Package] = {
     ),
     "resolve": Package(
         "batch sizes, effective values, the config that a release uses, memory of a config",
-        "check consumers core document elastic evaluation job launch memory model render",
+        "check core document elastic evaluation job launch memory model render",
     ),
     "api": Package(
         "the functions of `import dsconfig`; `Config`, `load` and presets",
@@ -80,11 +78,11 @@ PACKAGES: Mapping[str, Package] = {
     ),
     "cli": Package(
         "the command line, one module per command; manifests and torchrun's entry point for `elastic`",
-        "check consumers core document elastic fix job launch model render resolve rules schema",
+        "check core document elastic fix job launch model render resolve rules schema",
     ),
     "lsp": Package(
         "the language server: `service` answers requests as plain data, `server` is the transport",
-        "check cli consumers core document fix job launch model render resolve schema",
+        "check cli core document fix job launch model render resolve schema",
     ),
     "types": Package("all section classes, parameter classes and TypedDicts, for type annotations", "model"),
     "dsconfig": Package("the public names of `import dsconfig`, each imported on first use", "core"),

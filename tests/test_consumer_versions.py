@@ -11,10 +11,10 @@ import pytest
 
 from dsconfig import check, resolve
 from dsconfig.cli import main
-from dsconfig.consumers import accelerate_launch_file
-from dsconfig.consumers.autofill import fill
-from dsconfig.consumers.consumer import BY_NAME, consumer_of
-from dsconfig.consumers.consumer_versions import CHANGES, does, is_consumer_spec, version_tuple
+from dsconfig.job.consumers import accelerate_launch_file
+from dsconfig.job.consumers.autofill import fill
+from dsconfig.job.consumers.consumer import BY_NAME, consumer_of
+from dsconfig.job.consumers.consumer_versions import CHANGES, does, is_consumer_spec, version_tuple
 
 ZERO3 = {"stage": 3, "stage3_prefetch_bucket_size": "auto"}
 BATCH = {"train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto"}

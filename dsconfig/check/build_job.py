@@ -6,13 +6,13 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from dsconfig.consumers import ELASTIC, accelerate_launch_file
-from dsconfig.consumers.consumer_versions import EXPECTED_CONSUMER, is_consumer_spec
 from dsconfig.core import releases
 from dsconfig.core.json_types import Json
 from dsconfig.core.releases import Target, UnknownReleaseError
 from dsconfig.document import Document
 from dsconfig.document.reader import read_mapping_file
+from dsconfig.job.consumers import ELASTIC, accelerate_launch_file
+from dsconfig.job.consumers.consumer_versions import EXPECTED_CONSUMER, is_consumer_spec
 from dsconfig.job.detect_consumer import LaunchArguments, Reader, consumer_of_content, named_consumer
 from dsconfig.job.job import EMPTY_JOB, DetectedConsumer, Fact, Job, job_of_reader, layer, merge
 from dsconfig.job.run_facts import DSCONFIG_KEY, DeclaredFacts, Model, RunFacts, has_elasticity, read_block

@@ -7,8 +7,8 @@ import os
 import re
 
 from dsconfig.cli.errors import fail
-from dsconfig.consumers import CONSUMERS
-from dsconfig.consumers.consumer_versions import EXPECTED_CONSUMER, is_consumer_spec
+from dsconfig.job.consumers import CONSUMERS
+from dsconfig.job.consumers.consumer_versions import EXPECTED_CONSUMER, is_consumer_spec
 from dsconfig.job.settings_file import FAIL_ON, MIN_SEVERITY
 
 TYPE_CHECKING = False

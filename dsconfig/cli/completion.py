@@ -52,8 +52,8 @@ def _set_completion(action: argparse.Action) -> None:
 
     from dsconfig.check.rule_selector import catalog
     from dsconfig.cli import COMMANDS
-    from dsconfig.consumers import CONSUMERS
     from dsconfig.core.releases import RELEASES
+    from dsconfig.job.consumers import CONSUMERS
     from dsconfig.schema.presets import PRESETS
 
     metavar = action.metavar if isinstance(action.metavar, str) else ""

@@ -8,7 +8,7 @@ import sys
 
 from dsconfig.cli.arguments import add_schema_choice, add_settings, set_exit_codes
 from dsconfig.cli.errors import CLEAN, fail
-from dsconfig.consumers import ELASTIC, HUGGING_FACE
+from dsconfig.job.consumers import ELASTIC, HUGGING_FACE
 
 DEFAULT, FILE = "zero2", "ds_config.json"
 

@@ -22,10 +22,10 @@ from dsconfig.check.effective_settings import (
     working_directory_options,
 )
 from dsconfig.cli.errors import fail, print_note
-from dsconfig.consumers.consumer_versions import split_spec
 from dsconfig.core.file_access import OUTSIDE, links_out
 from dsconfig.core.releases import Target, UnknownReleaseError
 from dsconfig.document import Document
+from dsconfig.job.consumers.consumer_versions import split_spec
 from dsconfig.job.job import Job
 from dsconfig.job.settings_file import Settings, SettingsFileError, read_settings
 from dsconfig.launch.located_config import LocatedConfig, locate

@@ -142,7 +142,7 @@ def _add_result(parser: argparse.ArgumentParser) -> None:
 
 
 def _consumers() -> tuple[str, ...]:
-    from dsconfig.consumers import CONSUMERS
+    from dsconfig.job.consumers import CONSUMERS
 
     return CONSUMERS
 

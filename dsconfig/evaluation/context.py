@@ -7,21 +7,21 @@ from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
-from dsconfig.consumers import ELASTIC, HUGGING_FACE
-from dsconfig.consumers.consumer import keys_not_filled
-from dsconfig.consumers.consumer_versions import does, split_spec
 from dsconfig.core.diagnostic import Effect, EffectName, Fix
 from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple, at, copy_json
 from dsconfig.core.releases import EVERY_RELEASE, Interval, name, number
 from dsconfig.document import Document, Parser, Part, Problem, Span
 from dsconfig.document.tree import UNKNOWN
 from dsconfig.evaluation.key_walk import UNREADABLE, UnknownKey, Walk
+from dsconfig.job.consumers import ELASTIC, HUGGING_FACE
+from dsconfig.job.consumers.consumer import keys_not_filled
+from dsconfig.job.consumers.consumer_versions import does, split_spec
 from dsconfig.job.detect_consumer import LaunchArguments
 from dsconfig.job.run_facts import NO_FACTS, RunFacts
 from dsconfig.model.keyinfo import ROOT, KeyView, SectionView, child_section, find, view
 
 if TYPE_CHECKING:
-    from dsconfig.consumers.autofill import Filled, Message, Mismatch
+    from dsconfig.job.consumers.autofill import Filled, Message, Mismatch
     from dsconfig.job.detect_consumer import Overwrite
 
 
@@ -438,8 +438,8 @@ def fill_from_arguments(
 
     `shared`: the number of ranks that share each sequence.
     """
-    from dsconfig.consumers.autofill import Assumed, fill
-    from dsconfig.consumers.consumer import consumer_of
+    from dsconfig.job.consumers.autofill import Assumed, fill
+    from dsconfig.job.consumers.consumer import consumer_of
 
     consumer = consumer_of(consumer_name)
     if given.sets or given.writes:

@@ -8,7 +8,6 @@ from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
-from dsconfig.consumers import accelerate_launch_file
 from dsconfig.core.diagnostic import Effect, dotted, truncate_middle
 from dsconfig.core.json_types import Json, KeyPath, NamedTuple
 from dsconfig.core.releases import EVERY_RELEASE, NEVER, Interval
@@ -16,6 +15,7 @@ from dsconfig.document import Document, Problem, read_dict
 from dsconfig.document.tree import MAX_PROBLEMS, YAML_TEXT
 from dsconfig.evaluation.context import Context, Finding, RootKind, SkipRule, Source, split_path
 from dsconfig.evaluation.rule import DECLARED, RULES, Rule, Subject
+from dsconfig.job.consumers import accelerate_launch_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from dsconfig.consumers.consumer_versions import split_spec
 from dsconfig.core.json_types import Json, JsonObject, NamedTuple
+from dsconfig.job.consumers.consumer_versions import split_spec
 from dsconfig.job.run_facts import NO_FACTS, RunFacts, read_block
 
 Origin: TypeAlias = Literal[
@@ -253,7 +253,7 @@ _DEEPSPEED = Reader("deepspeed", 'no value is "auto"', "default", likely=True)
 
 def _filled_keys() -> frozenset[str]:
     """Every key that some consumer fills."""
-    from dsconfig.consumers.consumer import BY_NAME
+    from dsconfig.job.consumers.consumer import BY_NAME
 
     return frozenset(fill.key for consumer in BY_NAME.values() for fill in consumer.fills)
 

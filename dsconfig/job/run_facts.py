@@ -6,9 +6,9 @@ import os
 from collections.abc import Mapping
 from typing import Literal
 
-from dsconfig.consumers.consumer_versions import EXPECTED_CONSUMER, is_consumer_spec
 from dsconfig.core.batch_triplet import NONE, Parallelism
 from dsconfig.core.json_types import Json, NamedTuple
+from dsconfig.job.consumers.consumer_versions import EXPECTED_CONSUMER, is_consumer_spec
 
 # The model is the path of its `config.json`, its directory, or a name on the Hugging Face Hub. Arguments of
 # the command win, then the config's own block `"$dsconfig"`, then settings, then the launch file.

@@ -14,8 +14,8 @@ import stat
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from dsconfig.consumers.consumer_versions import EXPECTED_CONSUMER, is_consumer_spec
 from dsconfig.core.file_access import OUTSIDE, contents, is_own
+from dsconfig.job.consumers.consumer_versions import EXPECTED_CONSUMER, is_consumer_spec
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
 
-from dsconfig.consumers import ELASTIC
-from dsconfig.consumers.accelerate_launch_file import LINK, is_launch_file
 from dsconfig.core.file_access import contents, may_read, repository_root
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.document import Document, read_bytes
+from dsconfig.job.consumers import ELASTIC
+from dsconfig.job.consumers.accelerate_launch_file import LINK, is_launch_file
 from dsconfig.job.detect_consumer import DEEPSPEED_CONFIG_FLAGS, Origin, PossibleConsumers, Reader
 from dsconfig.launch.format_table import SCRIPTS, format_of
 from dsconfig.launch.repository import FOLDER_STEPS, Budget, SpentError, cache_key, search, texts, tick

@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from dsconfig.consumers.accelerate_launch_file import is_launch_file
 from dsconfig.core.json_types import at
 from dsconfig.document.file_names import SUFFIXES
+from dsconfig.job.consumers.accelerate_launch_file import is_launch_file
 from dsconfig.launch.find_jobs import exceeds_budget, job_of
 from dsconfig.launch.format_table import SCRIPTS, Format, format_of
 from dsconfig.model.keyinfo import ROOT, all_keys, section_keys

@@ -8,13 +8,13 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from dsconfig.consumers import HUGGING_FACE
-from dsconfig.consumers.accelerate_launch_file import is_launch_file, num_processes
-from dsconfig.consumers.consumer import consumer_of
 from dsconfig.core.batch_triplet import NONE, Parallelism
 from dsconfig.core.file_access import contents
 from dsconfig.core.json_types import Json, JsonObject, at
 from dsconfig.document import Document, read_bytes, read_dict, read_file
+from dsconfig.job.consumers import HUGGING_FACE
+from dsconfig.job.consumers.accelerate_launch_file import is_launch_file, num_processes
+from dsconfig.job.consumers.consumer import consumer_of
 from dsconfig.job.detect_consumer import LaunchArguments, Reader
 from dsconfig.job.run_facts import RunFacts
 from dsconfig.launch.config_references import accelerate_scripts, launchers_of, references_exceed_budget
@@ -89,7 +89,7 @@ def job_of(launch: Document) -> LaunchedJob | None:
 def _job_of_keys(launch_format: Format, launch: Document, data: JsonObject) -> LaunchedJob | None:
     """The job of a launch file that names or contains its config under a key."""
     # Imported here because most documents are not launch files and should not load these modules.
-    from dsconfig.consumers.accelerate_launch_file import BLOCK
+    from dsconfig.job.consumers.accelerate_launch_file import BLOCK
     from dsconfig.launch.config_references import read_passed
     from dsconfig.launch.launched_job import LaunchedJob, decode_config
     from dsconfig.launch.repository import installed_preset, search
@@ -234,7 +234,7 @@ def with_version(reader: Reader, name: str) -> Reader:
     """The consumer with its pinned or installed version, if that fills differently from the newest."""
     if reader.version is not None or reader.name not in HUGGING_FACE:
         return reader
-    from dsconfig.consumers.consumer_versions import is_newest
+    from dsconfig.job.consumers.consumer_versions import is_newest
     from dsconfig.launch.requirements import version_of
 
     pinned = version_of(reader.name, name)

@@ -87,7 +87,7 @@ class Format(NamedTuple):
 
 
 # One row per format. Accelerate's own launch file has a module of its own:
-# `dsconfig.consumers.accelerate_launch_file`.
+# `dsconfig.job.consumers.accelerate_launch_file`.
 _GATHER = "zero_optimization.gather_16bit_weights_on_model_save"
 _STAGES = "stage=pt|sft|rm|ppo|dpo|kto"
 FORMATS: tuple[Format, ...] = (

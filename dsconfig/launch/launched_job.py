@@ -10,10 +10,10 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from dsconfig.consumers.accelerate_launch_file import BLOCK, LINK, block
-from dsconfig.consumers.consumer_versions import does
 from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple
 from dsconfig.document import Document, Span
+from dsconfig.job.consumers.accelerate_launch_file import BLOCK, LINK, block
+from dsconfig.job.consumers.consumer_versions import does
 from dsconfig.job.detect_consumer import LaunchArguments, Reader
 from dsconfig.job.run_facts import Model, RunFacts
 from dsconfig.launch.format_table import Format

@@ -11,14 +11,14 @@ import json
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from dsconfig.consumers import HUGGING_FACE
-from dsconfig.consumers.accelerate_launch_file import LINK, block, is_launch_file
-from dsconfig.consumers.consumer_versions import split_spec
 from dsconfig.core.diagnostic import Diagnostic, Fix, Location, Move, Operation, Replace
 from dsconfig.core.file_access import contents
 from dsconfig.core.json_types import Json, KeyPath, NamedTuple
 from dsconfig.document import Document, Span, read_bytes, read_text
 from dsconfig.document.document import location, location_of
+from dsconfig.job.consumers import HUGGING_FACE
+from dsconfig.job.consumers.accelerate_launch_file import LINK, block, is_launch_file
+from dsconfig.job.consumers.consumer_versions import split_spec
 from dsconfig.job.detect_consumer import Reader, consumer_of_content
 from dsconfig.launch.config_references import launchers_of, read_passed
 from dsconfig.launch.detect_config import why_not_checked

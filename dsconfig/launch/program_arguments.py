@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
-from dsconfig.consumers import training_args
-from dsconfig.consumers.consumer import BY_NAME, PLUGIN_DEFAULTS
 from dsconfig.core.file_access import contents, is_own, repository_root
 from dsconfig.core.json_types import Json, JsonObject, NamedTuple
 from dsconfig.document import read_file
+from dsconfig.job.consumers import training_args
+from dsconfig.job.consumers.consumer import BY_NAME, PLUGIN_DEFAULTS
 from dsconfig.job.detect_consumer import LaunchArguments
 from dsconfig.launch.format_table import Format
 from dsconfig.launch.python_source import (

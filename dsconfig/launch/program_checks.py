@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from dsconfig.consumers import HUGGING_FACE
-from dsconfig.consumers.consumer import BY_NAME
-from dsconfig.consumers.consumer_versions import does
 from dsconfig.core.json_types import Json, NamedTuple, at
 from dsconfig.document import Document
+from dsconfig.job.consumers import HUGGING_FACE
+from dsconfig.job.consumers.consumer import BY_NAME
+from dsconfig.job.consumers.consumer_versions import does
 from dsconfig.launch.format_table import SCRIPT
 
 if TYPE_CHECKING:

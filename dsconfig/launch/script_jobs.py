@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache, lru_cache
 from itertools import islice
 
-from dsconfig.consumers.accelerate_launch_file import BLOCK, BLOCK_KEYS, is_launch_file
-from dsconfig.consumers.consumer import BY_NAME
 from dsconfig.core.file_access import MAX_SIZE, contents
 from dsconfig.core.json_types import Json, JsonObject, NamedTuple, at
 from dsconfig.document import Document, read_bytes, read_dict
+from dsconfig.job.consumers.accelerate_launch_file import BLOCK, BLOCK_KEYS, is_launch_file
+from dsconfig.job.consumers.consumer import BY_NAME
 from dsconfig.job.detect_consumer import DEEPSPEED_CONFIG_FLAGS, Reader, consumer_of_content
 from dsconfig.launch.command import ArgumentsAtRanks, Command, ScriptSource, commands_in, script_source
 from dsconfig.launch.config_references import find_consumer, read_passed

@@ -8,12 +8,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from dsconfig.consumers.accelerate_launch_file import BLOCK
-from dsconfig.consumers.consumer import BY_NAME
 from dsconfig.core.batch_triplet import KEYS, Degree, Parallelism
 from dsconfig.core.file_access import contents
 from dsconfig.core.json_types import Json, JsonObject, NamedTuple, at
 from dsconfig.document import Document
+from dsconfig.job.consumers.accelerate_launch_file import BLOCK
+from dsconfig.job.consumers.consumer import BY_NAME
 from dsconfig.job.detect_consumer import LaunchArguments, ProgramWrite
 from dsconfig.launch.format_table import Format, WriteRule
 from dsconfig.launch.repository import search

@@ -9,9 +9,9 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.check.rule_selector import catalog
-from dsconfig.consumers import CONSUMERS
-from dsconfig.consumers.accelerate_launch_file import BLOCK, is_launch_file
 from dsconfig.core.releases import RELEASES
+from dsconfig.job.consumers import CONSUMERS
+from dsconfig.job.consumers.accelerate_launch_file import BLOCK, is_launch_file
 from dsconfig.job.run_facts import EXPECTED_VALUES
 from dsconfig.lsp.document_filter import is_draft_launch_file
 from dsconfig.model.key_description import meaning

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from dsconfig.consumers.accelerate_launch_file import is_launch_file
 from dsconfig.core.releases import NUMBERS
 from dsconfig.document import Document, read_text
+from dsconfig.job.consumers.accelerate_launch_file import is_launch_file
 from dsconfig.launch.format_table import SCRIPTS, format_of
 from dsconfig.lsp.document_filter import is_draft, is_draft_launch_file
 from dsconfig.model.keyinfo import ROOT, KeyView, SectionView, child_section, type_named, view

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from dsconfig.check.build_job import why_not_config
 from dsconfig.check.discover import reads_as_config
-from dsconfig.consumers.accelerate_launch_file import ROOT_KEYS, is_launch_file
 from dsconfig.document.file_names import SUFFIXES
+from dsconfig.job.consumers.accelerate_launch_file import ROOT_KEYS, is_launch_file
 from dsconfig.job.run_facts import DSCONFIG_KEY
 from dsconfig.launch.config_references import launchers_of
 from dsconfig.launch.detect_config import is_mostly_unknown, mentions_config_key, without_comments

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.consumers.accelerate_launch_file import BLOCK, LINK, is_launch_file
 from dsconfig.core.file_access import may_read
+from dsconfig.job.consumers.accelerate_launch_file import BLOCK, LINK, is_launch_file
 from dsconfig.launch.find_jobs import jobs_of
 from dsconfig.launch.located_config import find_link
 from dsconfig.lsp.protocol import uri_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from dsconfig.consumers.accelerate_launch_file import is_launch_file
 from dsconfig.core.wording import quoted
+from dsconfig.job.consumers.accelerate_launch_file import is_launch_file
 from dsconfig.lsp.cursor import key_of, scope
 from dsconfig.lsp.effective_values import by_key
 from dsconfig.model.key_description import describe

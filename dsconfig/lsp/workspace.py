@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 from dsconfig.check.check import check_with_options, recheck
 from dsconfig.check.effective_settings import Options, Overrides, SettingsFinder, working_directory_options
-from dsconfig.consumers.consumer_versions import is_consumer_spec
 from dsconfig.fix.verify import verify_fixes
+from dsconfig.job.consumers.consumer_versions import is_consumer_spec
 from dsconfig.job.settings_file import Settings
 from dsconfig.launch import repository
 from dsconfig.lsp.document_filter import is_draft, is_relevant

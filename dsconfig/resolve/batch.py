@@ -8,9 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.check.check import check_document
-from dsconfig.consumers import ELASTIC
-from dsconfig.consumers.autofill import Message
-from dsconfig.consumers.consumer import consumer_of
 from dsconfig.core.batch_triplet import (
     ABSENT,
     KEYS,
@@ -29,6 +26,9 @@ from dsconfig.core.batch_triplet import (
 from dsconfig.core.diagnostic import Diagnostic, Effect
 from dsconfig.core.releases import Target
 from dsconfig.document import read_dict
+from dsconfig.job.consumers import ELASTIC
+from dsconfig.job.consumers.autofill import Message
+from dsconfig.job.consumers.consumer import consumer_of
 from dsconfig.job.detect_consumer import LaunchArguments
 from dsconfig.resolve.errors import ResolveError, UnknownWorldSizeError
 from dsconfig.resolve.input_config import InputConfig, read_input_config

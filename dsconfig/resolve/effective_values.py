@@ -15,10 +15,10 @@ from dsconfig.check.build_job import (
     model_and_hosts,
     read_training_arguments,
 )
-from dsconfig.consumers.autofill import Filling, Message
-from dsconfig.consumers.consumer import consumer_of
 from dsconfig.core.releases import Target
 from dsconfig.document import Document
+from dsconfig.job.consumers.autofill import Filling, Message
+from dsconfig.job.consumers.consumer import consumer_of
 from dsconfig.job.detect_consumer import LaunchArguments
 from dsconfig.job.job import Fact, Job
 from dsconfig.launch.config_source import ConfigSource, read

@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.check.build_job import job_from_arguments, job_of
 from dsconfig.check.check import check_document
-from dsconfig.consumers import HUGGING_FACE
-from dsconfig.consumers.consumer import consumer_of
-from dsconfig.consumers.consumer_versions import split_spec
 from dsconfig.core.batch_triplet import MICRO, STEPS, TRAIN
 from dsconfig.core.batch_triplet import TRAIN as BATCH
 from dsconfig.core.diagnostic import Remove, Set, dotted
@@ -19,6 +16,9 @@ from dsconfig.core.releases import Target
 from dsconfig.document import Document, read_text
 from dsconfig.document.edit import apply_operations
 from dsconfig.document.text_edit import EditError
+from dsconfig.job.consumers import HUGGING_FACE
+from dsconfig.job.consumers.consumer import consumer_of
+from dsconfig.job.consumers.consumer_versions import split_spec
 from dsconfig.launch.located_config import locate
 from dsconfig.memory.estimate import Estimate, MemoryLimit
 from dsconfig.memory.models.registry import record

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.check.check import check_document
-from dsconfig.consumers import HUGGING_FACE, accelerate_launch_file
-from dsconfig.consumers.autofill import Message
-from dsconfig.consumers.consumer_versions import split_spec
 from dsconfig.core.releases import Target
 from dsconfig.document import Document, read_dict
 from dsconfig.job import model_files
+from dsconfig.job.consumers import HUGGING_FACE, accelerate_launch_file
+from dsconfig.job.consumers.autofill import Message
+from dsconfig.job.consumers.consumer_versions import split_spec
 from dsconfig.job.detect_consumer import LaunchArguments, Reader, named_consumer
 from dsconfig.job.job import Job
 from dsconfig.job.run_facts import NO_FACTS, RunFacts

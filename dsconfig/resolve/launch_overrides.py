@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.consumers.accelerate_launch_file import block, is_launch_file
 from dsconfig.core.json_types import at
 from dsconfig.document import read_file
+from dsconfig.job.consumers.accelerate_launch_file import block, is_launch_file
 from dsconfig.job.model_files import is_outside_repository
 from dsconfig.launch.config_references import launchers_of
 from dsconfig.launch.find_jobs import job_of, jobs_naming, jobs_with_arguments

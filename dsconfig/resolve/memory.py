@@ -9,13 +9,13 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.check.build_job import MappingSource, build_job, job_from_arguments, read_training_arguments
-from dsconfig.consumers import HUGGING_FACE
-from dsconfig.consumers.consumer_versions import split_spec
 from dsconfig.core.batch_triplet import MICRO, STEPS, TRAIN
 from dsconfig.core.file_access import OUTSIDE
 from dsconfig.core.gpu_memory import parse_gpu as gpu_of
 from dsconfig.core.releases import NUMBERS
 from dsconfig.document import Document
+from dsconfig.job.consumers import HUGGING_FACE
+from dsconfig.job.consumers.consumer_versions import split_spec
 from dsconfig.job.job import Job
 from dsconfig.job.run_facts import facts_of_block
 from dsconfig.launch.config_source import read

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from dsconfig.check.check import check_document
 from dsconfig.check.report import Report, with_config_paths
-from dsconfig.consumers.autofill import Assumed, Filling, Message, MissingArgumentsError, fill
-from dsconfig.consumers.consumer import consumer_of
 from dsconfig.core.batch_triplet import KEYS, MICRO, SEQUENCE
 from dsconfig.core.diagnostic import Diagnostic, Effect, dotted
 from dsconfig.core.json_types import copy_json
@@ -18,6 +16,8 @@ from dsconfig.core.releases import NUMBERS, Target
 from dsconfig.document import Document, read_dict
 from dsconfig.evaluation.context import Context, Source
 from dsconfig.job import detect_consumer as reader
+from dsconfig.job.consumers.autofill import Assumed, Filling, Message, MissingArgumentsError, fill
+from dsconfig.job.consumers.consumer import consumer_of
 from dsconfig.job.detect_consumer import Reader
 from dsconfig.launch.program_overwrites import overwrite_of, overwrites
 from dsconfig.resolve.errors import ResolveError, UnfilledError

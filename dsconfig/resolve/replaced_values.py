@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from dsconfig.consumers.consumer import consumer_of
 from dsconfig.core.batch_triplet import KEYS
 from dsconfig.core.diagnostic import Effect
 from dsconfig.core.json_types import at, copy_json
@@ -15,14 +14,15 @@ from dsconfig.core.releases import EVERY_RELEASE, NEVER, Interval, number
 from dsconfig.document import read_dict
 from dsconfig.evaluation.context import Context, SkipRule, Source
 from dsconfig.evaluation.key_walk import Coercion, Rejection
+from dsconfig.job.consumers.consumer import consumer_of
 from dsconfig.launch.program_overwrites import overwrite_of
 from dsconfig.model.keyinfo import KeyView, SectionView, secrets, type_named
 from dsconfig.resolve.raw_config import report_on
 from dsconfig.resolve.run import Run
 
 if TYPE_CHECKING:
-    from dsconfig.consumers.autofill import Filling
     from dsconfig.core.json_types import Json, JsonObject, KeyPath
+    from dsconfig.job.consumers.autofill import Filling
 
 
 # Effective values and their sources.

@@ -18,10 +18,10 @@ from dsconfig.check.build_job import (
     model_and_hosts,
     read_training_arguments,
 )
-from dsconfig.consumers.autofill import Assumed, Filling
 from dsconfig.core.batch_triplet import KEYS
 from dsconfig.core.releases import Target
 from dsconfig.document import Document
+from dsconfig.job.consumers.autofill import Assumed, Filling
 from dsconfig.launch.config_source import ConfigSource, read
 from dsconfig.launch.located_config import LocatedConfig, locate
 from dsconfig.resolve.batch import (

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.consumers.autofill import Filled, Message, Mismatch
 from dsconfig.core.batch_triplet import NONE, Degree, Parallelism
 from dsconfig.core.releases import NUMBERS, Target
+from dsconfig.job.consumers.autofill import Filled, Message, Mismatch
 from dsconfig.job.job import Job
 from dsconfig.render.terminal import printable
 from dsconfig.resolve.errors import UnknownWorldSizeError

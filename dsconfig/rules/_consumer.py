@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsconfig.consumers import consumer_versions
 from dsconfig.evaluation.context import Context
+from dsconfig.job.consumers import consumer_versions
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import KeyPath

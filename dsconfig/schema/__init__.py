@@ -6,8 +6,8 @@ definitions, `keywords` the schema of a type, `files` the texts of the files in 
 
 from __future__ import annotations
 
-from dsconfig.consumers import CONSUMERS
 from dsconfig.core import releases
+from dsconfig.job.consumers import CONSUMERS
 from dsconfig.schema.keywords import DRAFT, Schema
 
 

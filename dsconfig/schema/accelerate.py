@@ -6,8 +6,8 @@ utils/dataclasses.py, DeepSpeedPlugin.
 
 from __future__ import annotations
 
-from dsconfig.consumers import accelerate_launch_file
 from dsconfig.core.releases import LATEST
+from dsconfig.job.consumers import accelerate_launch_file
 from dsconfig.schema.keywords import DRAFT, Schema, needs
 
 _DEVICE: Schema = {

@@ -11,11 +11,11 @@ from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 
-from dsconfig.consumers import CONSUMERS
-from dsconfig.consumers.consumer_versions import VERSION_PATTERN
 from dsconfig.core.releases import LATEST, NUMBERS, RELEASES, Target
 from dsconfig.document.file_names import CONFIGS, LAUNCH_FILES
 from dsconfig.document.json_format import pretty_file
+from dsconfig.job.consumers import CONSUMERS
+from dsconfig.job.consumers.consumer_versions import VERSION_PATTERN
 from dsconfig.job.settings_file import FAIL_ON, MIN_SEVERITY, OVERRIDES
 from dsconfig.model._generated import SECTIONS, TYPES
 from dsconfig.model.keyinfo import view

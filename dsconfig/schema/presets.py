@@ -11,9 +11,9 @@ import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from dsconfig.consumers import CONSUMERS, ELASTIC, HUGGING_FACE, LOADERS
-from dsconfig.consumers.consumer import BY_NAME
 from dsconfig.core import releases
+from dsconfig.job.consumers import CONSUMERS, ELASTIC, HUGGING_FACE, LOADERS
+from dsconfig.job.consumers.consumer import BY_NAME
 from dsconfig.job.detect_consumer import consumer_of_content
 from dsconfig.job.run_facts import DSCONFIG_KEY
 from dsconfig.model.keyinfo import along

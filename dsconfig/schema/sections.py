@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 
-from dsconfig.consumers import ELASTIC, HUGGING_FACE
 from dsconfig.core.releases import NUMBERS, Interval, name
 from dsconfig.evaluation.rule import Condition, Counts, Is, Less, Needed, NotEmpty, Test, Written
+from dsconfig.job.consumers import ELASTIC, HUGGING_FACE
 from dsconfig.model.key_description import AUTO, deprecation, describe, meanings, use_instead
 from dsconfig.model.keyinfo import KeyInfo, KeyView, SectionView, child_section, section_keys, types_of, view
 from dsconfig.model.scheduler import SCHEDULERS

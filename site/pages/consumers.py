@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.consumers import CONSUMERS
+from dsconfig.job.consumers import CONSUMERS
 from dsconfig.launch.format_table import FORMATS, Format
 from dsconfig.launch.program_checks import PROGRAM_CHECKS
 from pages import key_entries, markdown

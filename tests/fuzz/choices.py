@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from dsconfig.consumers import CONSUMERS
+from dsconfig.job.consumers import CONSUMERS
 from dsconfig.render import FORMATS
 
 HEADER = 6

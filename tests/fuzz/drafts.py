@@ -8,9 +8,9 @@ from functools import cache
 from random import Random
 from typing import NamedTuple
 
-from dsconfig.consumers import CONSUMERS
 from dsconfig.core.json_types import Json, JsonObject
 from dsconfig.core.releases import LATEST, RELEASES, Target, resolve
+from dsconfig.job.consumers import CONSUMERS
 from dsconfig.model.keyinfo import keys
 from tests.parity.generators import auto
 from tests.parity.generators.case import WORLD_SIZES

@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 from random import Random
 
-from dsconfig.consumers.accelerate_launch_file import BLOCK_KEYS, DISTRIBUTED_TYPES, PRECISIONS, ROOT_KEYS
 from dsconfig.core.json_types import Spec
+from dsconfig.job.consumers.accelerate_launch_file import BLOCK_KEYS, DISTRIBUTED_TYPES, PRECISIONS, ROOT_KEYS
 from dsconfig.model.keyinfo import ROOT, child_section, section_keys, types_of
 from tests.fuzz import inputs, odd_inputs  # noqa: F401  they register their kinds
 from tests.fuzz.choices import HEADER, LARGEST

@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 from dsconfig.check.check import check_document
 from dsconfig.check.report import Report
-from dsconfig.consumers import HUGGING_FACE
 from dsconfig.core.diagnostic import Diagnostic, Effect, Remove, Rename, dotted
 from dsconfig.core.json_types import Json
 from dsconfig.core.releases import NUMBERS
@@ -27,6 +26,7 @@ from dsconfig.document.edit import apply_to_value, edits, is_equal
 from dsconfig.document.text_edit import apply
 from dsconfig.fix.fix import FixedText, fix_document
 from dsconfig.fix.verify import does_harm, with_verified_fixes
+from dsconfig.job.consumers import HUGGING_FACE
 from dsconfig.resolve.effective_values import effective
 from dsconfig.resolve.errors import ResolveError
 from tests.fuzz.drafts import Draft, drafts

@@ -22,13 +22,13 @@ from typing import Any
 from dsconfig.check.build_job import job_of, why_not_config
 from dsconfig.check.check import check_document
 from dsconfig.check.report import Report
-from dsconfig.consumers import HUGGING_FACE
-from dsconfig.consumers.accelerate_launch_file import is_launch_file
-from dsconfig.consumers.autofill import fill
-from dsconfig.consumers.consumer import BY_NAME
 from dsconfig.core.diagnostic import Diagnostic
 from dsconfig.core.releases import resolve
 from dsconfig.document import Document, read_file
+from dsconfig.job.consumers import HUGGING_FACE
+from dsconfig.job.consumers.accelerate_launch_file import is_launch_file
+from dsconfig.job.consumers.autofill import fill
+from dsconfig.job.consumers.consumer import BY_NAME
 from dsconfig.job.detect_consumer import Reader
 from dsconfig.launch.format_table import format_of
 from tests.parity import environment

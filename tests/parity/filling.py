@@ -13,9 +13,9 @@ import random
 import sys
 from functools import partial
 
-from dsconfig.consumers import HUGGING_FACE
-from dsconfig.consumers.autofill import MissingArgumentsError, fill
-from dsconfig.consumers.consumer import consumer_of
+from dsconfig.job.consumers import HUGGING_FACE
+from dsconfig.job.consumers.autofill import MissingArgumentsError, fill
+from dsconfig.job.consumers.consumer import consumer_of
 from tests.parity.generators.auto import Config, generated
 from tests.parity.judges.consumers import RANKS, by_accelerate, by_transformers, disagreements, stand_in
 

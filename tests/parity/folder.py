@@ -26,11 +26,11 @@ from typing import Any
 
 from dsconfig.check.build_job import job_of
 from dsconfig.cli import main as dsconfig
-from dsconfig.consumers import HUGGING_FACE
-from dsconfig.consumers.accelerate_launch_file import is_launch_file
-from dsconfig.consumers.autofill import fill
-from dsconfig.consumers.consumer import BY_NAME
 from dsconfig.document import read_file
+from dsconfig.job.consumers import HUGGING_FACE
+from dsconfig.job.consumers.accelerate_launch_file import is_launch_file
+from dsconfig.job.consumers.autofill import fill
+from dsconfig.job.consumers.consumer import BY_NAME
 from tests.parity import environment
 from tests.parity.generators.case import Case
 from tests.parity.judges import judging

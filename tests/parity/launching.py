@@ -23,8 +23,8 @@ import yaml
 
 from dsconfig.api.check import check
 from dsconfig.check.report import Report
-from dsconfig.consumers import accelerate_launch_file
 from dsconfig.document import read_file
+from dsconfig.job.consumers import accelerate_launch_file
 from dsconfig.launch.find_jobs import job_of
 
 Config = dict[str, Any]

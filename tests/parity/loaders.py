@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from dsconfig.api.check import check
-from dsconfig.consumers.accelerate_launch_file import is_launch_file
+from dsconfig.job.consumers.accelerate_launch_file import is_launch_file
 from tests.parity.judges.consumers import by_accelerate, by_transformers, stand_in
 
 RELEASE = "0.19.8"

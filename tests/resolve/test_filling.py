@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from dsconfig import ResolveError, resolve
-from dsconfig.consumers import CONSUMERS
-from dsconfig.consumers.consumer import BY_NAME
-from dsconfig.consumers.training_args import Arguments, hidden_size
 from dsconfig.document.reader import read_mapping_file
+from dsconfig.job.consumers import CONSUMERS
+from dsconfig.job.consumers.consumer import BY_NAME
+from dsconfig.job.consumers.training_args import Arguments, hidden_size
 from dsconfig.model.keyinfo import keys
 
 BATCH = {

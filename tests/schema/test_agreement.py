@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import pytest
 
 import dsconfig
-from dsconfig.consumers.accelerate_launch_file import is_launch_file
 from dsconfig.core.releases import LATEST, NUMBERS
 from dsconfig.document import read_bytes
+from dsconfig.job.consumers.accelerate_launch_file import is_launch_file
 from dsconfig.launch.format_table import format_of
 from tests.cases import cases
 from tests.parity.generators.cases import generate

@@ -8,8 +8,8 @@ import pytest
 
 import dsconfig
 from dsconfig.api import presets
-from dsconfig.consumers import CONSUMERS
 from dsconfig.core.releases import LATEST, RELEASES
+from dsconfig.job.consumers import CONSUMERS
 
 ARGUMENTS = {"mixed_precision": "bf16", "per_device_train_batch_size": 4}
 BETWEEN_RELEASES = "DSC142"

@@ -11,8 +11,8 @@ import jsonschema
 import pytest
 
 import dsconfig
-from dsconfig.consumers import CONSUMERS
 from dsconfig.core.releases import LATEST, NUMBERS, RELEASES
+from dsconfig.job.consumers import CONSUMERS
 from dsconfig.model.keyinfo import section_keys, view
 from dsconfig.schema import files
 from dsconfig.schema.keywords import DRAFT

@@ -16,9 +16,9 @@ from dsconfig.rules._consumer import consumer_label
 from dsconfig.rules._suggest_section import format_key
 
 if TYPE_CHECKING:
-    from dsconfig.consumers.autofill import Mismatch
     from dsconfig.core.json_types import Json, KeyPath
     from dsconfig.evaluation.context import FilledConfig
+    from dsconfig.job.consumers.autofill import Mismatch
 
 
 # Values that contradict the arguments of the job.

@@ -6,7 +6,13 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
-from dsconfig.consumers.accelerate_launch_file import (
+from dsconfig.core.diagnostic import Fix, Rename, Set
+from dsconfig.core.did_you_mean import Lexicon, best_match, lexicon
+from dsconfig.core.json_types import Json, JsonObject
+from dsconfig.core.wording import described, one_of, quoted
+from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.rule import rule
+from dsconfig.job.consumers.accelerate_launch_file import (
     BLOCK,
     BLOCK_KEYS,
     DISTRIBUTED_TYPES,
@@ -21,12 +27,6 @@ from dsconfig.consumers.accelerate_launch_file import (
     root_keys,
     zero_stage,
 )
-from dsconfig.core.diagnostic import Fix, Rename, Set
-from dsconfig.core.did_you_mean import Lexicon, best_match, lexicon
-from dsconfig.core.json_types import Json, JsonObject
-from dsconfig.core.wording import described, one_of, quoted
-from dsconfig.evaluation.context import Context, Finding
-from dsconfig.evaluation.rule import rule
 from dsconfig.rules._consumer import has_change
 from dsconfig.rules._fixes import removal
 

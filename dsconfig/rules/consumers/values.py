@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from dsconfig.consumers import HUGGING_FACE
 from dsconfig.core.batch_triplet import KEYS, MICRO, STEPS
 from dsconfig.core.diagnostic import EffectName, Fix, Set, dotted
 from dsconfig.core.json_types import Json, NamedTuple
 from dsconfig.core.wording import compact, quoted
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import Absent, Condition, Counts, Needed, rule
+from dsconfig.job.consumers import HUGGING_FACE
 from dsconfig.rules._consumer import FILL, INIT, consumer_label, has_change, overwritten
 from dsconfig.rules._effective_values import related_stage, stage
 from dsconfig.rules._fixes import removal
@@ -51,7 +51,7 @@ def unsupported_auto(ctx: Context) -> Iterator[Finding]:
     """
     if not ctx.uses_plugin:
         return
-    from dsconfig.consumers.consumer import BY_NAME, consumer_of
+    from dsconfig.job.consumers.consumer import BY_NAME, consumer_of
 
     resolved = {fill.key for fill in consumer_of(ctx.spec).fills}
     unknown = {event.path for event in ctx.walk.unknown}

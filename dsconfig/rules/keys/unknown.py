@@ -377,7 +377,7 @@ def _attribute_path(ctx: Context, name: str, value: Json) -> str | None:
 
 
 def _consumer_keys(consumer: str) -> tuple[str, ...]:
-    from dsconfig.consumers.consumer import BY_NAME
+    from dsconfig.job.consumers.consumer import BY_NAME
 
     return BY_NAME[consumer].own_keys
 

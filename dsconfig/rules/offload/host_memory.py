@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from dsconfig.consumers import HUGGING_FACE
 from dsconfig.core.json_types import Json
 from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
+from dsconfig.job.consumers import HUGGING_FACE
 from dsconfig.rules._effective_values import OPTIMIZER, PARAM, device, device_path, offload_keys, stage
 from dsconfig.rules._model_facts import has_model, largest, model, shape
 from dsconfig.rules._numbers import rounded_up

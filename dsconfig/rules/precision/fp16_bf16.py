@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.consumers import HUGGING_FACE
 from dsconfig.core.diagnostic import Fix, Remove, Set
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.wording import kind, quoted
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import Absent, Condition, Is, rule
+from dsconfig.job.consumers import HUGGING_FACE
 from dsconfig.rules._consumer import consumer_label
 from dsconfig.rules._effective_values import (
     OPTIMIZER,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partialmethod
 from typing import Any
 
-from dsconfig.consumers.consumer import BY_NAME
+from dsconfig.job.consumers.consumer import BY_NAME
 from tests.parity.generators.auto import Config
 from tests.parity.workers.loaders.hand_over import hand_over, stand_in
 from tests.parity.workers.loaders.serve import RANKS

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
-from dsconfig.consumers import CONSUMERS, HUGGING_FACE
 from dsconfig.core.json_types import NamedTuple
+from dsconfig.job.consumers import CONSUMERS, HUGGING_FACE
 
 
 class Change(NamedTuple):

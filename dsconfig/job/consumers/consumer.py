@@ -7,9 +7,9 @@ from functools import cache
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from dsconfig.consumers import ELASTIC
-from dsconfig.consumers.consumer_versions import does, split_spec
 from dsconfig.core.json_types import Json, NamedTuple
+from dsconfig.job.consumers import ELASTIC
+from dsconfig.job.consumers.consumer_versions import does, split_spec
 
 # One consumer and the keys that it fills.
 

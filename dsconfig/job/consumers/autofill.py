@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from dsconfig.consumers.consumer import Consumer
-from dsconfig.consumers.training_args import Arguments, hidden_size
 from dsconfig.core.batch_triplet import MICRO, STEPS, TRAIN
 from dsconfig.core.json_types import Json, JsonObject, NamedTuple
+from dsconfig.job.consumers.consumer import Consumer
+from dsconfig.job.consumers.training_args import Arguments, hidden_size
 
 # Results of filling a config: messages, filled values, and mismatches.
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 
-from dsconfig.consumers.accelerate_launch_file import BLOCK, BLOCK_KEYS, ROOT_KEYS
-from dsconfig.consumers.consumer_versions import version_tuple
 from dsconfig.core.did_you_mean import lexicon, near
 from dsconfig.core.json_types import Json, JsonObject
 from dsconfig.core.wording import quoted
+from dsconfig.job.consumers.accelerate_launch_file import BLOCK, BLOCK_KEYS, ROOT_KEYS
+from dsconfig.job.consumers.consumer_versions import version_tuple
 
 # Sources of filled values: training arguments, their files, and the model's hidden size.
 

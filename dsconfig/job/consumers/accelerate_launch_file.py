@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from dsconfig.consumers.consumer_versions import does, version_tuple
 from dsconfig.core.json_types import Json, JsonObject, KeyPath
+from dsconfig.job.consumers.consumer_versions import does, version_tuple
 
 if TYPE_CHECKING:
     from typing import TypeGuard
