@@ -34,13 +34,13 @@ def first(text: str) -> Command:
         "echo t --deepspeed no.json\n# t --deepspeed no.json\nt --deepspeed ds.json --max_steps 7",
         "cat <<'EOF' > other.sh\nt --deepspeed no.json\nEOF\nt --deepspeed ds.json --max_steps 7",
         'OUT=$(run -- t --deepspeed ds.json \\\n --max_steps 7 2>&1)\necho "$OUT"',
-        "for s in 7 8; do t --deepspeed ds.json --max_steps $s; done",
+        "for s in 7; do t --deepspeed ds.json --max_steps $s; done",
         "run() {\n  t --deepspeed ds.json --max_steps 7\n}\nrun",
         "t --flag --deepspeed 'ds.json' --max_steps \"7\" > out 2>&1 &",
         "t --deepspeed ds.json --max_steps 7\r\n",
         "DS=a/ds.yaml; DS=${DS##*/}\nt --deepspeed ${DS%.*}.json --max_steps ${N:-${M:-7}}",
         "DS=ds.json\ncase $1 in --ds) shift; DS=$1;; esac\nt --deepspeed $DS --max_steps 7",
-        "while getopts d: o; do N=7; N=$OPTARG; done\nt --deepspeed ds.json --max_steps $N",
+        "N=7\nwhile getopts d: o; do N=$OPTARG; done\nt --deepspeed ds.json --max_steps $N",
         "read -r -d '' ARGS <<EOF\n--deepspeed ds.json \\\n --max_steps 7\nEOF\nt $ARGS",
     ],
 )
@@ -309,3 +309,53 @@ def test_hostile_text_is_read_quickly(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "run.sh").write_text(f"{unclosed}{nested}S=$S$A\nA=$S$S\n{line * 2000}")
     report = check("run.sh")
     assert [child.name for child in report.children] == ["ds.json"]
+
+
+@pytest.mark.parametrize(
+    ("script", "processes"),
+    [
+        ('N=4\n[ -n "$DEBUG" ] && N=1\n', "$N"),
+        ('N=4\n[ -z "$DEBUG" ] || N=1\n', "$N"),
+        ("N=4\nif a; then N=1; fi\n", "$N"),
+        ("if a; then N=4; elif b; then N=2; else N=1; fi\n", "$N"),
+        ("if a; then N=4; else N=4; fi\n", "4"),
+        ("N=4\nif a; then if b; then N=2; fi; fi\n", "$N"),
+        ("case $MODEL in 7b) N=4;; 13b) N=2;; esac\n", "$N"),
+        ("for N in 1 4; do a; done\n", "$N"),
+        ("for N in 4; do a; done\n", "4"),
+        ("N=4\nlet N=N/2\n", "$N"),
+        ("N=4\n((N*=2))\n", "$N"),
+        ("N=4\nread -p ranks N\n", "$N"),
+        ("N=4\nprintf -v N 2\n", "$N"),
+        ("N=4\nusage() {\n  N=1\n}\n", "$N"),
+        # what the script does without an option of its caller
+        ('N=4\nif [ "$1" = debug ]; then N=1; fi\n', "4"),
+        ("N=4\nwhile [[ $# -gt 0 ]]; do case $1 in --n) N=$2; shift;; esac; done\n", "4"),
+        ('if [ -z "$N" ]; then N=4; fi\n', "4"),
+        ('if [ -z "$1" ]; then N=4; else N=$1; fi\n', "4"),
+        # a success, not a condition
+        ("N=2\ncd sources && N=4\n", "4"),
+        # another scope
+        ("N=4\nN=1 python prepare.py\n", "4"),
+        ("N=4\nwarm() { local N=1; a $N; }; warm\n", "4"),
+    ],
+)
+def test_a_value_that_depends_on_a_condition_is_unknown(script: str, processes: str) -> None:
+    text = f"{script}torchrun --nproc_per_node $N t --deepspeed ds.json"
+    commands = [each.words for each in Shell(text).commands() if each.words[0] == "torchrun"]
+    assert commands == [("torchrun", "--nproc_per_node", processes, "t", "--deepspeed", "ds.json")]
+
+
+def test_inside_a_branch_its_value_is_known() -> None:
+    text = "N=4\nif a; then\n  N=1\n  torchrun --nproc_per_node $N t\nfi\ntorchrun --nproc_per_node $N t"
+    commands = [each.words for each in Shell(text).commands() if each.words[0] == "torchrun"]
+    assert [words[2] for words in commands] == ["1", "$N"]
+
+
+@pytest.mark.parametrize(
+    "script",
+    ['A="--x 1"\nif a; then A="--x 1 --y 8"; fi\nt $A', 'A=(--x 1)\nif a; then A+=(--y 8); fi\nt "${A[@]}"'],
+)
+def test_flags_of_all_branches_stay(script: str) -> None:
+    (*_, command) = Shell(script).commands()
+    assert command.words == ("t", "--x", "1", "--y", "$A")

@@ -273,7 +273,12 @@ class _Source:
         if candidate.consumer is None:
             unknown.add(("*",))  # the dict may be only part of the config that the program passes on
         value = root.value
-        for path in self._paths_set_later(candidate.value):
+        later = {*self._paths_set_later(candidate.value), *self._overwritten(candidate.value, ())}
+        for path in [*later]:
+            # A key that is only known at run time may be any of the keys that the literal shows.
+            section = _section(root, path[:-1]) if path[-1] == "*" else None
+            later |= {(*path[:-1], member.key) for member in (section.members if section else ())}
+        for path in sorted(later, key=len):
             unknown.add(path)
             value = _with_unknown(value, path)
         root = root._replace(value=value)
@@ -352,6 +357,19 @@ class _Source:
                     yield path
                 else:
                     yield from self._open_objects(each.value, (*path, each.arg))
+
+    def _overwritten(self, value: ast.expr, path: KeyPath) -> Iterator[KeyPath]:
+        """Yield the keys of a literal that stand before `**other` or a key that is not a literal."""
+        if not isinstance(value, ast.Dict):
+            return
+        before: list[KeyPath] = []
+        for key, item in zip(value.keys, value.values, strict=True):
+            if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                before.append((*path, key.value))
+                yield from self._overwritten(item, (*path, key.value))
+            else:
+                yield from before
+                before = []
 
     # ------------------------------------------------------------ keys set after the literal
 
@@ -523,6 +541,14 @@ def _walk(node: Node, path: KeyPath) -> Iterator[tuple[KeyPath, Node]]:
         yield from _walk(member.node, (*path, member.key))
     for index, item in enumerate(node.items):
         yield from _walk(item, (*path, index))
+
+
+def _section(root: Node, path: KeyPath) -> Node | None:
+    """The object at a path; None if the literal does not show it."""
+    node: Node | None = root
+    for key in path:
+        node = next((each.node for each in node.members if each.key == key), None) if node else None
+    return node
 
 
 def _with_unknown(value: Json, path: KeyPath) -> Json:

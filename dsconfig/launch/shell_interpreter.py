@@ -13,7 +13,7 @@ from dsconfig.launch.repository import Budget, SpentError, text_budget
 from dsconfig.launch.shell_lexer import MAX_LENGTH, Lexer
 
 # Variables and arrays are evaluated while reading. An unknown variable stays as written, `$NAME`; it is never
-# guessed.
+# guessed. No condition is evaluated: a variable to which branches give different values is unknown after them.
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.DOTALL)
 _DECLARE = frozenset(("export", "local", "declare", "readonly", "typeset"))
@@ -38,6 +38,17 @@ _OUTPUT_ASSIGNMENT = re.compile(r"\w+=\"?\$\((.*)\)\"?", re.DOTALL)
 _CALLER_VALUE = re.compile(r"\$(?:\{?\d|OPTARG|\{OPTARG)")
 """Values set by the script's caller: positional arguments and options."""
 _SED_SUBSTITUTION = re.compile(r"s([/|#,])((?:(?!\1).)+)\1(.*)\1g?", re.DOTALL)
+_OPENERS: Mapping[str, str] = {
+    **dict.fromkeys(("for", "select", "while", "until"), "done"),
+    "if": "fi",
+    "case": "esac",
+}
+"""Keywords that open a block, with the keyword that closes it."""
+_TESTS = frozenset(("[", "[[", "test", "((", "grep", "command"))
+"""Commands whose result is a condition: `[ -n "$DEBUG" ] && BS=1`. After others, `&&` means success."""
+_CALLER = re.compile(r"\$(?:\{?[\d@*#]|\{?OPTARG)")
+"""What the script's caller passed."""
+_ARITHMETIC_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:[-+*/%]?=(?!=)|\+\+|--)")
 _MAX_EDITS = 100
 _MAX_DEPTH = 3
 """Deepest nesting of texts that are read: `srun bash -c "…"`."""
@@ -78,6 +89,25 @@ class SedOutput(NamedTuple):
         return template
 
 
+Value = tuple[tuple[str, ...] | None, frozenset[str]]
+"""The words of a variable, None if it is unset, and the unset variables that it depends on."""
+
+
+class _Block:
+    """A block whose commands may not run: `if`, `case`, a loop, a function, or a command after `[ … ] &&`."""
+
+    def __init__(self, closer: str, condition: str = "") -> None:
+        self.closer, self.condition = closer, condition
+        self.before: dict[str, Value] = {}
+        """Values of the assigned variables before the block."""
+        self.branches: list[dict[str, Value]] = [{}]
+        """Values that each branch assigned."""
+        self.exhaustive = False
+        """Whether one of the branches always runs."""
+        self.local: set[str] = set()
+        """Variables of a function."""
+
+
 class Shell:
     """Reader of a script from start to end.
 
@@ -110,6 +140,10 @@ class Shell:
         """Variable of a `read` command that receives the next here-document."""
         self.budget = text_budget(len(text)) if budget is None else budget
         self._lexer = Lexer(text, budget=self.budget)
+        self._blocks: list[_Block] = []
+        self._previous = ""
+        """First word of the previous command."""
+        self._previous_text = ""
 
     def commands(self, depth: int = 0) -> Iterator[ShellCommand]:
         """Yield each simple command in text order.
@@ -128,16 +162,44 @@ class Shell:
                 yield from self._command(offset, raw, target, depth)
 
     def _command(self, offset: int, raw: list[str], target: str, depth: int) -> Iterator[ShellCommand]:
+        self._enter_blocks(offset, raw)
         raw = list(dropwhile(_PREFIX_WORDS.__contains__, raw))
         if not raw:
             return
-        # A loop is read once, with its first value: the others differ in what they train, rarely in how.
-        if raw[0] == "for" and raw[2:3] == ["in"] and raw[3:]:
-            self.variables[raw[1]] = tuple(self._expanded([raw[3]])[:1])
-            self.origins[raw[1]] = self._last_origins()
+        conditional = self._is_conditional(offset)
+        if not conditional:
+            self._previous, self._previous_text = raw[0], " ".join(raw)
+        if self.text.startswith("((", max(0, offset - 2)) or raw[0] == "let":
+            self._calculate(raw)
             return
+        # A loop is read once, with its first value: the others differ in what they train, rarely in how. A number
+        # that differs is unknown.
+        if raw[0] == "for" and raw[2:3] == ["in"] and raw[3:]:
+            values = self._expanded(raw[3:])
+            numbers = len(set(values)) > 1 and all(value.isdecimal() for value in values)
+            loop = self._blocks.pop()
+            self._set(raw[1], (f"${raw[1]}",) if numbers else tuple(values[:1]), self._last_origins())
+            self._blocks.append(loop)
+            return
+        if conditional:
+            self._blocks.append(_Block("", self._previous_text))
+        try:
+            yield from self._simple_command(offset, raw, target, depth)
+        finally:
+            if conditional:
+                self._close(self._blocks.pop())
+
+    def _simple_command(self, offset: int, raw: list[str], target: str, depth: int) -> Iterator[ShellCommand]:
         declares = raw[0] in _DECLARE
         count = next((at for at, word in enumerate(raw) if not _assigns(word, declares=declares)), len(raw))
+        # Assignments before a command hold for this command only.
+        prefixes = raw[:count] if count < len(raw) and not declares else []
+        names = [word.partition("=")[0].rstrip("+") for word in prefixes]
+        before = {name: self._value(name) for name in names}
+        if raw[0] in ("local", "declare", "typeset"):
+            function = next((each for each in reversed(self._blocks) if each.closer == "}"), None)
+            if function is not None:
+                function.local |= {word.partition("=")[0] for word in raw[1:]}
         for word in raw[:count]:
             self._assign(word)
             if output := _OUTPUT_ASSIGNMENT.fullmatch(word):
@@ -146,7 +208,24 @@ class Shell:
         if raw[:1] == [":"]:
             self._default(raw)
         words, dependencies = self._words(raw)
+        yield from self._run(offset, words, dependencies, target, depth)
+        for name, value in before.items():
+            self._restore(name, value)
+
+    def _run(
+        self,
+        offset: int,
+        words: tuple[str, ...],
+        dependencies: dict[str, frozenset[str]],
+        target: str,
+        depth: int,
+    ) -> Iterator[ShellCommand]:
+        """Yield a command with expanded words, unless it only changes what is known of the script."""
         self._read_variable = words[-1] if words and words[0] == "read" else ""
+        if words[:1] == ("read",) and words[-1] in self.variables:
+            self._forget(words[-1])
+        elif words[:2] == ("printf", "-v") and len(words) > 2:
+            self._forget(words[2])
         if words and words[0] == "sed":
             self._edit(words, "".join(self._lexer.expand(target, self.variables)))
         if not words or words[0] in _TEXT_COMMANDS:
@@ -242,11 +321,140 @@ class Shell:
             values = (*old_values[:-1], old_values[-1] + text) if appends else (text,)
         self._set(name, values, previous_origins | self._last_origins())
 
+    def _calculate(self, raw: list[str]) -> None:
+        """Forget the variables that `((…))` or `let` change."""
+        for name in _ARITHMETIC_ASSIGNMENT.findall(" ".join(raw)):
+            if name in self.variables:
+                self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        self._set(name, (f"${name}",), frozenset((name,)))
+
+    # Blocks that may not run
+    # ----------------------------------------------------------------------------------------------
+
+    def _is_conditional(self, offset: int) -> bool:
+        """Whether a command runs only if a test before it succeeds or a command before it fails."""
+        before = self.text[max(0, offset - 80) : offset].rstrip(" \t\r\n\\")
+        return before.endswith("||") or (before.endswith("&&") and self._previous in _TESTS)
+
+    def _enter_blocks(self, offset: int, raw: list[str]) -> None:
+        """Open, switch and close blocks by the keywords of a command."""
+        for at, word in enumerate(raw):
+            if closer := _OPENERS.get(word):
+                self._blocks.append(_Block(closer, " ".join(raw[at + 1 :])))
+                # Without an `in`, a `for` reads what the caller passed.
+                self._blocks[-1].exhaustive = word == "for"
+                break
+            if word == "{" or (word == "function" and raw[-1] == "{"):
+                # A function may never be called; other groups always run.
+                is_function = word == "function" or self.text[max(0, offset - 80) : offset].rstrip().endswith(
+                    ")"
+                )
+                self._blocks.append(_Block("}"))
+                self._blocks[-1].exhaustive = not is_function
+                if is_function and word == "function":
+                    break
+                continue
+            if self._blocks and word == self._blocks[-1].closer:
+                self._close(self._blocks.pop())
+            elif word in ("elif", "else") and self._blocks and self._blocks[-1].closer == "fi":
+                self._next_branch(self._blocks[-1])
+                self._blocks[-1].exhaustive = word == "else"
+                self._blocks[-1].condition += f" {' '.join(raw[at + 1 :])}" * (word == "elif")
+            elif word not in _PREFIX_WORDS:
+                break
+
+    def _next_branch(self, block: _Block) -> None:
+        self.budget.spend(len(block.before) + 1)
+        block.branches[-1] = {name: self._value(name) for name in block.branches[-1]}
+        for name, value in block.before.items():
+            self._restore(name, value)
+        block.branches.append({})
+
+    def _close(self, block: _Block) -> None:
+        """Merge what the branches of a block assigned."""
+        self._next_branch(block)
+        branches = block.branches[:-1]
+        for name, before in block.before.items():
+            value = self._merged(name, before, branches, block)
+            if self._blocks:
+                self._note(name)
+            self._restore(name, value)
+
+    def _merged(self, name: str, before: Value, branches: list[dict[str, Value]], block: _Block) -> Value:
+        assigned = [branch[name] for branch in branches if name in branch]
+        may_stay = not block.exhaustive or len(assigned) < len(branches)
+        if name in block.local:
+            return before
+        is_default = re.search(rf"-z\s+\S*\$\{{?{name}\b", block.condition) is not None
+        if before[0] is None and is_default:
+            default, depends_on = assigned[0]
+            return default, depends_on | {name}
+        if may_stay and before[0] is not None and (is_default or _CALLER.search(block.condition)):
+            return before  # without the caller's option the earlier value stays
+        values: list[Value] = [*assigned, *([before] if may_stay else ())]
+        distinct = {value[0] for value in values}
+        known = {words for words in distinct if words and not _CALLER_VALUE.search(" ".join(words))}
+        if len(distinct) == 1 or (len(known) == 1 and len(distinct) == 2 and not may_stay):
+            return next(each for each in values if len(distinct) == 1 or each[0] in known)
+        self.budget.spend(sum(len(word) for words in distinct for word in words or ()) + len(values))
+        origins: frozenset[str] = frozenset((name,)).union(*(value[1] for value in values))
+        return _common_flags(name, [value[0] or () for value in values]), origins
+
+    def _value(self, name: str) -> Value:
+        return self.variables.get(name), self.origins.get(name, frozenset())
+
+    def _restore(self, name: str, value: Value) -> None:
+        words, origins = value
+        if words is None:
+            self.variables.pop(name, None)
+            self.origins.pop(name, None)
+        else:
+            self.variables[name], self.origins[name] = words, origins
+
+    def _note(self, name: str) -> None:
+        """Note that the innermost block assigns a variable."""
+        block = self._blocks[-1]
+        block.before.setdefault(name, self._value(name))
+        block.branches[-1].setdefault(name, self._value(name))
+
     def _set(self, name: str, values: tuple[str, ...], origins: frozenset[str]) -> None:
         self.budget.spend(len(values))
+        if self._blocks:
+            self._note(name)
         if sum(map(len, values)) + len(values) <= MAX_LENGTH:
             self.variables[name] = values
             self.origins[name] = origins
+
+
+def _common_flags(name: str, variants: list[tuple[str, ...]]) -> tuple[str, ...]:
+    """The value of a variable that has one of these values.
+
+    The flags of options stay, because they tell how the script is called; one that differs gets an unknown value.
+    """
+    unknown = f"${name}"
+    parts = [" ".join(variant).split() for variant in variants]
+    if not any(word.startswith("-") for part in parts for word in part):
+        return (unknown,)
+    options: list[dict[str, tuple[str, ...]]] = []
+    for part in parts:
+        found: dict[str, tuple[str, ...]] = {}
+        flag = ""
+        for word in part:
+            if word.startswith("-"):
+                flag, equals, value = word.partition("=")
+                found[flag] = (value,) if equals else ()
+            else:
+                found[flag] = (*found.get(flag, ()), word)
+        options.append(found)
+    words: list[str] = []
+    for flag in dict.fromkeys(flag for found in options for flag in found):
+        given = {found.get(flag) for found in options}
+        words += [flag] * bool(flag)
+        words += given.pop() or () if len(given) == 1 else (unknown,)
+    # one element for a string, several for an array
+    return tuple(words) if any(len(variant) > 1 for variant in variants) else (" ".join(words),)
 
 
 def _assigns(word: str, *, declares: bool) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import dsconfig
+from dsconfig.cli import main
 from dsconfig.rules import RULES
 from tests.examples import examples
 
@@ -144,3 +145,43 @@ def replaced(value: object, path: tuple[str, ...]) -> object:
         return "<run>"
     assert isinstance(value, dict)
     return {**value, path[0]: replaced(value[path[0]], path[1:])}
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        '"zero_optimization": {**other, "cpu_offload_params": False}',
+        '"zero_optimization": {"cpu_offload_params": False, **other}',
+        '"zero_optimization": {"cpu_offload_params": False, KEY: 3}',
+        '"zero_optimization": dict(other, cpu_offload_params=False)',
+        '"zero_optimization": {"stage": 2, u"cpu_offload": True}',
+    ],
+)
+def test_a_fix_keeps_entries_that_the_source_does_not_show(entries: str, tmp_path: Path) -> None:
+    source = tmp_path / "train.py"
+    text = f'import deepspeed\ncfg = {{"train_batch_size": 8, {entries}}}\ndeepspeed.initialize(config=cfg)\n'
+    source.write_text(text)
+    main(["fix", "--isolated", str(source)])
+    assert source.read_text() == text
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        'cfg = {"train_batch_size": 8, "zero_optimization": {"stage": 7}, **other}',
+        'cfg = {"train_batch_size": 8, "zero_optimization": {"stage": 7, KEY: 1}}',
+        'cfg = {"train_batch_size": 8, "zero_optimization": {"stage": 7}}\ncfg.update(other)',
+        'cfg = {"train_batch_size": 8, "zero_optimization": {"stage": 7}}\nfor k, v in other.items():\n    cfg[k] = v',
+    ],
+)
+def test_a_value_that_may_be_overwritten_is_unknown(program: str, tmp_path: Path) -> None:
+    source = tmp_path / "train.py"
+    source.write_text(f"import deepspeed\n{program}\ndeepspeed.initialize(config=cfg)\n")
+    assert main(["check", "--isolated", str(source)]) == 0
+
+
+def test_a_value_after_other_entries_is_known(tmp_path: Path) -> None:
+    source = tmp_path / "train.py"
+    entries = '**other, "train_batch_size": 8, "zero_optimization": {"stage": 7}'
+    source.write_text(f"import deepspeed\ncfg = {{{entries}}}\ndeepspeed.initialize(config=cfg)\n")
+    assert main(["check", "--isolated", str(source)]) == 1
