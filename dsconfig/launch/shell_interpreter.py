@@ -47,7 +47,7 @@ _OPENERS: Mapping[str, str] = {
 _TESTS = frozenset(("[", "[[", "test", "((", "grep", "command"))
 """Commands whose result is a condition: `[ -n "$DEBUG" ] && BS=1`. After others, `&&` means success."""
 _CALLER = re.compile(r"\$(?:\{?[\d@*#]|\{?OPTARG)")
-"""What the script's caller passed."""
+"""Arguments and options that the script's caller passes."""
 _ARITHMETIC_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:[-+*/%]?=(?!=)|\+\+|--)")
 _MAX_EDITS = 100
 _MAX_DEPTH = 3
@@ -439,18 +439,18 @@ def _common_flags(name: str, variants: list[tuple[str, ...]]) -> tuple[str, ...]
         return (unknown,)
     options: list[dict[str, tuple[str, ...]]] = []
     for part in parts:
-        found: dict[str, tuple[str, ...]] = {}
+        flags: dict[str, tuple[str, ...]] = {}
         flag = ""
         for word in part:
             if word.startswith("-"):
                 flag, equals, value = word.partition("=")
-                found[flag] = (value,) if equals else ()
+                flags[flag] = (value,) if equals else ()
             else:
-                found[flag] = (*found.get(flag, ()), word)
-        options.append(found)
+                flags[flag] = (*flags.get(flag, ()), word)
+        options.append(flags)
     words: list[str] = []
-    for flag in dict.fromkeys(flag for found in options for flag in found):
-        given = {found.get(flag) for found in options}
+    for flag in dict.fromkeys(flag for flags in options for flag in flags):
+        given = {flags.get(flag) for flags in options}
         words += [flag] * bool(flag)
         words += given.pop() or () if len(given) == 1 else (unknown,)
     # one element for a string, several for an array
