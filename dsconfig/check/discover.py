@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from dsconfig.core.file_access import OUTSIDE, contents, is_own, may_read, repository_root
-from dsconfig.document.file_names import SUFFIXES, is_named_config, is_yaml
+from dsconfig.document.file_names import SUFFIXES, is_named_config, is_python, is_yaml
 from dsconfig.launch.format_table import SCRIPTS
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def reads_as_config(path: str, data: bytes, *, yaml: bool) -> bool:
 
     if _AUTOTUNER_FOLDERS.search(path.replace(os.sep, "/")):
         return False  # generated in bulk, and not edited by users
-    if path.lower().endswith(".py"):
+    if is_python(path):
         return _holds_python_config(path, data)
     data = _in_utf8(data)
     if yaml and is_launch(data):
@@ -200,7 +200,7 @@ _AUTOTUNER_FOLDERS = re.compile(r"(?:^|/)(?:autotuning/config_templates|autotuni
 
 def may_be_config(name: str) -> bool:
     """Whether a file with this name can be a config, or a launch file that is not a script."""
-    return name.lower().endswith((*SUFFIXES, ".py"))
+    return name.lower().endswith(SUFFIXES) or is_python(name)
 
 
 def is_launch(data: bytes) -> bool:

@@ -15,6 +15,7 @@ from functools import cache
 
 JSON = (".json", ".jsonc", ".hjson")
 YAML = (".yaml", ".yml")
+PYTHON = ".py"
 SUFFIXES = (*JSON, *YAML)
 """Suffixes of files that are read."""
 _WORDS = ("config", "config_*", "cfg", "cfg_*", "conf", "conf_*")
@@ -31,6 +32,11 @@ LAUNCH_FILES = ("accelerate_config.yaml", "accelerate_config_*.yaml", "**/accele
 def is_yaml(name: str) -> bool:
     """Whether a file is parsed as YAML."""
     return name.lower().endswith(YAML)
+
+
+def is_python(name: str) -> bool:
+    """Whether a file is a Python source, which may contain configs."""
+    return name.lower().endswith(PYTHON)
 
 
 def is_named_config(path: str) -> bool:

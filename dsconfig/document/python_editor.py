@@ -7,6 +7,7 @@ import keyword
 from typing import TYPE_CHECKING
 
 from dsconfig.document.json_editor import JsonEditor, find_entry, new_entry
+from dsconfig.document.python_source import open_objects
 from dsconfig.document.text_edit import Edit, EditError
 
 if TYPE_CHECKING:
@@ -53,11 +54,9 @@ class PythonEditor(JsonEditor):
 
 
 def _has_hidden_entries(source: str) -> bool:
-    """Whether a dict with one literal key has other entries: `**other`, or a key that is not a literal."""
+    """Whether a dict has entries that its source does not show."""
     try:
         value = ast.parse(f"({source})", mode="eval").body
     except SyntaxError:
         return True
-    if isinstance(value, ast.Dict):
-        return len(value.keys) != 1
-    return not isinstance(value, ast.Call) or len(value.args) + len(value.keywords) != 1
+    return () in open_objects(value)

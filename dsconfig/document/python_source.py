@@ -13,7 +13,7 @@ import tokenize
 import warnings
 from bisect import bisect_right
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.document.document import LINE_END, Document
@@ -78,13 +78,9 @@ class PythonConfig(NamedTuple):
     """Paths whose value is only known at run time; a final `*` stands for every key that the object does not show."""
 
 
+@lru_cache(maxsize=32)
 def python_configs(text: str, name: str) -> tuple[PythonConfig, ...]:
     """Return the configs in a Python source in their order; none if it is not valid Python."""
-    return _configs(text, name)
-
-
-@lru_cache(maxsize=32)
-def _configs(text: str, name: str) -> tuple[PythonConfig, ...]:
     if len(text) > MAX_SIZE:
         return ()
     try:
@@ -268,15 +264,17 @@ class _Source:
     def _config(self, candidate: _Candidate) -> PythonConfig:
         self.values = 0
         root = self._node(candidate.value, 0)
-        unknown = {path for path, node in _walk(root, ()) if node.value is UNKNOWN}
-        unknown |= {(*path, "*") for path in self._open_objects(candidate.value, ())}
+        nodes = list(_walk(root, ()))
+        unknown = {path for path, node in nodes if node.value is UNKNOWN}
+        unknown |= {(*path, "*") for path in open_objects(candidate.value)}
         if candidate.consumer is None:
             unknown.add(("*",))  # the dict may be only part of the config that the program passes on
         value = root.value
         later = {*self._paths_set_later(candidate.value), *self._overwritten(candidate.value, ())}
+        by_path = dict(nodes)
         for path in [*later]:
             # A key that is only known at run time may be any of the keys that the literal shows.
-            section = _section(root, path[:-1]) if path[-1] == "*" else None
+            section = by_path.get(path[:-1]) if path[-1] == "*" else None
             later |= {(*path[:-1], member.key) for member in (section.members if section else ())}
         for path in sorted(later, key=len):
             unknown.add(path)
@@ -340,23 +338,6 @@ class _Source:
             if isinstance(number, int | float) and abs(number) < 1e18:
                 return int(number) if _last_name(value.func) == "int" else float(number)
         return UNKNOWN
-
-    def _open_objects(self, value: ast.expr, path: KeyPath) -> Iterator[KeyPath]:
-        """Yield the objects with keys that the source does not show: `**other`, or a key that is not a literal."""
-        if isinstance(value, ast.Dict):
-            for key, item in zip(value.keys, value.values, strict=True):
-                if isinstance(key, ast.Constant) and isinstance(key.value, str):
-                    yield from self._open_objects(item, (*path, key.value))
-                else:
-                    yield path
-        elif _is_dict(value) and isinstance(value, ast.Call):
-            if value.args:
-                yield path
-            for each in value.keywords:
-                if each.arg is None:
-                    yield path
-                else:
-                    yield from self._open_objects(each.value, (*path, each.arg))
 
     def _overwritten(self, value: ast.expr, path: KeyPath) -> Iterator[KeyPath]:
         """Yield the keys of a literal that stand before `**other` or a key that is not a literal."""
@@ -426,7 +407,7 @@ class _Source:
         for other in others:
             if _is_dict(other):
                 yield from ((*path, key) for key in _keys(other))
-            if not _is_dict(other) or any(True for _ in self._open_objects(other, ())):
+            if not _is_dict(other) or any(True for _ in open_objects(other)):
                 yield (*path, "*")
         for each in keywords or ():
             yield (*path, "*" if each.arg is None else each.arg)
@@ -453,13 +434,23 @@ class _Source:
     def _comments(self, span: Span) -> Iterator[tuple[Span, str]]:
         """Yield the comments on the lines of a config."""
         first, last = (bisect_right(self.starts, offset) for offset in span)
+        for line, comment in self._all_comments:
+            if first <= line <= last:
+                yield comment
+
+    @cached_property
+    def _all_comments(self) -> list[tuple[int, tuple[Span, str]]]:
+        """The comments of the source with their line numbers, up to the first invalid token."""
+        comments: list[tuple[int, tuple[Span, str]]] = []
         try:
             for token in tokenize.generate_tokens(io.StringIO(self.text).readline):
-                if token.type == tokenize.COMMENT and first <= token.start[0] <= last:
-                    start = self.starts[token.start[0] - 1] + token.start[1]
-                    yield Span(start, start + len(token.string)), token.string
+                if token.type == tokenize.COMMENT:
+                    line, column = token.start
+                    start = self.starts[line - 1] + column
+                    comments.append((line, (Span(start, start + len(token.string)), token.string)))
         except (tokenize.TokenError, SyntaxError):
-            return
+            pass
+        return comments
 
 
 def _last_name(node: ast.expr) -> str:
@@ -470,6 +461,24 @@ def _last_name(node: ast.expr) -> str:
 
 def _keyword(call: ast.Call, *names: str) -> ast.expr | None:
     return next((each.value for each in call.keywords if each.arg in names), None)
+
+
+def open_objects(value: ast.expr, path: KeyPath = ()) -> Iterator[KeyPath]:
+    """Yield the objects with keys that the source does not show: `**other`, or a key that is not a literal."""
+    if isinstance(value, ast.Dict):
+        for key, item in zip(value.keys, value.values, strict=True):
+            if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                yield from open_objects(item, (*path, key.value))
+            else:
+                yield path
+    elif _is_dict(value) and isinstance(value, ast.Call):
+        if value.args:
+            yield path
+        for each in value.keywords:
+            if each.arg is None:
+                yield path
+            else:
+                yield from open_objects(each.value, (*path, each.arg))
 
 
 def _is_dict(value: ast.expr) -> bool:
@@ -541,14 +550,6 @@ def _walk(node: Node, path: KeyPath) -> Iterator[tuple[KeyPath, Node]]:
         yield from _walk(member.node, (*path, member.key))
     for index, item in enumerate(node.items):
         yield from _walk(item, (*path, index))
-
-
-def _section(root: Node, path: KeyPath) -> Node | None:
-    """The object at a path; None if the literal does not show it."""
-    node: Node | None = root
-    for key in path:
-        node = next((each.node for each in node.members if each.key == key), None) if node else None
-    return node
 
 
 def _with_unknown(value: Json, path: KeyPath) -> Json:

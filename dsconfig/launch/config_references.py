@@ -11,6 +11,7 @@ from itertools import islice
 from dsconfig.core.file_access import contents, may_read, repository_root
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.document import Document, read_bytes
+from dsconfig.document.file_names import is_python
 from dsconfig.job.consumers import ELASTIC
 from dsconfig.job.consumers.accelerate_launch_file import LINK, is_launch_file
 from dsconfig.job.detect_consumer import DEEPSPEED_CONFIG_FLAGS, Origin, PossibleConsumers, Reader
@@ -543,7 +544,7 @@ def read_config(path: str) -> Document:
         OSError: the file cannot be read.
     """
     data = contents(path)
-    if path.lower().endswith(".py"):
+    if is_python(path):
         from dsconfig.launch.python_config import documents_in
 
         if configs := documents_in(data, path):

@@ -12,13 +12,6 @@ if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, KeyPath
     from dsconfig.document import Document
 
-SUFFIXES = (".py",)
-
-
-def is_python(path: str) -> bool:
-    """Whether the path has the suffix of a Python source."""
-    return path.lower().endswith(SUFFIXES)
-
 
 def documents_in(data: bytes, path: str) -> list[Document]:
     """Return the configs in a Python source as documents; none if it is not valid Python."""

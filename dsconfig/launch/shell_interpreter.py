@@ -35,7 +35,7 @@ _DEFAULT_ASSIGNMENT = re.compile(r"\$\{(\w+):?=(.*)\}", re.DOTALL)
 """Default assignment: `: ${NNODES:=2}`."""
 _OUTPUT_ASSIGNMENT = re.compile(r"\w+=\"?\$\((.*)\)\"?", re.DOTALL)
 """Assignment of a command's output."""
-_CALLER_VALUE = re.compile(r"\$(?:\{?\d|OPTARG|\{OPTARG)")
+_CALLER_VALUE = re.compile(r"\$\{?(?:\d|OPTARG)")
 """Values set by the script's caller: positional arguments and options."""
 _SED_SUBSTITUTION = re.compile(r"s([/|#,])((?:(?!\1).)+)\1(.*)\1g?", re.DOTALL)
 _OPENERS: Mapping[str, str] = {
@@ -46,8 +46,8 @@ _OPENERS: Mapping[str, str] = {
 """Keywords that open a block, with the keyword that closes it."""
 _TESTS = frozenset(("[", "[[", "test", "((", "grep", "command"))
 """Commands whose result is a condition: `[ -n "$DEBUG" ] && BS=1`. After others, `&&` means success."""
-_CALLER = re.compile(r"\$(?:\{?[\d@*#]|\{?OPTARG)")
-"""Arguments and options that the script's caller passes."""
+_CALLER_CONDITION = re.compile(rf"{_CALLER_VALUE.pattern}|\$\{{?[@*#]")
+"""Condition on what the script's caller passes: one of these values, or all arguments."""
 _ARITHMETIC_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:[-+*/%]?=(?!=)|\+\+|--)")
 _MAX_EDITS = 100
 _MAX_DEPTH = 3
@@ -89,8 +89,11 @@ class SedOutput(NamedTuple):
         return template
 
 
-Value = tuple[tuple[str, ...] | None, frozenset[str]]
-"""The words of a variable, None if it is unset, and the unset variables that it depends on."""
+class _Value(NamedTuple):
+    """The words of a variable, None if it is unset, and the unset variables that it depends on."""
+
+    words: tuple[str, ...] | None
+    origins: frozenset[str]
 
 
 class _Block:
@@ -98,10 +101,12 @@ class _Block:
 
     def __init__(self, closer: str, condition: str = "") -> None:
         self.closer, self.condition = closer, condition
-        self.before: dict[str, Value] = {}
+        self.before: dict[str, _Value] = {}
         """Values of the assigned variables before the block."""
-        self.branches: list[dict[str, Value]] = [{}]
-        """Values that each branch assigned."""
+        self.assigned: set[str] = set()
+        """Variables that the current branch assigns."""
+        self.branches: list[dict[str, _Value]] = []
+        """Values that each earlier branch assigned."""
         self.exhaustive = False
         """Whether one of the branches always runs."""
         self.local: set[str] = set()
@@ -141,9 +146,8 @@ class Shell:
         self.budget = text_budget(len(text)) if budget is None else budget
         self._lexer = Lexer(text, budget=self.budget)
         self._blocks: list[_Block] = []
-        self._previous = ""
-        """First word of the previous command."""
-        self._previous_text = ""
+        self._previous: list[str] = []
+        """Words of the last command that ran without a condition."""
 
     def commands(self, depth: int = 0) -> Iterator[ShellCommand]:
         """Yield each simple command in text order.
@@ -168,7 +172,7 @@ class Shell:
             return
         conditional = self._is_conditional(offset)
         if not conditional:
-            self._previous, self._previous_text = raw[0], " ".join(raw)
+            self._previous = raw
         if self.text.startswith("((", max(0, offset - 2)) or raw[0] == "let":
             self._calculate(raw)
             return
@@ -177,12 +181,10 @@ class Shell:
         if raw[0] == "for" and raw[2:3] == ["in"] and raw[3:]:
             values = self._expanded(raw[3:])
             numbers = len(set(values)) > 1 and all(value.isdecimal() for value in values)
-            loop = self._blocks.pop()
             self._set(raw[1], (f"${raw[1]}",) if numbers else tuple(values[:1]), self._last_origins())
-            self._blocks.append(loop)
             return
         if conditional:
-            self._blocks.append(_Block("", self._previous_text))
+            self._blocks.append(_Block("", " ".join(self._previous)))
         try:
             yield from self._simple_command(offset, raw, target, depth)
         finally:
@@ -221,9 +223,9 @@ class Shell:
         depth: int,
     ) -> Iterator[ShellCommand]:
         """Yield a command with expanded words, unless it only changes what is known of the script."""
-        self._read_variable = words[-1] if words and words[0] == "read" else ""
-        if words[:1] == ("read",) and words[-1] in self.variables:
-            self._forget(words[-1])
+        self._read_variable = words[-1] if words[:1] == ("read",) else ""
+        if self._read_variable in self.variables:
+            self._forget(self._read_variable)
         elif words[:2] == ("printf", "-v") and len(words) > 2:
             self._forget(words[2])
         if words and words[0] == "sed":
@@ -336,7 +338,7 @@ class Shell:
     def _is_conditional(self, offset: int) -> bool:
         """Whether a command runs only if a test before it succeeds or a command before it fails."""
         before = self.text[max(0, offset - 80) : offset].rstrip(" \t\r\n\\")
-        return before.endswith("||") or (before.endswith("&&") and self._previous in _TESTS)
+        return before.endswith("||") or (before.endswith("&&") and not _TESTS.isdisjoint(self._previous[:1]))
 
     def _enter_blocks(self, offset: int, raw: list[str]) -> None:
         """Open, switch and close blocks by the keywords of a command."""
@@ -353,7 +355,7 @@ class Shell:
                 )
                 self._blocks.append(_Block("}"))
                 self._blocks[-1].exhaustive = not is_function
-                if is_function and word == "function":
+                if word == "function":
                     break
                 continue
             if self._blocks and word == self._blocks[-1].closer:
@@ -367,62 +369,63 @@ class Shell:
 
     def _next_branch(self, block: _Block) -> None:
         self.budget.spend(len(block.before) + 1)
-        block.branches[-1] = {name: self._value(name) for name in block.branches[-1]}
+        block.branches.append({name: self._value(name) for name in block.assigned})
+        block.assigned = set()
         for name, value in block.before.items():
             self._restore(name, value)
-        block.branches.append({})
 
     def _close(self, block: _Block) -> None:
         """Merge what the branches of a block assigned."""
         self._next_branch(block)
-        branches = block.branches[:-1]
-        for name, before in block.before.items():
-            value = self._merged(name, before, branches, block)
-            if self._blocks:
-                self._note(name)
-            self._restore(name, value)
+        for name in block.before:
+            self._note(name)
+            self._restore(name, self._merged(name, block))
 
-    def _merged(self, name: str, before: Value, branches: list[dict[str, Value]], block: _Block) -> Value:
-        assigned = [branch[name] for branch in branches if name in branch]
-        may_stay = not block.exhaustive or len(assigned) < len(branches)
+    def _merged(self, name: str, block: _Block) -> _Value:
+        """The value of a variable after a block that assigns it."""
+        before = block.before[name]
         if name in block.local:
             return before
+        assigned = [branch[name] for branch in block.branches if name in branch]
+        may_stay = not block.exhaustive or len(assigned) < len(block.branches)
         is_default = re.search(rf"-z\s+\S*\$\{{?{name}\b", block.condition) is not None
-        if before[0] is None and is_default:
-            default, depends_on = assigned[0]
-            return default, depends_on | {name}
-        if may_stay and before[0] is not None and (is_default or _CALLER.search(block.condition)):
+        if before.words is None and is_default:
+            return _Value(assigned[0].words, assigned[0].origins | {name})
+        if (
+            may_stay
+            and before.words is not None
+            and (is_default or _CALLER_CONDITION.search(block.condition))
+        ):
             return before  # without the caller's option the earlier value stays
-        values: list[Value] = [*assigned, *([before] if may_stay else ())]
-        distinct = {value[0] for value in values}
+        values: list[_Value] = [*assigned, before] if may_stay else assigned
+        distinct = {value.words for value in values}
         known = {words for words in distinct if words and not _CALLER_VALUE.search(" ".join(words))}
         if len(distinct) == 1 or (len(known) == 1 and len(distinct) == 2 and not may_stay):
-            return next(each for each in values if len(distinct) == 1 or each[0] in known)
+            return next(each for each in values if len(distinct) == 1 or each.words in known)
         self.budget.spend(sum(len(word) for words in distinct for word in words or ()) + len(values))
-        origins: frozenset[str] = frozenset((name,)).union(*(value[1] for value in values))
-        return _common_flags(name, [value[0] or () for value in values]), origins
+        origins = frozenset((name,)).union(*(value.origins for value in values))
+        return _Value(_common_flags(name, [value.words or () for value in values]), origins)
 
-    def _value(self, name: str) -> Value:
-        return self.variables.get(name), self.origins.get(name, frozenset())
+    def _value(self, name: str) -> _Value:
+        return _Value(self.variables.get(name), self.origins.get(name, frozenset()))
 
-    def _restore(self, name: str, value: Value) -> None:
-        words, origins = value
-        if words is None:
+    def _restore(self, name: str, value: _Value) -> None:
+        if value.words is None:
             self.variables.pop(name, None)
             self.origins.pop(name, None)
         else:
-            self.variables[name], self.origins[name] = words, origins
+            self.variables[name], self.origins[name] = value.words, value.origins
 
     def _note(self, name: str) -> None:
         """Note that the innermost block assigns a variable."""
-        block = self._blocks[-1]
-        block.before.setdefault(name, self._value(name))
-        block.branches[-1].setdefault(name, self._value(name))
+        if self._blocks:
+            block = self._blocks[-1]
+            block.before.setdefault(name, self._value(name))
+            block.assigned.add(name)
 
     def _set(self, name: str, values: tuple[str, ...], origins: frozenset[str]) -> None:
         self.budget.spend(len(values))
-        if self._blocks:
-            self._note(name)
+        self._note(name)
         if sum(map(len, values)) + len(values) <= MAX_LENGTH:
             self.variables[name] = values
             self.origins[name] = origins

@@ -119,9 +119,9 @@ def _with_part(text: str) -> Iterator[Match]:
     lower = text.lower()
     for each in entries():
         texts = [part.strip().lower() for variant in each.texts for part in variant.split("{}")]
-        parts = [part for part in texts if len(part) >= _LONG_PART]
-        if parts and any(part in lower for part in parts):
-            yield Match(each, _PART_SCORE, next(part for part in parts if part in lower))
+        part = next((part for part in texts if len(part) >= _LONG_PART and part in lower), None)
+        if part is not None:
+            yield Match(each, _PART_SCORE, part)
 
 
 # Launchers prefix each line with the rank, loggers with time and level, Ray with the worker.
