@@ -22,11 +22,11 @@ HEAVY: Mapping[str, str] = {
     "tests/schema/test_agreement.py": SLOW,
     "tests/site": "needs mkdocs, node, zizmor",
     "tests/soak": "needs torch, etcd",
-    "tests/test_command_lines.py": "needs hydra-zen, jsonargparse, pydantic-settings, tyro",
-    "tests/test_contributing.py": SLOW,
-    "tests/test_hook_agrees.py": "needs pre-commit",
-    "tests/test_hooks.py": "needs pre-commit",
-    "tests/test_readme.py": "needs pre-commit",
-    "tests/test_wheel.py": "needs hatchling",
+    "tests/launch/test_command_lines.py": "needs hydra-zen, jsonargparse, pydantic-settings, tyro",
+    "tests/project/test_contributing.py": SLOW,
+    "tests/project/test_hook_agrees.py": "needs pre-commit",
+    "tests/project/test_hooks.py": "needs pre-commit",
+    "tests/project/test_readme.py": "needs pre-commit",
+    "tests/project/test_wheel.py": "needs hatchling",
 }
 """Files and folders of tests, each with the reason."""

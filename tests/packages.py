@@ -1,6 +1,6 @@
 """The packages of `dsconfig` and their imports: `python -m tests.packages` writes the table into ARCHITECTURE.md.
 
-`tests/test_architecture.py` checks the source against this table; imports for type checkers count.
+`tests/project/test_architecture.py` checks the source against this table; imports for type checkers count.
 """
 
 from __future__ import annotations

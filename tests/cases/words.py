@@ -1,7 +1,8 @@
-"""What a case pins of each finding: its place, its effect, its words, and the config after its fix."""
+"""What a case states about each finding: its place, its effect, its words, and the config after its fix."""
 
 from __future__ import annotations
 
+import difflib
 import json
 from typing import Any
 
@@ -23,6 +24,26 @@ def found(case: Case) -> list[dict[str, Any]]:
 def verdicts(finds: list[dict[str, Any]]) -> list[str]:
     """Path and effect of each finding, without regard to the order."""
     return sorted(f"{each['path']} {each['effect']}".strip() for each in finds)
+
+
+def difference(expected: list[dict[str, Any]], actual: list[dict[str, Any]]) -> str:
+    """A unified diff of both lists as a reader would see them; empty if nothing differs, also not in type."""
+    before, after = (_shown(finds) for finds in (expected, actual))
+    lines = difflib.unified_diff(before, after, "the case file", "the rule", n=100, lineterm="")
+    return "\n".join(lines)
+
+
+def _shown(finds: list[dict[str, Any]]) -> list[str]:
+    """One line for each place, effect, message, help and fix, then the text after the fix."""
+    lines = []
+    for each in finds:
+        lines.append(f"{each['path'] or 'the config'}: {each['effect']}")
+        lines += [f"  {name}: {each[name]}" for name in ("message", "help") if name in each]
+        if fix := each.get("fix"):
+            lines.append(f"  fix ({'safe' if fix['safe'] else 'unsafe'}): {fix['title']}")
+            gives = fix["gives"] if isinstance(fix["gives"], str) else _laid_out(fix["gives"])
+            lines += [f"    {line}" for line in gives.split("\n")]
+    return lines
 
 
 def _pinned(diagnostic: Diagnostic, report: Report) -> dict[str, Any]:

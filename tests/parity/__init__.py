@@ -5,5 +5,5 @@
     judges/         hand cases to real releases and compare the verdicts
     workers/        programs that run with DeepSpeed in `.parity/`; they import nothing of ours
 
-The tests of this suite itself are in `tests/test_parity.py`.
+The tests of this suite itself are in `tests/parity/test_parity.py`.
 """

@@ -17,7 +17,7 @@ from dsconfig.rules import RULES
 from schema.release import added
 from tests.readme import blocks
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 SERIES, _, PATCH = LATEST.rpartition(".")
 NEWEST = f"{SERIES}.{int(PATCH) + 1}"
 CONFIG = {"train_batch_size": 8}
@@ -184,7 +184,7 @@ def test_a_release_is_the_fields_that_it_changes(copy: Copy) -> None:
 
 def test_the_copy_passes_its_own_tests(copy: Copy) -> None:
     chosen = f"quiet_start or warm_start or WarmStart or table or {CODE} or every_rule or domains"
-    files = ("tests/model/test_keys.py", "tests/test_cases.py", "tests/test_rule_pages.py")
+    files = ("tests/model/test_keys.py", "tests/rules/test_cases.py", "tests/rules/test_rule_pages.py")
     copy.run("pytest", "-p", "no:cacheprovider", *files, "-k", chosen)
 
 
@@ -192,7 +192,7 @@ def test_no_test_depends_on_the_newest_release(copy: Copy) -> None:
     """Tests about the newest release pass in a copy that has a newer one."""
     files = ("tests/cli/test_schema.py", "tests/cli/test_compat.py", "tests/cli/test_migrate.py")
     presets = "tests/schema/test_presets.py::test_wrong_use_is_one_line"
-    copy.run("pytest", "-p", "no:cacheprovider", *files, "tests/test_check.py", presets)
+    copy.run("pytest", "-p", "no:cacheprovider", *files, "tests/check/test_check.py", presets)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from dsconfig.rules import RULES
 from tests.cases import KNOWN, Case, cases, files, place, read
 from tests.cases.__main__ import laid_out, rewrite
-from tests.cases.words import found, verdicts
+from tests.cases.words import difference, found, verdicts
 from tests.parity.crashes import Crash
 from tests.parity.crashes import load as crashes
 
@@ -25,9 +25,31 @@ CRASH_OPTIONAL = {"good", "torch_adam", "compile"}
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
 def test_case(case: Case) -> None:
     finds = found(case)
-    assert verdicts(finds) == verdicts(case.finds), case.entry["why"]
-    assert finds == case.finds, "other words: run `make cases`, and read the diff"
-    assert json.dumps(finds) == json.dumps(case.finds), "true is not 1"
+    differs = json.dumps(finds) != json.dumps(case.finds)  # As text, because True == 1.
+    if differs:
+        is_wrong = verdicts(finds) != verdicts(case.finds)
+        advice = (
+            "the verdict differs" if is_wrong else "the words differ: run `make cases`, and read the diff"
+        )
+        pytest.fail(f"{case.entry['why']}\n{advice}\n{difference(case.finds, finds)}", pytrace=False)
+
+
+def test_difference_shows_what_a_reader_sees() -> None:
+    expected = {"path": "fp16", "effect": "ignored", "message": "it is off", "help": "remove it"}
+    fixed = {"fix": {"title": "remove `fp16`", "safe": True, "gives": {"a": True}}}
+    assert difference([expected], [expected]) == ""
+    assert difference([expected], [{**expected, "help": "turn it on"} | fixed]).split("\n")[3:] == [
+        " fp16: ignored",
+        "   message: it is off",
+        "-  help: remove it",
+        "+  help: turn it on",
+        "+  fix (safe): remove `fp16`",
+        "+    {",
+        '+      "a": true',
+        "+    }",
+    ]
+    one = {**expected, "fix": {**fixed["fix"], "gives": {"a": 1}}}
+    assert "true" in difference([expected | fixed], [one]), "True == 1, but they differ"
 
 
 @pytest.mark.parametrize("crash", crashes(), ids=lambda crash: crash.name)

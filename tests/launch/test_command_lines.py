@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).parents[1] / "examples" / "command_lines"
+FOLDER = Path(__file__).parents[2] / "examples" / "command_lines"
 GIVEN = {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
 WRONG = 'must be one of `0`, `1`, `2`, `3` or `"auto"`, not `7`'
 

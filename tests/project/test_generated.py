@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 MODULES = [
     file.relative_to(ROOT).as_posix()
     for file in (ROOT / "dsconfig").rglob("_generated/*.py*")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.project.test_hooks import run, table
 from tests.repository import CONFIGS, FILES, FOREIGN, JOBS, NOT_LOOKED_AT, SETTINGS
-from tests.test_hooks import run, table
 
 FINDING = re.compile(r"^(\S+):(\d+):(\d+): (DSC\d+) .*$", re.MULTILINE)
 SILENT = {"jobs/nowhere.yml", "conf/silenced.hjson"}

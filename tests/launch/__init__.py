@@ -1,0 +1,1 @@
+"""Tests of launch files, scripts and programs, and the configs they name or contain."""

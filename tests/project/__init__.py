@@ -1,0 +1,1 @@
+"""Tests of the project itself: architecture, documents, generated files, hooks and the wheel."""
