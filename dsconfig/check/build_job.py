@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from dsconfig.core import releases
 from dsconfig.core.json_types import Json
-from dsconfig.core.releases import Target, UnknownReleaseError
+from dsconfig.core.releases import NUMBERS, Target, UnknownReleaseError
 from dsconfig.document import Document
 from dsconfig.document.reader import read_mapping_file
 from dsconfig.job.consumers import ELASTIC, accelerate_launch_file
-from dsconfig.job.consumers.consumer_versions import EXPECTED_CONSUMER, is_consumer_spec
+from dsconfig.job.consumers.consumer_versions import EXPECTED_CONSUMER, is_consumer_spec, least_deepspeed
 from dsconfig.job.detect_consumer import LaunchArguments, Reader, consumer_of_content, named_consumer
 from dsconfig.job.job import EMPTY_JOB, DetectedConsumer, Fact, Job, job_of_reader, layer, merge
 from dsconfig.job.run_facts import DSCONFIG_KEY, DeclaredFacts, Model, RunFacts, has_elasticity, read_block
 from dsconfig.job.run_facts import NO_FACTS as NOTHING_KNOWN
 from dsconfig.job.run_facts import facts_of_block as known_of_block
 from dsconfig.launch import config_references, detect_config
-from dsconfig.launch.find_jobs import with_arguments, with_version
+from dsconfig.launch.find_jobs import with_arguments, with_trainer_fact, with_version
 from dsconfig.launch.located_config import LocatedConfig, locate
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def build_job(located: LocatedConfig, arguments: Job = EMPTY_JOB, settings: Job 
     merged = merge(explicit, job_of_reader(reader), _launch_file_facts(located, final))
     # The machine that checks often has another DeepSpeed than the one that trains, or none: a pin in the
     # repository is the better evidence.
-    target = merged.target or _pinned(final.config or located.host) or _installed()
+    target = merged.target or _pinned(final.config or located.host, reader) or _installed()
     training_args = _merge_arguments(explicit.arguments, job_of_reader(reader).arguments, merged.arguments)
     return merged._replace(target=target, arguments=training_args, consumer=job_of_reader(reader).consumer)
 
@@ -171,6 +171,8 @@ def with_launch_arguments(located: LocatedConfig, reader: Reader, launch: str | 
     """Add the reader's version, and the arguments of the scripts that use the config (or of `launch` alone)."""
     if located.relation == "file":
         reader = with_arguments(reader, located.host.name, launch)
+    elif located.job is None:
+        reader = with_trainer_fact(reader, located.host.name)
     document = located.config if located.job is None and located.config is not None else located.host
     return with_version(reader, document.name)
 
@@ -229,8 +231,12 @@ def host_reader(located: LocatedConfig, job: Job) -> Reader:
     return with_version(Reader(name, why, origin, version=version, facts=consumer.facts), located.host.name)
 
 
-def _pinned(config: Document) -> Fact[Target] | None:
-    """Return the releases that the nearest requirements allow; None without a known release among them."""
+def _pinned(config: Document, reader: Reader) -> Fact[Target] | None:
+    """Return the releases that the nearest requirements allow; None without a known release among them.
+
+    Releases with which the consumer does not start are left out. A cap without a lower bound (`<0.15`) says nothing
+    about older releases: pip installs the newest release that it allows.
+    """
     from dsconfig.launch.requirements import requirements_of
 
     requirement = requirements_of("deepspeed", config.name)
@@ -242,6 +248,10 @@ def _pinned(config: Document) -> Fact[Target] | None:
     except UnknownReleaseError:
         # a fork, or a release newer than this package: it tells nothing about the config
         return None
+    least = least_deepspeed(reader.name, reader.version)
+    kept = tuple(each for each in target.releases if least is None or NUMBERS[each] >= NUMBERS[least])
+    kept = kept or target.releases
+    target = target._replace(releases=kept if pin.has_lower_bound else kept[-1:])
     file = pin.source.rpartition(":")[0] or pin.source
     return Fact(target._replace(source=file), "pin", f"{pin.source}: deepspeed{pin.specifier}")
 

@@ -86,7 +86,10 @@ def _block_outcome(context: Context, release: int) -> Outcome:
     if config is None:
         return Outcome((), EVERY_RELEASE, context)
     outcome = evaluate(
-        Source(read_dict(config), context.spec, context.world_size, facts=context.facts), release
+        Source(
+            read_dict(config, context.document.name), context.spec, context.world_size, facts=context.facts
+        ),
+        release,
     )
     findings = []
     for rule, finding in outcome.findings:

@@ -79,6 +79,8 @@ class Job(NamedTuple):
     """Program of the launch file, which may change the model in code."""
     adapters: Fact[bool] | None = None
     """Whether the job trains adapters or parts of the model and freezes the rest."""
+    uses_trainer: Fact[bool] | None = None
+    """Whether the program trains with a Trainer of Transformers."""
 
     @property
     def releases(self) -> Target:
@@ -106,6 +108,7 @@ class Job(NamedTuple):
             self.program.value if self.program else None,
             self.adapters is not None and self.adapters.value,
             self.parallelism.value if self.parallelism else NONE,
+            self.uses_trainer is not None and self.uses_trainer.value,
         )
 
     @property
@@ -141,6 +144,7 @@ def layer(facts: RunFacts, origin: Origin, source: str) -> Job:
         parallelism=Fact(facts.parallelism, origin, source) if facts.parallelism.degrees else None,
         program=_fact(facts.program, origin, source),
         adapters=Fact(True, origin, source) if facts.adapters else None,
+        uses_trainer=Fact(True, origin, source) if facts.uses_trainer else None,
     )
 
 

@@ -57,6 +57,8 @@ class RunFacts(NamedTuple):
     """Whether the launch file trains adapters or parts of the model and freezes the rest."""
     parallelism: Parallelism = NONE
     """Degrees of parallelism other than data parallelism, from the launch file."""
+    uses_trainer: bool = False
+    """Whether the launched program trains with a Trainer of Transformers, also behind an Accelerate launch file."""
 
     def over(self, weaker: RunFacts) -> RunFacts:
         """Complete these facts with those of a weaker source."""
@@ -67,6 +69,7 @@ class RunFacts(NamedTuple):
             self.program or weaker.program,
             self.adapters or weaker.adapters,
             self.parallelism if self.parallelism.degrees else weaker.parallelism,
+            self.uses_trainer or weaker.uses_trainer,
         )
 
 

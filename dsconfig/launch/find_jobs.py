@@ -244,6 +244,16 @@ def with_version(reader: Reader, name: str) -> Reader:
     return reader._replace(version=version, why=f"{reader.why}, version {version} {source}")
 
 
+def with_trainer_fact(reader: Reader, name: str) -> Reader:
+    """The consumer of an Accelerate launch file, with the fact whether every job that passes it uses a Trainer."""
+    budget = Budget(FOLDER_STEPS)
+    scripts = () if name.startswith("<") else accelerate_scripts(name)
+    jobs = [job for script in scripts for job in _jobs_reading(script, name, None, budget) or ()]
+    if not jobs or not all(job.facts.uses_trainer for job in jobs):
+        return reader
+    return reader._replace(facts=reader.facts.over(RunFacts(uses_trainer=True)))
+
+
 def with_arguments(reader: Reader, name: str, launch: str | None = None) -> Reader:
     """The consumer with the arguments and world size from the launch files that name the config.
 
@@ -396,7 +406,13 @@ def _with_common_facts(reader: Reader, jobs: list[LaunchedJob]) -> Reader:
     program = programs.pop() if len(programs) == 1 else None
     adapters = any(each.adapters for each in job_facts)
     model = job_facts[0].model if job_facts else None
-    facts = RunFacts(model, program=program, adapters=adapters, parallelism=_common_parallelism(job_facts))
+    facts = RunFacts(
+        model,
+        program=program,
+        adapters=adapters,
+        parallelism=_common_parallelism(job_facts),
+        uses_trainer=bool(job_facts) and all(each.uses_trainer for each in job_facts),
+    )
     return reader._replace(facts=reader.facts.over(facts))
 
 

@@ -383,6 +383,7 @@ class LaunchedJob(NamedTuple):
             program=self.format.name,
             adapters=trains_adapters(data, self.format.name),
             parallelism=parallelism(self),
+            uses_trainer=self.format.reader == "transformers",
         )
 
     def unknown_sizes(self, world_size: int | None) -> list[str]:

@@ -93,8 +93,13 @@ def _texts(folder: str, deep: bool, tests: bool, _: int) -> tuple[tuple[str, byt
 
 
 def _mentions_deepspeed(data: bytes) -> bool:
-    """Whether a text mentions DeepSpeed, or passes dsconfig a config by `elastic run` or `rdzv-conf`."""
+    """Whether a text mentions DeepSpeed, or names a file that may lead to a config.
+
+    Such a file is the launch file of Accelerate, or a config for `dsconfig elastic run` or `rdzv-conf`.
+    """
     if b"deepspeed" in data or b"DeepSpeed" in data:
+        return True
+    if b"accelerate" in data and (b"--config_file" in data or b"--config-file" in data):
         return True
     return b"dsconfig" in data and (b"elastic" in data or b"rdzv" in data)
 

@@ -43,6 +43,11 @@ class Requirement(NamedTuple):
         return match[1] if match else None
 
     @property
+    def has_lower_bound(self) -> bool:
+        """Whether it excludes old releases. `<0.15` alone is a cap: pip installs the newest release below it."""
+        return any(clause.startswith(("==", "~=", ">")) for clause in self.specifier.split(","))
+
+    @property
     def text(self) -> str:
         """The requirement with its source, as shown in messages: `0.14.5 (requirements.txt:3)`."""
         return f"{self.exact or self.specifier} ({self.source})"
@@ -232,17 +237,24 @@ def version_of(consumer: str, name: str) -> tuple[str, str] | None:
 
     A pin in the nearest directory of the repository wins over the installed version.
     """
-    if name and not name.startswith("<"):
-        folder = os.path.dirname(os.path.abspath(name))
-        top = repository_root(folder)
-        while True:
-            if (pinned := _pinned_version(folder, consumer, tick())) is not None:
-                return pinned
-            if top is None or folder in (top, os.path.dirname(folder)):
-                break
-            folder = os.path.dirname(folder)
+    if (pinned := pinned_version(consumer, name)) is not None:
+        return pinned
     version = _installed_version(consumer)
     return None if version is None else (version, "as installed")
+
+
+def pinned_version(consumer: str, name: str) -> tuple[str, str] | None:
+    """The version that the nearest directory of a config's repository pins, and its source; None without a pin."""
+    if not name or name.startswith("<"):
+        return None
+    folder = os.path.dirname(os.path.abspath(name))
+    top = repository_root(folder)
+    while True:
+        if (pinned := _pinned_version(folder, consumer, tick())) is not None:
+            return pinned
+        if top is None or folder in (top, os.path.dirname(folder)):
+            return None
+        folder = os.path.dirname(folder)
 
 
 @lru_cache(maxsize=64)

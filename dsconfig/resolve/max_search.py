@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from dsconfig.memory.estimate import MemoryLimit
 from dsconfig.memory.verdict import EXCEEDS, FITS, RANK, UNKNOWN, NotModelledError
 from dsconfig.resolve.errors import UnfilledError
-from dsconfig.resolve.memory import LONGEST, EstimateRequest, Options, estimate_request
+from dsconfig.resolve.memory import EstimateRequest, Options, estimate_request
+from dsconfig.resolve.memory_run import LONGEST
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject

@@ -92,3 +92,25 @@ def test_migrate_starts_from_the_pin(repository: Path, capsys: pytest.CaptureFix
     (repository / "requirements.txt").write_text("deepspeed==0.14.5\n")
     assert main(["migrate", "conf/ds_config.json", "--to", "0.15.0"]) == 0
     assert "from 0.14.5 (requirements.txt) to 0.15.0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        # A cap without a lower bound tells nothing about older releases: pip installs the newest below it.
+        ("deepspeed<0.15\n", "0.14.5", "0.14.5"),
+        ("deepspeed!=0.10.3,<=0.14.4\n", "0.14.4", "0.14.4"),
+        # The Trainer of this version does not start with older releases: transformers dependency_versions_table.py.
+        ("deepspeed>=0.3,<0.15\ntransformers==4.40.0\n", "0.9.3", "0.14.5"),
+        ("deepspeed==0.8.0\ntransformers==4.40.0\n", "0.8.0", "0.8.0"),
+    ],
+)
+def test_a_requirement_without_a_lower_bound(repository: Path, text: str, first: str, last: str) -> None:
+    (repository / "requirements.txt").write_text(text)
+    config = {
+        "train_batch_size": "auto",
+        "optimizer": {"type": "AdamW", "params": {"lr": "auto", "betas": "auto"}},
+    }
+    (repository / "conf" / "ds_config.json").write_text(json.dumps(config))
+    releases = dsconfig.check("conf/ds_config.json").target.releases
+    assert (releases[0], releases[-1]) == (first, last)

@@ -99,3 +99,32 @@ def test_a_config_that_is_named_is_checked_once(project: Path, capsys: pytest.Ca
     assert main(["check", ".", "--output-format", "json", "-q"]) == 1
     files = [file["path"] for file in json.loads(capsys.readouterr().out)["files"]]
     assert sorted(files) == ["ds/z3.json", "launch/default_config.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("transformers", "is_affected"), [("4.46.1", True), ("4.47.1", False), ("4.49.0", False)]
+)
+def test_no_sync_of_a_trainer_behind_a_launch_file(
+    empty_repository: Path, transformers: str, is_affected: bool
+) -> None:
+    Path("requirements.txt").write_text(
+        f"accelerate==1.2.0\ntransformers=={transformers}\ndeepspeed==0.16.4\n"
+    )
+    block = "  zero_stage: 2\n  gradient_accumulation_steps: 4\n"
+    Path("a.yaml").write_text(f"distributed_type: DEEPSPEED\nnum_processes: 8\ndeepspeed_config:\n{block}")
+    codes = {diagnostic.code for diagnostic in check("a.yaml")}
+    assert ("DSC813" in codes) == is_affected
+
+
+def test_no_sync_of_a_trainer_whose_version_is_not_pinned(empty_repository: Path) -> None:
+    Path("requirements.txt").write_text("accelerate==1.2.0\ntransformers\ndeepspeed==0.16.4\n")
+    block = "  zero_stage: 2\n  gradient_accumulation_steps: 4\n"
+    Path("a.yaml").write_text(f"distributed_type: DEEPSPEED\nnum_processes: 8\ndeepspeed_config:\n{block}")
+    assert "DSC813" in {diagnostic.code for diagnostic in check("a.yaml")}
+    Path("run.sh").write_text("accelerate launch --config_file a.yaml train.py --output_dir out\n")
+    Path("train.py").write_text(
+        "from transformers import HfArgumentParser, Trainer, TrainingArguments\n"
+        "args = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()[0]\n"
+        "Trainer(args=args).train()\n"
+    )
+    assert "DSC813" not in {diagnostic.code for diagnostic in check("a.yaml")}

@@ -313,3 +313,19 @@ def test_arguments_that_fill_nothing_are_taken(consumer: str) -> None:
     Arguments({"deepspeed_config": {"zero3_init_flag": True}, "num_processes": 2}, BY_NAME[consumer].defaults)
     with pytest.raises(ValueError, match="zero_stage"):
         Arguments({"deepspeed_config": {"zero_stag": 2}}, BY_NAME[consumer].defaults)
+
+
+def test_lightning_takes_the_batch_of_its_data_loader_and_trainer() -> None:
+    config = {"zero_optimization": {"stage": 2}}
+    with pytest.raises(ResolveError, match="the batch size of the data loader") as caught:
+        resolve(config, world_size=8, consumer="lightning")
+    assert caught.value.diagnostics == ()  # DeepSpeed rejects nothing
+    arguments = {"per_device_train_batch_size": 2, "accumulate_grad_batches": 4}
+    run = resolve(config, world_size=8, consumer="lightning", training_args=arguments)
+    assert (run.train_batch_size, run.train_micro_batch_size_per_gpu, run.gradient_accumulation_steps) == (
+        64,
+        2,
+        4,
+    )
+    with pytest.raises(ResolveError, match="`accumulate_grad_batches`, which is not known"):
+        resolve({**config, "train_micro_batch_size_per_gpu": 2}, world_size=8, consumer="lightning")

@@ -29,8 +29,10 @@ def written(draw: st.DrawFn) -> dict[str, Any]:
 
 def refused(config: dict[str, Any], size: int, consumer: str | None = None) -> ResolveError | None:
     """The error of resolving the config, if there is one."""
+    # Lightning adds the batch of its data loader and Trainer to a config without one.
+    arguments = {"per_device_train_batch_size": 1} if consumer == "lightning" else None
     try:
-        resolve(config, world_size=size, target="0.19.8", consumer=consumer)
+        resolve(config, world_size=size, target="0.19.8", consumer=consumer, training_args=arguments)
     except ResolveError as error:
         return error
     return None

@@ -328,6 +328,41 @@ def _fill_dummies(filling: Filling, ranks: int | None) -> None:
     filling.fill("scheduler.params.total_num_steps", total, "max_steps / processes (DummyScheduler)")
 
 
+# Lightning, which adds the batch that its Trainer and data loader have.
+
+
+def add_lightning_batch(filling: Filling) -> None:
+    """Add the micro batch of the data loader and the Trainer's accumulation steps, if the config lacks them.
+
+    Source: lightning pytorch/strategies/deepspeed.py,
+    DeepSpeedStrategy._format_batch_size_and_grad_accum_config.
+
+    Raises:
+        MissingArgumentsError: the batch depends on the data loader or the Trainer, whose values are not given.
+    """
+    arguments = {MICRO: "per_device_train_batch_size", STEPS: "accumulate_grad_batches"}
+    values = {
+        key: filling.args.positive_integer(name) if filling.has_arguments else None
+        for key, name in arguments.items()
+    }
+    missing = [key for key in arguments if key not in filling.config and values[key] is None]
+    if missing:
+        sources = {
+            MICRO: "the batch size of the data loader",
+            STEPS: "the Trainer's `accumulate_grad_batches`",
+        }
+        names = " and ".join(f"`{arguments[key]}`" for key in missing)
+        raise MissingArgumentsError(
+            missing,
+            f"lightning sets {' and '.join(f'`{key}` to {sources[key]}' for key in missing)}, "
+            f"which {'is' if len(missing) == 1 else 'are'} not known",
+            f"give {names} as `training_args`",
+        )
+    for key, value in values.items():
+        if key not in filling.config:
+            filling.insert(key, value, arguments[key])
+
+
 # All steps in order.
 
 
@@ -368,6 +403,8 @@ def fill(
     args = Arguments(training_args or {}, consumer.defaults, assumed.unknown)
     likely = _assumed_values(config, assumed)
     filling = Filling(config, consumer, args, training_args is not None, model_config, likely)
+    if consumer.name == "lightning":
+        add_lightning_batch(filling)
     if not consumer.fills:
         return filling
     _require_arguments(filling, assumed)

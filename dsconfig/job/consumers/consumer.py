@@ -190,13 +190,18 @@ TRANSFORMERS = Consumer(
 )
 
 
-# Lightning (2.6 strategies/deepspeed.py) and `elastic` fill nothing.
+# Lightning adds the batch to every config; it fills no "auto". `elastic` fills nothing.
+#
+# Source: lightning 2.6 pytorch/strategies/deepspeed.py,
+# DeepSpeedStrategy._format_batch_size_and_grad_accum_config.
+
+LIGHTNING = Consumer("lightning", defaults={"accumulate_grad_batches": 1})
 
 BY_NAME: Mapping[str, Consumer] = {
     "deepspeed": Consumer("deepspeed"),
     "transformers": TRANSFORMERS,
     "accelerate": ACCELERATE,
-    "lightning": Consumer("lightning"),
+    "lightning": LIGHTNING,
     ELASTIC: Consumer(ELASTIC),
 }
 

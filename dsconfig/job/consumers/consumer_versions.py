@@ -169,6 +169,28 @@ CHANGES = (
 )
 """Changes of each consumer, oldest first."""
 
+_LEAST_DEEPSPEED = (
+    ("4.6", "0.3.16"), ("4.9", "0.4.3"), ("4.12", "0.5.3"), ("4.16", "0.5.7"), ("4.18", "0.6.0"), ("4.20", "0.6.5"),
+    ("4.28", "0.8.3"), ("4.31", "0.9.3"),
+)  # fmt: skip
+"""Versions of Transformers, oldest first, and the oldest DeepSpeed with which the Trainer starts.
+
+Source: transformers dependency_versions_table.py, checked by integrations/deepspeed.py:HfDeepSpeedConfig.__init__.
+"""
+
+
+def least_deepspeed(consumer: str, version: str | None) -> str | None:
+    """The oldest DeepSpeed release with which a consumer starts; None without a limit."""
+    if consumer != "transformers":
+        return None
+    limits = [
+        limit
+        for since, limit in _LEAST_DEEPSPEED
+        if version is None or version_tuple(version) >= version_tuple(since)
+    ]
+    return limits[-1] if limits else None
+
+
 _SPEC = r"(\w+)==\d{1,6}(?:\.[0-9a-z]{1,20}){0,6}"
 
 

@@ -12,6 +12,7 @@ from dsconfig.core.wording import compact, quoted
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import Absent, Condition, Counts, Needed, rule
 from dsconfig.job.consumers import HUGGING_FACE
+from dsconfig.job.consumers.consumer_versions import does
 from dsconfig.rules._consumer import FILL, INIT, consumer_label, has_change, overwritten
 from dsconfig.rules._effective_values import related_stage, stage
 from dsconfig.rules._fixes import removal
@@ -432,7 +433,9 @@ def accumulation_under_no_sync(ctx: Context) -> Iterator[Finding]:
     Transformers 4.30 to 4.47.0 enters Accelerate's `no_sync` for every micro batch but the last of a step, as
     does a script that calls `accelerator.accumulate`. Accelerate before 1.9 forwards it to the engine, which
     has a `no_sync` since 0.16.0 and raises "no_sync context manager is incompatible with gradient partitioning
-    logic of ZeRO stage 2". This is a warning, because the version of the other library is unknown.
+    logic of ZeRO stage 2". A Trainer behind an Accelerate launch file counts as Transformers: from 4.47.1 on it
+    accumulates without `no_sync` under DeepSpeed (trainer.py, `_inner_training_loop`). This is a warning, because
+    the version of the other library is unknown.
 
     Bad, read by transformers==4.46, release 0.16.0:
 
@@ -446,10 +449,17 @@ def accumulation_under_no_sync(ctx: Context) -> Iterator[Finding]:
     accumulates = steps == "auto" or (isinstance(steps, int | float) and steps > 1)
     if not ctx.uses_plugin or has_change(ctx, "no_sync") or not accumulates or stage(ctx) < 2:
         return
-    is_trainer = ctx.consumer == "transformers"
-    caller = f"Transformers {ctx.version}" if is_trainer else "`accelerator.accumulate`"
+    version = ctx.version if ctx.consumer == "transformers" else _trainer_version(ctx)
+    is_trainer = version is not None or ctx.facts.uses_trainer
+    if is_trainer and does("no_sync", "transformers", version):
+        return
+    caller = f"Transformers {version}" if is_trainer else "`accelerator.accumulate`"
     upgrade = "use Transformers 4.47.1 or newer, or " if is_trainer else ""
-    condition = " if Accelerate is older than 1.9" if is_trainer else f" with Accelerate {ctx.version}"
+    condition = (
+        " if Accelerate is older than 1.9"
+        if ctx.consumer == "transformers"
+        else f" with Accelerate {ctx.version}"
+    )
     count = "several" if steps == "auto" else compact(steps)
     yield ctx.at(
         STEPS,
@@ -458,6 +468,14 @@ def accumulation_under_no_sync(ctx: Context) -> Iterator[Finding]:
         help=f"{upgrade}use Accelerate 1.9 or newer, or use stage 1, or use DeepSpeed before 0.16.0",
         related=related_stage(ctx),
     )
+
+
+def _trainer_version(ctx: Context) -> str | None:
+    """Return the version of Transformers beside an Accelerate launch file, whose script may use its Trainer."""
+    from dsconfig.launch.requirements import pinned_version
+
+    pinned = pinned_version("transformers", ctx.document.name)
+    return pinned and pinned[0]
 
 
 # Sections that a consumer does not use.

@@ -439,7 +439,9 @@ def _changed_default(ctx: Context, path: KeyPath, change: _Change) -> Finding:
     return ctx.at(
         path,
         f"`{dotted(path)}` is not set, and its default differs within the target: {before}, then {later}",
-        help=f"set `{key}` to {before} for the old default, or set `{key}` to {after} for the new one",
+        help=f"set `{key}` to {after}"
+        if before == after
+        else f"set `{key}` to {before} for the old default, or set `{key}` to {after} for the new one",
         part="key",
         fix=Fix(f"add `{key}`: {after}", (Set(path, change.later[-1][1]),)),
     )

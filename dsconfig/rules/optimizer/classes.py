@@ -528,10 +528,15 @@ def untested_optimizer_with_zero(ctx: Context) -> Iterator[Finding]:
             f"`optimizer.type` is {quoted(written_type(ctx, 'optimizer'))}, which builds {untested}: ZeRO"
             f" rejects optimizers that it is not tested with unless `{_FLAG}` is `true`",
             help=f'add `"{_FLAG}": true`, or '
-            + ("remove `zenflow`" if untested == _ZENFLOW_ADAM else 'use `"AdamW"`'),
+            # The first releases are not tested with torch's AdamW either.
+            + ("remove `zenflow`" if untested == _ZENFLOW_ADAM else f'use `"{_tested_type(ctx)}"`'),
             related=related_stage_key(ctx),
             fix=Fix(f'add `"{_FLAG}": true`', (Set((_FLAG,), True),)),
         )
+
+
+def _tested_type(ctx: Context) -> str:
+    return "Adam" if str(written_type(ctx, "optimizer")).lower() == "adamw" else "AdamW"
 
 
 def _untested_class(ctx: Context) -> str | None:
