@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 KEY = "expert_parallel.enabled"
 DISPATCHED = "MoE dispatch buffers"
 SECTION = "expert_parallel."
-SINCE = 19008
 SUPPORTED_MODELS = {"mixtral": "mixtral", "qwen3_moe": "qwen3_moe", "qwen2_moe": "qwen3_moe"}
 """Model types whose engines were measured with AutoEP, and their `preset_model`."""
 SUPPORTED_VALUES = {

@@ -13,13 +13,10 @@ if TYPE_CHECKING:
     from dsconfig.core.json_types import Json
     from dsconfig.memory.graph import TensorParallel
     from dsconfig.memory.models.architecture import Architecture, MicroBatch
+    from dsconfig.memory.quirks import Quirks
 
 KEY = "tensor_parallel.autotp_size"
 HPZ = "zero_optimization.zero_hpz_partition_size"
-AT_STAGE_3 = 19004
-"""DeepSpeed 0.19.4: up to 0.19.3 `_configure_tensor_parallel_states` asserts a stage below 3."""
-BY_CONFIG = 18006
-"""DeepSpeed 0.18.6: before that, the script has to call `tp_model_init` to shard the layers."""
 SUPPORTED_MODELS = ("llama", "mistral", "mixtral", "qwen2", "qwen3")
 """Model types whose engines were measured with AutoTP."""
 UNSUPPORTED_FAMILIES = {
@@ -41,7 +38,7 @@ OTHER_KEYS = {
 
 
 def reject_tensor_parallel_keys(
-    values: Mapping[str, Json], release: int, zero_init: bool, client: str | None
+    values: Mapping[str, Json], quirks: Quirks, zero_init: bool, client: str | None
 ) -> None:
     """Reject keys without an estimate next to AutoTP, and client optimizers that DeepSpeed cannot shard.
 
@@ -51,11 +48,11 @@ def reject_tensor_parallel_keys(
     size = values.get(KEY)
     if not isinstance(size, int) or size < 2:
         return
-    if values.get("zero_optimization.stage") == 3 and release < AT_STAGE_3:
+    if values.get("zero_optimization.stage") == 3 and quirks.autotp_stops_at_stage3:
         why = "DeepSpeed stops with an AssertionError before 0.19.4"
         raise NotModelledError(f"`{KEY}` above 1 is not supported yet at stage 3: {why}")
     if client == "adagrad":
-        _reject_adagrad(values, release, zero_init)
+        _reject_adagrad(values, quirks, zero_init)
     secondary = values.get(HPZ, 1)
     unsupported = (
         {HPZ: "no engine was measured with it"} if isinstance(secondary, int) and secondary > 1 else {}
@@ -65,7 +62,7 @@ def reject_tensor_parallel_keys(
         raise NotModelledError(f"`{key}` with `{KEY}` is not supported yet: {why}")
 
 
-def _reject_adagrad(values: Mapping[str, Json], release: int, zero_init: bool) -> None:
+def _reject_adagrad(values: Mapping[str, Json], quirks: Quirks, zero_init: bool) -> None:
     """Reject Adagrad of the script, whose states exist before the engine shards the layers."""
     subject, half_switches = (
         f"`{KEY}` with Adagrad of the script is not supported yet",
@@ -75,7 +72,7 @@ def _reject_adagrad(values: Mapping[str, Json], release: int, zero_init: bool) -
         why = "DeepSpeed cannot keep the states of shards that `zero.Init` created"
         raise NotModelledError(f"{subject} at stage 3: {why}, and stops with a RuntimeError")
     if (
-        release >= BY_CONFIG
+        quirks.autotp_runs_in_initialize
         and not values.get("zero_optimization.stage")
         and not any(map(values.get, half_switches))
     ):

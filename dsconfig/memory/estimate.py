@@ -79,7 +79,7 @@ def _oversized_bucket(engine: Engine) -> Iterator[Advice]:
 
 def _flatten_location(engine: Engine, ledger: Ledger) -> Iterator[Advice]:
     """Say where stages 1 and 2 flatten the weights, if that decides the peak (`flatten_on_accelerator`)."""
-    if not isinstance(engine, Stage12State) or engine.setup.quirks.flattens_on_host:
+    if not isinstance(engine, Stage12State) or engine.setup.quirks.flattens_weights_on_host:
         return
     since = "since 0.19.0 stages 1 and 2 flatten the weights on the host if the GPU has no memory for a second copy"
     if engine.flattened_on_host:
@@ -111,7 +111,7 @@ def _recomputed_modules(engine: Engine) -> Iterator[Advice]:
     0.16.0 to 0.16.7 do not reset `ds_grads_remaining` before a pass (runtime/zero/parameter_offload.py).
     """
     setup = engine.setup
-    if setup.stage != 3 or not setup.quirks.miscounts_recomputed_modules or setup.use_reentrant:
+    if not setup.depends_on_reentrant or setup.use_reentrant:
         return
     if any(isinstance(step, Segment) for step in engine.tape.steps):
         text = "0.16.0 to 0.16.7 keep parameters that non-reentrant checkpointing recomputes gathered until the step"
@@ -123,7 +123,7 @@ def _mistaken_fp32_accumulation(engine: Engine) -> Iterator[Advice]:
 
     0.17.6 to 0.18.4 define `DDP_BFLOAT16` with the value of `BFLOAT16` (runtime/constants.py).
     """
-    if engine.setup.uses_bf16_optimizer and engine.setup.quirks.mistakes_fp32_accumulation:
+    if engine.setup.uses_bf16_optimizer and engine.setup.quirks.fp32_accumulation_is_mistaken_for_bf16:
         states = ", and every rank holds the full optimizer state" if engine.setup.stage else ""
         yield Advice("data_types.grad_accum_dtype", f"0.17.6 to 0.18.4 accumulate in bf16 anyway{states}")
 
@@ -136,11 +136,11 @@ def _experts_not_leaf(engine: Engine) -> Iterator[Advice]:
         why = (
             "with experts as separate modules (Transformers 4), a rank that skips an expert hangs the others"
         )
-        if engine.setup.quirks.reads_leaf_module:
-            yield Advice(f"{ZERO}leaf_module.classes", f"make {names} a leaf module: {why}")
-        else:
+        if engine.setup.quirks.lacks_leaf_module_key:
             call = f"deepspeed.utils.set_z3_leaf_modules(model, [{names}])"
             yield Advice(f"{ZERO}stage", f"make {names} a leaf module, with `{call}` in the script: {why}")
+        else:
+            yield Advice(f"{ZERO}leaf_module.classes", f"make {names} a leaf module: {why}")
 
 
 def _sequence_parallel_dtype(engine: Engine) -> Iterator[Advice]:

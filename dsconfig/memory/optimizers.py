@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from dsconfig.core.json_types import Json
     from dsconfig.memory.engines.setup import Setup
     from dsconfig.memory.graph import Weight
+    from dsconfig.memory.quirks import Quirks
 
 
 # State and temporary bytes per element, for fp32 masters.
@@ -83,19 +84,16 @@ def cost_of_client(name: str, offloads: bool) -> OptimizerCost:
 
 # Muon: settings without an estimate. Rules report what DeepSpeed itself rejects.
 
-SINCE, OLD, NEW = 18003, 19000, 19008
-"""0.18.3 to 0.18.9 behave alike, and so do releases from 0.19.8 on."""
 ZERO = "zero_optimization."
 
 
-def reject_muon(values: Mapping[str, Json], release: int) -> None:
+def reject_muon(values: Mapping[str, Json], quirks: Quirks) -> None:
     """Reject settings without an estimate next to Muon.
 
     Raises:
         NotModelledError: there is no estimate for these settings.
     """
-    if release < NEW:
-        _reject_muon_before_0_19_8(values, release)
+    _reject_muon_before_0_19_8(values, quirks)
     if values.get("optimizer.params.per_head_muon"):
         raise _unmodeled_with_muon(
             "optimizer.params.per_head_muon", "splitting layers by heads was not measured"
@@ -115,14 +113,16 @@ def reject_muon(values: Mapping[str, Json], release: int) -> None:
             raise _unmodeled_with_muon(f"{ZERO}{section}.device", "NVMe swapping was not measured with it")
 
 
-def _reject_muon_before_0_19_8(values: Mapping[str, Json], release: int) -> None:
+def _reject_muon_before_0_19_8(values: Mapping[str, Json], quirks: Quirks) -> None:
     """Reject releases before 0.19.8 except 0.18.3 to 0.18.9, which agree below stage 3."""
-    if release < SINCE:
+    if quirks.muon_stops_without_share_of_group:
         why = "DeepSpeed raises `list index out of range` on a rank without a share of a group"
         raise NotModelledError(f"the optimizer `Muon` is not supported before 0.18.3: {why}")
-    if release >= OLD:
+    if quirks.muon_differs_from_release_to_release:
         why = "each of these releases works differently"
         raise NotModelledError(f"the optimizer `Muon` is not supported from 0.19.0 to 0.19.7: {why}")
+    if not quirks.muon_has_its_own_adam:
+        return
     if values.get(f"{ZERO}stage") == 3:
         raise NotModelledError("the optimizer `Muon` is not supported at stage 3 before 0.19.8")
     if values.get(f"{ZERO}offload_optimizer.device") == "cpu":
@@ -143,8 +143,6 @@ def _unmodeled_with_muon(key: str, why: str) -> NotModelledError:
 # ZenFlow: its settings, and where it fails or has no estimate.
 
 ZENFLOW = f"{ZERO}zenflow."
-STAGE3_SINCE, CONTIGUOUS_SINCE = 18001, 19007
-"""Releases that added ZenFlow at stage 3, and contiguous (not transposed) weights at stages 1 and 2."""
 UNMEASURED = "no engine was measured with both"
 BUCKET = 5 * 10**8
 
@@ -169,7 +167,7 @@ def zenflow_settings(values: Mapping[str, Json]) -> ZenFlowSettings:
     )
 
 
-def reject_zenflow(values: Mapping[str, Json], release: int, client: str | None) -> None:
+def reject_zenflow(values: Mapping[str, Json], quirks: Quirks, client: str | None) -> None:
     """Reject ZenFlow settings that DeepSpeed fails with, or that were not measured.
 
     Raises:
@@ -178,10 +176,10 @@ def reject_zenflow(values: Mapping[str, Json], release: int, client: str | None)
     stage = values.get(f"{ZERO}stage") or 0
     for why in _unsupported_zenflow(values, stage):
         raise NotModelledError(f"`{ZERO}zenflow` is not supported yet: {why}")
-    if stage in (1, 2) and release < CONTIGUOUS_SINCE:
+    if stage in (1, 2) and quirks.zenflow_transposes_views:
         why = "its weights are transposed views there, and engines of 0.18.9 used different amounts"
         raise NotModelledError(f"`{ZERO}zenflow` is not supported at stages 1 and 2 before 0.19.7: {why}")
-    if stage == 3 and release < STAGE3_SINCE:
+    if stage == 3 and quirks.zenflow_lacks_stage3:
         raise NotModelledError(
             f"`{ZERO}zenflow` is not supported at stage 3 before 0.18.1, the first release with it"
         )

@@ -139,7 +139,7 @@ def reject_quantized(setup: Setup, tape: Tape) -> None:
     """
     ranks, copies = setup.dp_world_size, setup.hpz_size > 1
     sizes = [(weight.name, weight.numel) for weight in tape.weights if copies or setup.quantized_weights]
-    if copies and setup.quirks.narrows_past_end:
+    if copies and setup.quirks.secondary_partition_is_narrowed_past_end:
         short = behind(sizes, ranks, setup.hpz_size)
         if short is not None:
             raise NotModelledError(

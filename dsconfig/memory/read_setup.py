@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dsconfig.memory import autoep
 from dsconfig.memory.autotp import KEY as TENSOR
 from dsconfig.memory.autotp import reject_tensor_parallel_keys
-from dsconfig.memory.engines.setup import NvmeOffload, OptimizerCost, Setup, Stage3Settings, release_quirks
+from dsconfig.memory.engines.setup import NvmeOffload, OptimizerCost, Setup, Stage3Settings
 from dsconfig.memory.models.architecture import DECODER_VARIANTS
 from dsconfig.memory.optimizers import (
     DEFAULT_CLIENT,
@@ -20,8 +20,8 @@ from dsconfig.memory.optimizers import (
     super_offload,
     zenflow_settings,
 )
+from dsconfig.memory.quirks import Quirks
 from dsconfig.memory.ulysses import KEY as SEQUENCE
-from dsconfig.memory.ulysses import SINCE as ULYSSES
 from dsconfig.memory.verdict import NotModelledError, reason
 
 if TYPE_CHECKING:
@@ -122,20 +122,21 @@ def default_client(values: Values) -> str | None:
     )
 
 
-def setup_of(values: Values, world: int, client: str | None, zero_init: bool, release: int) -> Setup:
-    """The setup of rank 0; `client`: name of the script's optimizer.
+def setup_of(values: Values, world: int, client: str | None, zero_init: bool, release: str) -> Setup:
+    """The setup of rank 0; `client`: name of the script's optimizer; `release`: such as `0.19.8`.
 
     Raises:
         NotModelledError: the config has a setting without an estimate.
     """
-    reject_unmodeled(values, release, world, client, zero_init)
-    return _setup(values, world, client, zero_init, release)
+    quirks = Quirks(release)
+    reject_unmodeled(values, quirks, world, client, zero_init)
+    return _setup(values, world, client, zero_init, quirks)
 
 
-def _setup(values: Values, world: int, client: str | None, zero_init: bool, release: int) -> Setup:
+def _setup(values: Values, world: int, client: str | None, zero_init: bool, quirks: Quirks) -> Setup:
     """Fill each field of the setup from its key."""
     half_dtype = next((kind for kind in ("bf16", "fp16") if values.flag(f"{kind}.enabled")), None)
-    stage, itemsize, quirks = values.count(f"{ZERO}stage"), 2 if half_dtype else 4, release_quirks(release)
+    stage, itemsize = values.count(f"{ZERO}stage"), 2 if half_dtype else 4
     offloads_optimizer = stage > 0 and values.text(f"{ZERO}offload_optimizer.device") in OFFLOADED
     return Setup(
         stage=stage,
@@ -145,16 +146,16 @@ def _setup(values: Values, world: int, client: str | None, zero_init: bool, rele
         half_dtype=half_dtype,
         autocast=values.flag("torch_autocast.enabled"),
         master_itemsize=2 if _uses_half_masters(values, half_dtype, offloads_optimizer) else 4,
-        grad_accum_itemsize=_grad_accum_itemsize(values, itemsize, stage, half_dtype, release),
+        grad_accum_itemsize=_grad_accum_itemsize(values, itemsize, stage, half_dtype, quirks),
         comm_itemsize=_comm_itemsize(values, itemsize),
         comm_dtype_is_other_half=_comm_dtype_is_other_half(values, half_dtype),
-        optimizer=_optimizer(values, client, offloads_optimizer, quirks.has_separate_muon_adam),
+        optimizer=_optimizer(values, client, offloads_optimizer, quirks.muon_has_its_own_adam),
         checks_overflow=half_dtype == "fp16",
         offloads_optimizer=offloads_optimizer,
         offloads_params=stage == 3 and values.text(f"{ZERO}offload_param.device") in OFFLOADED,
         offload_ratio=_offload_ratio(values),
         leaf_classes=_leaf_classes(values),
-        nvme=_nvme_offload(values, release) if stage == 3 else NvmeOffload(),
+        nvme=_nvme_offload(values, quirks) if stage == 3 else NvmeOffload(),
         hpz_size=min(world, values.count(f"{ZERO}zero_hpz_partition_size", 1)) if stage == 3 else 1,
         zero_init=zero_init,
         reduce_bucket_size=values.count(f"{ZERO}reduce_bucket_size"),
@@ -178,7 +179,7 @@ def _setup(values: Values, world: int, client: str | None, zero_init: bool, rele
         ep_size=ep_size_of(values),
         gathers_on_save=stage == 3 and values.flag(f"{ZERO}stage3_gather_16bit_weights_on_model_save"),
         memory_efficient_linear=stage == 3
-        and (zero_init or quirks.patches_linear_without_init)
+        and (zero_init or quirks.linear_is_replaced_without_zero_init)
         and _uses_memory_efficient_linear(values),
     )
 
@@ -225,14 +226,12 @@ STAGE3_KEYS = (
 """Keys below `zero_optimization` of the fields of `Stage3Settings`."""
 
 
-def _grad_accum_itemsize(values: Values, itemsize: int, stage: int, half: str | None, release: int) -> int:
-    """Bytes of an accumulated gradient (`engine.get_data_types`); stage 2 honors the dtype from 0.19.8 on."""
-    # stage_1_and_2.py ignores `grad_accum_dtype` at stage 2 before 0.19.8.
-    if stage == 2 and release < 19008:
+def _grad_accum_itemsize(values: Values, itemsize: int, stage: int, half: str | None, quirks: Quirks) -> int:
+    """Bytes of an accumulated gradient (`engine.get_data_types`)."""
+    if stage == 2 and quirks.stage2_ignores_grad_accum_dtype:
         return itemsize
-    return values.itemsize(
-        "data_types.grad_accum_dtype", 4 if release < 17006 and not stage and half == "bf16" else itemsize
-    )
+    defaults_to_fp32 = not stage and half == "bf16" and quirks.bf16_accumulates_in_fp32_at_stage0
+    return values.itemsize("data_types.grad_accum_dtype", 4 if defaults_to_fp32 else itemsize)
 
 
 def _comm_itemsize(values: Values, itemsize: int) -> int:
@@ -255,13 +254,12 @@ def sp_size_of(values: Values) -> int:
     return max(1, values.count(SEQUENCE, 1))
 
 
-def _nvme_offload(values: Values, release: int) -> NvmeOffload:
-    """NVMe settings; before 0.16 only `thread_count` set the parallelism."""
+def _nvme_offload(values: Values, quirks: Quirks) -> NvmeOffload:
+    """NVMe settings."""
     optimizer, parameters = (
         values.text(f"{ZERO}{section}.device") == "nvme" for section in ("offload_optimizer", "offload_param")
     )
-    # `aio` gained `intra_op_parallelism` in 0.16; AIO alignment multiplies with it.
-    threads = "aio.thread_count" if release < 16000 else "aio.intra_op_parallelism"
+    threads = "aio.thread_count" if quirks.aio_alignment_follows_thread_count else "aio.intra_op_parallelism"
     return NvmeOffload(
         values.count(f"{ZERO}offload_optimizer.buffer_count", 4) if optimizer else 0,
         values.count(f"{ZERO}offload_param.buffer_size", 10**8) if parameters else 0,
@@ -305,13 +303,13 @@ def _optimizer(values: Values, client: str | None, offloads: bool, muon_late: bo
 
 
 def reject_unmodeled(
-    values: Values, release: int, world: int, client: str | None = None, zero_init: bool = False
+    values: Values, quirks: Quirks, world: int, client: str | None = None, zero_init: bool = False
 ) -> None:
     """Reject settings without an estimate."""
     if world > MOST_RANKS:
         raise NotModelledError(f"runs of more than {MOST_RANKS:,} ranks are not supported")
     if values.has_section(f"{ZERO}zenflow"):
-        reject_zenflow(values.values, release, client)
+        reject_zenflow(values.values, quirks, client)
     for switch in (*(ZERO + each for each in UNMODELED_SWITCHES), *UNMODELED_ENGINES):
         if values.flag(switch):
             raise _unmodeled(switch)
@@ -323,12 +321,12 @@ def reject_unmodeled(
             raise NotModelledError(
                 f"`{key}` is not supported yet: {why}", "use `leaf_module.classes` instead"
             )
-    _reject_parallelism(values, release)
-    reject_tensor_parallel_keys(values.values, release, zero_init, client)
+    _reject_parallelism(values, quirks)
+    reject_tensor_parallel_keys(values.values, quirks, zero_init, client)
     if ep_size_of(values):
-        _reject_autoep(values, release, world)
+        _reject_autoep(values, quirks, world)
     if str(values.text("optimizer.type")).lower() == "muon" and client is None:
-        reject_muon(values.values, release)
+        reject_muon(values.values, quirks)
 
 
 def ep_size_of(values: Values) -> int:
@@ -337,10 +335,10 @@ def ep_size_of(values: Values) -> int:
     return max(1, values.count(f"{autoep.SECTION}autoep_size", 1)) if on else 0
 
 
-def _reject_autoep(values: Values, release: int, world: int) -> None:
+def _reject_autoep(values: Values, quirks: Quirks, world: int) -> None:
     """Reject settings that AutoEP rejects, or that were not measured with it."""
     ranks, key = ep_size_of(values), autoep.KEY
-    if release < autoep.SINCE:
+    if quirks.lacks_autoep:
         raise NotModelledError(f"`{key}` is not supported before 0.19.8")
     if world % ranks:
         raise NotModelledError(f"AutoEP rejects {world} ranks in groups of {ranks} (`autoep_size`)")
@@ -367,12 +365,12 @@ def _unmodeled(key: str) -> NotModelledError:
     return NotModelledError(f"`{key}` is not supported yet: {reason(key)}")
 
 
-def _reject_parallelism(values: Values, release: int) -> None:
+def _reject_parallelism(values: Values, quirks: Quirks) -> None:
     if _tp_size(values) > 1 and values.has_section(f"{ZERO}zenflow"):
         raise NotModelledError(
             f"`{ZERO}zenflow` with `{TENSOR}` is not supported yet: no engine was measured with both"
         )
-    if sp_size_of(values) > 1 and release < ULYSSES:
+    if sp_size_of(values) > 1 and quirks.lacks_ulysses_attention:
         why = "0.17.0 is the first release with `UlyssesSPAttentionHF`"
         raise NotModelledError(f"`{SEQUENCE}` above 1 is not supported before 0.17.0: {why}")
 

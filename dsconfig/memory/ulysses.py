@@ -18,8 +18,6 @@ SUPPORTED_MODELS = (
     *("gemma", "gemma3_text", "olmo2", "olmo3"),
 )
 """Model types whose engines were measured with Ulysses."""
-SINCE = 17000
-"""DeepSpeed 0.17.0, the first release with `runtime/sequence_parallel/ulysses_sp.py`."""
 
 
 def reject_model(arch: Architecture, batch: MicroBatch) -> None:

@@ -21,7 +21,6 @@ from dsconfig.job.run_facts import facts_of_block
 from dsconfig.launch.config_source import read
 from dsconfig.launch.located_config import LocatedConfig, locate
 from dsconfig.launch.program_overwrites import overwrite_of, overwrites
-from dsconfig.memory.autotp import BY_CONFIG
 from dsconfig.memory.engines.setup import Setup
 from dsconfig.memory.estimate import NO_LIMIT, MemoryLimit, estimate
 from dsconfig.memory.estimate import Estimate as Estimate  # noqa: PLC0414  # callers get it here
@@ -392,7 +391,7 @@ def _setup(run: Run, values: Values, optimizer: str | None, in_shards: bool) -> 
     if NUMBERS[run.release] < NUMBERS[OLDEST]:
         raise NotModelledError(f"DeepSpeed {run.release} is not supported", f"use {OLDEST} or later")
     client = optimizer or default_client(values)
-    return setup_of(values, run.world_size, client, in_shards, NUMBERS[run.release])
+    return setup_of(values, run.world_size, client, in_shards, run.release)
 
 
 def _effective_values(run: Run, sp_size: int) -> Values:
@@ -423,7 +422,7 @@ def _parallelism_notes(question: EstimateRequest) -> list[str]:
     if setup.tp_size > 1:
         head = "" if setup.tensor_parallel.may_shard_lm_head else ", the head is not sharded"
         notes.append(f"{setup.tp_size} ranks share each linear layer (AutoTP){head}")
-        if NUMBERS[question.run.release] < BY_CONFIG:
+        if not setup.quirks.autotp_runs_in_initialize:
             notes.append("the script calls `deepspeed.tp_model_init`, as Accelerate does")
     return notes
 
@@ -448,7 +447,7 @@ def _assumptions(question: EstimateRequest) -> list[str]:
         f"{gpus_per_node} {'ranks' if gpus_per_node > 1 else 'rank'} per host",
         "not counted: CUDA context, NCCL buffers, fragmentation, kernel workspaces",
     ]
-    if micro_batch.gradient_checkpointing and setup.stage == 3 and setup.quirks.miscounts_recomputed_modules:
+    if micro_batch.gradient_checkpointing and setup.depends_on_reentrant:
         lines.append(f"checkpointing is {'' if setup.use_reentrant else 'not '}reentrant (`use_reentrant`)")
     if question.arch.family == "bert":
         what = f"{question.arch.num_labels} classes" if question.arch.num_labels else "masked words"

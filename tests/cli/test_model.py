@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from dsconfig import check
-from dsconfig.core.releases import NUMBERS, RELEASES
-from dsconfig.memory.engines.setup import release_quirks
 from dsconfig.rules import RULES
-from dsconfig.rules.offload.host_memory import ENGINE_CHANGES
 
 from .conftest import Runs, Spawns
 
@@ -220,13 +216,6 @@ def test_python_takes_what_stands_in_it() -> None:
         check(CONFIG, model="nope")
     with pytest.raises(ValueError, match="host memory 0: expected an integer of at least 1"):
         check(CONFIG, host_memory=0)
-
-
-def test_hosts_are_judged_anew_where_engines_changed() -> None:
-    releases = [NUMBERS[release] for release in RELEASES if NUMBERS[release] >= NUMBERS["0.14.0"]]
-    starts = {NUMBERS[name] for name in ENGINE_CHANGES}
-    for before, after in pairwise(releases):
-        assert after in starts or release_quirks(before) == release_quirks(after)
 
 
 def test_machines_get_the_findings_as_others(run: Runs) -> None:

@@ -112,7 +112,7 @@ class Engine:
     @property
     def construction_state_bytes(self) -> int:
         """Bytes of states from the optimizer's constructor; a client optimizer still sees unsharded layers."""
-        is_unsharded = self.setup.optimizer.is_client and self.setup.quirks.shards_layers_in_initialize
+        is_unsharded = self.setup.optimizer.is_client and self.setup.quirks.autotp_runs_in_initialize
         return self.setup.early_state_itemsize * sum(
             weight.numel * (weight.tp_size if is_unsharded else 1) for weight in self.trainable
         )

@@ -48,7 +48,7 @@ class BF16OptimizerEngine(Engine):
         ledger.allocate(STATES, self._state_bytes() + self.construction_state_bytes)
         # `fp32_groups_gradients_flat` covers the whole model and is never freed (bf16_optimizer.py
         # `_setup_for_real_optimizer`).
-        self.keeps_bit16_grads = setup.stage in setup.quirks.stages_keeping_bit16_grads
+        self.keeps_bit16_grads = setup.keeps_bit16_grads
         self.params_with_grad = set[Weight](self.trainable if self.keeps_bit16_grads else ())
         ledger.allocate(GRADIENTS, setup.itemsize * self.trainable_numel if self.keeps_bit16_grads else 0)
 
@@ -69,7 +69,11 @@ class BF16OptimizerEngine(Engine):
 
     def before_backward(self) -> None:
         """Free the kept bf16 gradients (`clear_lp_grads`); some releases fill them with zeros instead."""
-        if self.params_with_grad and self.keeps_bit16_grads and self.setup.quirks.clears_kept_grads_late:
+        if (
+            self.params_with_grad
+            and self.keeps_bit16_grads
+            and self.setup.quirks.bf16_grads_stay_until_next_backward
+        ):
             self.ledger.free(GRADIENTS, self.setup.itemsize * self.trainable_numel)
             self.params_with_grad.clear()
 

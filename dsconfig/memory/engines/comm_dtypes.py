@@ -34,7 +34,7 @@ def _reject_overlap(setup: Setup) -> None:
     casts_late = (
         setup.stage == 1
         and setup.grad_accum_itemsize != setup.itemsize
-        and setup.quirks.casts_grads_after_backward
+        and setup.quirks.stage1_casts_grads_after_backward
     )
     if casts_late and setup.overlap_comm and setup.gradient_accumulation_steps == 1:
         what = "gradients are reduced before they are cast to `grad_accum_dtype`"
@@ -56,13 +56,17 @@ def _reject_small_bucket(setup: Setup, communicated: Sequence[Weight], other_dty
         sum(weight.numel for weight in communicated),
         f"DeepSpeed stops with `{KEY}` {setup.reduce_bucket_size:,}",
     )
-    if other_dtype and setup.quirks.reports_model_dtype_bucket and total > setup.reduce_bucket_size:
+    if (
+        other_dtype
+        and setup.quirks.full_bucket_is_reported_by_model_dtype
+        and total > setup.reduce_bucket_size
+    ):
         raise NotModelledError(
             f"{subject}: the {total:,} gradient elements do not fit into one bucket", _WAYS_OUT
         )
     largest = max(communicated, key=lambda weight: weight.numel, default=None)
     if (
-        setup.quirks.looks_up_model_dtype_bucket
+        setup.quirks.large_grad_is_looked_up_by_model_dtype
         and setup.contiguous_gradients
         and largest
         and largest.numel > setup.reduce_bucket_size

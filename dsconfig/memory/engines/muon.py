@@ -32,7 +32,7 @@ class MuonStage0(Stage0Engine):
     def _state_bytes(self) -> int:
         """Bytes of the matrices' momentum, and of Adam's states for the rest."""
         adam_numel = sum(weight.numel for weight in self.others)
-        is_sgd = self.setup.quirks.has_separate_muon_adam  # without ZeRO these releases fall back to SGD
+        is_sgd = self.setup.quirks.muon_has_its_own_adam  # without ZeRO these releases fall back to SGD
         return self.setup.optimizer.states_nbytes(adam_numel) + (
             0 if is_sgd else self.setup.master_itemsize * (self.trainable_numel - adam_numel)
         )
@@ -40,7 +40,7 @@ class MuonStage0(Stage0Engine):
     def update(self, numel: int, largest: int, *, host: bool = False) -> None:  # noqa: ARG002
         """Update matrix by matrix; the last result stays referenced until the next is ready."""
         update_bytes, itemsize = 0, self.setup.master_itemsize
-        for weight in () if self.setup.quirks.has_separate_muon_adam else self.matrices:
+        for weight in () if self.setup.quirks.muon_has_its_own_adam else self.matrices:
             peak = muon_update_peak(self.setup, weight, itemsize)
             self.ledger.allocate_briefly(TEMPORARY, update_bytes + peak, host=host)
             update_bytes = itemsize * weight.numel
@@ -126,7 +126,7 @@ class MuonStage12(Stage12Engine):
     def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
         super().__init__(setup, tape, ledger)
         matrices = frozenset(weight for weight in self.trainable if is_muon(weight))
-        self.matrices = frozenset() if setup.quirks.has_separate_muon_adam else matrices
+        self.matrices = frozenset() if setup.quirks.muon_has_its_own_adam else matrices
         self.own_matrices = [weight for weight in self.partition.weights if weight in matrices]
         """Matrices that overlap this rank's partition."""
         self.has_matrix_group = self.groups[0][0][0] in matrices
@@ -138,7 +138,7 @@ class MuonStage12(Stage12Engine):
         """Bytes of Muon's updates, which replace the gradients of matrices."""
         self.itemsize = setup.itemsize
         """Bytes per element of a matrix gradient; only other parameters have fp32 gradients."""
-        self.update_itemsize = 2 if setup.quirks.has_separate_muon_adam else setup.itemsize
+        self.update_itemsize = 2 if setup.quirks.muon_has_its_own_adam else setup.itemsize
         """Bytes per element of an update."""
 
     def state_bytes(self) -> int:
@@ -146,13 +146,13 @@ class MuonStage12(Stage12Engine):
         rule, setup, adam_numel = self.setup.optimizer, self.setup, self.partition.numel - self.matrix_numel
         if setup.offloads_optimizer:  # momentum is partitioned like the masters
             # These releases fall back to SGD.
-            momentum = 0 if setup.quirks.has_separate_muon_adam else 4 * self.matrix_numel
+            momentum = 0 if setup.quirks.muon_has_its_own_adam else 4 * self.matrix_numel
             return (rule.states_nbytes(adam_numel) + momentum) * setup.master_itemsize // 4
         # A step can be skipped on overflow, so DeepSpeed keeps the previous momentum until the update
         # succeeds.
         momentum = self.itemsize * sum(weight.numel for weight in self.own_matrices)
         return rule.states_nbytes(adam_numel) * setup.master_itemsize // 4 + momentum * (
-            1 if setup.quirks.has_separate_muon_adam else 2
+            1 if setup.quirks.muon_has_its_own_adam else 2
         )
 
     def _epilogue(self) -> None:
@@ -189,7 +189,7 @@ class MuonStage12(Stage12Engine):
 
     def step(self) -> None:
         """Update all groups; offloaded matrices are gathered first."""
-        if self.setup.offloads_optimizer and not self.setup.quirks.has_separate_muon_adam:
+        if self.setup.offloads_optimizer and not self.setup.quirks.muon_has_its_own_adam:
             self._update_offloaded_matrices()
         super().step()
 
@@ -210,7 +210,7 @@ class MuonStage12(Stage12Engine):
         if (
             self.setup.offloads_optimizer
             and self.setup.dp_world_size > 1
-            and not self.setup.quirks.has_separate_muon_adam
+            and not self.setup.quirks.muon_has_its_own_adam
         ):
             for tensors in (1, 2, 2):
                 for batch in self._matrix_batches():

@@ -61,7 +61,7 @@ class PartitionedParameterCoordinator:
         """Parameters that a module releases at each step of the trace; DeepSpeed caches them (`lru_cache`)."""
         self.is_rehearsal = False
         self.reset()
-        if setup.quirks.resets_count_after_backward:  # the step has already subtracted these
+        if setup.quirks.live_parameter_counter_is_reset_before_step:  # the step has already subtracted these
             # Before 0.15.4 the counter is reset before the step partitions these parameters, so it starts
             # below 0.
             self.n_available_params = -sum(weight.numel for weight in persistent | self.unreleased_params())
@@ -73,7 +73,7 @@ class PartitionedParameterCoordinator:
         self.params_of_module = [
             self.leaves.get(module.number, module.params_to_fetch) for module in tape.modules
         ]
-        miscounts = setup.quirks.miscounts_recomputed_modules and not setup.use_reentrant
+        miscounts = setup.quirks.recomputed_modules_are_counted_twice and not setup.use_reentrant
         self.miscounted = frozenset(recomputed_modules(tape.steps) if miscounts else ())
         """Modules that count a recomputed pass, so that their counter never returns to 0."""
         self.visits = module_visits(tape.steps, self.miscounted)
@@ -104,17 +104,17 @@ class PartitionedParameterCoordinator:
         first.ledger, first.send, first.always_gathered, first.releases = Ledger(), lambda *_: None, set(), {}
         first.available = (
             {weight: GatheredBlock(0) for weight in self.unreleased_params()}
-            if self.setup.quirks.keeps_unreleased_params
+            if self.setup.quirks.unreleased_params_stay_until_step
             else {}
         )
         first.in_flight, first.active, first.recompute_params, first.secondary = {}, {}, {}, {}
         first.params_on_nvme = set(self.nvme_params)
         first.reset()
-        if self.setup.quirks.counts_across_micro_batches:
+        if self.setup.quirks.live_parameter_counter_survives_backward:
             first.n_available_params = sum(weight.numel for weight in first.available)
         for visit in self.visits:
             first.recomputing_for = (
-                visit.recomputed_for if self.setup.quirks.releases_recomputed_params else None
+                visit.recomputed_for if self.setup.quirks.recomputed_params_are_released_with_module else None
             )
             (first.fetch if visit.is_entry else first.release)(visit.module.number)
         return first.releases
@@ -128,7 +128,7 @@ class PartitionedParameterCoordinator:
         self.param_queue = deque(self.trace)
         self.most_recent_step: dict[Weight, int] = {}
         self.step_id = 0
-        if not self.setup.quirks.counts_across_micro_batches:
+        if not self.setup.quirks.live_parameter_counter_survives_backward:
             self.n_available_params = 0
 
     # ------------------------------------------------------------ fetch
@@ -210,7 +210,7 @@ class PartitionedParameterCoordinator:
         by_itemsize: dict[int, list[Weight]] = {}
         for weight in sorted(weights, key=lambda weight: weight.number):
             by_itemsize.setdefault(self._comm_itemsize(weight), []).append(weight)
-        if len(by_itemsize) > 1 and world > 1 and self.setup.quirks.gathers_each_dtype_twice:
+        if len(by_itemsize) > 1 and world > 1 and self.setup.quirks.params_of_two_dtypes_are_gathered_twice:
             why = "parameters of two dtypes in one gather are gathered twice"
             raise NotModelledError(f"DeepSpeed stops with `torch_autocast` at stage 3: {why}", UPGRADE)
         siblings, is_single = list[AllGatherHandle](), len(weights) == 1
@@ -338,7 +338,7 @@ class PartitionedParameterCoordinator:
     def partition_all(self) -> None:
         """Partition everything at the start of a step (`_partition_all_parameters`)."""
         self.release_leftovers()
-        if self.setup.quirks.counts_across_micro_batches:
+        if self.setup.quirks.live_parameter_counter_survives_backward:
             self.n_available_params = 0
         for weight in self.persistent:
             self.partition_secondary(weight)

@@ -160,7 +160,7 @@ def muon_update_peak(setup: Setup, weight: Weight, itemsize: int) -> int:
     """
     method, half = setup.optimizer.muon_method, setup.half_dtype
     *batch, rows, columns = weight.shape
-    if setup.quirks.has_separate_muon_adam:
+    if setup.quirks.muon_has_its_own_adam:
         method = "standard"
     count, short_side = weight.numel, min(rows, columns)
     dtype = half if itemsize == 2 else "fp32"
@@ -176,7 +176,7 @@ def muon_update_peak(setup: Setup, weight: Weight, itemsize: int) -> int:
         iteration_peak = max(4 * half_copy + 2 * products, half_copy + 5 * products)
     computed = "fp16" if method == GRAM else "bf16"
     end_peak = (2 * itemsize if dtype == computed else max(2 + itemsize, 2 * itemsize)) * count
-    if setup.quirks.has_separate_muon_adam:  # computed in bf16 for any gradient dtype
+    if setup.quirks.muon_has_its_own_adam:  # computed in bf16 for any gradient dtype
         return max(start_peak, iteration_peak)
     momentum_peak = max(2 * itemsize, 2 + itemsize) * count
     return max(start_peak, iteration_peak, end_peak, momentum_peak)

@@ -26,7 +26,7 @@ def select_engine(setup: Setup, tape: Tape, ledger: Ledger) -> Engine:
         return Stage3Engine(setup, tape, ledger)
     # `_configure_optimizer`: bf16 with fp32 accumulation uses `BF16_Optimizer` at stages 0 and 1, unless the
     # release mistakes the dtype.
-    if setup.uses_bf16_optimizer and not setup.quirks.mistakes_fp32_accumulation:
+    if setup.uses_bf16_optimizer and not setup.quirks.fp32_accumulation_is_mistaken_for_bf16:
         if setup.optimizer.muon_method:
             from dsconfig.memory.engines.muon import MuonBF16Optimizer
 
@@ -51,7 +51,7 @@ def _sharded(setup: Setup, tape: Tape, ledger: Ledger) -> Engine:
         from dsconfig.memory.engines.muon import MuonStage12
 
         return MuonStage12(setup, tape, ledger)
-    if setup.accumulates_fp32 and not setup.quirks.has_compact_fp32_grads:
+    if setup.accumulates_fp32 and not setup.quirks.fp32_grads_are_one_buffer:
         from dsconfig.memory.engines.zero12 import Stage12PerTensorGrads
 
         return Stage12PerTensorGrads(setup, tape, ledger)

@@ -8,6 +8,7 @@ from dsconfig.memory.graph import TensorParallel
 
 if TYPE_CHECKING:
     from dsconfig.memory.graph import Weight
+    from dsconfig.memory.quirks import Quirks
 
 
 class OptimizerCost(NamedTuple):
@@ -93,166 +94,6 @@ class ZenFlowSettings(NamedTuple):
     """Elements of parameters whose states are on the rank at once (`allgather_bucket_size`)."""
 
 
-class ReleaseQuirks(NamedTuple):
-    """Differences between releases, read in their sources and measured; `release_quirks` has the ranges."""
-
-    allocates_bucket_in_prologue: bool
-    """Stages 1 and 2 allocate the bucket before the backward pass, not with the first gradient."""
-    reduces_all_buckets: bool
-    """A full bucket of stages 1 and 2 also flushes the buckets of other dtypes."""
-    keeps_unreleased_params: bool
-    """Parameters without a post-backward hook (mostly embeddings) stay gathered until the step."""
-    has_buckets_per_comm_dtype: bool
-    """Stage 3 has one bucket per communication dtype."""
-    keeps_bit16_on_host: bool
-    """With offload, stages 1 and 2 keep the partition in half precision on the host too."""
-    flattens_on_host: bool
-    has_compact_fp32_grads: bool
-    """fp32 gradients are kept for the partition only, in one buffer."""
-    mistakes_fp32_accumulation: bool
-    """Stages 0 and 1 ignore fp32 accumulation for bf16, and do not shard the optimizer."""
-    stages_keeping_bit16_grads: tuple[int, ...]
-    """Stages at which `BF16_Optimizer` keeps the bf16 gradients as well."""
-    clears_kept_grads_late: bool
-    """The kept gradients are freed at the start of the next backward pass."""
-    aliases_fp32_masters: bool
-    """Stage 3 uses fp32 shards on the GPU as master weights, without a copy."""
-    keeps_grads_of_other_ranks: bool
-    """At stage 1 fp32 gradients for other ranks stay until the step."""
-    accumulates_on_host_at_stage1: bool
-    """With offload, gradients accumulate on the host at stage 1 too, though they are reduced once."""
-    patches_linear_without_init: bool
-    """Stage 3's linear replaces `nn.Linear` even if the model was built without `zero.Init`."""
-    gathers_into_copy: bool
-    """A gather fills one tensor, from which parameters are copied."""
-    drops_secondary_after_save: bool
-    """Gathering the model on save leaves no secondary partition behind."""
-    resets_count_after_backward: bool
-    """The number of gathered elements is reset after the backward pass, so the step makes it negative."""
-    releases_recomputed_params: bool
-    """Frozen parameters gathered for a recomputation are released with the module that caused it."""
-    counts_across_micro_batches: bool
-    """The number of gathered elements is reset by the step only."""
-    pins_grad_buffer: bool
-    """Offloaded gradients of stage 3 go through a pinned buffer of one gradient."""
-    miscounts_recomputed_modules: bool
-    """Recomputed modules are counted twice, and their parameters stay gathered until the step."""
-    never_resets_bucket_count: bool
-    """Once a bucket of stage 3 was full, every gradient is reduced on its own."""
-    keeps_fp32_adapters: bool
-    """A model built by `zero.Init` is not cast again, so fp32 adapters stay in fp32."""
-    locks_nvme_buffers: bool
-    """DeepSpeed page-locks NVMe buffers itself, so torch's rounding of pinned memory does not apply."""
-    always_pins_masters: bool
-    """Stages 1 and 2 pin offloaded master weights even without `pin_memory`."""
-    always_pins_superoffload_buffer: bool
-    """SuperOffload's process pins its buffer even without `pin_memory`."""
-    has_separate_muon_adam: bool
-    """Muon works at stages 1 and 2 only (SGD elsewhere), and has its own Adam."""
-    reads_leaf_module: bool
-    """The config can name leaf modules (`leaf_module`); before, only the script can."""
-    shards_lm_head: bool
-    """AutoTP can shard the head; see `TensorParallel`."""
-    reads_tp_plans: bool
-    """AutoTP supports every style of Transformers' plans; see `TensorParallel`."""
-    keeps_untied_secondary: bool
-    """The secondary partition of a head that is tied later is never freed."""
-    reports_model_dtype_bucket: bool
-    """Stages 1 and 2 look up a full bucket by the model's dtype, and fail if gradients have another."""
-    looks_up_model_dtype_bucket: bool
-    """The same for a gradient that is larger than the bucket."""
-    casts_grads_after_backward: bool
-    """Stage 1 casts gradients to the accumulation dtype after the backward pass."""
-    gathers_each_dtype_twice: bool
-    """Parameters with two communication dtypes are all gathered in each of them."""
-    copies_grads_for_overflow_check: bool
-    """The overflow check of stages 1 and 2 takes three more bytes per element."""
-    narrows_past_end: bool
-    """The secondary partition of a small parameter is cut past its end, which raises."""
-    shards_layers_in_initialize: bool
-    """`initialize` applies AutoTP, after the script created its optimizer."""
-
-
-def release_quirks(release: int) -> ReleaseQuirks:
-    """The quirks of a release, given as in `releases.NUMBERS` (18005 is 0.18.5)."""
-    return ReleaseQuirks(
-        # stage_1_and_2.py `backward_prologue` (before 0.16.5 `backward`); later releases allocate with the
-        # first gradient.
-        allocates_bucket_in_prologue=release < 17002,
-        # `reduce_ipg_grads` loops over all dtypes until 0.18.5 adds its `comm_dtype` argument.
-        reduces_all_buckets=17002 <= release < 18005,
-        # 0.19.3 adds `release_backward_leftovers` (partitioned_param_coordinator.py).
-        keeps_unreleased_params=release < 19003,
-        # 0.17.2 adds `get_param_comm_dtype` (base_optimizer.py) with torch_autocast.
-        has_buckets_per_comm_dtype=release >= 17002,
-        # 0.17.0 adds `param_buffer_of_bit16_for_cpu_offload_groups` (stage_1_and_2.py).
-        keeps_bit16_on_host=release >= 17000,
-        # 0.19.0 adds `flatten_on_accelerator` (stage_1_and_2.py); before, weights go through `cpu_data`.
-        flattens_on_host=release < 19000,
-        # 0.19.8 adds `_build_compact_grad_partition_buffer` (stage_1_and_2.py).
-        has_compact_fp32_grads=release >= 19008,
-        # constants.py: `DDP_BFLOAT16` equals `BFLOAT16` ("bf16") until 0.18.5 makes it "ddp_bf16".
-        mistakes_fp32_accumulation=17006 <= release < 18005,
-        # bf16_optimizer.py frees bf16 gradients with the next backward pass; 0.16.5 adds `zero_grad`, which
-        # clears them after the step.
-        stages_keeping_bit16_grads=(0, 1) if release < 16005 else (0,) if release < 18006 else (),
-        clears_kept_grads_late=release < 16005,
-        # stage3.py `_create_fp32_partitions`: only in 0.18.2 does the alias branch apply to fp32 shards.
-        aliases_fp32_masters=release == 18002,
-        # 0.18.5 to 0.19.7 use `_clear_param_grad_only` (stage_1_and_2.py), which keeps `grad_accum`.
-        keeps_grads_of_other_ranks=18005 <= release < 19008,
-        accumulates_on_host_at_stage1=release < 19000,
-        # 0.19.4 adds `_enable_mem_efficient_linear` (partition_parameters.py), called without `zero.Init`
-        # too.
-        patches_linear_without_init=release >= 19004,
-        # `_allgather_params` (partition_parameters.py), removed in 0.18.5.
-        gathers_into_copy=release < 18005,
-        # stage3.py `checkpoint_event_epilogue` invalidates the secondary tensors.
-        drops_secondary_after_save=release >= 18003,
-        # parameter_offload.py calls `reset_step` in the backward hook before 0.15.4, in the forward hook
-        # since.
-        resets_count_after_backward=release < 15004,
-        # 0.19.3 adds `ds_recompute_parameters` (partitioned_param_coordinator.py).
-        releases_recomputed_params=release >= 19003,
-        # partitioned_param_coordinator.py of 0.16.0 to 0.16.7 sets `__n_available_params` to 0 in
-        # `release_and_reset_all` only.
-        counts_across_micro_batches=16000 <= release < 16008,
-        # stage3.py `pinned_grad_buffer`, in 0.15.4 to 0.16.2 only.
-        pins_grad_buffer=15004 <= release < 16003,
-        # parameter_offload.py sets `ds_grads_remaining` to 0 only if it is missing.
-        miscounts_recomputed_modules=16000 <= release < 16008,
-        # stage3.py of 0.17.2 never sets `bucket.elements` back to 0.
-        never_resets_bucket_count=release == 17002,
-        # 0.19.2 adds `_cast_module_mixed_precision` (engine.py), which skips models of `zero.Init`.
-        keeps_fp32_adapters=release >= 19002,
-        # `new_cpu_locked_tensor` (swap_tensor) replaces `pin_memory`.
-        locks_nvme_buffers=release >= 19000,
-        # stage_1_and_2.py pins `weights_partition` unconditionally until 0.18.3.
-        always_pins_masters=release < 18003,
-        always_pins_superoffload_buffer=release < 19006,
-        # runtime/zero/muon; before 0.19.0 `MuonWithAuxAdam` updates non-matrix parameters with its own Adam.
-        has_separate_muon_adam=release < 19000,
-        # 0.18.0 adds `leaf_module` (zero/config.py); `set_z3_leaf_modules` is older.
-        reads_leaf_module=release >= 18000,
-        shards_lm_head=release >= 19004,
-        reads_tp_plans=release >= 19006,
-        # `_partition_param_sec` (partition_parameters.py) copies without `no_grad`, so the graph keeps the
-        # source.
-        keeps_untied_secondary=release < 18003,
-        # `report_ipg_memory_usage` (base_optimizer.py) indexes buckets by the model's dtype (DSC411).
-        reports_model_dtype_bucket=17002 <= release < 18001,
-        looks_up_model_dtype_bucket=17002 <= release < 18002,
-        casts_grads_after_backward=release < 16005,
-        # partition_parameters.py passes all parameters to each `_all_gather_dtype` call.
-        gathers_each_dtype_twice=17002 <= release < 17005,
-        copies_grads_for_overflow_check=release < 19006,
-        # `_partition_param_sec` narrows even if no element is left, until 0.19.5.
-        narrows_past_end=release < 19005,
-        # 0.18.6 applies AutoTP in `initialize`; before, the script calls `tp_model_init`.
-        shards_layers_in_initialize=release >= 18006,
-    )
-
-
 class Setup(NamedTuple):
     """Config values that determine the memory of an engine."""
 
@@ -291,7 +132,7 @@ class Setup(NamedTuple):
     offload_ratio: float
     stage3: Stage3Settings
     leaf_classes: tuple[str, ...]
-    quirks: ReleaseQuirks
+    quirks: Quirks
     nvme: NvmeOffload
     hpz_size: int
     """Ranks that share a secondary partition of the weights (`zero_hpz_partition_size`)."""
@@ -342,6 +183,11 @@ class Setup(NamedTuple):
         )
 
     @property
+    def depends_on_reentrant(self) -> bool:
+        """Whether `use_reentrant` of checkpointing changes what stays gathered."""
+        return self.stage == 3 and self.quirks.recomputed_modules_are_counted_twice
+
+    @property
     def accumulates_fp32(self) -> bool:
         """Whether gradients accumulate in fp32 in a half-precision model."""
         return self.grad_accum_itemsize == 4 and self.itemsize != 4
@@ -357,9 +203,18 @@ class Setup(NamedTuple):
         )
 
     @property
+    def keeps_bit16_grads(self) -> bool:
+        """Whether stage 0 or `BF16_Optimizer` keeps the bf16 gradients between steps, beside those in fp32."""
+        if self.stage:
+            return self.stage == 1 and self.quirks.bf16_grads_stay_until_next_backward
+        return self.quirks.bf16_grads_stay_at_stage0
+
+    @property
     def is_unsharded(self) -> bool:
         """Whether every rank holds the whole optimizer."""
-        return not self.stage or (self.uses_bf16_optimizer and self.quirks.mistakes_fp32_accumulation)
+        return not self.stage or (
+            self.uses_bf16_optimizer and self.quirks.fp32_accumulation_is_mistaken_for_bf16
+        )
 
     def gather_group(self, weight: Weight) -> tuple[bool, bool]:
         """Key of the process group that gathers a parameter; `zero.Init` uses the group of all ranks."""
@@ -372,10 +227,12 @@ class Setup(NamedTuple):
             self.stage == 3
             and self.zero_init
             and self.half_dtype is not None
-            and self.quirks.keeps_fp32_adapters
+            and self.quirks.zero_init_model_is_not_cast
         )
 
     @property
     def tensor_parallel(self) -> TensorParallel:
         """Tensor parallelism of the run."""
-        return TensorParallel(self.tp_size, self.quirks.shards_lm_head, self.quirks.reads_tp_plans)
+        return TensorParallel(
+            self.tp_size, self.quirks.autotp_shards_lm_head, self.quirks.autotp_reads_all_plan_styles
+        )

@@ -138,7 +138,9 @@ class ZenFlowStage12(Stage12Engine):
         """Padding, plus the cached blocks of pinned tensors that moved to shared memory."""
         setup, padding = self.setup, super().pinned_padding()
         if self.settings.overlap_step:
-            moved_copies = setup.pins_optimizer + (setup.pins_optimizer or setup.quirks.always_pins_masters)
+            moved_copies = setup.pins_optimizer + (
+                setup.pins_optimizer or setup.quirks.masters_are_always_pinned
+            )
             padding += moved_copies * setup.master_itemsize * self.partition.numel
         if self.settings.offload_states and setup.pins_optimizer:
             padding += pinned_padding(

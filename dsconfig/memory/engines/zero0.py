@@ -23,10 +23,7 @@ class Stage0Engine(Engine):
         )
         # DeepSpeed wraps bf16 at stage 0 in `FP16_Optimizer` too (engine.py `_configure_fp16_optimizer`).
         # Older releases use `BF16_Optimizer`, which keeps the bf16 gradients.
-        self.keeps_bit16_grads = (
-            self.setup.half_dtype == "bf16"
-            and self.setup.stage in self.setup.quirks.stages_keeping_bit16_grads
-        )
+        self.keeps_bit16_grads = self.setup.half_dtype == "bf16" and self.setup.keeps_bit16_grads
         self.params_with_grad = set[Weight](self.trainable if self.keeps_bit16_grads else ())
         self.ledger.allocate(
             GRADIENTS, self.setup.itemsize * self.trainable_numel if self.keeps_bit16_grads else 0

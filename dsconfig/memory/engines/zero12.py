@@ -57,8 +57,8 @@ class Stage12State(Engine):
         self.largest_numel = max((weight.numel for weight in self.trainable), default=0)
         accumulates_fp32 = setup.accumulates_fp32
         self.has_compact_grads, self.has_grad_lists = (
-            accumulates_fp32 and setup.quirks.has_compact_fp32_grads,
-            accumulates_fp32 and not setup.quirks.has_compact_fp32_grads,
+            accumulates_fp32 and setup.quirks.fp32_grads_are_one_buffer,
+            accumulates_fp32 and not setup.quirks.fp32_grads_are_one_buffer,
         )
         """fp32 gradients: one buffer for the partition, or one tensor per parameter."""
         self.casts_each_grad = setup.stage == 1 and self.has_compact_grads
@@ -92,7 +92,7 @@ class Stage12State(Engine):
             self.partition.numel,
             self.setup.offloads_optimizer,
         )
-        if setup.quirks.flattens_on_host:
+        if setup.quirks.flattens_weights_on_host:
             self._flatten_on_host(self.trainable, self.partition.padded_numel)
         else:
             for members, partition, _ in self.groups:
@@ -105,7 +105,7 @@ class Stage12State(Engine):
                 else:
                     self._flatten_on_host(members, partition.padded_numel)
                 self._clone_masters(partition.numel)
-        for _, partition, _ in self.groups if setup.quirks.flattens_on_host else ():
+        for _, partition, _ in self.groups if setup.quirks.flattens_weights_on_host else ():
             self._clone_masters(partition.numel)
         if on_host:
             ledger.allocate(STAGING, self._staging_bytes(), host=True)
@@ -153,7 +153,8 @@ class Stage12State(Engine):
     def _staging_bytes(self) -> int:
         """Bytes on the host next to masters and states; the half-precision partition was added in 0.17."""
         return self.setup.itemsize * (
-            self.largest_numel + (self.partition.numel if self.setup.quirks.keeps_bit16_on_host else 0)
+            self.largest_numel
+            + (self.partition.numel if self.setup.quirks.offload_keeps_bit16_partition_on_host else 0)
         )
 
     # ------------------------------------------------------------ at rest
@@ -188,11 +189,13 @@ class Stage12State(Engine):
         # `DeepSpeedZeroOptimizer.__init__` pins masters and their gradients; staging buffers are pinned if
         # asked for.
         blocks = [setup.master_itemsize * size for size in sizes] * (
-            setup.pins_optimizer or setup.quirks.always_pins_masters
+            setup.pins_optimizer or setup.quirks.masters_are_always_pinned
         )
         if setup.pins_optimizer:
             blocks += [*(setup.master_itemsize * size for size in sizes), setup.itemsize * self.largest_numel]
-            blocks += [setup.itemsize * size for size in sizes] * setup.quirks.keeps_bit16_on_host
+            blocks += [
+                setup.itemsize * size for size in sizes
+            ] * setup.quirks.offload_keeps_bit16_partition_on_host
         if setup.pins_optimizer and self._accumulates_on_host:
             blocks += [setup.itemsize * count for count in self._accumulated_numels]
         return pinned_padding(blocks)
@@ -200,7 +203,9 @@ class Stage12State(Engine):
     @property
     def _accumulates_on_host(self) -> bool:
         setup = self.setup
-        accumulates = setup.stage == 2 or setup.zenflow or setup.quirks.accumulates_on_host_at_stage1
+        accumulates = (
+            setup.stage == 2 or setup.zenflow or setup.quirks.stage1_accumulates_offloaded_grads_on_host
+        )
         return bool(accumulates) and setup.gradient_accumulation_steps > 1
 
     @property
@@ -284,7 +289,9 @@ class Stage12Engine(Stage12State):
         """Put a gradient into its bucket (`reduce_independent_p_g_buckets_and_remove_grads`)."""
         setup, comm_itemsize = self.setup, self.comm_itemsize_of(weight)
         if self.bucket_fill[comm_itemsize] + weight.numel > setup.reduce_bucket_size:
-            for itemsize in sorted(self.buckets) if setup.quirks.reduces_all_buckets else (comm_itemsize,):
+            for itemsize in (
+                sorted(self.buckets) if setup.quirks.full_bucket_flushes_other_dtypes else (comm_itemsize,)
+            ):
                 self.reduce(itemsize)
         if setup.contiguous_gradients and weight.numel <= setup.reduce_bucket_size:
             self.ledger.free(GRADIENTS, self.unbucketed_grads.pop(weight))
@@ -377,7 +384,7 @@ class Stage12Engine(Stage12State):
             part = self.partition.numel_by_weight[weight]
             if self.is_boundary:
                 ledger.allocate_briefly(TEMPORARY, 8 * part)
-                if setup.quirks.copies_grads_for_overflow_check:
+                if setup.quirks.overflow_check_copies_grads:
                     ledger.allocate_briefly(
                         TEMPORARY, (7 if setup.itemsize == 4 or self.has_grad_lists else 11) * weight.numel
                     )
@@ -447,7 +454,9 @@ class Stage12Engine(Stage12State):
         host.
         """
         keeps_list = (
-            self.has_grad_lists and self.setup.stage == 1 and self.setup.quirks.keeps_grads_of_other_ranks
+            self.has_grad_lists
+            and self.setup.stage == 1
+            and self.setup.quirks.fp32_grads_of_other_ranks_stay_until_step
         )
         return keeps_list or (self.casts_each_grad and self.setup.offloads_optimizer)
 
@@ -458,7 +467,7 @@ class Stage12Engine(Stage12State):
         if setup.compute_grad_norm and not setup.offloads_optimizer:
             # The norm is computed in fp64 (zero/utils.py `get_norm_dtype`), tensor by tensor: 8 bytes per
             # element.
-            copies = setup.checks_overflow and setup.quirks.copies_grads_for_overflow_check
+            copies = setup.checks_overflow and setup.quirks.overflow_check_copies_grads
             for count in self.partition.numel_by_weight.values():
                 ledger.allocate_briefly(TEMPORARY, (11 if copies else 8) * count)
         # `step` frees the averaged gradients after the update (`free_grad_in_param_list`).

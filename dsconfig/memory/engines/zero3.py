@@ -45,7 +45,9 @@ class Stage3Engine(Stage3State):
             count = self.gathered_bytes(module.weights)
             ledger.allocate(GATHERED, count)
             is_single = len(module.weights) == 1  # `_allgather_params_coalesced` gathers several in place
-            ledger.allocate_briefly(GATHERED, count if setup.quirks.gathers_into_copy and is_single else 0)
+            ledger.allocate_briefly(
+                GATHERED, count if setup.quirks.single_param_is_gathered_into_copy and is_single else 0
+            )
             count += self._gather_tensor_parallel(module)
             module_bytes = setup.itemsize * sum(weight.numel * weight.tp_size for weight in weights)
             saved_bytes = 0 if setup.rank else module_bytes
@@ -57,7 +59,7 @@ class Stage3Engine(Stage3State):
                 ledger.free(GATHERED, count)
             for weight in weights:
                 self.coordinator.partition_secondary(weight)
-        if setup.quirks.drops_secondary_after_save:
+        if setup.quirks.save_drops_secondary_partitions:
             self.coordinator.invalidate_secondary()
         self.gather_persistent()
         ledger.free(CONSOLIDATED, consolidated_bytes, host=True)
@@ -77,7 +79,7 @@ class Stage3Engine(Stage3State):
         coordinator = self.coordinator
         if self.setup.gradient_accumulation_steps > 1 and not coordinator.releases:
             coordinator.releases = coordinator.rehearse()
-        if not self.setup.quirks.resets_count_after_backward:
+        if not self.setup.quirks.live_parameter_counter_is_reset_before_step:
             coordinator.reset()
 
     def enter_module(self, number: int, forward: bool) -> None:  # noqa: ARG002
@@ -95,7 +97,9 @@ class Stage3Engine(Stage3State):
 
     def set_recomputing_module(self, number: int | None) -> None:
         """Attribute gathered parameters to the module that caused the recomputation."""
-        self.coordinator.recomputing_for = number if self.setup.quirks.releases_recomputed_params else None
+        self.coordinator.recomputing_for = (
+            number if self.setup.quirks.recomputed_params_are_released_with_module else None
+        )
 
     def hold_view(self, weight: Weight) -> None:
         """Keep the gathered block alive after a release."""
@@ -147,9 +151,11 @@ class Stage3Engine(Stage3State):
         reduces_whole = (
             setup.contiguous_gradients and total <= setup.reduce_bucket_size and not setup.reduce_scatter
         )
-        sent_itemsize = comm_itemsize if setup.quirks.has_buckets_per_comm_dtype else setup.comm_itemsize
+        sent_itemsize = (
+            comm_itemsize if setup.quirks.stage3_has_buckets_by_comm_dtype else setup.comm_itemsize
+        )
         casts = sent_itemsize != comm_itemsize or (
-            setup.comm_dtype_is_other_half and not setup.quirks.has_buckets_per_comm_dtype
+            setup.comm_dtype_is_other_half and not setup.quirks.stage3_has_buckets_by_comm_dtype
         )
         casts_result = setup.grad_accum_itemsize != sent_itemsize or setup.comm_dtype_is_other_half
         name = "all_reduce" if reduces_whole else "reduce_scatter"
@@ -186,7 +192,7 @@ class Stage3Engine(Stage3State):
         self.partition_grads(weights)
         ledger.free(FLATTENED, result_bytes)
         self.buckets[comm_itemsize] = []
-        if not setup.quirks.never_resets_bucket_count:
+        if not setup.quirks.bucket_count_is_never_reset:
             self.bucket_fill[comm_itemsize] = 0
 
     def partition_grads(self, weights: list[Weight]) -> None:
@@ -202,9 +208,9 @@ class Stage3Engine(Stage3State):
         """Reduce what is left, and release leftovers."""
         for comm_itemsize in sorted(self.buckets):
             self._reduce(comm_itemsize)
-        if not self.setup.quirks.keeps_unreleased_params:
+        if not self.setup.quirks.unreleased_params_stay_until_step:
             self.coordinator.release_leftovers()
-        if self.setup.quirks.resets_count_after_backward:
+        if self.setup.quirks.live_parameter_counter_is_reset_before_step:
             self.coordinator.reset()
 
     # ------------------------------------------------------------ step

@@ -103,14 +103,14 @@ class NvmeStage3(Stage3Engine):
     def pinned_padding(self) -> int:
         """Padding as without NVMe, plus that of buffers if torch pins them."""
         padding = super().pinned_padding()
-        if self.setup.quirks.locks_nvme_buffers:
+        if self.setup.quirks.nvme_buffers_are_locked_by_deepspeed:
             return padding
         blocks = [self._optimizer_buffer_bytes()] * self.setup.nvme.optimizer_buffers
         return padding + pinned_padding([*blocks, self._param_buffer_bytes(), self._write_buffer_bytes()])
 
     def create_param_buffers(self) -> None:
         """Create the shard buffers from an unpinned copy."""
-        if self.setup.has_separate_host or self.setup.quirks.locks_nvme_buffers:
+        if self.setup.has_separate_host or self.setup.quirks.nvme_buffers_are_locked_by_deepspeed:
             self.ledger.allocate_briefly(SWAP_BUFFERS, 2 * self._param_buffer_bytes(), host=True)
         self.allocate_param_buffers()
 
@@ -243,7 +243,7 @@ class SuperOffloadStage3(Stage3Engine):
         ]
         worker_block = (
             self.worker_grad_bytes
-            if setup.pins_optimizer or setup.quirks.always_pins_superoffload_buffer
+            if setup.pins_optimizer or setup.quirks.superoffload_buffer_is_always_pinned
             else 0
         )
         return (

@@ -64,7 +64,7 @@ class QuantizedReduction(Engine):
                 ledger.free(GRADIENTS, self.unbucketed_grads.pop(weight))
         ledger.free(FLATTENED, result_bytes)
         self.buckets[comm_itemsize] = []
-        if not setup.quirks.never_resets_bucket_count:
+        if not setup.quirks.bucket_count_is_never_reset:
             self.bucket_fill[comm_itemsize] = 0
 
 
@@ -103,20 +103,22 @@ class Stage3State(QuantizedReduction):
         self.groups = [group for members in groups for group in self.sub_groups_of(members)]
         self.shard_bytes = sum(map(self.shard_bytes_of, tape.weights))
         self.trainable_shard_numel = sum(map(sum, self.groups))
-        comm_itemsize = setup.comm_itemsize if setup.quirks.has_buckets_per_comm_dtype else setup.itemsize
+        comm_itemsize = (
+            setup.comm_itemsize if setup.quirks.stage3_has_buckets_by_comm_dtype else setup.itemsize
+        )
         itemsizes = (
             {2 if weight.is_linear else 4 for weight in self.trainable} if setup.autocast else {comm_itemsize}
         )
         self.buckets = {itemsize: [] for itemsize in itemsizes}
         self.bucket_fill = dict.fromkeys(
-            itemsizes, setup.reduce_bucket_size if setup.quirks.never_resets_bucket_count else 0
+            itemsizes, setup.reduce_bucket_size if setup.quirks.bucket_count_is_never_reset else 0
         )
         self.unbucketed_grads = {}
 
     @property
     def pinned_grad_buffer_bytes(self) -> int:
         """Bytes of the fp32 buffer through which offloaded gradients are copied."""
-        is_used = self.setup.offloads_optimizer and self.setup.quirks.pins_grad_buffer
+        is_used = self.setup.offloads_optimizer and self.setup.quirks.stage3_pins_gradient_buffer
         return 4 * max(map(self.shard, self.trainable), default=0) if is_used else 0
 
     @property
@@ -126,7 +128,7 @@ class Stage3State(QuantizedReduction):
         # stage3.py keeps an fp32 copy even of fp32 shards: its alias branch compares a `torch.device` with a
         # string.
         can_alias = setup.itemsize == 4 and not setup.offloads_optimizer and not setup.offloads_params
-        return 0 if can_alias and setup.quirks.aliases_fp32_masters else setup.master_itemsize
+        return 0 if can_alias and setup.quirks.fp32_shards_are_masters else setup.master_itemsize
 
     def _by_gather_group(self, weights: list[Weight]) -> list[list[Weight]]:
         """Split parameters by process group (`trainable_params_by_group`)."""
@@ -225,7 +227,8 @@ class Stage3State(QuantizedReduction):
         # Initialization ends with a gather of each parameter (measured).
         largest_param = max(map(self.aligned, self.trainable), default=0)
         ledger.allocate_briefly(
-            GATHERED, setup.itemsize * largest_param * (2 if setup.quirks.gathers_into_copy else 1)
+            GATHERED,
+            setup.itemsize * largest_param * (2 if setup.quirks.single_param_is_gathered_into_copy else 1),
         )
 
     def initial_location(self, weight: Weight) -> bool | None:
@@ -315,7 +318,12 @@ class Stage3State(QuantizedReduction):
     def _keep_untied_secondary(self) -> None:
         """Keep shard and secondary partition of a head that was tied later."""
         setup, untied = self.setup, self.tape.untied_numel
-        if untied and setup.zero_init and setup.hpz_size > 1 and setup.quirks.keeps_untied_secondary:
+        if (
+            untied
+            and setup.zero_init
+            and setup.hpz_size > 1
+            and setup.quirks.secondary_partition_of_tied_head_stays
+        ):
             count = setup.itemsize * self._untied_shard_numel(untied)
             self.ledger.allocate(SECONDARY, count, host=setup.offloads_params)
 

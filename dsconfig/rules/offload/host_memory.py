@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from dsconfig.core.json_types import Json
+from dsconfig.core.releases import name
 from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
 from dsconfig.job.consumers import HUGGING_FACE
@@ -89,41 +90,11 @@ def _ranks_per_host(ctx: Context) -> int:
     return min(ctx.facts.gpus_per_node or _GPUS_PER_NODE, ctx.world_size or 1)
 
 
-ENGINE_CHANGES = (
-    "0.15.4",
-    "0.16.0",
-    "0.16.3",
-    "0.16.4",
-    "0.16.5",
-    "0.16.8",
-    "0.17.0",
-    "0.17.2",
-    "0.17.3",
-    "0.17.4",
-    "0.17.5",
-    "0.17.6",
-    "0.18.0",
-    "0.18.1",
-    "0.18.2",
-    "0.18.3",
-    "0.18.5",
-    "0.18.6",
-    "0.19.0",
-    "0.19.2",
-    "0.19.3",
-    "0.19.4",
-    "0.19.5",
-    "0.19.6",
-    "0.19.7",
-    "0.19.8",
-)
-"""Releases that changed what the engines allocate (`dsconfig.memory.engines.setup`)."""
-
-
 def _host_estimate(ctx: Context) -> Estimate:
+    from dsconfig.memory.quirks import release_borders
     from dsconfig.memory.verdict import NotModelledError
 
-    ctx.depends_on(*ENGINE_CHANGES)
+    ctx.depends_on(*release_borders())
     try:
         return _cached_estimate(shape(ctx), _setup(ctx), _ranks_per_host(ctx))
     except NotModelledError:
@@ -162,7 +133,7 @@ def _setup(ctx: Context) -> Setup:
     uses_zenflow = isinstance(ctx.value("zero_optimization.zenflow"), dict)
     values = Values(effective, ["zero_optimization.zenflow."] if uses_zenflow else [])
     in_shards = ctx.consumer in HUGGING_FACE
-    setup = setup_of(values, ctx.world_size or 1, default_client(values), in_shards, ctx.release)
+    setup = setup_of(values, ctx.world_size or 1, default_client(values), in_shards, name(ctx.release))
     return setup._replace(gpus_per_node=_ranks_per_host(ctx))
 
 

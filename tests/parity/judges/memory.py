@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from dsconfig.core.releases import NUMBERS
 from dsconfig.memory.engines.base import SAVE, Engine
 from dsconfig.memory.engines.param_groups import GRAM
 from dsconfig.memory.engines.setup import OptimizerCost
@@ -99,9 +98,9 @@ def simulated(trial: dict[str, Any], release: str) -> tuple[Ledger, Engine]:
     counts = {found.key: found.value for found in shown.values if found.origin != "ignored"}
     values = Values(counts, zenflow_section(trial["config"]))
     model = trial["model"]
-    setup = setup_of(values, trial["world_size"], None, bool(model.get("zero_init")), NUMBERS[release])
+    setup = setup_of(values, trial["world_size"], None, bool(model.get("zero_init")), release)
     own = (
-        setup.optimizer.muon_method and setup.quirks.has_separate_muon_adam
+        setup.optimizer.muon_method and setup.quirks.muon_has_its_own_adam
     )  # an Adam that is the same everywhere
     optimizer = setup.optimizer if own else rule(trial, setup.is_unsharded)
     built = 4 if model.get("dtype", "float32") == "float32" else 2
