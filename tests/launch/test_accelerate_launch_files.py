@@ -116,15 +116,16 @@ def test_no_sync_of_a_trainer_behind_a_launch_file(
     assert ("DSC813" in codes) == is_affected
 
 
-def test_no_sync_of_a_trainer_whose_version_is_not_pinned(empty_repository: Path) -> None:
+@pytest.mark.parametrize("has_script", [False, True])
+def test_no_sync_of_a_trainer_whose_version_is_not_pinned(empty_repository: Path, has_script: bool) -> None:
     Path("requirements.txt").write_text("accelerate==1.2.0\ntransformers\ndeepspeed==0.16.4\n")
     block = "  zero_stage: 2\n  gradient_accumulation_steps: 4\n"
     Path("a.yaml").write_text(f"distributed_type: DEEPSPEED\nnum_processes: 8\ndeepspeed_config:\n{block}")
-    assert "DSC813" in {diagnostic.code for diagnostic in check("a.yaml")}
-    Path("run.sh").write_text("accelerate launch --config_file a.yaml train.py --output_dir out\n")
-    Path("train.py").write_text(
-        "from transformers import HfArgumentParser, Trainer, TrainingArguments\n"
-        "args = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()[0]\n"
-        "Trainer(args=args).train()\n"
-    )
-    assert "DSC813" not in {diagnostic.code for diagnostic in check("a.yaml")}
+    if has_script:
+        Path("run.sh").write_text("accelerate launch --config_file a.yaml train.py --output_dir out\n")
+        Path("train.py").write_text(
+            "from transformers import HfArgumentParser, Trainer, TrainingArguments\n"
+            "args = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()[0]\n"
+            "Trainer(args=args).train()\n"
+        )
+    assert ("DSC813" in {diagnostic.code for diagnostic in check("a.yaml")}) != has_script
