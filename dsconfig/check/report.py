@@ -187,13 +187,16 @@ class Report:
 def _render(report: Report) -> str:
     """Render the diagnostics, the notes and the closing line, linked files included."""
     from dsconfig.render import full
-    from dsconfig.render.summary import against, note, summary, working_sizes
+    from dsconfig.render.summary import against, note, overview, summary, working_sizes
     from dsconfig.render.terminal import Style
 
     plain = Style()
     reports = (report, *report.children)
     configs = [each for each in reports if not each.why_not_config]
-    counts = Counter[str](diagnostic.severity for each in configs for diagnostic in each.diagnostics)
+    diagnostics = [diagnostic for each in configs for diagnostic in each.diagnostics]
+    counts = Counter[str](each.severity for each in diagnostics)
+    rules = Counter((each.code, each.name) for each in diagnostics)
+    fixable = sum(each.fix is not None and each.fix.safe for each in diagnostics)
     suppressed = sum(len(each.suppressed) for each in configs)
     notes = [report.target.note] if report.target.note else []
     notes += [text for each in reports for text in each.notes]
@@ -206,7 +209,9 @@ def _render(report: Report) -> str:
         Counter(each.reader for each in configs).most_common(),
         plain,
     )
-    body = "".join(full.render(reports, report.target, plain))
+    body = "".join(full.render(reports, report.target, plain)) + overview(
+        rules, fixable, counts["error"], plain
+    )
     return body + "".join(note(text, plain) for text in notes) + closing
 
 

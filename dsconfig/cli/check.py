@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from dsconfig.cli.arguments import (
@@ -76,7 +75,7 @@ def _run(args: argparse.Namespace) -> tuple[int, set[str]]:
         sys.stdout.write(as_toml(options))
         return CLEAN, set()
     fixer = _fixer(args, options)
-    checker = _checker(options, fixer)
+    checker = _checker(options, fixer, quiet=args.quiet)
     names = checker.gather(args.paths or ["."])
     if fixer is not None:
         fixer.named_by = checker.named_by
@@ -90,9 +89,8 @@ def _run(args: argparse.Namespace) -> tuple[int, set[str]]:
         add_ignores(checker, names, quiet=args.quiet)
     else:
         reports = list(checker.unread)
-        for name in _with_progress(
-            args, names
-        ):  # not through `reports`: its frame would be on the stack of every rule
+        # Not through `reports`: its frame would be on the stack of every rule.
+        for name in checker.progress.over(names):
             for document in checker.documents(name):
                 reports += checker.attempt(name, document)
         _show(args, checker, names, reports, fixer)
@@ -136,24 +134,17 @@ def _fixer(args: argparse.Namespace, options: Options) -> Fixer | None:
     return Fixer(options, unsafe=args.unsafe_fixes, diff=args.diff)
 
 
-def _checker(options: Options, fixer: Fixer | None) -> Checker:
+def _checker(options: Options, fixer: Fixer | None, *, quiet: bool) -> Checker:
     from dsconfig.cli.run_check import Checker
 
-    return Checker(options, fixer)
-
-
-def _with_progress(args: argparse.Namespace, names: list[str]) -> Iterable[str]:
-    """The names, with a progress line on stderr if there are many files."""
-    from dsconfig.cli.run_check import tracked
-
-    return names if args.quiet else tracked(names)
+    return Checker(options, fixer, quiet=quiet)
 
 
 def _show(
     args: argparse.Namespace, checker: Checker, names: list[str], reports: list[Report], fixer: Fixer | None
 ) -> None:
     from dsconfig.render import renderer
-    from dsconfig.render.terminal import style_of
+    from dsconfig.render.terminal import flowed, style_of
 
     style = style_of(sys.stdout, args.color)
     for text in renderer(args.output_format)(reports, checker.options.target, style):
@@ -163,7 +154,11 @@ def _show(
     if args.statistics:
         _show_statistics(args, checker.tally, style)
     if not args.quiet and names:
+        if side is sys.stdout:
+            side.write(checker.tally.overview(style, fixing=args.fix, listed=args.statistics))
         if fixer is not None and checker.tally.readers:
+            if side is sys.stdout:
+                side.write(flowed("".join(fixer.applied()), style))
             side.write(fixer.outcome(sum(checker.tally.by_severity.values())))
             if args.show_fixes:
                 side.writelines(fixer.files())

@@ -1,9 +1,10 @@
-"""`dsconfig fix`: apply fixes, and list them."""
+"""`dsconfig fix`: apply fixes, and list them and what remains."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dsconfig.cli.arguments import (
@@ -18,7 +19,10 @@ from dsconfig.cli.arguments import (
 from dsconfig.cli.errors import CLEAN, FAILED, PROBLEMS, fail
 
 if TYPE_CHECKING:
+    from dsconfig.check.report import Report
     from dsconfig.cli.run_fix import Fixer
+    from dsconfig.core.releases import Target
+    from dsconfig.render.terminal import Style
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -45,31 +49,28 @@ def run(args: argparse.Namespace) -> int:
         fail("`-` cannot be combined with other paths: the fixed text goes to stdout")
     options = resolve_options(args)
     fixer = Fixer(options, unsafe=args.unsafe_fixes, diff=args.diff)
-    checker = Checker(options, fixer)
+    checker = Checker(options, fixer, quiet=args.quiet)
     names = checker.gather(args.paths or ["."])
     fixer.named_by = checker.named_by
-    left = sum(len(report) for report in checker.reports(names))
+    left = list(checker.reports(names))
     if not args.quiet and checker.tally.readers:
         # The fixed text or the diff is the only output on stdout.
         stream = sys.stderr if args.diff or names == ["-"] else sys.stdout
-        stream.write(flowed(_summary(fixer, left), style_of(stream)))
+        style = style_of(stream)
+        stream.write(flowed("".join(_lines(fixer, left, options.target, style)), style))
+        stream.write(checker.tally.overview(style, fixing=True))
+        stream.write(flowed(fixer.outcome(sum(map(len, left))), style))
     if checker.failed:
         return FAILED
     has_problems = checker.tally.failed or (fixer.changed and (args.diff or args.exit_non_zero_on_fix))
     return PROBLEMS if has_problems and not args.exit_zero else CLEAN
 
 
-def _summary(fixer: Fixer, left: int) -> str:
-    """Lines for each applied fix, the notes, and the number of remaining problems."""
+def _lines(fixer: Fixer, left: list[Report], target: Target, style: Style) -> Iterator[str]:
+    """A line for each applied fix, for each remaining problem, and for each note."""
+    from dsconfig.render.concise import render
     from dsconfig.render.terminal import printable
 
-    lines = []
-    for name, applied in fixer.by_file.items():
-        for diagnostic in applied:
-            assert diagnostic.fix is not None
-            location = f"{name}: {diagnostic.dotted}" if diagnostic.path else name
-            lines.append(
-                printable(f"{location}: {diagnostic.fix.title} ({diagnostic.code} {diagnostic.name})") + "\n"
-            )
-    lines += (f"note: {printable(each)}\n" for each in fixer.notes)
-    return "".join(lines) + fixer.outcome(left)
+    yield from fixer.applied()
+    yield from render(left, target, style)
+    yield from (f"note: {printable(each)}\n" for each in fixer.notes)

@@ -6,6 +6,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from dsconfig.check.build_job import why_not_config
@@ -21,7 +22,7 @@ from dsconfig.core.releases import Target
 from dsconfig.document import Document
 from dsconfig.job.detect_consumer import Reader, named_consumer
 from dsconfig.launch.config_references import read_config as read_file
-from dsconfig.render.terminal import Style
+from dsconfig.render.terminal import Style, columns, printable
 
 if TYPE_CHECKING:
     from dsconfig.cli.run_fix import Fixer
@@ -33,8 +34,9 @@ if TYPE_CHECKING:
 class Checker:
     """Check each file, and fix it if there is a fixer; an unreadable file does not stop the others."""
 
-    def __init__(self, options: Options, fixer: Fixer | None = None) -> None:
+    def __init__(self, options: Options, fixer: Fixer | None = None, *, quiet: bool = False) -> None:
         self.options, self.fixer = options, fixer
+        self.progress = Progress(quiet=quiet)
         self.tally = Tally(options)
         self.named_by: Mapping[str, Sequence[str]] = {}
         """Launch files among the checked files, by the absolute paths of the configs that they name."""
@@ -78,13 +80,19 @@ class Checker:
             self._report_unreadable(folder, reason(error))
             return []
         hidden: list[str] = []
-        paths = find_configs(folder, self.options.excludes, print_note, hidden.append)
+        paths = find_configs(folder, self._excludes, print_note, hidden.append)
         names = [name for name in paths if not self.options.of(name).excludes(name)]
+        self.progress.clear()
         for each in hidden if requested.verbose else ():
             print_note(f"skipped the hidden directory {each}")
         if not names and not requested.force_exclude:
             self._report_unreadable(folder, "no DeepSpeed configs found in this directory")
         return names
+
+    def _excludes(self, path: str) -> bool:
+        """Whether the settings exclude a file or folder; called for each that the search for configs meets."""
+        self.progress.show(f"Searching for configs: {printable(path)}")
+        return self.options.excludes(path)
 
     def _select(self, name: str) -> list[str]:
         """The named file, unless `--force-exclude` is given and the file is excluded or not a config."""
@@ -100,7 +108,7 @@ class Checker:
     def reports(self, names: Sequence[str]) -> Iterator[Report]:
         """Reports on the files, including those that could not be read."""
         yield from self.unread
-        for name in names:
+        for name in self.progress.over(names):
             for document in self.documents(name):
                 yield from self.attempt(name, document)
 
@@ -222,6 +230,8 @@ class Tally:
         self.suppressed = 0
         self.by_severity: Counter[str] = Counter()
         self.by_rule: Counter[tuple[str, str]] = Counter()
+        self.fixable: Counter[tuple[str, str]] = Counter()
+        """Diagnostics with a safe fix, by rule."""
         self.notes: list[str] = [options.target.note] if options.target.note else []
         self.sizes: dict[str, str] = {}
         """World sizes at which the batch works, by file, for files that do not work at all of them."""
@@ -259,6 +269,9 @@ class Tally:
         for diagnostic in report.diagnostics:
             self.by_severity[diagnostic.severity] += 1
             self.by_rule[diagnostic.code, diagnostic.name] += 1
+            self.fixable[diagnostic.code, diagnostic.name] += (
+                diagnostic.fix is not None and diagnostic.fix.safe
+            )
 
     def _count_file(self, report: Report, options: Options) -> None:
         """Count what is independent of the job that loads the file."""
@@ -283,6 +296,14 @@ class Tally:
         notes = dict.fromkeys((*self.notes, *working_sizes(self.sizes, every=self.options.overrides.verbose)))
         return "".join(note(text, style) for text in notes) + last
 
+    def overview(self, style: Style, *, fixing: bool, listed: bool = False) -> str:
+        """The number of diagnostics by rule and where to start, for a long report; empty for a short one."""
+        from dsconfig.render.summary import overview
+
+        errors = self.by_severity["error"]
+        fixable = 0 if fixing else sum(self.fixable.values())
+        return overview(self.by_rule, fixable, errors, style, listed=listed)
+
 
 def _reaches(severity: str, threshold: str) -> bool:
     """Whether a severity is at or above the threshold; nothing reaches `never`."""
@@ -292,22 +313,47 @@ def _reaches(severity: str, threshold: str) -> bool:
 
 # Progress.
 
-MANY = 50
+_PATIENCE = 1.0
+"""Seconds before a progress line appears: a run that takes less needs none."""
+_INTERVAL = 0.1
+"""Seconds between two updates of the line."""
 
 
-def tracked(names: Sequence[str]) -> Iterator[str]:
-    """The same names; for many files and a terminal on stderr, with a progress line."""
-    if len(names) < MANY or not sys.stderr.isatty():
-        yield from names
-        return
-    line, total = "", len(names)
-    try:
-        for number, name in enumerate(names, 1):
-            percent = min(100 * number // total, 100)
-            if f" {percent}%" not in line:
-                line = f"Checking {total} files: {percent}%"
-                # The cursor stays at the start, so that messages about a file overwrite the line.
-                print(line, end="\r", file=sys.stderr, flush=True)
-            yield name
-    finally:
-        print(" " * len(line), end="\r", file=sys.stderr, flush=True)
+class Progress:
+    """A line on stderr that says how far a run is, if that is a terminal and the run takes a while."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._shows = not quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._next = monotonic() + _PATIENCE
+        self._line = ""
+
+    def show(self, line: str) -> None:
+        """Replace the line. The cursor stays at its start, so that a message about a file overwrites it."""
+        if self._shows and (now := monotonic()) >= self._next:
+            self._next = now + _INTERVAL
+            width = columns(sys.stderr) - 1
+            print(
+                f"{line[:width]}{' ' * (min(len(self._line), width) - len(line))}",
+                end="\r",
+                file=sys.stderr,
+                flush=True,
+            )
+            self._line = line
+
+    def clear(self) -> None:
+        """Remove the line."""
+        if self._line:
+            print(" " * min(len(self._line), columns(sys.stderr) - 1), end="\r", file=sys.stderr, flush=True)
+            self._line = ""
+
+    def over(self, names: Sequence[str]) -> Iterator[str]:
+        """Yield the names, and show how many of them are checked."""
+        from dsconfig.render.summary import count
+
+        total = count(len(names), "file")
+        try:
+            for number, name in enumerate(names):
+                self.show(f"Checking {total}: {100 * number // len(names)}%")
+                yield name
+        finally:
+            self.clear()

@@ -133,6 +133,16 @@ class Fixer:
                 children = list(check_with_options(read_config(name), self.options).children)
                 yield from (each for each in children if os.path.realpath(each.name) == path)
 
+    def applied(self) -> Iterator[str]:
+        """A line for each applied fix."""
+        for name, diagnostics in self.by_file.items():
+            for diagnostic in diagnostics:
+                location = f"{name}: {diagnostic.dotted}" if diagnostic.path else name
+                yield (
+                    printable(f"{location}: {_title(diagnostic)} ({diagnostic.code} {diagnostic.name})")
+                    + "\n"
+                )
+
     def outcome(self, left: int) -> str:
         """One line: the number of fixed and of remaining problems."""
         number = sum(map(len, self.by_file.values()))

@@ -118,7 +118,7 @@ class Report(Protocol):
 
 Renderer: TypeAlias = Callable[[Iterable[Report], Target, "Style"], Iterator[str]]
 
-FORMATS = ("full", "concise", "json", "sarif", "github", "gitlab", "junit")
+FORMATS = ("full", "concise", "json", "sarif", "github", "gitlab", "junit", "markdown")
 """Output formats; each is a module of this package with a function `render`."""
 TEXT = FORMATS[:2]
 """Formats for people, which a summary may follow."""

@@ -95,6 +95,45 @@ def statistics(rules: Mapping[tuple[str, str], int], style: Style) -> str:
     return "".join(f"{count:6} {style.paint(code, 'bold')} {name}\n" for (code, name), count in rows)
 
 
+LONG = 30
+"""Diagnostics from which on a report ends with an overview: they no longer fit on a screen."""
+_MOST_RULES = 10
+"""Rules that the overview of a long report lists."""
+
+
+def overview(
+    rules: Mapping[tuple[str, str], int], fixable: int, errors: int, style: Style, *, listed: bool = False
+) -> str:
+    """Number of diagnostics of the most frequent rules, and where to start; empty for a short report.
+
+    `fixable` is the number of diagnostics with a safe fix, and `errors` that of errors. `listed` leaves the rules
+    out, because `statistics` lists them.
+    """
+    total = sum(rules.values())
+    if total < LONG:
+        return ""
+    frequent = dict(Counter(rules).most_common(_MOST_RULES))
+    others = total - sum(frequent.values())
+    rest = f"{others:6} of {count(len(rules) - len(frequent), 'other rule')}\n" if others else ""
+    rows = "" if listed else statistics(frequent, style) + rest
+    return (
+        rows
+        + wrapped(f"{style.paint('start here', 'bold')}: {_first_step(rules, fixable, errors)}", style, 2)
+        + "\n"
+    )
+
+
+def _first_step(rules: Mapping[tuple[str, str], int], fixable: int, errors: int) -> str:
+    """The step that removes the most problems for the least work."""
+    total = sum(rules.values())
+    if fixable:
+        return f"`--fix` fixes {fixable} of {total} problems, and changes nothing that works"
+    if 0 < errors < total // 2:
+        return f"`--min-severity error` shows only {'the error' if errors == 1 else f'the {errors} errors'}"
+    (code, name), number = Counter(rules).most_common(1)[0]
+    return f"`dsconfig explain {code}` says what to do about {name}, {number} of {total} problems"
+
+
 def count(number: int, noun: str) -> str:
     """Number with its noun, in plural if needed."""
     if noun == "info":

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import dsconfig
+
 from .conftest import CLEAN, REFUSED, UNKNOWN, Runs, Spawns
 
 
@@ -191,15 +193,56 @@ def test_one_bad_path_does_not_stop_the_others(files: Path, run: Runs) -> None:
     assert out.endswith("no problems found.\n")
 
 
-def test_many_files_show_progress_on_a_terminal_only(
+def test_a_long_run_shows_progress_on_a_terminal_only(
     files: Path, run: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dsconfig.cli.run_check.MANY", 2)
+    monkeypatch.setattr("dsconfig.cli.run_check._PATIENCE", 0)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     result = run("check", "clean.json", "unknown.json", "--color", "never")
     assert "Checking" in result.err
     assert "DSC101" in result.out
     assert run("check", "clean.json", "unknown.json", "-q").err == ""
+
+
+def test_a_long_report_ends_with_its_rules_and_where_to_start(here: Path, run: Runs) -> None:
+    """What to do first: safe fixes, then the errors among much else, then the most frequent rule."""
+
+    def last_lines(files: int = 28, **keys: object) -> list[str]:
+        for number in range(files):
+            (here / f"ds_config_{number}.json").write_text('{"train_batch_size": 8, "no_such_key_here": 1}')
+        (here / "ds_config.json").write_text(
+            json.dumps({"train_batch_size": 8, "no_such_key_here": 1, **keys})
+        )
+        out = run("check", "--target", "0.19.8", "--output-format", "concise").out
+        return [line for line in out.splitlines() if not line.startswith(("ds_config", "Checked", "note"))]
+
+    assert last_lines() == []
+    assert last_lines(prescale_gradients=0, fp16={"enabled": 0}) == [
+        "    29 DSC101 unknown-key",
+        "     2 DSC113 coerced-value",
+        "start here: `--fix` fixes 2 of 31 problems, and changes nothing that works",
+    ]
+    assert last_lines(gradient_clipping="b", zero_optimization={"stage": 7})[-1] == (
+        "start here: `--min-severity error` shows only the 2 errors"
+    )
+    lines = last_lines(files=29)
+    assert lines[1:] == [
+        "start here: `dsconfig explain DSC101` says what to do about unknown-key, 30 of 30 problems"
+    ]
+    assert "start here" not in run("check", "-q").out
+    statistics = run("check", "--target", "0.19.8", "--statistics").out
+    assert statistics.count("DSC101 unknown-key\n") == 1
+    assert "start here" in statistics
+
+
+def test_a_long_report_is_the_same_in_python(here: Path, run: Runs) -> None:
+    unknown = {f"no_such_key_{letter * 3}": 1 for letter in "abcdefghijklmnopqrst"}
+    config = {"train_batch_size": 8, "zero_optimization": unknown, "fp16": unknown}
+    (here / "a.json").write_text(json.dumps(config))
+    assert (
+        run("check", "a.json", "--target", "0.19.8").out
+        == str(dsconfig.check("a.json", target="0.19.8")) + "\n"
+    )
 
 
 def test_color(files: Path, run: Runs, monkeypatch: pytest.MonkeyPatch) -> None:

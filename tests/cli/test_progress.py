@@ -12,13 +12,27 @@ import pytest
 from .conftest import CLEAN
 
 pty = pytest.importorskip("pty")
-COMMAND = [str(Path(sys.executable).parent / "dsconfig"), "check", "--target", "0.19.8"]
+COMMAND = [sys.executable, "-m", "dsconfig", "check", "--target", "0.19.8"]
+IMPATIENT = """
+import sys
+from dsconfig.cli import main, run_check
+run_check._PATIENCE = run_check._INTERVAL = 0
+sys.exit(main(sys.argv[1:]))
+"""
+"""The command as if each file took seconds."""
 
 
-def on_a_terminal(*argv: str) -> str:
+def on_a_terminal(*argv: str, slow: bool = True, **variables: str) -> str:
     """Output of the command on stderr if that is a terminal."""
     watched, terminal = pty.openpty()
-    subprocess.run([*COMMAND, *argv], stderr=terminal, stdout=subprocess.DEVNULL, check=False)
+    command = [sys.executable, "-c", IMPATIENT, *COMMAND[3:]] if slow else COMMAND
+    subprocess.run(
+        [*command, *argv],
+        stderr=terminal,
+        stdout=subprocess.DEVNULL,
+        check=False,
+        env={**os.environ, **variables},
+    )
     os.write(terminal, b"END")
     os.close(terminal)
     output = b""
@@ -36,9 +50,14 @@ def many(here: Path) -> Path:
 
 
 def test_a_line_counts_and_goes(many: Path) -> None:
-    lines = on_a_terminal().split("\r")
-    assert [line for line in lines if line.endswith(" 50%")] == ["Checking 60 files: 50%"]
-    assert lines[-3:] == ["Checking 60 files: 100%", " " * len("Checking 60 files: 100%"), ""]
+    lines = [line.rstrip() for line in on_a_terminal().split("\r")]
+    assert "Searching for configs: ./ds_config_0.json" in lines
+    assert lines.count("Checking 60 files: 50%") == 1
+    assert lines[-3:] == ["Checking 60 files: 98%", "", ""]
+
+
+def test_a_line_is_never_wider_than_the_terminal(many: Path) -> None:
+    assert max(map(len, on_a_terminal(COLUMNS="40").split("\r"))) == 39
 
 
 def test_what_is_said_meanwhile_stands_over_the_line(many: Path) -> None:
@@ -51,9 +70,14 @@ def test_what_is_said_meanwhile_stands_over_the_line(many: Path) -> None:
     assert len(error.partition("\n")[0]) > len("Checking 60 files: 100%")
 
 
-@pytest.mark.parametrize("argv", [["--quiet"], ["ds_config_1.json"]])
-def test_nothing_counts_where_nobody_asked_or_little_is_done(many: Path, argv: list[str]) -> None:
-    assert "Checking" not in on_a_terminal(*argv)
+def test_a_run_of_less_than_a_second_shows_nothing(here: Path) -> None:
+    (here / "ds_config.json").write_text(CLEAN)
+    assert on_a_terminal(slow=False) == ""
+
+
+def test_nothing_counts_where_nobody_asked_or_the_terminal_cannot(many: Path) -> None:
+    assert "Checking" not in on_a_terminal("--quiet")
+    assert "Checking" not in on_a_terminal(TERM="dumb")
 
 
 def test_nothing_counts_where_nobody_watches(many: Path) -> None:

@@ -153,11 +153,16 @@ def _github(result: Result, texts: dict[str, list[str]], given: Input) -> None:
     require(_clean(result.out, given), "a control character on stdout")
 
 
+def _markdown(result: Result, texts: dict[str, list[str]], given: Input) -> None:
+    require(result.out.startswith("<!-- dsconfig -->\n### DeepSpeed configs: "), "no Markdown report")
+    require(_clean(result.out, given), "a control character on stdout")
+
+
 def _concise(result: Result, texts: dict[str, list[str]], given: Input) -> None:
     require(_clean(result.out, given), "a control character on stdout")
     plain = PAINT.sub("", result.out)
     lines = plain.split("\n\n")[0].splitlines() if "--statistics" in given.argv else plain.splitlines()
-    known = r"(\S+?:(\d+:\d+)?: DSC\d{3} |\s*\d+ |Checked \d+ file|note: |- )"
+    known = r"(\S+?:(\d+:\d+)?: (DSC\d{3} |.* \(DSC\d{3} )|start here: |\s*\d+ |Checked \d+ file|note: |- )"
     require(all(re.match(known, line) for line in lines), "a line that is no finding")
 
 
@@ -171,6 +176,7 @@ _STYLES = {
     "gitlab": _gitlab,
     "junit": _junit,
     "github": _github,
+    "markdown": _markdown,
     "concise": _concise,
     "full": _full,
 }

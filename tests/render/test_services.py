@@ -227,3 +227,56 @@ def test_files_are_named_from_the_working_directory(form: str, monkeypatch: Any,
     inside = shown(form, report(name=os.fspath(tmp_path / "sub" / "a.json")))
     assert os.fspath(tmp_path) not in inside
     assert "sub/a.json" in inside
+
+
+# -- Markdown ----------------------------------------------------------------------------------------------
+
+
+def test_markdown_is_a_list_by_file() -> None:
+    clean = report('{"train_batch_size": 8}', "clean.json")
+    lines = shown("markdown", clean, report()).splitlines()
+    assert lines[:6] == [
+        "<!-- dsconfig -->",
+        "### DeepSpeed configs: 3 warnings, 1 info",
+        "",
+        "Checked 2 files against DeepSpeed 0.19.8 (--target).",
+        "",
+        "#### `configs/ds zero.json`",
+    ]
+    (item,) = (index for index, line in enumerate(lines) if "DSC106" in line)
+    url = Diagnostic("DSC106", "", Effect.DEPRECATED, "").url
+    assert lines[item] == (
+        f"- **warning** in line 6, [DSC106 deprecated-key]({url}) (deprecated): "
+        "`cpu_offload` is deprecated since DeepSpeed 0.3.15"
+    )
+    assert lines[item + 1].startswith("  - help: ")
+    assert any(line.startswith("  - fix: ") for line in lines)
+    assert "no problems found" in shown("markdown", clean)
+
+
+@pytest.mark.parametrize(
+    ("text", "markdown"),
+    [
+        ("plain `a | b` and `@me`", "plain `a | b` and `@me`"),
+        ("<b> [a](b) *c* | d", r"\<b\> \[a\](b) \*c\* \| d"),
+        ("a ` <img> @me", r"a \` \<img\> @<!-- -->me"),
+        ("see #12, https://x.y, www.x.y", "see #<!-- -->12, https:<!-- -->//x.y, www<!-- -->.x.y"),
+        ("one\n# two", "one # two"),
+    ],
+)
+def test_markdown_keeps_code_and_escapes_everything_else(text: str, markdown: str) -> None:
+    found = samples.found("{}", "{}")
+    found = found._replace(diagnostics=(found.diagnostics[0]._replace(message=text),))
+    assert f": {markdown}\n" in shown("markdown", found)
+    odd = found._replace(name="a`b``c.json")
+    assert "#### ``` a`b``c.json ```\n" in shown("markdown", odd)
+
+
+def test_a_long_report_in_markdown_fits_into_a_comment() -> None:
+    one = report()
+    many = one.copy_with(diagnostics=one.diagnostics * 200)
+    out = shown("markdown", many)
+    assert len(out) < 65_536
+    listed = out.count("\n- **")
+    assert f"\n{800 - listed} more problems left out: run `dsconfig check` to see all of them.\n" in out
+    assert "| 200 | [DSC106](" in out

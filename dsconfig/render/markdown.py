@@ -1,0 +1,110 @@
+"""Markdown for a comment on a pull request, or for the summary of a CI job."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from dsconfig.core.diagnostic import SEVERITIES, Diagnostic
+from dsconfig.render.fingerprint import escaped_name, relative
+from dsconfig.render.summary import LONG, against, count
+from dsconfig.render.terminal import printable
+
+if TYPE_CHECKING:
+    from dsconfig.render import Report, Target
+    from dsconfig.render.terminal import Style
+
+MARK = "<!-- dsconfig -->"
+"""First line, by which a workflow finds its earlier comment to update it."""
+LIMIT = 60_000
+"""Characters after which diagnostics are only counted: GitHub rejects comments of more than 65,536."""
+
+
+def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[str]:  # noqa: ARG001  one shape for all
+    """Yield the totals, then a list of diagnostics for each file; beyond `LIMIT` only their number."""
+    kept = [each for each in reports if each.why_not_config is None]
+    diagnostics = [each for report in kept for each in report.diagnostics]
+    yield f"{MARK}\n{_heading(diagnostics)}\n\n{_checked(kept)}\n"
+    if len(diagnostics) >= LONG:
+        yield f"\n{''.join(_rules(diagnostics))}"
+    room, left_out = LIMIT, 0
+    for report in kept:
+        heading = f"\n#### {_code(escaped_name(relative(report.name)))}\n\n"
+        if report.read_error:
+            yield f"{heading}- **error**: cannot be read: {_escaped(printable(report.read_error))}\n"
+        for diagnostic in report.diagnostics:
+            item = heading + _item(diagnostic)
+            room -= len(item)
+            if room < 0:
+                left_out += 1
+                continue
+            yield item
+            heading = ""
+    if left_out:
+        yield f"\n{count(left_out, 'more problem')} left out: run `dsconfig check` to see all of them.\n"
+
+
+def _heading(diagnostics: list[Diagnostic]) -> str:
+    numbers = Counter(each.severity for each in diagnostics)
+    totals = ", ".join(count(numbers[each], each) for each in SEVERITIES if numbers[each])
+    return f"### DeepSpeed configs: {totals or 'no problems found'}"
+
+
+def _checked(reports: list[Report]) -> str:
+    read = {each.name: against(each.target, None) for each in reports if each.read_error is None}
+    if not read:
+        return "No file was checked."
+    return f"Checked {count(len(read), 'file')} against DeepSpeed {_escaped('; '.join(dict.fromkeys(read.values())))}."
+
+
+def _rules(diagnostics: list[Diagnostic]) -> Iterator[str]:
+    """Table of the rules, most frequent first."""
+    yield "| problems | rule |\n|---:|---|\n"
+    for (name, code, url), number in Counter(
+        (each.name, each.code, each.url) for each in diagnostics
+    ).most_common():
+        yield f"| {number} | [{code}]({url}) {name} |\n"
+
+
+def _item(diagnostic: Diagnostic) -> str:
+    """One item of a list; the help and the fix are items below it."""
+    place = f" in line {diagnostic.location.line}" if diagnostic.location else ""
+    rule = f"[{diagnostic.code} {diagnostic.name}]({diagnostic.url})"
+    message = _text(diagnostic.message)
+    lines = [f"- **{diagnostic.severity}**{place}, {rule} ({diagnostic.effect.value}): {message}"]
+    if diagnostic.help:
+        lines.append(f"  - help: {_text(diagnostic.help)}")
+    if diagnostic.fix is not None:
+        unsafe = "" if diagnostic.fix.safe else " (unsafe)"
+        lines.append(f"  - fix: {_text(diagnostic.fix.title)}{unsafe}")
+    return "\n".join(lines) + "\n"
+
+
+# Names and values come from the checked files, so nothing of them may become markup.
+
+
+def _text(message: str) -> str:
+    """A message as Markdown: what it has in backticks stays code, and all else is escaped."""
+    pieces = printable(" ".join(message.splitlines())).split("`")
+    if len(pieces) % 2 == 0:  # a backtick without a partner
+        return _escaped("`".join(pieces))
+    return "".join(_code(piece) if index % 2 else _escaped(piece) for index, piece in enumerate(pieces))
+
+
+def _code(text: str) -> str:
+    """A code span, delimited by more backticks than the text has in a row."""
+    text = printable(text)
+    if not text.strip():
+        return _escaped(text)
+    longest = max((len(each) for each in re.findall("`+", text)), default=0)
+    fence, pad = "`" * (longest + 1), " " if longest else ""
+    return f"{fence}{pad}{text}{pad}{fence}"
+
+
+def _escaped(text: str) -> str:
+    """Plain text: characters of markup are escaped, and `@` mentions no user."""
+    escaped = re.sub(r"([\\`*_\[\]<>&|~$!])", r"\\\1", text)
+    # A comment interrupts mentions, references to issues, and links, which GitHub finds after it reads the markup.
+    return re.sub(r"([@#:])(?=[\w/])|(?<=www)(?=\.)", r"\1<!-- -->", escaped)
