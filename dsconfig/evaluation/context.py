@@ -133,7 +133,8 @@ class Context:
         self.is_launch = source.root_kind == "launch file"
         self.is_config = isinstance(data, dict) and not empty and not self.is_job
         self.data: JsonObject = data if isinstance(data, dict) else {}
-        given = source.arguments
+        given = self.arguments = source.arguments
+        """The training arguments of the job; None: unknown."""
         self.filled = given and fill_from_arguments(
             self.data, self.spec, self.world_size, given, self.facts.parallelism.of("sequence")
         )

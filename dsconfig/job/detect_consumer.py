@@ -69,6 +69,11 @@ class LaunchArguments(NamedTuple):
     """Whether the arguments are flags of a command, not keys of the launch file."""
     spelled: Mapping[str, str] = MappingProxyType({})
     """Argument names in the launch file, by the Trainer's names."""
+    explicit: Mapping[str, Json] = MappingProxyType({})
+    """Arguments of the optimizer and the schedule that the launch file itself sets, without any defaults.
+
+    None: unknown before the run. See `consumer.SCHEDULE_ARGUMENTS`.
+    """
 
     def on(self, world_size: int | None) -> LaunchArguments:
         """The arguments on `world_size` ranks."""

@@ -297,7 +297,7 @@ def with_arguments(reader: Reader, name: str, launch: str | None = None) -> Read
             reader._replace(why=f"{reader.why}{_describe_disagreement(list(jobs))}") if flat_jobs else reader
         )
     common, ranks, differing = agreed
-    if not (common and common.arguments) and ranks is None and not differing:
+    if not (common and (common.arguments or common.explicit)) and ranks is None and not differing:
         return reader
     world_size = f" ({ranks} process{'es' * (ranks > 1)})" if ranks else ""
     launch_label = f"{_join_paths(list(jobs))}{world_size}"
@@ -362,6 +362,11 @@ def _same_arguments(
             word: spelling
             for word, spelling in first.spelled.items()
             if all(each.spelled.get(word) == spelling for each in all_arguments)
+        },
+        explicit={
+            name: value
+            for name, value in first.explicit.items()
+            if all(each.explicit.get(name) == value for each in all_arguments)
         },
     )
     return agreed, differing

@@ -118,7 +118,11 @@ FORMATS: tuple[Format, ...] = (
         ),
         config=("deepspeed",),
         source="axolotl utils/config/__init__.py, core/builders/causal.py",
-        arguments={"micro_batch_size": "per_device_train_batch_size"},
+        arguments={
+            "micro_batch_size": "per_device_train_batch_size",
+            "lr_scheduler": "lr_scheduler_type",
+            "optimizer": "optim",
+        },
         defaults={
             "per_device_train_batch_size": 1,
             "gradient_accumulation_steps": 1,

@@ -7,13 +7,14 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from dsconfig.core.file_access import contents, is_own, repository_root
 from dsconfig.core.json_types import Json, JsonObject, NamedTuple
 from dsconfig.document import read_file
 from dsconfig.job.consumers import training_args
-from dsconfig.job.consumers.consumer import BY_NAME, PLUGIN_DEFAULTS
+from dsconfig.job.consumers.consumer import BY_NAME, PLUGIN_DEFAULTS, SCHEDULE_ARGUMENTS
 from dsconfig.job.detect_consumer import LaunchArguments
 from dsconfig.launch.format_table import Format
 from dsconfig.launch.python_source import (
@@ -34,6 +35,7 @@ from dsconfig.launch.training_arguments import parse_value, read_arguments
 
 FILLING_ARGUMENTS = BY_NAME["transformers"].defaults.keys() - PLUGIN_DEFAULTS.keys()
 """Training arguments that fill a config."""
+_ASSIGNABLE = FILLING_ARGUMENTS | SCHEDULE_ARGUMENTS
 _TRANSFORMERS_CLASSES = frozenset(("TrainingArguments", "Seq2SeqTrainingArguments"))
 _PARSERS = frozenset(("HfArgumentParser", "TrlParser", "H4ArgumentParser"))
 _MAX_DEPTH = 8
@@ -55,6 +57,8 @@ class ProgramArguments(NamedTuple):
     """Whether it also has a loop of its own, for which only Accelerate fills the config."""
     why: str
     """A clause: `` train.py:9 parses its arguments into `GRPOConfig` of TRL ``."""
+    explicit: Mapping[str, Json] = MappingProxyType({})
+    """Arguments of the optimizer and the schedule in the code or the file of `--config`, without defaults."""
 
     @property
     def note(self) -> str:
@@ -121,7 +125,8 @@ def arguments_in(
         return arguments._replace(defaults=dict.fromkeys(FILLING_ARGUMENTS))
     file_values = {name: parse_value(value) for name, value in data.items() if name in FILLING_ARGUMENTS}
     return arguments._replace(
-        defaults=_with_precision({**arguments.defaults, **file_values}, {**file_values, **flag_values})
+        defaults=_with_precision({**arguments.defaults, **file_values}, {**file_values, **flag_values}),
+        explicit={name: parse_value(value) for name, value in data.items() if name in SCHEDULE_ARGUMENTS},
     )
 
 
@@ -129,7 +134,9 @@ def common_arguments(arguments: list[ProgramArguments]) -> ProgramArguments:
     """Combine the arguments of programs of which one will run; an argument in which they differ is unknown."""
     changed = frozenset().union(*(each.changed for each in arguments))
     return arguments[0]._replace(
-        defaults=_common_values([each.defaults for each in arguments]), changed=changed
+        defaults=_common_values([each.defaults for each in arguments]),
+        changed=changed,
+        explicit=_common_values([each.explicit for each in arguments]),
     )
 
 
@@ -202,7 +209,10 @@ class _ProgramSource:
         )
         changed = frozenset().union(*(built_class.changed for _, built_class, _ in built)) | self.assigned
         why = f"{built[0][0]} builds the Trainer's arguments in code"
-        return ProgramArguments(defaults, changed, is_code=True, has_loop=self.has_loop, why=why)
+        explicit = _common_values([_schedule_keywords(call, flags, flag_defaults) for _, _, call in built])
+        return ProgramArguments(
+            defaults, changed, is_code=True, has_loop=self.has_loop, why=why, explicit=explicit
+        )
 
     def _call_values(
         self,
@@ -297,7 +307,7 @@ def _assigned_arguments(program: tuple[Module, ...]) -> Iterator[str]:
             if isinstance(node, ast.AugAssign | ast.AnnAssign):
                 targets = [node.target]
             for target in targets:
-                if isinstance(target, ast.Attribute) and target.attr in FILLING_ARGUMENTS:
+                if isinstance(target, ast.Attribute) and target.attr in _ASSIGNABLE:
                     holder = last_name(target.value)
                     if "arg" in holder or "config" in holder or "cfg" in holder:
                         yield target.attr
@@ -399,6 +409,17 @@ def _argument_value(node: ast.expr, flags: Mapping[str, Json], flag_defaults: Ma
     if name and name in flags:
         return flags[name]
     return flag_defaults.get(name) if name else None
+
+
+def _schedule_keywords(
+    call: ast.Call, flags: Mapping[str, Json], flag_defaults: Mapping[str, Json]
+) -> JsonObject:
+    """Arguments of the optimizer and the schedule that a call sets; None as value: unknown before the run."""
+    return {
+        each.arg: _argument_value(each.value, flags, flag_defaults)
+        for each in call.keywords
+        if each.arg in SCHEDULE_ARGUMENTS
+    }
 
 
 # Program that reads a launch file with training arguments: `train.py recipe.yaml`.

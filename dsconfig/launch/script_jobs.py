@@ -243,7 +243,10 @@ def _with_program_arguments(job: LaunchedJob, command: Command, script: ScriptSo
     arguments = read_arguments(argument_format, {**flags, **dict.fromkeys(program_arguments.changed)})
     if command.varying_flags and not program_arguments.is_code and not program_arguments.changed:
         arguments = arguments._replace(at=ArgumentsAtRanks(script, command, argument_format))
-    return job._replace(training_arguments=arguments._replace(note=program_arguments.note))
+    # Flags of a program that builds the arguments in code are its own.
+    explicit = {} if program_arguments.is_code else arguments.explicit
+    explicit = {**program_arguments.explicit, **explicit, **dict.fromkeys(program_arguments.changed)}
+    return job._replace(training_arguments=arguments._replace(note=program_arguments.note, explicit=explicit))
 
 
 def _without_process_count(launch: Document, command: Command) -> Document:

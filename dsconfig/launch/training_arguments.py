@@ -13,7 +13,7 @@ from dsconfig.core.file_access import contents
 from dsconfig.core.json_types import Json, JsonObject, NamedTuple, at
 from dsconfig.document import Document
 from dsconfig.job.consumers.accelerate_launch_file import BLOCK
-from dsconfig.job.consumers.consumer import BY_NAME
+from dsconfig.job.consumers.consumer import BY_NAME, SCHEDULE_ARGUMENTS
 from dsconfig.job.detect_consumer import LaunchArguments, ProgramWrite
 from dsconfig.launch.format_table import Format, WriteRule
 from dsconfig.launch.repository import search
@@ -47,6 +47,7 @@ def read_arguments(launch_format: Format, data: Mapping[str, Json]) -> LaunchArg
         likely,
         has_flags=bool(launch_format.commands),
         spelled=spelled,
+        explicit=_explicit_values(launch_format, data),
     )
 
 
@@ -101,6 +102,20 @@ def _read_values(launch_format: Format, data: Mapping[str, Json]) -> JsonObject:
                 None if isinstance(constant_value(value), dict | list) else parse_value(constant_value(value))
             )
     return values
+
+
+def _explicit_values(launch_format: Format, data: Mapping[str, Json]) -> JsonObject:
+    """The arguments of the optimizer and the schedule that the launch file itself sets."""
+    arguments = at(data, launch_format.arguments_key) if launch_format.arguments_key else data
+    named = (
+        (launch_format.arguments.get(key, key), constant_value(value))
+        for key, value in (arguments.items() if isinstance(arguments, Mapping) else ())
+    )
+    return {
+        name: None if isinstance(value, dict | list) else parse_value(value)
+        for name, value in named
+        if name in SCHEDULE_ARGUMENTS and (value is not None or launch_format.commands)
+    }
 
 
 def constant_value(value: Json) -> Json:

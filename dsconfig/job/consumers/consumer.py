@@ -190,6 +190,27 @@ TRANSFORMERS = Consumer(
 )
 
 
+SCHEDULE_ARGUMENTS = frozenset(
+    {
+        "adam_beta1",
+        "adam_beta2",
+        "adam_epsilon",
+        "learning_rate",
+        "lr_scheduler_type",
+        "max_grad_norm",
+        "optim",
+        "warmup_ratio",
+        "warmup_steps",
+        "weight_decay",
+    }
+)
+"""Training arguments that the Trainer does not use for what the config sets itself: a section or key of the config
+wins, and a key that a section lacks has DeepSpeed's default.
+
+Source: transformers integrations/deepspeed.py, deepspeed_optim_sched and HfTrainerDeepSpeedConfig.fill_match.
+"""
+
+
 # Lightning adds the batch to every config; it fills no "auto". `elastic` fills nothing.
 #
 # Source: lightning 2.6 pytorch/strategies/deepspeed.py,
