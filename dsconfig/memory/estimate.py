@@ -6,15 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.memory.engines.base import CONSOLIDATED, PINNED, SAVE
+from dsconfig.memory.engines.base import CONSOLIDATED, GATHERED, PINNED, SAVE
 from dsconfig.memory.engines.comm_dtypes import reject_mistyped_grads
-from dsconfig.memory.engines.param_coordinator import GATHERED
 from dsconfig.memory.engines.select_engine import select_engine
-from dsconfig.memory.engines.zero12 import Stage12State
+from dsconfig.memory.engines.zero12 import DeepSpeedZeroOptimizer
 from dsconfig.memory.graph import Segment
 from dsconfig.memory.memory_ledger import SLACK, TERMS, Ledger, LimitExceededError, MemoryPool, with_slack
 from dsconfig.memory.models.registry import record
-from dsconfig.memory.quantized_gather import reject_quantized
+from dsconfig.memory.quantized_shapes import reject_quantized
 from dsconfig.memory.verdict import (
     EXCEEDS,
     FITS,
@@ -79,7 +78,7 @@ def _oversized_bucket(engine: Engine) -> Iterator[Advice]:
 
 def _flatten_location(engine: Engine, ledger: Ledger) -> Iterator[Advice]:
     """Say where stages 1 and 2 flatten the weights, if that decides the peak (`flatten_on_accelerator`)."""
-    if not isinstance(engine, Stage12State) or engine.setup.quirks.flattens_weights_on_host:
+    if not isinstance(engine, DeepSpeedZeroOptimizer) or engine.setup.quirks.flattens_weights_on_host:
         return
     since = "since 0.19.0 stages 1 and 2 flatten the weights on the host if the GPU has no memory for a second copy"
     if engine.flattened_on_host:
@@ -378,7 +377,7 @@ def simulate(
     ledger.allocate_briefly(PINNED, engine.pinned_padding() if setup.has_separate_host else 0, host=True)
     ledger.reset()
     ledger.enter(AT_REST)
-    engine.allocate_steady_state()
+    engine.allocate_at_rest()
     if limit.host is not None and ledger.host.total > limit.host:
         raise LimitExceededError
     engine.run()

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from dsconfig.memory import autoep
-from dsconfig.memory.autotp import KEY as TENSOR
-from dsconfig.memory.autotp import reject_tensor_parallel_keys
 from dsconfig.memory.engines.setup import NvmeOffload, OptimizerCost, Setup, Stage3Settings
+from dsconfig.memory.features import autoep
+from dsconfig.memory.features.autotp import KEY as TENSOR
+from dsconfig.memory.features.autotp import reject_tensor_parallel_keys
+from dsconfig.memory.features.ulysses import KEY as SEQUENCE
 from dsconfig.memory.models.architecture import DECODER_VARIANTS
 from dsconfig.memory.optimizers import (
     DEFAULT_CLIENT,
@@ -21,7 +22,6 @@ from dsconfig.memory.optimizers import (
     zenflow_settings,
 )
 from dsconfig.memory.quirks import Quirks
-from dsconfig.memory.ulysses import KEY as SEQUENCE
 from dsconfig.memory.verdict import NotModelledError, reason
 
 if TYPE_CHECKING:

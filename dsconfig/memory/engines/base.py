@@ -1,26 +1,13 @@
-"""Base class of all engines: forward and backward passes of each micro batch, and the phases of a step."""
+"""`Engine`: passes of each micro batch and the phases of a step; `Feature`: what composes with an engine."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from collections.abc import Iterable
 
+from dsconfig.memory.engines.passes import Pass
 from dsconfig.memory.engines.setup import Setup
-from dsconfig.memory.graph import (
-    DropReferences,
-    EnterModule,
-    LeaveModule,
-    Operation,
-    Segment,
-    Step,
-    Tape,
-    Tensor,
-    Weight,
-    recomputing_module,
-)
+from dsconfig.memory.graph import Module, Tape, Weight
 from dsconfig.memory.memory_ledger import Ledger
-
-# Base engine: passes of each micro batch, and the phases of a step.
 
 WEIGHTS, MASTER, STATES = "parameters", "master weights", "optimizer states"
 GRADIENTS, BUCKET, TEMPORARY = "gradients", "reduce bucket", "optimizer step temporaries"
@@ -29,12 +16,17 @@ MIDDLE = 1
 SAVE, CONSOLIDATED = "save", "consolidated weights"
 """Phase in which stage 3 gathers the whole model, and the term for the gathered copy on the host."""
 FLATTENED, BUILT = "flattened bucket copy", "initial model copy"
+GATHERED = "gathered parameters"
 
 
 class Engine:
-    """A DeepSpeed engine after `initialize` and a first step."""
+    """A DeepSpeed engine after `initialize` and a first step, with its features.
+
+    The methods with an underscore are those of a ZeRO optimizer; features see the same moments.
+    """
 
     gathers = False
+    """Whether forward and backward passes gather parameters."""
 
     def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
         self.setup, self.tape, self.ledger = setup, tape, ledger
@@ -45,20 +37,33 @@ class Engine:
         self.micro_step, self.repeats = 0, 1
         self.calls: dict[tuple[str, str, int, int], tuple[int, int]] = {}
         """Number of calls and total numel, by phase, collective, itemsize and group size."""
+        self.features: tuple[Feature, ...] = ()
+        self.updates_in_place = False
+        """Whether the optimizer allocates nothing for an update."""
 
+    def compose(self, feature: Feature) -> None:
+        """Add a feature."""
+        self.features = (*self.features, feature)
+
+    # ------------------------------------------------------------ load
     def load(self) -> None:
         """Allocate what building the model and the engine takes, in order."""
+        self._load()
+        for feature in self.features:
+            feature.load()
+
+    def _load(self) -> None:
         raise NotImplementedError
 
     def build(self) -> None:
         """Build the model on the host, cast it parameter by parameter, and move it to the device."""
         built, itemsize, ledger = self.setup.build_itemsize, self.setup.itemsize, self.ledger
-        if self.tape.tp_size > 1:
-            self._build_tensor_parallel()
+        if any(feature.build() for feature in self.features):
             return
         ledger.allocate(BUILT, built * self.model_numel, host=True)
         ledger.allocate_briefly(BUILT, built * self.tape.untied_numel, host=True)
-        self._shard_experts()
+        for feature in self.features:
+            feature.shard_model()
         if self.setup.optimizer.is_client:  # a client optimizer exists before the engine
             ledger.allocate(STATES, self.construction_state_bytes)
         for weight in self.tape.weights if built != itemsize else ():
@@ -66,46 +71,6 @@ class Engine:
             ledger.free(BUILT, built * weight.numel, host=True)
         ledger.free(BUILT, itemsize * self.total_numel, host=True)
         ledger.allocate(WEIGHTS, itemsize * self.total_numel)
-        if not self.setup.optimizer.is_client:
-            ledger.allocate(STATES, self.construction_state_bytes)
-
-    def _shard_experts(self) -> None:
-        """Replace MoE blocks layer by layer; the original experts are freed at the end (AutoEP)."""
-        built, ledger = self.setup.build_itemsize, self.ledger
-        expert_numels = [weight.numel for weight in self.tape.weights if weight.is_expert]
-        if expert_numels:
-            largest = sum(expert_numels) // sum(
-                module.weights[0].is_expert for module in self.tape.modules if module.weights
-            )
-            routers = sum(weight.numel for weight in self.tape.weights if weight.name.endswith("router.gate"))
-            ledger.allocate(BUILT, built * (sum(expert_numels) + routers), host=True)
-            ledger.allocate_briefly(BUILT, built * largest, host=True)
-            ledger.free(BUILT, built * (sum(expert_numels) * self.tape.ep_size + routers), host=True)
-
-    def _build_tensor_parallel(self) -> None:
-        """Shard linear layers, which go to the device in the built dtype and are cast there (AutoTP)."""
-        built, itemsize, ledger, weights = (
-            self.setup.build_itemsize,
-            self.setup.itemsize,
-            self.ledger,
-            self.tape.weights,
-        )
-        ledger.allocate(BUILT, built * self.model_numel, host=True)
-        if self.setup.optimizer.is_client:
-            ledger.allocate(STATES, self.construction_state_bytes)
-        for weight in weights:
-            if weight.tp_size > 1:
-                ledger.allocate(WEIGHTS, built * weight.numel)
-                ledger.free(BUILT, built * weight.numel * weight.tp_size, host=True)
-        for weight in weights if built != itemsize else ():  # cast one by one
-            # DeepSpeed casts each parameter in place (engine.py `_cast_module_mixed_precision`, before
-            # `module.half()`).
-            name, host = (WEIGHTS, False) if weight.tp_size > 1 else (BUILT, True)
-            ledger.allocate(name, itemsize * weight.numel, host=host)
-            ledger.free(name, built * weight.numel, host=host)
-        others = sum(weight.numel for weight in weights if weight.tp_size == 1)
-        ledger.free(BUILT, itemsize * others, host=True)
-        ledger.allocate(WEIGHTS, itemsize * others)
         if not self.setup.optimizer.is_client:
             ledger.allocate(STATES, self.construction_state_bytes)
 
@@ -138,19 +103,31 @@ class Engine:
         weights = self.tape.weights if phase == SAVE else self.trainable
         return self.setup.itemsize * max((weight.numel for weight in weights), default=0)
 
+    # ------------------------------------------------------------ at rest
     def allocate_at_rest(self) -> None:
-        """Allocate what stays between steps."""
-        raise NotImplementedError
-
-    def allocate_steady_state(self) -> None:
-        """Allocate what stays between steps, plus the padding of pinned memory."""
+        """Allocate what stays between steps, with the padding of pinned memory."""
         self.ledger.allocate(PINNED, self.pinned_padding() if self.setup.has_separate_host else 0, host=True)
-        self.allocate_at_rest()
+        self._allocate_at_rest()
+        for feature in self.features:
+            feature.allocate_at_rest()
+
+    def _allocate_at_rest(self) -> None:
+        raise NotImplementedError
 
     def pinned_padding(self) -> int:
         """Bytes that pinned host tensors take beyond their size; see the function of that name."""
+        return self._pinned_padding() + sum(feature.pinned_padding() for feature in self.features)
+
+    def _pinned_padding(self) -> int:
         return 0
 
+    def state_bytes(self, group: int, numel: int, default: int) -> int:
+        """Bytes of the optimizer states of a group, which take `default` bytes without features."""
+        for feature in self.features:
+            default = feature.state_bytes(group, numel, default)
+        return default
+
+    # ------------------------------------------------------------ run
     def run(self) -> None:
         """Run one step: all micro batches, the last one with the gradient accumulation boundary."""
         steps = self.setup.gradient_accumulation_steps
@@ -164,14 +141,18 @@ class Engine:
             self.ledger.allocate("inputs", self.tape.input_bytes)
             self.ledger.enter("forward")
             micro_batch = Pass(self.tape, self.ledger, self, self.setup.itemsize)
-            self.before_forward()
+            self._before_forward()
             self._count_model_collectives("forward")
             micro_batch.forward()
             self.ledger.enter("backward")
-            self.before_backward()
+            self._before_backward()
+            for feature in self.features:
+                feature.before_backward()
             self._count_model_collectives("backward")
             micro_batch.backward()
-            self.after_backward()
+            self._after_backward()
+            for feature in self.features:
+                feature.after_backward()
             self.ledger.enter("step")
             if self.is_boundary:
                 # The embedding output and its gradient (measured).
@@ -180,8 +161,10 @@ class Engine:
                 self.step()
                 self.ledger.free("activations", input_grads)
             self.ledger.free("inputs", self.tape.input_bytes)
-        self.consolidate()
+        self._consolidate()
         self.ledger.enter("at rest")
+        for feature in self.features:
+            feature.after_run()
 
     def _count_model_collectives(self, phase: str) -> None:
         for collective in self.tape.collectives:
@@ -190,22 +173,30 @@ class Engine:
                     collective.name, collective.numel, collective.itemsize, collective.ranks, collective.calls
                 )
 
-    def consolidate(self) -> None:
+    def _consolidate(self) -> None:
         """Gather the whole model if parameters are partitioned and the config asks for it."""
 
-    def before_forward(self) -> None:
-        """Hook at the start of a forward pass."""
+    def _before_forward(self) -> None:
+        """Start a forward pass."""
 
-    def before_backward(self) -> None:
-        """Hook at the start of a backward pass."""
+    def _before_backward(self) -> None:
+        """Start a backward pass."""
 
-    def after_backward(self) -> None:
-        """Hook at the end of a backward pass."""
+    def _after_backward(self) -> None:
+        """End a backward pass."""
 
     def step(self) -> None:
         """Update the weights."""
+        for feature in self.features:
+            feature.before_step()
+        self._step()
+        for feature in self.features:
+            feature.after_step()
+
+    def _step(self) -> None:
         raise NotImplementedError
 
+    # ------------------------------------------------------------ hooks of a pass
     def enter_module(self, number: int, forward: bool) -> None:
         """Hook before a module's forward or backward."""
 
@@ -223,7 +214,14 @@ class Engine:
 
     def receive_gradient(self, weight: Weight, count: int) -> None:
         """Hook for a complete gradient of `count` bytes."""
+        for feature in self.features:
+            feature.receive_gradient(weight, count)
+        self._receive_gradient(weight, count)
+
+    def _receive_gradient(self, weight: Weight, count: int) -> None:
         raise NotImplementedError
+
+    # ------------------------------------------------------------ services
 
     def count_collective(self, name: str, numel: int, itemsize: int, ranks: int = 0, count: int = 1) -> None:
         """Count `count` calls of a collective, among all ranks or a group of `ranks`."""
@@ -232,8 +230,18 @@ class Engine:
         times = self.repeats * count
         self.calls[key] = (calls + times, total + numel * times)
 
+    def update_group(self, group: int, numel: int, largest: int, *, host: bool = False) -> None:
+        """Update a group of parameters, in a feature's way if one has its own; see `update`."""
+        if not any(feature.update_group(group, numel, host=host) for feature in self.features):
+            self._update_group(numel, largest, host=host)
+
+    def _update_group(self, numel: int, largest: int, *, host: bool) -> None:
+        self.update(numel, largest, host=host)
+
     def update(self, numel: int, largest: int, *, host: bool = False) -> None:
-        """Allocate the optimizer's temporary tensors for an update of `numel` elements."""
+        """Allocate the optimizer's temporary tensors for `numel` elements, of which a tensor has `largest`."""
+        if self.updates_in_place:
+            return
         rule = self.setup.optimizer
         # `OptimizerCost` counts fp32 masters; half-precision ones take half of it.
         scale = self.setup.master_itemsize / 4
@@ -244,304 +252,128 @@ class Engine:
         )
 
 
-# Forward and backward run over a tape: lifetimes of activations and gradients.
-
-FLOWING = "activation gradients"
-COPIES = "autocast weight copies"
+# Features.
 
 
-class Hooks(Protocol):
-    """Hooks of an engine that a pass calls."""
+class Feature:
+    """A feature that composes with an engine; each method is one moment of a run, in this order.
 
-    gathers: bool
+    Every method does nothing by default. Several features of one engine are called in turn.
+    """
 
-    def set_recomputing_module(self, number: int | None) -> None:
-        """Start (with a module) or end (None) a recomputation."""
+    reduces_each_micro_batch = False
+    """Whether gradients are reduced in every micro batch, not only at the gradient accumulation boundary."""
 
-    def enter_module(self, number: int, forward: bool) -> None:
-        """Prepare a module's forward or backward."""
+    engine: Engine
 
-    def leave_module(self, number: int, forward: bool) -> None:
-        """Finish a module's forward or backward."""
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.setup, self.ledger = engine.setup, engine.ledger
 
-    def hold_view(self, weight: Weight) -> None:
-        """Note a view of a weight saved in the graph."""
+    # ------------------------------------------------------------ load
 
-    def release_view(self, weight: Weight) -> None:
-        """Note that a saved view is freed."""
+    def build(self) -> bool:
+        """Build the model and move it to the device; False: as the engine does."""
+        return False
 
-    def receive_gradient(self, weight: Weight, count: int) -> None:
-        """Take over a complete gradient, a block of `count` bytes."""
+    def shard_model(self) -> None:
+        """Replace modules of the model that was built on the host."""
 
+    def flatten_copy_bytes(self, weights: list[Weight]) -> int:  # noqa: ARG002
+        """Bytes of copies made while these weights are flattened or partitioned."""
+        return 0
 
-def tensors_released_by(step: Step) -> tuple[Tensor, ...]:
-    """Tensors that lose a reference after a step."""
-    if isinstance(step, Operation):
-        return step.inputs
-    return step.tensors if isinstance(step, DropReferences) else ()
+    def before_partition(self) -> None:
+        """Allocate what exists before stage 3 partitions the parameters."""
 
+    def after_zero_init(self) -> None:
+        """Change parameters that `zero.Init` created."""
 
-class GradientBuffer:
-    """Gradient of an activation, with its number of owners."""
+    def is_on_nvme(self, weight: Weight) -> bool:  # noqa: ARG002
+        """Whether a new shard of a parameter goes to NVMe."""
+        return False
 
-    __slots__ = ("bytes", "owners")
+    def allocate_offloaded_shards(self) -> bool:
+        """Allocate the shards of offloaded parameters; False: all on the host."""
+        return False
 
-    def __init__(self, count: int) -> None:
-        self.bytes, self.owners = count, 1
+    def before_masters(self) -> None:
+        """Allocate what exists before stage 3 creates the master weights."""
 
+    def swap_out_masters(self, group: int, count: int) -> None:
+        """Write `count` bytes of new masters of a swapped group to NVMe."""
 
-class Pass:
-    """Forward and backward pass of one micro batch."""
+    def creates_states_with_masters(self, group: int) -> bool:  # noqa: ARG002
+        """Whether the optimizer states of a group exist before the first step."""
+        return False
 
-    def __init__(self, tape: Tape, ledger: Ledger, hooks: Hooks, grad_itemsize: int) -> None:
-        self.tape, self.ledger, self.hooks = tape, ledger, hooks
-        self.grad_itemsize = grad_itemsize
-        self.grads: dict[Tensor, GradientBuffer] = {}
-        self.tied_grads: dict[Weight, list[int]] = {}
-        self.autocast_copies: dict[Weight, int] = {}
-        self.last_recomputed: Operation | None = None
-        """The operation at which a recomputation stops: the last one that saves something."""
+    def load(self) -> None:
+        """Allocate what the feature adds at the end of initialization."""
 
-    # ------------------------------------------------------------ forward
-    def forward(self) -> None:
-        """Run from the batch to the loss."""
-        self._forward(self.tape.steps, saving=True)
-        self._clear_autocast_cache()
+    # ------------------------------------------------------------ at rest
 
-    def _clear_autocast_cache(self) -> None:
-        """Clear autocast's cache; copies saved in the graph stay."""
-        for weight in [weight for weight in self.autocast_copies if weight.requires_grad]:
-            self._drop_copy(weight)
+    def state_bytes(self, group: int, numel: int, default: int) -> int:  # noqa: ARG002
+        """Bytes of the optimizer states of a group of `numel` elements, which takes `default` bytes without it.
 
-    def _forward(self, steps: Sequence[Step], *, saving: bool) -> None:
-        for step in steps:
-            if isinstance(step, Operation):
-                self._compute(step, saving)
-            elif isinstance(step, EnterModule):
-                self.hooks.enter_module(step.module.number, True)
-            elif isinstance(step, LeaveModule):
-                self.hooks.leave_module(step.module.number, True)
-            elif isinstance(step, DropReferences):
-                for tensor in step.tensors:
-                    self._release_tensor(tensor)
-            else:
-                step.source.refcount += 1
-                self._forward(step.steps, saving=False)
+        Below stage 3 all parameters are one group.
+        """
+        return default
 
-    def _compute(self, operation: Operation, saving: bool) -> None:
-        output, casts = operation.output, self.tape.autocast and operation.weights
-        if casts:
-            self._cast_weights(operation, output, saving)
-        # The last recomputed operation only saves its inputs.
-        computes = operation is not self.last_recomputed or output in operation.saved
-        output.refcount = output.reader_count if computes else 0
-        if computes:
-            self.ledger.allocate(output.label, output.bytes)
-            if operation.temporary:
-                self.ledger.allocate_briefly("temporaries", operation.temporary)
-            if casts:
-                self._cast_briefly(operation)
-        if saving and output.requires_grad:
-            for tensor in operation.saved:
-                tensor.refcount += 1
-            if operation.weights:
-                self._for_each_view(operation, self.hooks.hold_view)
-        for tensor in operation.inputs:
-            self._release_tensor(tensor)
-        if computes and not output.refcount:
-            self.ledger.free(output.label, output.bytes)
+    def allocate_at_rest(self) -> None:
+        """Allocate what the feature keeps between steps."""
 
-    def _release_tensor(self, tensor: Tensor) -> None:
-        tensor.refcount -= 1
-        if not tensor.refcount:
-            self.ledger.free(tensor.label, tensor.bytes)
-
-    def _cast_weights(self, operation: Operation, output: Tensor, saving: bool) -> None:
-        """Take a copy of each autocast weight: one reference for the cache, one for the graph."""
-        for weight in operation.weights if operation.inputs else ():
-            if weight.is_autocast and not self._uses_stage3_linear(weight):
-                if weight not in self.autocast_copies:
-                    self.ledger.allocate(COPIES, 2 * weight.numel)
-                    self.autocast_copies[weight] = 1
-                if saving and output.requires_grad:
-                    self.autocast_copies[weight] += 1
-                if not weight.requires_grad:  # torch caches only leaves that require grad
-                    self._drop_copy(weight)
-
-    def _cast_briefly(self, operation: Operation) -> None:
-        """Cast the weight of stage 3's own linear (or its gradient) without keeping the copy."""
-        if operation.inputs:
-            numels = [
-                weight.numel
-                for weight in operation.weights
-                if weight.is_autocast and self._uses_stage3_linear(weight)
-            ]
-            self.ledger.allocate_briefly(COPIES, 2 * sum(numels))
-
-    def _drop_copy(self, weight: Weight) -> None:
-        if weight in self.autocast_copies:
-            self.autocast_copies[weight] -= 1
-            if not self.autocast_copies[weight]:
-                del self.autocast_copies[weight]
-                self.ledger.free(COPIES, 2 * weight.numel)
+    def pinned_padding(self) -> int:
+        """Bytes that pinned host tensors of the feature take beyond their size."""
+        return 0
 
     # ------------------------------------------------------------ backward
-    def backward(self) -> None:
-        """Run from the loss to the gradients of the parameters."""
-        last = next(step for step in reversed(self.tape.steps) if isinstance(step, Operation))
-        self.grads[last.output] = GradientBuffer(0)
-        self._backward(self.tape.steps)
-        self.grads.clear()
 
-    def _backward(self, steps: Sequence[Step]) -> None:
-        for step in reversed(steps):
-            if isinstance(step, Operation):
-                self._differentiate(step)
-            elif isinstance(step, LeaveModule):
-                if step.requires_grad:
-                    self.hooks.enter_module(step.module.number, False)
-            elif isinstance(step, EnterModule):
-                if step.requires_grad and step.module.inputs_require_grad:
-                    self.hooks.leave_module(step.module.number, False)
-            elif isinstance(step, Segment):
-                self._recompute_segment(step)
+    def before_backward(self) -> None:
+        """Prepare the backward pass of a micro batch."""
 
-    def _recompute_segment(self, segment: Segment) -> None:
-        """Run the backward of a segment, recomputing its forward when a saved tensor is missing."""
-        recomputed, rest = segment.split()
-        self._backward(rest)
-        segment.source.refcount += sum(tensors_released_by(step).count(segment.source) for step in recomputed)
-        self.hooks.set_recomputing_module(recomputing_module(rest))
-        self.last_recomputed = next(
-            (step for step in reversed(recomputed) if isinstance(step, Operation)), None
-        )
-        self._forward(recomputed, saving=True)
-        self._stop_recomputing(recomputed, rest)
-        self.last_recomputed = None
-        self.hooks.set_recomputing_module(None)
-        self._clear_autocast_cache()
-        self._backward(recomputed)
-        self._release_tensor(segment.source)
+    def receive_gradient(self, weight: Weight, count: int) -> None:
+        """See a complete gradient of `count` bytes before the engine takes it."""
 
-    def _stop_recomputing(self, recomputed: Sequence[Step], rest: Sequence[Step]) -> None:
-        """Free tensors that only later steps of the segment would have read."""
-        operations = [step for step in recomputed if isinstance(step, Operation)]
-        outputs = {
-            step.output
-            for step in operations
-            if step is not self.last_recomputed or step.output in step.saved
-        }
-        for step in rest:
-            for tensor in tensors_released_by(step):
-                if tensor in outputs:
-                    self._release_tensor(tensor)
+    def reduce(self, weights: list[Weight], comm_itemsize: int) -> bool:  # noqa: ARG002
+        """Reduce a bucket of stage 3; False: as the engine does."""
+        return False
 
-    def _differentiate(self, operation: Operation) -> None:
-        output, ledger = operation.output, self.ledger
-        grad = self.grads.pop(output, None)
-        if not output.requires_grad:
-            return
-        inputs = [tensor for tensor in operation.inputs if tensor.requires_grad]
-        if operation.shares_grad and grad is not None:
-            for tensor in inputs:
-                grad.owners += 1
-                self._add_grad(tensor, grad)
-            self._release_grad(grad)
-        else:
-            for tensor in inputs:
-                ledger.allocate(FLOWING, tensor.bytes)
-            sizes = self._gradients_of(operation) if operation.weights else {}
-            if operation.backward_temporary:
-                ledger.allocate_briefly("temporaries", operation.backward_temporary)
-            if grad is not None:
-                self._release_grad(grad)
-            self._release_saved(operation)
-            for tensor in inputs:
-                self._add_grad(tensor, GradientBuffer(tensor.bytes))
-            for weight, size in sizes.items():
-                self._accumulate(weight, size)
-            return
-        self._release_saved(operation)
+    def before_reduce(self, weights: list[Weight]) -> None:
+        """See a bucket that is about to be reduced."""
 
-    def _gradients_of(self, operation: Operation) -> dict[Weight, int]:
-        """Allocate the weight gradients of an operation; bytes by weight, in order of arrival."""
-        weights = self._arrival_order([weight for weight in operation.weights if weight.requires_grad])
-        sizes = {
-            weight: weight.numel * (4 if weight.stays_fp32 else self.grad_itemsize) for weight in weights
-        }
-        self.ledger.allocate("gradients", sum(sizes.values()))
-        if self.tape.autocast:
-            self._cast_briefly(operation)
-        return sizes
+    def after_reduce(self, weights: list[Weight]) -> None:
+        """See a bucket that was reduced, while the result is still there."""
 
-    def _arrival_order(self, weights: list[Weight]) -> list[Weight]:
-        """Order in which autograd delivers the gradients of a weight and its bias.
+    def store_gradient(self, weight: Weight) -> None:
+        """See a reduced gradient of stage 3 whose shard was copied."""
 
-        For `nn.Linear`, which multiplies by a transposed view, the bias comes first. For autocast copies and
-        stage 3's own linear the weight comes first, for `Conv1D` the bias, its first argument.
-        """
-        if len(weights) != 2 or not weights[0].is_autocast or len(weights[0].shape) != 2:
-            return weights
-        through_view = weights[0].saves_view and not (
-            self.tape.autocast or self._uses_stage3_linear(weights[0])
-        )
-        return weights[::-1] if through_view or not weights[0].is_linear else weights
+    def after_store(self) -> None:
+        """See the end of a bucket of stage 3."""
 
-    def _release_saved(self, operation: Operation) -> None:
-        for tensor in operation.saved:
-            self._release_tensor(tensor)
-        if operation.weights:
-            self._for_each_view(operation, self.hooks.release_view)
-        for weight in operation.weights if self.autocast_copies else ():
-            self._drop_copy(weight)
+    def after_backward(self) -> None:
+        """Finish the backward pass of a micro batch."""
 
-    def _for_each_view(self, operation: Operation, hook: Callable[[Weight], None]) -> None:
-        """Call a hook for the weight if the input's gradient needs a view of it."""
-        if not any(tensor.requires_grad for tensor in operation.inputs):
-            return
-        for weight in operation.weights[:1]:
-            copied = self.tape.autocast and weight.is_autocast
-            if weight.saves_view and not copied and not self._uses_stage3_linear(weight):
-                hook(weight)
+    # ------------------------------------------------------------ step
 
-    def _uses_stage3_linear(self, weight: Weight) -> bool:
-        """Whether stage 3's own linear multiplies by the weight, and saves the weight itself."""
-        return weight.is_linear and self.tape.saves_linear_inputs
+    def before_step(self) -> None:
+        """Prepare the step."""
 
-    def _release_grad(self, grad: GradientBuffer) -> None:
-        grad.owners -= 1
-        if not grad.owners:
-            self.ledger.free(FLOWING, grad.bytes)
+    def before_norm(self) -> None:
+        """Change gradients before their norm is computed."""
 
-    def _add_grad(self, tensor: Tensor, grad: GradientBuffer) -> None:
-        """Add an incoming gradient: in place if one of the two tensors has a single owner."""
-        existing = self.grads.get(tensor)
-        if existing is None:
-            self.grads[tensor] = grad
-        elif existing.owners == 1:
-            self._release_grad(grad)
-        elif grad.owners == 1:
-            self.grads[tensor] = grad
-            self._release_grad(existing)
-        else:
-            self.grads[tensor] = GradientBuffer(grad.bytes)
-            self.ledger.allocate(FLOWING, grad.bytes)
-            self._release_grad(grad)
-            self._release_grad(existing)
+    def update_group(self, group: int, numel: int, *, host: bool) -> bool:  # noqa: ARG002
+        """Update the `numel` elements of a group, on the host or the rank; False: as the optimizer does."""
+        return False
 
-    def _accumulate(self, weight: Weight, count: int) -> None:
-        """Collect the gradients of a tied weight; their sum needs another block if the first one is a view."""
-        if weight.use_count == 1:
-            self.hooks.receive_gradient(weight, count)
-            return
-        parts = self.tied_grads.setdefault(weight, [])
-        parts.append(count)
-        if len(parts) == weight.use_count:
-            adds_in_place = self.tape.autocast or self.tape.saves_linear_inputs
-            self.ledger.allocate("gradients", 0 if adds_in_place else count)
-            for part in self.tied_grads.pop(weight)[adds_in_place:]:
-                self.ledger.free("gradients", part)
-            self.hooks.receive_gradient(weight, count)
+    def after_step(self) -> None:
+        """Finish the step."""
+
+    def gather_on_save(self, module: Module) -> int:  # noqa: ARG002
+        """Gather what the feature shards of a module that is saved; returns its bytes."""
+        return 0
+
+    def after_run(self) -> None:
+        """Free what only the first step needs."""
 
 
 # Pinned host memory: `Tensor.pin_memory` allocates blocks of a power of two and caches them

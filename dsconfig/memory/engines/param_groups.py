@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from math import prod
 from typing import NamedTuple
 
-from dsconfig.memory.engines.setup import Setup
+from dsconfig.memory.engines.setup import Setup, Stage3Settings
 from dsconfig.memory.graph import Weight
 
 # Partitions of stages 1 and 2: the flattened weights of a group, split evenly over ranks.
@@ -43,8 +43,13 @@ def split_experts(weights: Sequence[Weight]) -> list[list[Weight]]:
     return [members for members in kinds if members]
 
 
+def parameter_groups(setup: Setup, weights: Sequence[Weight]) -> list[list[Weight]]:
+    """Parameter groups of the optimizer in order."""
+    return muon_halves(setup, weights) if setup.optimizer.muon_method else optimizer_groups(weights)
+
+
 def optimizer_groups(weights: Sequence[Weight]) -> list[list[Weight]]:
-    """Parameter groups of the optimizer: all non-experts, then experts in groups of limited size."""
+    """Groups without Muon: all non-experts, then experts in groups of limited size."""
     result = [[weight for weight in weights if not weight.is_expert]]
     count = MOST_EXPERTS
     for weight in weights:
@@ -127,6 +132,39 @@ def bucket_slices(
     return result
 
 
+# Persistent parameters of stage 3, and sub-groups of shards.
+
+
+def persistent_params(settings: Stage3Settings, weights: Sequence[Weight]) -> set[Weight]:
+    """Small parameters that stay gathered (`mark_persistent_parameters`)."""
+    persistent: set[Weight] = set()
+    total = 0
+    for weight in weights:
+        if (
+            weight.numel + total <= settings.model_persistence_threshold
+            and weight.numel <= settings.param_persistence_threshold
+        ):
+            persistent.add(weight)
+            total += weight.numel
+    return persistent
+
+
+def sub_groups(settings: Stage3Settings, shards: list[int]) -> list[list[int]]:
+    """Split shards into sub-groups, each closed once it reaches the size (`_create_fp16_sub_groups`)."""
+    if settings.sub_group_size >= sum(shards):
+        return [shards]
+    groups: list[list[int]] = []
+    group: list[int] = []
+    count = 0
+    for shard in shards:
+        group.append(shard)
+        count += shard
+        if count >= settings.sub_group_size:
+            groups.append(group)
+            group, count = [], 0
+    return [*groups, group] if group else groups
+
+
 # Muon: its matrices, and the memory of one update. Sources: `deepspeed/__init__.py:set_optimizer_flags`,
 # `engine._muon_param_groups`, runtime/zero/muon/.
 
@@ -142,9 +180,7 @@ def is_muon(weight: Weight) -> bool:
 
 
 def muon_halves(setup: Setup, weights: Sequence[Weight]) -> list[list[Weight]]:
-    """Parameter groups in order; with Muon, its matrices by size, then all others."""
-    if not setup.optimizer.muon_method:
-        return [list(weights)]
+    """Muon's parameter groups: its matrices by size, then all others."""
     matrices = [weight for weight in weights if is_muon(weight)]
     # With zero.Init every shape is that of an empty tensor, so sorting changes nothing.
     if not setup.zero_init:

@@ -10,16 +10,16 @@ CHUNK = 500_000_000
 """Elements of a flattened chunk (`engine.buffered_allreduce_fallback`)."""
 
 
-class Stage0Engine(Engine):
+class FP16Optimizer(Engine):
     """`FP16_Optimizer` for bf16 and fp16, the bare optimizer for fp32."""
 
-    def allocate_at_rest(self) -> None:
+    def _allocate_at_rest(self) -> None:
         """Allocate weights, optimizer states, and master weights in half precision."""
         self.ledger.allocate(WEIGHTS, self.setup.itemsize * self.total_numel)
         if self.setup.half_dtype:
             self.ledger.allocate(MASTER, self.setup.master_itemsize * self.trainable_numel)
         self.ledger.allocate(
-            STATES, (self.construction_state_bytes if self.setup.half_dtype else 0) + self._state_bytes()
+            STATES, (self.construction_state_bytes if self.setup.half_dtype else 0) + self._states()
         )
         # DeepSpeed wraps bf16 at stage 0 in `FP16_Optimizer` too (engine.py `_configure_fp16_optimizer`).
         # Older releases use `BF16_Optimizer`, which keeps the bf16 gradients.
@@ -29,7 +29,7 @@ class Stage0Engine(Engine):
             GRADIENTS, self.setup.itemsize * self.trainable_numel if self.keeps_bit16_grads else 0
         )
 
-    def load(self) -> None:
+    def _load(self) -> None:
         """In half precision, create master weights, and states with a dummy step on zero gradients."""
         self.build()
         if self.setup.half_dtype:
@@ -40,23 +40,24 @@ class Stage0Engine(Engine):
             self.ledger.allocate(TEMPORARY, gradients)
             if not self.setup.optimizer.is_fused_adam:
                 self.ledger.allocate(GRADIENTS, self.setup.itemsize * self.trainable_numel)
-            self.ledger.allocate(STATES, self._state_bytes())
+            self.ledger.allocate(STATES, self._states())
             largest = max((weight.numel for weight in self.trainable), default=0)
-            self.update(
-                self.trainable_numel, self.trainable_numel if self.setup.optimizer.is_fused_adam else largest
-            )
+            self._update_all(self.trainable_numel if self.setup.optimizer.is_fused_adam else largest)
 
-    def _state_bytes(self) -> int:
-        """Bytes of the optimizer states."""
-        return self.setup.optimizer.states_nbytes(self.trainable_numel)
+    def _states(self) -> int:
+        numel = self.trainable_numel
+        return self.state_bytes(0, numel, self.setup.optimizer.states_nbytes(numel))
 
-    def receive_gradient(self, weight: Weight, count: int) -> None:
+    def _update_all(self, largest: int) -> None:
+        self.update_group(0, self.trainable_numel, largest)
+
+    def _receive_gradient(self, weight: Weight, count: int) -> None:
         """Keep the gradient; later micro batches add to it."""
         if weight in self.params_with_grad:
             self.ledger.free(GRADIENTS, count)
         self.params_with_grad.add(weight)
 
-    def after_backward(self) -> None:
+    def _after_backward(self) -> None:
         """At the boundary, flatten gradients in chunks and all-reduce them."""
         if not self.is_boundary:
             return
@@ -78,7 +79,7 @@ class Stage0Engine(Engine):
                     )
                     chunk = 0
 
-    def step(self) -> None:
+    def _step(self) -> None:
         """Update all weights; in half precision from fp32 copies of the gradients."""
         setup, ledger = self.setup, self.ledger
         largest = max((weight.numel for weight in self.trainable), default=0)
@@ -87,16 +88,16 @@ class Stage0Engine(Engine):
             ledger.allocate(TEMPORARY, 2 * setup.master_itemsize * self.trainable_numel)
             ledger.free(TEMPORARY, setup.master_itemsize * self.trainable_numel)
             self._drop_gradients()
-            self.update(self.trainable_numel, self.trainable_numel)
+            self._update_all(self.trainable_numel)
             ledger.free(TEMPORARY, setup.master_itemsize * self.trainable_numel)
         # `FP16_UnfusedOptimizer.step` keeps the half-precision gradients next to their fp32 copies.
         elif setup.half_dtype:
             ledger.allocate(TEMPORARY, setup.master_itemsize * self.trainable_numel)
-            self.update(self.trainable_numel, largest)
+            self._update_all(largest)
             ledger.free(TEMPORARY, setup.master_itemsize * self.trainable_numel)
             self._drop_gradients()
         else:
-            self.update(self.trainable_numel, largest)
+            self._update_all(largest)
             self._drop_gradients()
 
     def _drop_gradients(self) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from dsconfig.memory.engines.base import (
     BUCKET,
     FLATTENED,
@@ -19,35 +17,24 @@ from dsconfig.memory.engines.param_groups import (
     Partition,
     bucket_slices,
     merge_partitions,
-    muon_halves,
-    optimizer_groups,
+    parameter_groups,
     partition_of,
 )
 from dsconfig.memory.engines.setup import Setup
 from dsconfig.memory.graph import Tape, Weight
 from dsconfig.memory.memory_ledger import Ledger, with_slack
 
-if TYPE_CHECKING:
-    pass
-
-
-# Stages 1 and 2 after loading and at rest.
-
 COMPACT = "fp32 gradient partition"
 STAGING = "offload staging buffers"
 OFFLOADED = "offloaded gradient partition"
 
 
-class Stage12State(Engine):
-    """Memory of `DeepSpeedZeroOptimizer` after initialization."""
+class DeepSpeedZeroOptimizer(Engine):
+    """`DeepSpeedZeroOptimizer` (runtime/zero/stage_1_and_2.py)."""
 
     def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
         super().__init__(setup, tape, ledger)
-        groups = (
-            muon_halves(setup, self.trainable)
-            if setup.optimizer.muon_method
-            else optimizer_groups(self.trainable)
-        )
+        groups = parameter_groups(setup, self.trainable)
         self.groups = [(members, *self._partition_of(members)) for members in groups]
         self.partition = merge_partitions([partition for _, partition, _ in self.groups])
         self.partition_by_weight = {
@@ -70,11 +57,16 @@ class Stage12State(Engine):
         self.flattened_on_host = False
         """Whether a group was flattened on the host, because the GPU lacked memory for a second copy."""
         self.has_buckets = False
-        self.new_grad_bytes = self.accumulated_grad_bytes = 0
+        self.new_grad_bytes = self.accumulated_grad_bytes = self.added_grad_bytes = 0
+        """Bytes of this rank's gradients: of this micro batch, of all so far, and of this one if it was added."""
         self.compact_grad_bytes: dict[int, int] = {}
         """Bytes of the fp32 gradients of each group's partition, by group index."""
-        self.matrices = frozenset[Weight]()
-        """Matrices of Muon: each rank with a share of one gets its whole gradient."""
+        self.whole_grads = frozenset[Weight]()
+        """Parameters of which each rank with a share gets the whole gradient (Muon)."""
+        self.update_bytes: dict[int, int] = {}
+        """Bytes of updates that replace the gradients of a group, by group index (Muon)."""
+        self.caller_copy_bytes = self.oversized_bytes = 0
+        """Bytes of copies of fp32 gradients that are kept per tensor, before 0.19.8."""
 
     def _partition_of(self, members: list[Weight]) -> tuple[Partition, int]:
         """Return the partition of a group for this rank, and the rank's index among those that share the group."""
@@ -83,7 +75,7 @@ class Stage12State(Engine):
         return partition_of(members, ranks, rank, self.setup.round_robin_gradients), rank
 
     # ------------------------------------------------------------ load
-    def load(self) -> None:
+    def _load(self) -> None:
         """Flatten the weights next to the originals, then clone and cast the partition."""
         self.build()
         setup, ledger, numel, on_host = (
@@ -96,9 +88,9 @@ class Stage12State(Engine):
             self._flatten_on_host(self.trainable, self.partition.padded_numel)
         else:
             for members, partition, _ in self.groups:
-                if self._fits_on_gpu(partition.padded_numel, self.flatten_copy_bytes(members)):
+                if self._fits_on_gpu(partition.padded_numel, self._flatten_copy_bytes(members)):
                     ledger.allocate_briefly(
-                        FLATTENED, setup.itemsize * partition.padded_numel + self.flatten_copy_bytes(members)
+                        FLATTENED, setup.itemsize * partition.padded_numel + self._flatten_copy_bytes(members)
                     )
                     ledger.allocate(FLATTENED, setup.itemsize * partition.padded_numel)
                     ledger.free(WEIGHTS, setup.itemsize * sum(weight.numel for weight in members))
@@ -132,14 +124,13 @@ class Stage12State(Engine):
         group_bytes = itemsize * sum(weight.numel for weight in weights)
         ledger.allocate(FLATTENED, group_bytes, host=True)
         ledger.free(WEIGHTS, group_bytes)
-        ledger.allocate_briefly(FLATTENED, itemsize * padded + self.flatten_copy_bytes(weights), host=True)
+        ledger.allocate_briefly(FLATTENED, itemsize * padded + self._flatten_copy_bytes(weights), host=True)
         ledger.free(FLATTENED, group_bytes, host=True)
         ledger.allocate_briefly(FLATTENED, itemsize * padded, host=True)
         ledger.allocate(FLATTENED, itemsize * padded)
 
-    def flatten_copy_bytes(self, weights: list[Weight]) -> int:  # noqa: ARG002
-        """Bytes of copies made while these weights are flattened."""
-        return 0
+    def _flatten_copy_bytes(self, weights: list[Weight]) -> int:
+        return sum(feature.flatten_copy_bytes(weights) for feature in self.features)
 
     def _clone_masters(self, numel: int) -> None:
         """Create master weights from a copy of the partition in the model's dtype."""
@@ -158,14 +149,17 @@ class Stage12State(Engine):
         )
 
     # ------------------------------------------------------------ at rest
-    def allocate_at_rest(self) -> None:
+    def _allocate_at_rest(self) -> None:
         """Allocate flat weights, masters and states; with offload all but the weights are on the host."""
         setup, ledger, numel = self.setup, self.ledger, self.partition.numel
         on_host = setup.offloads_optimizer
         frozen = self.total_numel - self.trainable_numel
         ledger.allocate(WEIGHTS, setup.itemsize * (self.partition.padded_numel + frozen))
         ledger.allocate(MASTER, setup.master_itemsize * numel, host=on_host)
-        ledger.allocate(STATES, self.state_bytes(), host=on_host)
+        states = (
+            setup.optimizer.states_nbytes(numel) * setup.master_itemsize // 4 + self.construction_state_bytes
+        )
+        ledger.allocate(STATES, self.state_bytes(0, numel, states), host=on_host)
         if on_host:
             ledger.allocate(OFFLOADED, setup.master_itemsize * numel, host=True)
             ledger.allocate(STAGING, self._staging_bytes(), host=True)
@@ -173,15 +167,7 @@ class Stage12State(Engine):
             if self._accumulates_on_host:
                 ledger.allocate(OFFLOADED, setup.itemsize * sum(self._accumulated_numels), host=True)
 
-    def state_bytes(self) -> int:
-        """Bytes of the optimizer states."""
-        rule = self.setup.optimizer
-        return (
-            rule.states_nbytes(self.partition.numel) * self.setup.master_itemsize // 4
-            + self.construction_state_bytes
-        )
-
-    def pinned_padding(self) -> int:
+    def _pinned_padding(self) -> int:
         """Padding of pinned masters, their gradients, and staging buffers."""
         setup, sizes = self.setup, [partition.numel for _, partition, _ in self.groups]
         if not setup.offloads_optimizer:
@@ -212,26 +198,19 @@ class Stage12State(Engine):
     def _accumulated_numels(self) -> list[int]:
         """Elements of each gradient that accumulates on the host."""
         weights = (
-            self.matrices.intersection(self.partition.weights)
+            self.whole_grads.intersection(self.partition.weights)
             if self.has_compact_grads
             else self.partition.weights
         )
         return [weight.numel for weight in weights]
 
-
-# Stages 1 and 2: backward pass and step.
-
-
-class Stage12Engine(Stage12State):
-    """`DeepSpeedZeroOptimizer` of stages 1 and 2."""
-
     # ------------------------------------------------------------ backward
-    def before_backward(self) -> None:
+    def _before_backward(self) -> None:
         """Allocate buckets in releases that do so in `backward_prologue`."""
         if self.setup.quirks.allocates_bucket_in_prologue:
             self._allocate_buckets()
 
-    def receive_gradient(self, weight: Weight, count: int) -> None:
+    def _receive_gradient(self, weight: Weight, count: int) -> None:
         """Add the gradient to a bucket, and reduce the bucket when the next one does not fit."""
         self._allocate_buckets()
         setup = self.setup
@@ -249,7 +228,8 @@ class Stage12Engine(Stage12State):
     @property
     def reduces_grads(self) -> bool:
         """Whether gradients of this micro batch are reduced."""
-        return self.setup.stage == 2 or self.is_boundary
+        reduces_always = any(feature.reduces_each_micro_batch for feature in self.features)
+        return self.setup.stage == 2 or self.is_boundary or reduces_always
 
     def _allocate_buckets(self) -> None:
         """Allocate the buckets, with the first gradient (`setup_buckets`)."""
@@ -288,6 +268,9 @@ class Stage12Engine(Stage12State):
     def reduce_ready(self, weight: Weight) -> None:
         """Put a gradient into its bucket (`reduce_independent_p_g_buckets_and_remove_grads`)."""
         setup, comm_itemsize = self.setup, self.comm_itemsize_of(weight)
+        if self.has_grad_lists:
+            self._bucket_copy(weight, comm_itemsize)
+            return
         if self.bucket_fill[comm_itemsize] + weight.numel > setup.reduce_bucket_size:
             for itemsize in (
                 sorted(self.buckets) if setup.quirks.full_bucket_flushes_other_dtypes else (comm_itemsize,)
@@ -300,18 +283,46 @@ class Stage12Engine(Stage12State):
         self.buckets[comm_itemsize].append(weight)
         self.bucket_fill[comm_itemsize] += weight.numel
 
+    def _bucket_copy(self, weight: Weight, comm_itemsize: int) -> None:
+        """Put a copy of an fp32 gradient into the bucket; before 0.19.8 (`get_gradient_for_reduction`).
+
+        A copy larger than the bucket stays outside.
+        """
+        setup, ledger = self.setup, self.ledger
+        copy_bytes = setup.itemsize * weight.numel
+        # The caller (`reduce_gradients`) holds a copy as well.
+        if setup.stage == 1 and not setup.overlap_comm:
+            ledger.allocate(GRADIENTS, copy_bytes - self.caller_copy_bytes)
+            self.caller_copy_bytes = copy_bytes
+        ledger.allocate(GRADIENTS, copy_bytes)
+        if self.bucket_fill[comm_itemsize] + weight.numel > setup.reduce_bucket_size:
+            self.reduce(comm_itemsize)
+        if weight.numel > setup.reduce_bucket_size:
+            self.oversized_bytes = copy_bytes
+        else:
+            ledger.free(GRADIENTS, copy_bytes)
+        self.buckets[comm_itemsize].append(weight)
+        self.bucket_fill[comm_itemsize] += weight.numel
+
     def reduce(self, comm_itemsize: int) -> None:
         """Reduce a bucket, and keep this rank's gradients (`reduce_ipg_grads`)."""
         weights = self.buckets[comm_itemsize]
+        self.ledger.allocate(GRADIENTS, self.oversized_bytes)  # an oversized copy is copied once more
         if weights:
             self.reduce_count += 1
+            for feature in self.features:
+                feature.before_reduce(weights)
             self._average(weights, comm_itemsize)
+            for feature in self.features:
+                feature.after_reduce(weights)
         for weight in weights:
             if weight in self.owned:
                 self._copy_to_partition(weight)
             elif self.setup.stage == 2 and weight in self.unbucketed_grads:
                 self.ledger.free(GRADIENTS, self.unbucketed_grads.pop(weight))
         self.buckets[comm_itemsize], self.bucket_fill[comm_itemsize] = [], 0
+        self.ledger.free(GRADIENTS, 2 * self.oversized_bytes)
+        self.oversized_bytes = 0
 
     def _average(self, weights: list[Weight], comm_itemsize: int) -> None:
         """Reduce the slices of a bucket, flattened if they belong to several ranks (`average_tensor`)."""
@@ -320,7 +331,7 @@ class Stage12Engine(Stage12State):
         for index, (members, partition, _) in enumerate(self.groups if self.has_compact_grads else ()):
             if (
                 index not in self.compact_grad_bytes
-                and self.owned & set(weights) & set(members) - self.matrices
+                and self.owned & set(weights) & set(members) - self.whole_grads
             ):
                 self.compact_grad_bytes[index] = 4 * partition.numel
                 ledger.allocate(COMPACT, 4 * partition.numel)
@@ -336,7 +347,7 @@ class Stage12Engine(Stage12State):
                 ledger.free(FLATTENED, itemsize * total)
             return
         slices = bucket_slices(
-            self.partition_by_weight.__getitem__, weights, not self.has_compact_grads, self.matrices
+            self.partition_by_weight.__getitem__, weights, not self.has_compact_grads, self.whole_grads
         )
         for is_expert in dict.fromkeys(of_expert for _, _, of_expert in slices):
             by_owner: dict[int, list[tuple[int, int]]] = {}
@@ -393,7 +404,7 @@ class Stage12Engine(Stage12State):
                 if weight in self.unbucketed_grads and not self.has_grad_lists:
                     ledger.free(GRADIENTS, self.unbucketed_grads.pop(weight))
             return
-        if (self.has_compact_grads and weight not in self.matrices) or not setup.contiguous_gradients:
+        if (self.has_compact_grads and weight not in self.whole_grads) or not setup.contiguous_gradients:
             return
         if not self.new_grad_bytes:
             self.new_grad_bytes = setup.itemsize * self.partition.touched_numel
@@ -401,7 +412,7 @@ class Stage12Engine(Stage12State):
         if weight in self.unbucketed_grads and not self.has_grad_lists:
             ledger.free(GRADIENTS, self.unbucketed_grads.pop(weight))
 
-    def after_backward(self) -> None:
+    def _after_backward(self) -> None:
         """Reduce what is left (`reduce_gradients`, `independent_gradient_partition_epilogue`)."""
         setup, ledger = self.setup, self.ledger
         if not self.reduces_grads:
@@ -419,10 +430,13 @@ class Stage12Engine(Stage12State):
             ledger.free(BUCKET, self.bucket_bytes - self.bytes_in_bucket_views)
         self.has_buckets = False
         self._epilogue()
+        ledger.free(GRADIENTS, self.caller_copy_bytes)
+        self.caller_copy_bytes = 0
 
     def _epilogue(self) -> None:
         """Keep only the gradients of the partition."""
         ledger = self.ledger
+        self.added_grad_bytes = self.new_grad_bytes if self.accumulated_grad_bytes else 0
         if self.new_grad_bytes and self.has_grad_lists:  # the copy in the model's dtype is never read
             ledger.free(GRADIENTS, self.new_grad_bytes)
             self.new_grad_bytes = 0
@@ -461,9 +475,11 @@ class Stage12Engine(Stage12State):
         return keeps_list or (self.casts_each_grad and self.setup.offloads_optimizer)
 
     # ------------------------------------------------------------ step
-    def step(self) -> None:
+    def _step(self) -> None:
         """Compute the norm, flatten gradients in the masters' dtype, and update each group."""
         setup, ledger = self.setup, self.ledger
+        for feature in self.features:
+            feature.before_norm()
         if setup.compute_grad_norm and not setup.offloads_optimizer:
             # The norm is computed in fp64 (zero/utils.py `get_norm_dtype`), tensor by tensor: 8 bytes per
             # element.
@@ -473,7 +489,8 @@ class Stage12Engine(Stage12State):
         # `step` frees the averaged gradients after the update (`free_grad_in_param_list`).
         last = len(self.groups) - 1  # the gradients of all groups are views of one tensor
         for index, (_, partition, _) in enumerate(self.groups):
-            self.update_group(partition, index, self.accumulated_grad_bytes if index == last else 0)
+            grad_bytes = self.accumulated_grad_bytes if index == last else 0
+            self._step_group(index, partition, grad_bytes + self.update_bytes.pop(index, 0))
         self.accumulated_grad_bytes = 0
         for members, partition, _ in self.groups:
             if self.ranks_of(members[0]) > 1:
@@ -486,14 +503,12 @@ class Stage12Engine(Stage12State):
             ledger.free(GRADIENTS, sum(self.unbucketed_grads.values()))  # `zero_grad`
             self.unbucketed_grads.clear()
 
-    def update_group(
-        self, partition: Partition, index: int, grad_bytes: int, *, updates: bool = True
-    ) -> None:
-        """Update one group with `grad_bytes` of gradients; `updates`: the optimizer allocates temporaries."""
+    def _step_group(self, index: int, partition: Partition, grad_bytes: int) -> None:
+        """Update one group with `grad_bytes` of gradients."""
         setup, ledger, numel = self.setup, self.ledger, partition.numel
         compact_bytes = self.compact_grad_bytes.pop(index, 0)
         if setup.offloads_optimizer or compact_bytes:
-            self.update(numel * updates, numel * updates, host=setup.offloads_optimizer)
+            self.update_group(index, numel, numel, host=setup.offloads_optimizer)
             ledger.free(COMPACT, compact_bytes)
             ledger.free(GRADIENTS, grad_bytes if setup.offloads_optimizer else 0)
             return
@@ -509,49 +524,7 @@ class Stage12Engine(Stage12State):
             ledger.free(TEMPORARY, flat_bytes if copies else 0)
         if grad_copy:
             ledger.free(GRADIENTS, grad_bytes)
-        self.update(numel * updates, numel * updates)
+        self.update_group(index, numel, numel)
         ledger.free(TEMPORARY, grad_copy)
         if not grad_copy:
             ledger.free(GRADIENTS, grad_bytes)
-
-
-# fp32 gradients per tensor, as releases before 0.19.8 keep them.
-
-
-class Stage12PerTensorGrads(Stage12Engine):
-    """fp32 gradients per tensor, before 0.19.8: reductions use copies (`get_gradient_for_reduction`)."""
-
-    def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
-        super().__init__(setup, tape, ledger)
-        self.caller_copy_bytes = self.oversized_bytes = 0
-
-    def reduce_ready(self, weight: Weight) -> None:
-        """Copy the gradient into the bucket; a copy larger than the bucket stays outside."""
-        setup, ledger, comm_itemsize = self.setup, self.ledger, self.comm_itemsize_of(weight)
-        copy_bytes = setup.itemsize * weight.numel
-        # The caller (`reduce_gradients`) holds a copy as well.
-        if setup.stage == 1 and not setup.overlap_comm:
-            ledger.allocate(GRADIENTS, copy_bytes - self.caller_copy_bytes)
-            self.caller_copy_bytes = copy_bytes
-        ledger.allocate(GRADIENTS, copy_bytes)
-        if self.bucket_fill[comm_itemsize] + weight.numel > setup.reduce_bucket_size:
-            self.reduce(comm_itemsize)
-        if weight.numel > setup.reduce_bucket_size:
-            self.oversized_bytes = copy_bytes
-        else:
-            ledger.free(GRADIENTS, copy_bytes)
-        self.buckets[comm_itemsize].append(weight)
-        self.bucket_fill[comm_itemsize] += weight.numel
-
-    def reduce(self, comm_itemsize: int) -> None:
-        """Reduce the bucket; a gradient larger than the bucket is copied once more."""
-        self.ledger.allocate(GRADIENTS, self.oversized_bytes)
-        super().reduce(comm_itemsize)
-        self.ledger.free(GRADIENTS, 2 * self.oversized_bytes)
-        self.oversized_bytes = 0
-
-    def after_backward(self) -> None:
-        """Reduce what is left, and free the copy that the caller's loop holds."""
-        super().after_backward()
-        self.ledger.free(GRADIENTS, self.caller_copy_bytes)
-        self.caller_copy_bytes = 0

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dsconfig.memory.autoep import autoep_block, dispatch
+from dsconfig.memory.features.autoep import autoep_block, dispatch
+from dsconfig.memory.features.ulysses import ulysses_attention
 from dsconfig.memory.graph import Module, Tape, Tensor
 from dsconfig.memory.layers import (
     AttentionMasks,
@@ -23,7 +24,6 @@ from dsconfig.memory.layers import (
     saved_inputs,
 )
 from dsconfig.memory.models.architecture import Architecture, DecoderVariant, MicroBatch
-from dsconfig.memory.ulysses import ulysses_attention
 
 
 def build(arch: Architecture, batch: MicroBatch) -> Tape:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from dsconfig.memory import autoep, autotp, ulysses
+from dsconfig.memory.features import autoep, autotp, ulysses
 from dsconfig.memory.graph import Tape, TensorParallel
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
 

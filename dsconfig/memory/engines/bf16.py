@@ -6,8 +6,7 @@ from dsconfig.memory.engines.base import FLATTENED, GRADIENTS, MASTER, STATES, T
 from dsconfig.memory.engines.param_groups import (
     Partition,
     merge_partitions,
-    muon_halves,
-    optimizer_groups,
+    parameter_groups,
     partition_of,
 )
 from dsconfig.memory.engines.setup import Setup
@@ -17,16 +16,12 @@ from dsconfig.memory.memory_ledger import Ledger
 ACCUMULATED = "fp32 model gradients"
 
 
-class BF16OptimizerEngine(Engine):
+class BF16Optimizer(Engine):
     """`BF16_Optimizer` (runtime/bf16_optimizer.py)."""
 
     def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
         super().__init__(setup, tape, ledger)
-        groups = (
-            muon_halves(setup, self.trainable)
-            if setup.optimizer.muon_method
-            else optimizer_groups(self.trainable)
-        )
+        groups = parameter_groups(setup, self.trainable)
         self.partitions = [self._partition_of(members) for members in groups]
         self.partition = merge_partitions(self.partitions)
 
@@ -37,7 +32,7 @@ class BF16OptimizerEngine(Engine):
             members, ranks, self.setup.rank // (self.setup.dp_world_size // ranks), round_robin=False
         )
 
-    def allocate_at_rest(self) -> None:
+    def _allocate_at_rest(self) -> None:
         """Allocate flat weights, fp32 gradients of the whole model, and this rank's masters and states."""
         setup, ledger = self.setup, self.ledger
         ledger.allocate(
@@ -45,18 +40,16 @@ class BF16OptimizerEngine(Engine):
         )
         ledger.allocate(ACCUMULATED, setup.grad_accum_itemsize * self.partition.padded_numel)
         ledger.allocate(MASTER, setup.master_itemsize * self.partition.numel)
-        ledger.allocate(STATES, self._state_bytes() + self.construction_state_bytes)
+        numel = self.partition.numel
+        states = self.state_bytes(0, numel, setup.optimizer.states_nbytes(numel))
+        ledger.allocate(STATES, states + self.construction_state_bytes)
         # `fp32_groups_gradients_flat` covers the whole model and is never freed (bf16_optimizer.py
         # `_setup_for_real_optimizer`).
         self.keeps_bit16_grads = setup.keeps_bit16_grads
         self.params_with_grad = set[Weight](self.trainable if self.keeps_bit16_grads else ())
         ledger.allocate(GRADIENTS, setup.itemsize * self.trainable_numel if self.keeps_bit16_grads else 0)
 
-    def _state_bytes(self) -> int:
-        """Bytes of the optimizer states of this rank."""
-        return self.setup.optimizer.states_nbytes(self.partition.numel)
-
-    def load(self) -> None:
+    def _load(self) -> None:
         """Flatten the weights of each group, then create masters and fp32 gradients."""
         self.build()
         setup, ledger = self.setup, self.ledger
@@ -67,7 +60,7 @@ class BF16OptimizerEngine(Engine):
             ledger.allocate(MASTER, setup.master_itemsize * partition.numel)
             ledger.allocate(ACCUMULATED, setup.grad_accum_itemsize * partition.padded_numel)
 
-    def before_backward(self) -> None:
+    def _before_backward(self) -> None:
         """Free the kept bf16 gradients (`clear_lp_grads`); some releases fill them with zeros instead."""
         if (
             self.params_with_grad
@@ -77,13 +70,13 @@ class BF16OptimizerEngine(Engine):
             self.ledger.free(GRADIENTS, self.setup.itemsize * self.trainable_numel)
             self.params_with_grad.clear()
 
-    def receive_gradient(self, weight: Weight, count: int) -> None:
+    def _receive_gradient(self, weight: Weight, count: int) -> None:
         """Keep the bf16 gradient until the step."""
         if weight in self.params_with_grad:
             self.ledger.free(GRADIENTS, count)
         self.params_with_grad.add(weight)
 
-    def after_backward(self) -> None:
+    def _after_backward(self) -> None:
         """Add each gradient to its fp32 copy; at the boundary, all-reduce these."""
         setup, ledger = self.setup, self.ledger
         ledger.allocate_briefly(
@@ -106,9 +99,10 @@ class BF16OptimizerEngine(Engine):
             by_group.setdefault((self.ranks_of(weight), weight.is_expert), []).append(partition)
         return by_group
 
-    def step(self) -> None:
+    def _step(self) -> None:
         """Update this rank's partition, then all-gather the weights."""
-        self._update()
+        for index, partition in enumerate(self.partitions):
+            self.update_group(index, partition.numel, partition.numel)
         if not self.keeps_bit16_grads:
             self.ledger.free(GRADIENTS, self.setup.itemsize * self.trainable_numel)
             self.params_with_grad.clear()
@@ -120,7 +114,3 @@ class BF16OptimizerEngine(Engine):
                     self.setup.itemsize,
                     partition.padded_numel // partition.numel,
                 )
-
-    def _update(self) -> None:
-        for partition in self.partitions:
-            self.update(partition.numel, partition.numel)

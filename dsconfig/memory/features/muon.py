@@ -5,39 +5,41 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator
 
-from dsconfig.memory.engines.base import BUCKET, GRADIENTS, TEMPORARY
-from dsconfig.memory.engines.bf16_optimizer import BF16OptimizerEngine
+from dsconfig.memory.engines.base import BUCKET, GRADIENTS, TEMPORARY, Feature
+from dsconfig.memory.engines.bf16 import BF16Optimizer
 from dsconfig.memory.engines.param_groups import Partition, is_muon, muon_halves, muon_update_peak
 from dsconfig.memory.engines.setup import Setup
-from dsconfig.memory.engines.zero0 import Stage0Engine
-from dsconfig.memory.engines.zero3 import Stage3Engine
-from dsconfig.memory.engines.zero12 import COMPACT, Stage12Engine
-from dsconfig.memory.graph import Tape, Weight
+from dsconfig.memory.engines.zero0 import FP16Optimizer
+from dsconfig.memory.engines.zero3 import DeepSpeedZeroOptimizerStage3
+from dsconfig.memory.engines.zero12 import COMPACT, DeepSpeedZeroOptimizer
+from dsconfig.memory.graph import Weight
 from dsconfig.memory.memory_ledger import Ledger
 from dsconfig.memory.verdict import NotModelledError
 
 # Stage 0.
 
 
-class MuonStage0(Stage0Engine):
+class MuonStage0(Feature):
     """Muon at stage 0, where every rank updates every matrix (`MuonWithAuxAdam.step`)."""
 
-    def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
-        super().__init__(setup, tape, ledger)
-        self.matrices = [weight for weight in self.trainable if is_muon(weight)]
-        if not setup.zero_init:
-            self.matrices.sort(key=lambda weight: weight.shape, reverse=True)
-        self.others = [weight for weight in self.trainable if not is_muon(weight)]
+    engine: FP16Optimizer
 
-    def _state_bytes(self) -> int:
+    def __init__(self, engine: FP16Optimizer) -> None:
+        super().__init__(engine)
+        self.matrices = [weight for weight in engine.trainable if is_muon(weight)]
+        if not self.setup.zero_init:
+            self.matrices.sort(key=lambda weight: weight.shape, reverse=True)
+        self.others = [weight for weight in engine.trainable if not is_muon(weight)]
+
+    def state_bytes(self, group: int, numel: int, default: int) -> int:  # noqa: ARG002
         """Bytes of the matrices' momentum, and of Adam's states for the rest."""
         adam_numel = sum(weight.numel for weight in self.others)
         is_sgd = self.setup.quirks.muon_has_its_own_adam  # without ZeRO these releases fall back to SGD
         return self.setup.optimizer.states_nbytes(adam_numel) + (
-            0 if is_sgd else self.setup.master_itemsize * (self.trainable_numel - adam_numel)
+            0 if is_sgd else self.setup.master_itemsize * (numel - adam_numel)
         )
 
-    def update(self, numel: int, largest: int, *, host: bool = False) -> None:  # noqa: ARG002
+    def update_group(self, group: int, numel: int, *, host: bool) -> bool:  # noqa: ARG002
         """Update matrix by matrix; the last result stays referenced until the next is ready."""
         update_bytes, itemsize = 0, self.setup.master_itemsize
         for weight in () if self.setup.quirks.muon_has_its_own_adam else self.matrices:
@@ -46,46 +48,49 @@ class MuonStage0(Stage0Engine):
             update_bytes = itemsize * weight.numel
         self.ledger.allocate(TEMPORARY, update_bytes, host=host)
         sizes = [weight.numel for weight in self.others]
-        super().update(sum(sizes), max(sizes, default=0), host=host)
+        self.engine.update(sum(sizes), max(sizes, default=0), host=host)
         self.ledger.free(TEMPORARY, update_bytes, host=host)
+        return True
 
 
 # Stage 1 with fp32 gradients (`BF16_Optimizer._prepare_muon_updates`).
 
 
-class MuonBF16Optimizer(BF16OptimizerEngine):
+class MuonBF16(Feature):
     """Muon with `BF16_Optimizer`: momentum is partitioned, and whole matrices are rebuilt by an exchange."""
 
-    def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
-        super().__init__(setup, tape, ledger)
-        partition = self.partitions[0]
+    engine: BF16Optimizer
+
+    def __init__(self, engine: BF16Optimizer) -> None:
+        super().__init__(engine)
+        partition = engine.partitions[0]
         self.matrices: Partition | None = partition if is_muon(next(iter(partition.offsets))) else None
         # `BF16_Optimizer` supports dense two-dimensional matrices only.
-        if any(len(weight.shape) != 2 for weight in self.trainable if is_muon(weight)):
+        if any(len(weight.shape) != 2 for weight in engine.trainable if is_muon(weight)):
             raise NotModelledError(
                 "Muon at stage 1 with fp32 gradients and experts is not supported: DeepSpeed raises "
                 "`BF16 Muon currently supports dense two-dimensional matrices only`"
             )
 
-    def _state_bytes(self) -> int:
+    def state_bytes(self, group: int, numel: int, default: int) -> int:  # noqa: ARG002
         """Bytes of this rank's momentum, and of Adam's states for its share of the rest."""
         muon_numel = self.matrices.numel if self.matrices else 0
         return (
-            self.setup.optimizer.states_nbytes(self.partition.numel - muon_numel)
-            + self.setup.master_itemsize * muon_numel
+            self.setup.optimizer.states_nbytes(numel - muon_numel) + self.setup.master_itemsize * muon_numel
         )
 
-    def _update(self) -> None:
-        partition, setup = self.matrices, self.setup
-        if partition is not None:
-            received, sent, split = _exchange_numels(partition, setup)
-            self.ledger.allocate(TEMPORARY, 4 * (received + sent))
-            if split:
-                self.count_collective("all_to_all", max(received, sent), 4)
-            self._orthogonalize(partition)
-            self.ledger.free(TEMPORARY, 4 * (received + sent))
-        adam_numel = self.partition.numel - (partition.numel if partition else 0)
-        self.update(adam_numel, adam_numel)
+    def update_group(self, group: int, numel: int, *, host: bool) -> bool:  # noqa: ARG002
+        """Rebuild the matrices of this rank by an exchange, and update them."""
+        partition = self.matrices
+        if partition is None or group:
+            return False
+        received, sent, split = _exchange_numels(partition, self.setup)
+        self.ledger.allocate(TEMPORARY, 4 * (received + sent))
+        if split:
+            self.engine.count_collective("all_to_all", max(received, sent), 4)
+        self._orthogonalize(partition)
+        self.ledger.free(TEMPORARY, 4 * (received + sent))
+        return True
 
     def _orthogonalize(self, partition: Partition) -> None:
         """Update matrix by matrix; the last update and momentum stay referenced until the next are ready."""
@@ -120,30 +125,31 @@ MAX_BUFFER_BYTES = 64 << 20
 """Size limit of a batch of matrices, and of its buffer (`_muon_allgather_max_buffer_bytes`)."""
 
 
-class MuonStage12(Stage12Engine):
+class MuonStage12(Feature):
     """Muon at stages 1 and 2: `get_flat_partition` updates whole matrices after the last backward pass."""
 
-    def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
-        super().__init__(setup, tape, ledger)
-        matrices = frozenset(weight for weight in self.trainable if is_muon(weight))
-        self.matrices = frozenset() if setup.quirks.muon_has_its_own_adam else matrices
-        self.own_matrices = [weight for weight in self.partition.weights if weight in matrices]
+    engine: DeepSpeedZeroOptimizer
+
+    def __init__(self, engine: DeepSpeedZeroOptimizer) -> None:
+        super().__init__(engine)
+        setup = self.setup
+        matrices = frozenset(weight for weight in engine.trainable if is_muon(weight))
+        engine.whole_grads = frozenset() if setup.quirks.muon_has_its_own_adam else matrices
+        self.own_matrices = [weight for weight in engine.partition.weights if weight in matrices]
         """Matrices that overlap this rank's partition."""
-        self.has_matrix_group = self.groups[0][0][0] in matrices
+        self.has_matrix_group = engine.groups[0][0][0] in matrices
         """Whether the first group holds matrices."""
-        self.matrix_numel = self.groups[0][1].numel if self.has_matrix_group else 0
+        self.matrix_numel = engine.groups[0][1].numel if self.has_matrix_group else 0
         """Elements of this rank's partition of the matrices."""
-        self.gather_buffers = GatherBufferCache(ledger)
-        self.update_bytes = 0
-        """Bytes of Muon's updates, which replace the gradients of matrices."""
+        self.gather_buffers = GatherBufferCache(self.ledger)
         self.itemsize = setup.itemsize
         """Bytes per element of a matrix gradient; only other parameters have fp32 gradients."""
         self.update_itemsize = 2 if setup.quirks.muon_has_its_own_adam else setup.itemsize
         """Bytes per element of an update."""
 
-    def state_bytes(self) -> int:
+    def state_bytes(self, group: int, numel: int, default: int) -> int:  # noqa: ARG002
         """Bytes of Adam's states, and of two momenta per matrix: the current one, and one for a skipped step."""
-        rule, setup, adam_numel = self.setup.optimizer, self.setup, self.partition.numel - self.matrix_numel
+        rule, setup, adam_numel = self.setup.optimizer, self.setup, numel - self.matrix_numel
         if setup.offloads_optimizer:  # momentum is partitioned like the masters
             # These releases fall back to SGD.
             momentum = 0 if setup.quirks.muon_has_its_own_adam else 4 * self.matrix_numel
@@ -155,58 +161,49 @@ class MuonStage12(Stage12Engine):
             1 if setup.quirks.muon_has_its_own_adam else 2
         )
 
-    def _epilogue(self) -> None:
-        """Update each matrix that overlaps this rank's partition."""
-        new_bytes = self.new_grad_bytes if self.accumulated_grad_bytes else 0
-        super()._epilogue()
-        if not self.is_boundary or self.setup.offloads_optimizer:
+    def after_backward(self) -> None:
+        """Update each matrix that overlaps this rank's partition, at the boundary."""
+        engine, setup, ledger, itemsize = self.engine, self.setup, self.ledger, self.itemsize
+        if not engine.is_boundary or setup.offloads_optimizer:
             return
-        # This micro batch's gradients stay referenced until the end.
-        self.ledger.allocate(GRADIENTS, new_bytes)
-        bucket = self.bucket_bytes if self.setup.contiguous_gradients and not self.casts_each_grad else 0
-        self.ledger.allocate(BUCKET, bucket)  # freed at the end too (`_release_ipg_buffers`)
-        setup, ledger, itemsize = self.setup, self.ledger, self.itemsize
+        # This micro batch's gradients stay referenced until the end, and so does the bucket (`_release_ipg_buffers`).
+        added = engine.added_grad_bytes
+        ledger.allocate(GRADIENTS, added)
+        bucket = engine.bucket_bytes if setup.contiguous_gradients and not engine.casts_each_grad else 0
+        ledger.allocate(BUCKET, bucket)
+        updates = 0
         for weight in self.own_matrices:
             ledger.allocate_briefly(TEMPORARY, muon_update_peak(setup, weight, itemsize))
             ledger.allocate(GRADIENTS, self.update_itemsize * weight.numel)
-            self.update_bytes += self.update_itemsize * weight.numel
+            updates += self.update_itemsize * weight.numel
+        if self.has_matrix_group:  # freed with the gradients of the group
+            engine.update_bytes[0] = updates
         if not setup.contiguous_gradients:
             freed_bytes = sum(itemsize * weight.numel for weight in self.own_matrices)
-        else:  # views of one tensor
-            # Contiguous gradients are views of one tensor, which stays as long as any of them is used.
-            freed_bytes = (
-                0
-                if len(self.own_matrices) < len(self.partition.weights) and not self.has_compact_grads
-                else self.accumulated_grad_bytes
-            )
-        for index, (members, partition, _) in enumerate(self.groups if self.has_compact_grads else ()):
-            if index not in self.compact_grad_bytes and members[0] not in self.matrices:
-                self.compact_grad_bytes[index] = 4 * partition.numel
+        elif len(self.own_matrices) < len(engine.partition.weights) and not engine.has_compact_grads:
+            freed_bytes = 0  # views of one tensor, which stays as long as any of them is used
+        else:
+            freed_bytes = engine.accumulated_grad_bytes
+        for index, (members, partition, _) in enumerate(engine.groups if engine.has_compact_grads else ()):
+            if index not in engine.compact_grad_bytes and members[0] not in engine.whole_grads:
+                engine.compact_grad_bytes[index] = 4 * partition.numel
                 ledger.allocate(COMPACT, 4 * partition.numel)
-        ledger.free(GRADIENTS, freed_bytes + new_bytes)
+        ledger.free(GRADIENTS, freed_bytes + added)
         ledger.free(BUCKET, bucket)
-        self.accumulated_grad_bytes -= freed_bytes
+        engine.accumulated_grad_bytes -= freed_bytes
 
-    def step(self) -> None:
-        """Update all groups; offloaded matrices are gathered first."""
+    def before_norm(self) -> None:
+        """Gather and update offloaded matrices."""
         if self.setup.offloads_optimizer and not self.setup.quirks.muon_has_its_own_adam:
             self._update_offloaded_matrices()
-        super().step()
 
-    def update_group(
-        self, partition: Partition, index: int, grad_bytes: int, *, updates: bool = True
-    ) -> None:
-        """Update a group; for matrices only the precomputed update is subtracted."""
-        if self.has_matrix_group and index == 0:
-            super().update_group(partition, index, self.update_bytes + grad_bytes, updates=False)
-            self.update_bytes = 0
-        else:
-            super().update_group(partition, index, grad_bytes, updates=updates)
+    def update_group(self, group: int, numel: int, *, host: bool) -> bool:  # noqa: ARG002
+        """Subtract the updates of matrices, which exist already."""
+        return self.has_matrix_group and group == 0
 
     # ------------------------------------------------------------ offload
     def allocate_at_rest(self) -> None:
-        """Allocate as without Muon, plus the cached buffers; the first step gathers no momentum."""
-        super().allocate_at_rest()
+        """Allocate the cached buffers; the first step gathers no momentum."""
         if (
             self.setup.offloads_optimizer
             and self.setup.dp_world_size > 1
@@ -219,7 +216,7 @@ class MuonStage12(Stage12Engine):
     def _matrix_batches(self) -> Iterator[list[Weight]]:
         """Batches of matrices that are gathered together (`_muon_param_batches`)."""
         batch, numel = list[Weight](), 0
-        for weight in self.groups[0][0] if self.matrices else ():
+        for weight in self.engine.groups[0][0] if self.engine.whole_grads else ():
             if batch and numel + weight.numel > MAX_BUFFER_BYTES // 8:
                 yield batch
                 batch, numel = [], 0
@@ -231,7 +228,7 @@ class MuonStage12(Stage12Engine):
     def _use_buffer(self, batch: list[Weight], tensors: int) -> tuple[int, int, int]:
         """Take a buffer: its uncached bytes, the numel of a chunk, and the number of chunks."""
         world, itemsize = self.setup.dp_world_size, self.setup.master_itemsize
-        max_numel = max(_numel_by_rank(self.partition_by_weight[batch[0]][0], batch))
+        max_numel = max(_numel_by_rank(self.engine.partition_by_weight[batch[0]][0], batch))
         chunk = min(max_numel, max(1, MAX_BUFFER_BYTES // ((world + 1) * tensors * itemsize)))
         uncached = self.gather_buffers.use((chunk, tensors), chunk * tensors * (world + 1) * itemsize)
         return uncached, chunk, -(-max_numel // chunk)
@@ -245,7 +242,7 @@ class MuonStage12(Stage12Engine):
             if setup.dp_world_size > 1:
                 uncached, chunk, num_chunks = self._use_buffer(batch, 2)
                 ledger.free(GATHER_BUFFERS, uncached)
-                self.count_collective(
+                self.engine.count_collective(
                     "all_gather", 2 * chunk * setup.dp_world_size, itemsize, count=num_chunks
                 )
             update = 0
@@ -253,7 +250,7 @@ class MuonStage12(Stage12Engine):
                 ledger.allocate_briefly(TEMPORARY, update + muon_update_peak(setup, weight, itemsize))
                 update = itemsize * weight.numel
                 ledger.allocate_briefly(
-                    TEMPORARY, update + 12 * self.partition.numel_by_weight.get(weight, 0)
+                    TEMPORARY, update + 12 * self.engine.partition.numel_by_weight.get(weight, 0)
                 )
             ledger.free(GATHER_BUFFERS, gathered_bytes)
 
@@ -277,22 +274,25 @@ UNLIMITED = 1 << 60
 """Larger than any bucket."""
 
 
-class MuonStage3(Stage3Engine):
+class MuonStage3(Feature):
     """Muon at stage 3: matrices are gathered bucket by bucket, and each rank updates one of them."""
 
-    def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
-        super().__init__(setup, tape, ledger)
-        self.gather_buffers = GatherBufferCache(ledger)
-        matrices = next((group for group in muon_halves(setup, self.trainable) if is_muon(group[0])), [])
+    engine: DeepSpeedZeroOptimizerStage3
+
+    def __init__(self, engine: DeepSpeedZeroOptimizerStage3) -> None:
+        super().__init__(engine)
+        self.gather_buffers = GatherBufferCache(self.ledger)
+        halves = muon_halves(self.setup, engine.trainable)
+        matrices = next((group for group in halves if is_muon(group[0])), [])
         self.chunks = list(self._chunks(matrices))
         """Matrices that are gathered together."""
-        self.matrix_group_count = len(self.sub_groups_of(matrices)) if matrices else 0
+        self.matrix_group_count = len(engine.sub_groups_of(matrices)) if matrices else 0
 
     def _chunks(self, matrices: list[Weight]) -> Iterator[list[Weight]]:
         """Chunks of a sub-group's matrices that fit into the reduce bucket; all of them if offloaded."""
         max_numel = UNLIMITED if self.setup.offloads_optimizer else self.setup.reduce_bucket_size
         start = 0
-        for group in self.sub_groups_of(matrices) if matrices else ():
+        for group in self.engine.sub_groups_of(matrices) if matrices else ():
             members, start = matrices[start : start + len(group)], start + len(group)
             chunk: list[Weight] = []
             for weight in members:
@@ -303,32 +303,26 @@ class MuonStage3(Stage3Engine):
             yield chunk
 
     def allocate_at_rest(self) -> None:
-        """Allocate as without Muon, plus the cached buffers."""
-        super().allocate_at_rest()
+        """Allocate the cached buffers."""
         if self.setup.dp_world_size > 1:
             for chunk in self.chunks * 2:
                 self.ledger.free(GATHER_BUFFERS, self._use_buffer(chunk))
 
-    def state_bytes(self, index: int, count: int) -> int:
+    def state_bytes(self, group: int, numel: int, default: int) -> int:
         """Bytes of the states; momenta have the communication dtype."""
-        return (
-            self.setup.comm_itemsize * count
-            if index < self.matrix_group_count
-            else super().state_bytes(index, count)
-        )
+        return self.setup.comm_itemsize * numel if group < self.matrix_group_count else default
 
-    def states_before_first_step(self, index: int, count: int) -> int:
-        """Bytes of the momenta, which are created with the masters."""
-        return self.state_bytes(index, count) if index < self.matrix_group_count else 0
+    def creates_states_with_masters(self, group: int) -> bool:
+        """Whether states exist before the first step, as momenta do."""
+        return group < self.matrix_group_count
 
-    def update_group(self, index: int, count: int, *, host: bool) -> None:
-        """Update a sub-group; for matrices only the precomputed update is subtracted."""
-        if index >= self.matrix_group_count:
-            super().update_group(index, count, host=host)
+    def update_group(self, group: int, numel: int, *, host: bool) -> bool:  # noqa: ARG002
+        """Subtract the updates of matrices, which exist already."""
+        return group < self.matrix_group_count
 
     def _use_buffer(self, chunk: list[Weight]) -> int:
         """Take a buffer for a chunk and return its uncached bytes; offloaded momenta share it with gradients."""
-        setup, local_numel = self.setup, sum(map(self.shard, chunk))
+        setup, local_numel = self.setup, sum(map(self.engine.shard, chunk))
         if setup.offloads_optimizer:
             return self.gather_buffers.use(
                 local_numel, setup.grad_accum_itemsize * 2 * local_numel * (setup.dp_world_size + 1)
@@ -339,7 +333,7 @@ class MuonStage3(Stage3Engine):
 
     def _gather_parts(self, chunk: list[Weight]) -> int:
         """Gather gradients or momenta (both if offloaded), and return the bytes of the result."""
-        setup, local_numel = self.setup, sum(map(self.shard, chunk))
+        setup, local_numel = self.setup, sum(map(self.engine.shard, chunk))
         itemsize, count = (
             (setup.grad_accum_itemsize, 2 * local_numel)
             if setup.offloads_optimizer
@@ -349,10 +343,10 @@ class MuonStage3(Stage3Engine):
         gathered_bytes = itemsize * count * setup.dp_world_size
         self.ledger.allocate(GATHER_BUFFERS, gathered_bytes)
         self.ledger.free(GATHER_BUFFERS, uncached)
-        self.count_collective("all_gather", count * setup.dp_world_size, itemsize)
+        self.engine.count_collective("all_gather", count * setup.dp_world_size, itemsize)
         return gathered_bytes
 
-    def update_matrices(self) -> None:
+    def before_norm(self) -> None:
         """Update the matrices before the norm is computed (`_apply_muon_to_accumulated_grads`)."""
         setup, ledger, previous = self.setup, self.ledger, 0
         if setup.offloads_optimizer:
@@ -363,7 +357,7 @@ class MuonStage3(Stage3Engine):
                 self._update_on_one_rank(chunk)
                 continue
             gradients = self._gather_parts(chunk)
-            clones = setup.comm_itemsize * sum(map(self.shard, chunk))
+            clones = setup.comm_itemsize * sum(map(self.engine.shard, chunk))
             ledger.allocate(TEMPORARY, clones)
             momenta = self._gather_parts(chunk)
             self._update_in_rounds(chunk)
@@ -377,9 +371,11 @@ class MuonStage3(Stage3Engine):
         setup, ledger, itemsize = self.setup, self.ledger, self.setup.grad_accum_itemsize
         previous = update_bytes = 0
         for index, chunk in enumerate(self.chunks):
-            local_numel = sum(map(self.shard, chunk))
+            local_numel = sum(map(self.engine.shard, chunk))
             copied = (
-                (setup.master_itemsize + setup.comm_itemsize) * local_numel if self.is_offloaded(index) else 0
+                (setup.master_itemsize + setup.comm_itemsize) * local_numel
+                if self.engine.is_offloaded(index)
+                else 0
             )
             ledger.rank.add(TEMPORARY, copied)  # copies from the host, which a CPU engine does not need
             if setup.dp_world_size > 1:
@@ -399,7 +395,8 @@ class MuonStage3(Stage3Engine):
                 update_bytes = itemsize * weight.numel
                 ledger.allocate(TEMPORARY, update_bytes)
                 ledger.allocate_briefly(
-                    TEMPORARY, (itemsize + max(8, setup.master_itemsize + itemsize)) * self.shard(weight)
+                    TEMPORARY,
+                    (itemsize + max(8, setup.master_itemsize + itemsize)) * self.engine.shard(weight),
                 )
             ledger.rank.add(TEMPORARY, -copied)
         ledger.free(TEMPORARY, update_bytes)
@@ -438,13 +435,22 @@ class MuonStage3(Stage3Engine):
             for _ in "gm":  # gradients, then momenta
                 ledger.allocate(GATHER_BUFFERS, gathered)
                 ledger.free(GATHER_BUFFERS, previous)
-                self.count_collective("all_gather", setup.dp_world_size * block // itemsize, itemsize)
+                self.engine.count_collective("all_gather", setup.dp_world_size * block // itemsize, itemsize)
             # NCCL gathers a list through one more tensor.
             ledger.rank.add(GATHER_BUFFERS, 2 * setup.dp_world_size * block)
             ledger.rank.add(GATHER_BUFFERS, -2 * setup.dp_world_size * block)
             previous_padded, previous = padded, gathered
         ledger.free(GATHER_BUFFERS, previous_padded + 2 * previous)
         ledger.free(TEMPORARY, update_bytes)
+
+
+def muon_feature(setup: Setup) -> type[Feature]:
+    """The feature for the engine of a setup."""
+    if setup.stage == 3:
+        return MuonStage3
+    if setup.uses_bf16_optimizer and not setup.quirks.fp32_accumulation_is_mistaken_for_bf16:
+        return MuonBF16
+    return MuonStage0 if setup.is_unsharded else MuonStage12
 
 
 # Gather buffers, cached between steps up to a limit.

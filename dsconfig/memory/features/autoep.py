@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
+from dsconfig.memory.engines.base import BUILT, Feature
 from dsconfig.memory.graph import ModelCollective, Module, Tape, Tensor
 from dsconfig.memory.layers import cast, saved_inputs
 from dsconfig.memory.verdict import NotModelledError
@@ -173,3 +174,22 @@ def _exchange(tape: Tape, batch: MicroBatch, x: Tensor, count: int) -> Tensor:
         ModelCollective("all_to_all", "backward", backward_calls, numel, x.itemsize, batch.ep_size)
     )
     return tape.op([x], tape.tensor(count, x.itemsize, label=DISPATCHED))
+
+
+# The engine: experts of other ranks are dropped after the model was built.
+
+
+class AutoEP(Feature):
+    """Experts that expert-parallel ranks share."""
+
+    def shard_model(self) -> None:
+        """Replace MoE blocks layer by layer; the original experts are freed at the end."""
+        built, ledger, tape = self.setup.build_itemsize, self.ledger, self.engine.tape
+        experts = sum(weight.numel for weight in tape.weights if weight.is_expert)
+        routers = sum(weight.numel for weight in tape.weights if weight.name.endswith("router.gate"))
+        layers = sum(module.weights[0].is_expert for module in tape.modules if module.weights)
+        if not layers:  # every layer of the model is dense
+            return
+        ledger.allocate(BUILT, built * (experts + routers), host=True)
+        ledger.allocate_briefly(BUILT, built * (experts // layers), host=True)
+        ledger.free(BUILT, built * (experts * tape.ep_size + routers), host=True)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from dsconfig.memory.engines.base import GRADIENTS, MASTER, TEMPORARY, WEIGHTS, pinned_padding
+from dsconfig.memory.engines.base import GRADIENTS, MASTER, TEMPORARY, Feature, pinned_padding
 from dsconfig.memory.engines.param_groups import Partition
 from dsconfig.memory.engines.setup import Setup, ZenFlowSettings
-from dsconfig.memory.engines.zero3 import Stage3Engine
-from dsconfig.memory.engines.zero3_state import PERSISTENT
-from dsconfig.memory.engines.zero12 import OFFLOADED, Stage12Engine
-from dsconfig.memory.graph import Tape, Weight
+from dsconfig.memory.engines.zero3 import PERSISTENT, DeepSpeedZeroOptimizerStage3
+from dsconfig.memory.engines.zero12 import OFFLOADED, DeepSpeedZeroOptimizer
+from dsconfig.memory.graph import Weight
 from dsconfig.memory.memory_ledger import Ledger
 
 # Column selection at stages 1 and 2 (`zenflow_stage_1_and_2.py`).
@@ -74,25 +73,27 @@ def update(setup: Setup, ledger: Ledger, selected: Iterable[int], copy_bytes: in
 # Stages 1 and 2.
 
 
-class ZenFlowStage12(Stage12Engine):
+class ZenFlowStage12(Feature):
     """`ZenFlowZeroOptimizer`: each rank updates the selected columns of all parameters."""
 
-    def __init__(self, setup: Setup, tape: Tape, ledger: Ledger, selection: ZenFlowSettings) -> None:
-        super().__init__(setup, tape, ledger)
-        self.settings = selection
+    engine: DeepSpeedZeroOptimizer
+
+    reduces_each_micro_batch = True  # `is_zenflow_update_boundary`
+
+    def __init__(self, engine: DeepSpeedZeroOptimizer) -> None:
+        super().__init__(engine)
+        assert self.setup.zenflow is not None
+        self.settings = self.setup.zenflow
+        engine.updates_in_place = True  # DeepSpeed's CPU Adam
+        self.trainable = engine.trainable
         self.column_slices: dict[Weight, list[ColumnSlice]] = {
-            weight: column_slices(selection, weight, partition)
-            for weight, (partition, _) in self.partition_by_weight.items()
+            weight: column_slices(self.settings, weight, partition)
+            for weight, (partition, _) in engine.partition_by_weight.items()
         }
         self.selected = {
             weight: sum(part.selected for part in self.column_slices[weight]) for weight in self.trainable
         }
         """Selected elements of each parameter."""
-
-    @property
-    def reduces_grads(self) -> bool:
-        """Whether gradients are reduced: in each micro batch (`is_zenflow_update_boundary`)."""
-        return True
 
     def selected_bytes(self, weights: list[Weight], *, matrices: bool = False) -> int:
         """Bytes of the selected elements of these parameters."""
@@ -105,25 +106,24 @@ class ZenFlowStage12(Stage12Engine):
         return self.setup.itemsize * sum(weight.numel for weight in weights if len(weight.shape) == 2)
 
     def load(self) -> None:
-        """Load as without ZenFlow; the optimizer process starts with the first step."""
-        super().load()
+        """Allocate what the optimizer process shares; it starts with the first step."""
         if self.settings.overlap_step:
-            self.ledger.allocate(OFFLOADED, 2 * self.setup.master_itemsize * self.partition.numel, host=True)
+            numel = self.engine.partition.numel
+            self.ledger.allocate(OFFLOADED, 2 * self.setup.master_itemsize * numel, host=True)
 
     def allocate_at_rest(self) -> None:
-        """Allocate as without ZenFlow, plus selected states, indices, and tensors of the optimizer process."""
-        super().allocate_at_rest()
+        """Allocate selected states, indices, and tensors of the optimizer process."""
         setup, ledger = self.setup, self.ledger
         states = 2 * self.selected_bytes(self.trainable)
         ledger.allocate(SELECTED_STATES, states, host=self.settings.offload_states)
         ledger.allocate(SELECTED, self._index_bytes(self.trainable))
         if self.settings.overlap_step:
-            ledger.allocate(STALE, setup.master_itemsize * self.partition.numel, host=True)
-            ledger.allocate(OFFLOADED, setup.master_itemsize * self.partition.numel, host=True)
+            ledger.allocate(STALE, setup.master_itemsize * self.engine.partition.numel, host=True)
+            ledger.allocate(OFFLOADED, setup.master_itemsize * self.engine.partition.numel, host=True)
 
-    def state_bytes(self) -> int:
+    def state_bytes(self, group: int, numel: int, default: int) -> int:  # noqa: ARG002
         """Bytes of the states; the optimizer process alternates between two copies."""
-        return super().state_bytes() * (2 if self.settings.overlap_step else 1)
+        return default * (2 if self.settings.overlap_step else 1)
 
     def _index_bytes(self, weights: list[Weight]) -> int:
         """Bytes of column indices; those of several slices are concatenated in a copy."""
@@ -135,13 +135,13 @@ class ZenFlowStage12(Stage12Engine):
         return index_bytes
 
     def pinned_padding(self) -> int:
-        """Padding, plus the cached blocks of pinned tensors that moved to shared memory."""
-        setup, padding = self.setup, super().pinned_padding()
+        """Cached blocks of pinned tensors that moved to shared memory, and the padding of offloaded states."""
+        setup, padding = self.setup, 0
         if self.settings.overlap_step:
             moved_copies = setup.pins_optimizer + (
                 setup.pins_optimizer or setup.quirks.masters_are_always_pinned
             )
-            padding += moved_copies * setup.master_itemsize * self.partition.numel
+            padding += moved_copies * setup.master_itemsize * self.engine.partition.numel
         if self.settings.offload_states and setup.pins_optimizer:
             padding += pinned_padding(
                 setup.itemsize * count for count in self.selected.values() for _ in range(2)
@@ -151,9 +151,8 @@ class ZenFlowStage12(Stage12Engine):
     # ------------------------------------------------------------ backward
     def before_backward(self) -> None:
         """Read masters back from the weights before columns are selected again."""
-        super().before_backward()
         if self._selects:
-            setup, count = self.setup, self.partition.numel
+            setup, count = self.setup, self.engine.partition.numel
             cast_itemsize = (
                 setup.itemsize if setup.has_separate_host and setup.itemsize != setup.master_itemsize else 0
             )
@@ -161,23 +160,21 @@ class ZenFlowStage12(Stage12Engine):
 
     @property
     def _selects(self) -> bool:
-        return self.settings.reselects and not self.micro_step
+        return self.settings.reselects and not self.engine.micro_step
 
     def receive_gradient(self, weight: Weight, count: int) -> None:
         """Transpose a matrix gradient into the bucket."""
         if len(weight.shape) == 2 and weight.numel <= self.setup.reduce_bucket_size:
             self.ledger.allocate_briefly(GRADIENTS, count)
-        super().receive_gradient(weight, count)
 
-    def _transpose_bytes(self, weights: list[Weight]) -> int:
-        """Bytes of transposed copies of gradients larger than the bucket (`reduce_ipg_grads`)."""
-        large = (weight for weight in weights if weight in self.unbucketed_grads and len(weight.shape) == 2)
-        return sum(map(self.unbucketed_grads.__getitem__, large))
+    def before_reduce(self, weights: list[Weight]) -> None:
+        """Transpose gradients larger than the bucket (`reduce_ipg_grads`)."""
+        unbucketed = self.engine.unbucketed_grads
+        copies = (unbucketed.get(weight, 0) for weight in weights if len(weight.shape) == 2)
+        self.ledger.allocate_briefly(GRADIENTS, sum(copies))
 
-    def _average(self, weights: list[Weight], kind: int) -> None:
-        """Reduce gradients, select columns from this rank's part, and broadcast them (`average_tensor`)."""
-        self.ledger.allocate_briefly(GRADIENTS, self._transpose_bytes(weights))
-        super()._average(weights, kind)
+    def after_reduce(self, weights: list[Weight]) -> None:
+        """Select columns from this rank's part, and broadcast them (`average_tensor`)."""
         if self._selects:
             self._select(weights)
         self._collect(weights)
@@ -191,7 +188,7 @@ class ZenFlowStage12(Stage12Engine):
         for part in parts:
             if part.rank == self.setup.rank:
                 self.ledger.allocate_briefly(TEMPORARY, self.setup.itemsize * part.whole)
-            self.count_collective("broadcast", part.columns, 4)
+            self.engine.count_collective("broadcast", part.columns, 4)
         self.ledger.free(SELECTED, numbers)
 
     def _collect(self, weights: list[Weight]) -> None:
@@ -203,13 +200,13 @@ class ZenFlowStage12(Stage12Engine):
             for part in self.column_slices[weight]:
                 if part.rank == setup.rank and part.columns:
                     ledger.allocate_briefly(SELECTED, itemsize * part.selected)
-                self.count_collective("broadcast", part.selected, itemsize)
+                self.engine.count_collective("broadcast", part.selected, itemsize)
         for weight in weights:
             parts = self.column_slices[weight]
             if len(parts) > 1:
                 ledger.allocate_briefly(SELECTED, 2 * itemsize * self.selected[weight])
             ledger.allocate(SELECTED, itemsize * self.selected[weight])
-        if self.is_boundary:
+        if self.engine.is_boundary:
             self._copy_params(weights)
         else:
             self._update_selected(weights)
@@ -230,12 +227,8 @@ class ZenFlowStage12(Stage12Engine):
         update(setup, self.ledger, (setup.itemsize * self.selected[weight] for weight in weights), copy_bytes)
 
     # ------------------------------------------------------------ step
-    def update(self, numel: int, largest: int, *, host: bool = False) -> None:
-        """Allocate nothing: DeepSpeed's CPU Adam works in place."""
-
-    def step(self) -> None:
-        """Run the host's update, then that of the selected columns (`selective_optimizer_step`)."""
-        super().step()
+    def after_step(self) -> None:
+        """Update the selected columns after the host's update (`selective_optimizer_step`)."""
         for weights in self._update_buckets():
             copied, offload = self.selected_bytes(weights), self.settings.offload_states
             last = self._copy_back(weights) if offload else 0
@@ -273,12 +266,20 @@ class ZenFlowStage12(Stage12Engine):
 # Stage 3: each rank updates the selected columns of its shards.
 
 
-class ZenFlowStage3(Stage3Engine):
-    """`DeepSpeedZeroOptimizer_Stage3` with ZenFlow's hooks (`zenflow/engine_stage3.py`)."""
+class ZenFlowStage3(Feature):
+    """ZenFlow's hooks of `DeepSpeedZeroOptimizer_Stage3` (`zenflow/engine_stage3.py`)."""
 
-    def __init__(self, setup: Setup, tape: Tape, ledger: Ledger, selection: ZenFlowSettings) -> None:
-        super().__init__(setup, tape, ledger)
-        self.settings = selection
+    engine: DeepSpeedZeroOptimizerStage3
+
+    def __init__(self, engine: DeepSpeedZeroOptimizerStage3) -> None:
+        super().__init__(engine)
+        assert self.setup.zenflow is not None
+        self.settings = self.setup.zenflow
+        engine.updates_in_place = True  # DeepSpeed's CPU Adam
+        engine.offloaded_grad_copies = (
+            2 if self.settings.overlap_step else 1
+        )  # the process reads one (`overlap_grad`)
+        self.trainable = engine.trainable
         self.columns = {weight: self._columns(weight) for weight in self.trainable if len(weight.shape) > 1}
         """Complete and selected columns of this rank's shard, by matrix."""
         self.selected = {weight: self._selected(weight) for weight in self.trainable}
@@ -289,7 +290,7 @@ class ZenFlowStage3(Stage3Engine):
 
         Gradients decide which columns are selected; the estimate assumes an even share per rank.
         """
-        ranks, rows, shard = self.ranks_of(weight), weight.shape[0], self.shard(weight)
+        ranks, rows, shard = self.engine.ranks_of(weight), weight.shape[0], self.engine.shard(weight)
         ends = [min(shard * (rank + 1), weight.numel) // rows for rank in range(ranks)]
         starts = [-(-min(shard * rank, weight.numel) // rows) for rank in range(ranks)]
         counts = [max(0, end - start) for start, end in zip(starts, ends, strict=True)]
@@ -300,8 +301,8 @@ class ZenFlowStage3(Stage3Engine):
     def _selected(self, weight: Weight) -> int:
         if weight in self.columns:
             return self.columns[weight][1] * weight.shape[0]
-        has_shard = self.shard(weight) * self.setup.rank < weight.numel
-        return self.shard(weight) if has_shard else 0
+        has_shard = self.engine.shard(weight) * self.setup.rank < weight.numel
+        return self.engine.shard(weight) if has_shard else 0
 
     def selected_bytes(self, weights: list[Weight], *, matrices: bool = False) -> int:
         """Bytes of the selected elements of these shards."""
@@ -309,35 +310,30 @@ class ZenFlowStage3(Stage3Engine):
         return self.setup.itemsize * sum(self.selected[weight] for weight in chosen)
 
     # ------------------------------------------------------------ load and at rest
-    def offloaded_grad_bytes(self, count: int) -> int:
-        """Bytes of offloaded gradients, twice while the process reads one copy (`overlap_grad`)."""
-        return super().offloaded_grad_bytes(count) * (2 if self.settings.overlap_step else 1)
-
-    def _partition_params(self) -> None:
-        matrices = [weight.numel for weight in self.tape.weights if len(weight.shape) > 1]
-        self.ledger.allocate_briefly(WEIGHTS, self.setup.itemsize * max(matrices, default=0))
-        super()._partition_params()
+    def flatten_copy_bytes(self, weights: list[Weight]) -> int:
+        """Bytes of the copy of a matrix that is transposed."""
+        matrices = (weight.numel for weight in weights if len(weight.shape) > 1)
+        return self.setup.itemsize * max(matrices, default=0)
 
     def allocate_at_rest(self) -> None:
-        """Allocate as without ZenFlow, plus selected states, indices, and tensors of the optimizer process."""
-        super().allocate_at_rest()
+        """Allocate selected states, indices, and tensors of the optimizer process."""
         setup, ledger = self.setup, self.ledger
         ledger.allocate(
             SELECTED_STATES, 2 * self.selected_bytes(self.trainable), host=self.settings.offload_states
         )
         ledger.allocate(SELECTED, 8 * sum(columns for _, columns in self.columns.values()))
         if self.settings.overlap_step:
-            ledger.allocate(STALE, setup.master_itemsize * self.trainable_shard_numel, host=True)
+            ledger.allocate(STALE, setup.master_itemsize * self.engine.trainable_shard_numel, host=True)
 
-    def state_bytes(self, index: int, count: int) -> int:
+    def state_bytes(self, group: int, numel: int, default: int) -> int:  # noqa: ARG002
         """Bytes of the states; the optimizer process alternates between two copies."""
-        return super().state_bytes(index, count) * (2 if self.settings.overlap_step else 1)
+        return default * (2 if self.settings.overlap_step else 1)
 
     def pinned_padding(self) -> int:
-        """Padding, plus the cached blocks of pinned gradients that moved to shared memory."""
-        setup, padding = self.setup, super().pinned_padding()
+        """Cached blocks of pinned gradients that moved to shared memory, and the padding of offloaded states."""
+        setup, padding = self.setup, 0
         if self.settings.overlap_step:
-            padding += setup.pins_optimizer * setup.master_itemsize * self.trainable_shard_numel
+            padding += setup.pins_optimizer * setup.master_itemsize * self.engine.trainable_shard_numel
         if self.settings.offload_states and setup.pins_optimizer:
             padding += pinned_padding(
                 setup.itemsize * count for count in self.selected.values() for _ in range(2)
@@ -347,42 +343,39 @@ class ZenFlowStage3(Stage3Engine):
     # ------------------------------------------------------------ backward
     @property
     def _selects(self) -> bool:
-        return self.settings.reselects and not self.micro_step
+        return self.settings.reselects and not self.engine.micro_step
 
     def before_backward(self) -> None:
         """Read masters back from the weights before columns are selected again."""
-        super().before_backward()
         if (
             self._selects
             and self.setup.has_separate_host
             and self.setup.itemsize != self.setup.master_itemsize
         ):
             self.ledger.allocate_briefly(
-                MASTER, self.setup.itemsize * max(map(sum, self.groups), default=0), host=True
+                MASTER, self.setup.itemsize * max(map(sum, self.engine.groups), default=0), host=True
             )
 
     def receive_gradient(self, weight: Weight, count: int) -> None:
         """Copy the gradient into the layout of the transposed weight (`AccumulateGrad`)."""
         if weight in self.columns and (self.setup.memory_efficient_linear or not weight.is_linear):
             self.ledger.allocate_briefly(GRADIENTS, count)
-        super().receive_gradient(weight, count)
 
-    def partition_grads(self, weights: list[Weight]) -> None:
+    def after_reduce(self, weights: list[Weight]) -> None:
         """Select and keep columns before the shards of a bucket go to the host."""
         if self._selects:
             self._select(weights)
         self._collect(weights)
-        super().partition_grads(weights)
 
     def _select(self, weights: list[Weight]) -> None:
         """All-gather column sums, so that all ranks select the same columns (`update_selected_channels`)."""
         setup, ledger = self.setup, self.ledger
         matrices = [weight for weight in weights if weight in self.columns]
-        max_columns = sum(-(-weight.shape[1] // self.ranks_of(weight)) for weight in matrices)
+        max_columns = sum(-(-weight.shape[1] // self.engine.ranks_of(weight)) for weight in matrices)
         ledger.allocate(SELECTED, setup.itemsize * max_columns)
         for weight in matrices:
             ledger.allocate_briefly(TEMPORARY, setup.itemsize * self.columns[weight][0] * weight.shape[0])
-        self.count_collective("all_gather", max_columns * setup.dp_world_size, setup.itemsize)
+        self.engine.count_collective("all_gather", max_columns * setup.dp_world_size, setup.itemsize)
         ledger.allocate_briefly(SELECTED, setup.itemsize * max_columns * setup.dp_world_size)
         ledger.free(SELECTED, setup.itemsize * max_columns)
 
@@ -394,7 +387,7 @@ class ZenFlowStage3(Stage3Engine):
             ledger.allocate_briefly(SELECTED, count * (2 if weight in self.columns else 1))
             ledger.allocate(SELECTED, count)
         selected = self.selected_bytes(weights)
-        if self.is_boundary:
+        if self.engine.is_boundary:
             for weight in weights:
                 count = itemsize * self.selected[weight]
                 ledger.allocate_briefly(SELECTED, count * (2 if weight in self.columns else 1))
@@ -416,21 +409,19 @@ class ZenFlowStage3(Stage3Engine):
 
     def after_backward(self) -> None:
         """Partition everything, including persistent parameters, which are gathered again on use."""
-        super().after_backward()
-        self.coordinator.partition_all()
-        if self.coordinator.always_gathered:
-            self.ledger.free(PERSISTENT, self.persistent_bytes)
-        self.coordinator.always_gathered = set()
+        self.engine.coordinator.partition_all()
+        if self.engine.coordinator.always_gathered:
+            self.ledger.free(PERSISTENT, self.engine.persistent_bytes)
+        self.engine.coordinator.always_gathered = set()
 
     # ------------------------------------------------------------ step
-    def update(self, numel: int, largest: int, *, host: bool = False) -> None:
-        """Allocate nothing: DeepSpeed's CPU Adam works in place."""
+    def before_step(self) -> None:
+        """Count the persistent parameters again, which the step partitions."""
+        self.ledger.allocate(PERSISTENT, self.engine.persistent_bytes)
 
-    def step(self) -> None:
-        """Run the host's update, then that of the selected columns (`selective_optimizer_step`)."""
-        self.ledger.allocate(PERSISTENT, self.persistent_bytes)
-        super().step()
-        self.coordinator.always_gathered = self.persistent
+    def after_step(self) -> None:
+        """Update the selected columns after the host's update (`selective_optimizer_step`)."""
+        self.engine.coordinator.always_gathered = self.engine.persistent
         selected, offload = self.selected_bytes(self.trainable), self.settings.offload_states
         last = self.selected_bytes(self.trainable[-1:]) if offload else 0  # stays referenced
         if offload:  # copied back one by one, before states are loaded

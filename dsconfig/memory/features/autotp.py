@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsconfig.memory.graph import ModelCollective
+from dsconfig.memory.engines.base import BUILT, GATHERED, STATES, WEIGHTS, Feature
+from dsconfig.memory.graph import ROW_PARALLEL, ModelCollective
 from dsconfig.memory.verdict import NotModelledError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dsconfig.core.json_types import Json
-    from dsconfig.memory.graph import TensorParallel
+    from dsconfig.memory.engines.zero3 import DeepSpeedZeroOptimizerStage3
+    from dsconfig.memory.graph import Module, TensorParallel
     from dsconfig.memory.models.architecture import Architecture, MicroBatch
     from dsconfig.memory.quirks import Quirks
 
@@ -163,3 +165,60 @@ def tensor_parallel_collectives(arch: Architecture, batch: MicroBatch) -> list[M
         )
         if calls
     ]
+
+
+# The engine: layers are sharded as the model is built, or after `zero.Init`, and gathered on save.
+
+
+class AutoTP(Feature):
+    """Linear layers whose shards tensor-parallel ranks hold."""
+
+    def build(self) -> bool:
+        """Shard linear layers, which go to the device in the built dtype and are cast there."""
+        engine, ledger, weights = self.engine, self.ledger, self.engine.tape.weights
+        built, itemsize = self.setup.build_itemsize, self.setup.itemsize
+        ledger.allocate(BUILT, built * engine.model_numel, host=True)
+        if self.setup.optimizer.is_client:
+            ledger.allocate(STATES, engine.construction_state_bytes)
+        for weight in weights:
+            if weight.tp_size > 1:
+                ledger.allocate(WEIGHTS, built * weight.numel)
+                ledger.free(BUILT, built * weight.numel * weight.tp_size, host=True)
+        for weight in weights if built != itemsize else ():  # cast one by one
+            # DeepSpeed casts each parameter in place (engine.py `_cast_module_mixed_precision`, before
+            # `module.half()`).
+            name, host = (WEIGHTS, False) if weight.tp_size > 1 else (BUILT, True)
+            ledger.allocate(name, itemsize * weight.numel, host=host)
+            ledger.free(name, built * weight.numel, host=host)
+        others = sum(weight.numel for weight in weights if weight.tp_size == 1)
+        ledger.free(BUILT, itemsize * others, host=True)
+        ledger.allocate(WEIGHTS, itemsize * others)
+        if not self.setup.optimizer.is_client:
+            ledger.allocate(STATES, engine.construction_state_bytes)
+        return True
+
+
+class AutoTPStage3(Feature):
+    """The same at stage 3, which partitions the shards again."""
+
+    engine: DeepSpeedZeroOptimizerStage3
+
+    def after_zero_init(self) -> None:
+        """Gather, copy and shard linear layers (`_gather_zero3_params`), then partition them again."""
+        itemsize, ledger = self.setup.itemsize, self.ledger
+        sharded = [weight for weight in self.engine.tape.weights if weight.tp_size > 1]
+        for weight in sharded:
+            ledger.allocate_briefly(GATHERED, 2 * itemsize * weight.numel * weight.tp_size)
+            ledger.allocate(WEIGHTS, itemsize * weight.numel)
+        for weight in sharded:
+            ledger.allocate_briefly(WEIGHTS, self.engine.shard_bytes_of(weight))
+            ledger.free(WEIGHTS, itemsize * weight.numel)
+
+    def gather_on_save(self, module: Module) -> int:
+        """Gather a layer that AutoTP shards (`GatherReplacedLayerParams`); columns are copied once more."""
+        sharded = [weight for weight in module.weights if weight.tp_size > 1]
+        count = sum(self.engine.itemsize_of(weight) * weight.numel * weight.tp_size for weight in sharded)
+        self.ledger.allocate(GATHERED, count)
+        if module.name.endswith(ROW_PARALLEL):
+            self.ledger.allocate_briefly(GATHERED, count)
+        return count

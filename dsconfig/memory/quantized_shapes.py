@@ -59,12 +59,6 @@ def behind(parameters: Iterable[tuple[str, int]], ranks: int, secondary: int) ->
 
     DeepSpeed narrows it there and torch raises, up to 0.19.4. Source:
     `runtime/zero/partition_parameters.py:Init._partition_param_sec`.
-
-
-    Source: `runtime/zero/partition_parameters.py:Init._partition_param_sec`.
-
-
-    Source: `runtime/zero/partition_parameters.py:Init._partition_param_sec`.
     """
     for name, numel in parameters:
         start = padded_shard_numel(numel, ranks, secondary) * (secondary - 1)
@@ -78,10 +72,6 @@ def sent_as_int4(shape: Sequence[int], ranks: int) -> bool:
 
     Source: `runtime/comm/coalesced_collectives.py:all_to_all_quant_reduce`. Before 0.14 only vectors fell
     back to a reduce-scatter.
-
-
-    Source: `runtime/comm/coalesced_collectives.py:all_to_all_quant_reduce`; before 0.14 nothing fell back but
-    vectors.
     """
     return len(shape) > 1 and prod(shape) % (2 * ranks) == 0
 
@@ -111,7 +101,6 @@ def reject_uneven_gather(setup: Setup, weights: Sequence[Weight], second: bool) 
     With `zero_hpz_partition_size` the first forward pass gathers module by module from the secondary
     partition. The step drops that copy, and later passes gather shards of several modules at once: one module
     alone may be uneven.
-
 
     Raises:
         NotModelledError: the shards of the call are not aligned.

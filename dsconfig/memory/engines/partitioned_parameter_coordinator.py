@@ -8,13 +8,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import copy
 from itertools import accumulate
 
+from dsconfig.memory.engines.base import GATHERED
 from dsconfig.memory.engines.setup import Setup
 from dsconfig.memory.graph import Module, Tape, Weight, module_visits, modules_never_left, recomputed_modules
 from dsconfig.memory.memory_ledger import Ledger
-from dsconfig.memory.quantized_gather import padded_shard_numel, reject_uneven_gather
+from dsconfig.memory.quantized_shapes import padded_shard_numel, reject_uneven_gather
 from dsconfig.memory.verdict import NotModelledError
 
-GATHERED, RECEIVE = "gathered parameters", "receive buffers"
+RECEIVE = "receive buffers"
 SECONDARY = "secondary partition"
 UPGRADE = "upgrade DeepSpeed to 0.17.5 or later"
 

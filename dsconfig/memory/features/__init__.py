@@ -1,0 +1,1 @@
+"""Features of DeepSpeed that compose with an engine: what they allocate, when, and where."""
