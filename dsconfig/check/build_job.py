@@ -173,8 +173,19 @@ def with_launch_arguments(located: LocatedConfig, reader: Reader, launch: str | 
         reader = with_arguments(reader, located.host.name, launch)
     elif located.job is None:
         reader = with_trainer_fact(reader, located.host.name)
+    if located.relation == "file" and not reader.facts.program_files:
+        reader = _with_programs(reader, located.host)
     document = located.config if located.job is None and located.config is not None else located.host
     return with_version(reader, document.name)
+
+
+def _with_programs(reader: Reader, config: Document) -> Reader:
+    """Add the Python programs that contain or name the config, if no launch file starts one with it."""
+    if not config.name or config.name.startswith("<"):
+        return reader
+    is_program = config.format == "python"
+    programs = (config.name,) if is_program else config_references.programs_naming(config.name)
+    return reader._replace(facts=reader.facts.over(RunFacts(program_files=programs)))
 
 
 def _detected_reader(located: LocatedConfig) -> Reader:

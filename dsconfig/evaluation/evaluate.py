@@ -245,7 +245,7 @@ def _job_triggers(context: Context) -> dict[str, bool]:
         "elastic": context.is_elastic,
         "file": context.from_file,
         "job": context.filled is not None,
-        "facts": bool(facts.model or facts.host_memory or facts.parallelism.degrees),
+        "facts": bool(facts.model or facts.host_memory or facts.parallelism.degrees or facts.program_files),
         "no config": not context.is_config,
         "problems": bool(context.document.problems),
         "range": context.target.first != context.target.last,

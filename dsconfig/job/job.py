@@ -81,6 +81,8 @@ class Job(NamedTuple):
     """Whether the job trains adapters or parts of the model and freezes the rest."""
     uses_trainer: Fact[bool] | None = None
     """Whether the program trains with a Trainer of Transformers."""
+    program_files: Fact[tuple[str, ...]] | None = None
+    """Paths of the Python programs that pass the config to its consumer."""
 
     @property
     def releases(self) -> Target:
@@ -109,6 +111,7 @@ class Job(NamedTuple):
             self.adapters is not None and self.adapters.value,
             self.parallelism.value if self.parallelism else NONE,
             self.uses_trainer is not None and self.uses_trainer.value,
+            self.program_files.value if self.program_files else (),
         )
 
     @property
@@ -145,6 +148,7 @@ def layer(facts: RunFacts, origin: Origin, source: str) -> Job:
         program=_fact(facts.program, origin, source),
         adapters=Fact(True, origin, source) if facts.adapters else None,
         uses_trainer=Fact(True, origin, source) if facts.uses_trainer else None,
+        program_files=_fact(facts.program_files, origin, source),
     )
 
 

@@ -59,6 +59,8 @@ class RunFacts(NamedTuple):
     """Degrees of parallelism other than data parallelism, from the launch file."""
     uses_trainer: bool = False
     """Whether the launched program trains with a Trainer of Transformers, also behind an Accelerate launch file."""
+    program_files: tuple[str, ...] = ()
+    """Paths of the Python programs that pass the config to its consumer."""
 
     def over(self, weaker: RunFacts) -> RunFacts:
         """Complete these facts with those of a weaker source."""
@@ -70,6 +72,7 @@ class RunFacts(NamedTuple):
             self.adapters or weaker.adapters,
             self.parallelism if self.parallelism.degrees else weaker.parallelism,
             self.uses_trainer or weaker.uses_trainer,
+            self.program_files or weaker.program_files,
         )
 
 

@@ -219,6 +219,14 @@ def launchers_of(name: str) -> tuple[str, ...]:
     return tuple(script for script in scripts if script.endswith(LAUNCHES))
 
 
+def programs_naming(name: str) -> tuple[str, ...]:
+    """Paths of the Python programs that name the config at a path in a call or as a file that they load."""
+    path, top, deep = _repository_of(name)
+    references = _references(path, top, deep, cache_key(path)) or ()
+    scripts = (each.script for each in references if each.rank > 1)
+    return tuple(dict.fromkeys(script for script in scripts if script.endswith(".py")))
+
+
 def references_exceed_budget(name: str) -> bool:
     """Whether the files around the config at a path mention it too often to examine every place."""
     path, top, deep = _repository_of(name)

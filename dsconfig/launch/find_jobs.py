@@ -245,13 +245,20 @@ def with_version(reader: Reader, name: str) -> Reader:
 
 
 def with_trainer_fact(reader: Reader, name: str) -> Reader:
-    """The consumer of an Accelerate launch file, with the fact whether every job that passes it uses a Trainer."""
+    """The consumer of an Accelerate launch file, with its programs.
+
+    Also with the fact whether every job that passes the file uses a Trainer.
+    """
     budget = Budget(FOLDER_STEPS)
     scripts = () if name.startswith("<") else accelerate_scripts(name)
     jobs = [job for script in scripts for job in _jobs_reading(script, name, None, budget) or ()]
-    if not jobs or not all(job.facts.uses_trainer for job in jobs):
-        return reader
-    return reader._replace(facts=reader.facts.over(RunFacts(uses_trainer=True)))
+    uses_trainer = bool(jobs) and all(job.facts.uses_trainer for job in jobs)
+    facts = RunFacts(uses_trainer=uses_trainer, program_files=_program_files(jobs))
+    return reader._replace(facts=reader.facts.over(facts))
+
+
+def _program_files(jobs: list[LaunchedJob]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(path for job in jobs for path in job.program_files))
 
 
 def with_arguments(reader: Reader, name: str, launch: str | None = None) -> Reader:
@@ -406,7 +413,11 @@ def _with_common_facts(reader: Reader, jobs: list[LaunchedJob]) -> Reader:
     job_facts = [job.facts for job in jobs]
     # Memory estimates for the wrong model would mislead more than none.
     if len({each.model and each.model.shown for each in job_facts}) > 1:
-        return reader._replace(why=f"{reader.why}; its jobs train different models, so none is used")
+        facts = RunFacts(program_files=_program_files(jobs))
+        return reader._replace(
+            facts=reader.facts.over(facts),
+            why=f"{reader.why}; its jobs train different models, so none is used",
+        )
     programs = {each.program for each in job_facts}
     program = programs.pop() if len(programs) == 1 else None
     adapters = any(each.adapters for each in job_facts)
@@ -417,6 +428,7 @@ def _with_common_facts(reader: Reader, jobs: list[LaunchedJob]) -> Reader:
         adapters=adapters,
         parallelism=_common_parallelism(job_facts),
         uses_trainer=bool(job_facts) and all(each.uses_trainer for each in job_facts),
+        program_files=_program_files(jobs),
     )
     return reader._replace(facts=reader.facts.over(facts))
 

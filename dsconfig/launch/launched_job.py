@@ -17,7 +17,7 @@ from dsconfig.job.consumers.consumer_versions import does
 from dsconfig.job.detect_consumer import LaunchArguments, Reader
 from dsconfig.job.run_facts import Model, RunFacts
 from dsconfig.launch.format_table import Format
-from dsconfig.launch.repository import Lookup, is_preset_name
+from dsconfig.launch.repository import Lookup, is_preset_name, search
 
 if TYPE_CHECKING:
     from dsconfig.launch.shell_interpreter import ShellCommand
@@ -384,7 +384,14 @@ class LaunchedJob(NamedTuple):
             adapters=trains_adapters(data, self.format.name),
             parallelism=parallelism(self),
             uses_trainer=self.format.reader == "transformers",
+            program_files=self.program_files,
         )
+
+    @property
+    def program_files(self) -> tuple[str, ...]:
+        """Path of the Python program that the command starts; empty if it is not in the repository."""
+        path = search(self.program_file, self.launch.name, self.folder).path if self.program_file else None
+        return () if path is None else (path,)
 
     def unknown_sizes(self, world_size: int | None) -> list[str]:
         """Say which parts of the batch depend on the run, one line each. `world_size`: the job's, if known."""

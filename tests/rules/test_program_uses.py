@@ -1,0 +1,198 @@
+"""Calls of a Python program that do not work with the settings of its config."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dsconfig import check
+from dsconfig.launch.program_uses import uses_in
+
+TRAINER: dict[str, Any] = {
+    "train_micro_batch_size_per_gpu": "auto",
+    "gradient_accumulation_steps": "auto",
+    "zero_optimization": {"stage": 3, "stage3_gather_16bit_weights_on_model_save": True},
+}
+STAGE_2 = {**TRAINER, "zero_optimization": {"stage": 2}}
+PLAIN: dict[str, Any] = {"train_batch_size": 8, "zero_optimization": {"stage": 3}}
+PARSE = """
+from transformers import AutoModelForCausalLM, BitsAndBytesConfig, HfArgumentParser, Trainer, TrainingArguments
+args, = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()
+"""
+IMPORTS = "from transformers import AutoModelForCausalLM, TrainingArguments\n"
+ARGUMENTS = "args = TrainingArguments('o', deepspeed='ds.json')\n"
+LOAD = f"{PARSE}model = AutoModelForCausalLM.from_pretrained('m', %s)\ntrainer = Trainer(model=model, args=args)\n"
+ENGINE = """
+import deepspeed, torch, torch.distributed as dist
+from models import Net
+net = Net()
+%s
+engine, optimizer, _, _ = deepspeed.initialize(model=net, model_parameters=net.parameters(), config='ds.json', %s)
+"""
+ADAM = "optimizer=torch.optim.AdamW(net.parameters())"
+TRAINER_CASES: list[tuple[str, dict[str, Any], str]] = [
+    (LOAD % "device_map='auto'", TRAINER, "DSC833"),
+    (LOAD % "device_map={'': 0}", TRAINER, "DSC833"),
+    (LOAD % "device_map='auto'", STAGE_2, "DSC833"),
+    (LOAD % "device_map={'': 0}", STAGE_2, ""),
+    (LOAD % "device_map='auto' if args.world_size == 1 else None", TRAINER, ""),
+    (LOAD % "device_map=None", TRAINER, ""),
+    (LOAD % "low_cpu_mem_usage=True", TRAINER, ""),
+    (
+        f"{PARSE}import os\nkind = 'auto'\n" + (LOAD % "device_map=kind").removeprefix(PARSE),
+        TRAINER,
+        "DSC833",
+    ),
+    (
+        f"{PARSE}if not args.deepspeed:\n    m = AutoModelForCausalLM.from_pretrained('m', device_map='auto')\n",
+        TRAINER,
+        "",
+    ),
+    (
+        f"{PARSE}def unused():\n    return AutoModelForCausalLM.from_pretrained('m', device_map='auto')\n",
+        TRAINER,
+        "",
+    ),
+    (LOAD % "quantization_config=BitsAndBytesConfig(load_in_8bit=True)", TRAINER, "DSC834"),
+    (LOAD % "quantization_config=BitsAndBytesConfig(load_in_4bit=True)", TRAINER, "DSC834"),
+    (LOAD % "quantization_config=BitsAndBytesConfig(load_in_4bit=True)", STAGE_2, ""),
+    (
+        LOAD % "quantization_config=BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_storage='bfloat16')",
+        TRAINER,
+        "",
+    ),
+    (
+        f"{LOAD % ''}if trainer.is_world_process_zero():\n    trainer.save_model()\n",
+        TRAINER,
+        "DSC835",
+    ),
+    (f"{LOAD % ''}if trainer.is_world_process_zero():\n    trainer.save_model()\n", STAGE_2, ""),
+    (f"{LOAD % ''}trainer.save_model()\n", TRAINER, ""),
+    (
+        f"{IMPORTS}model = AutoModelForCausalLM.from_pretrained('m')\n{ARGUMENTS}",
+        TRAINER,
+        "DSC838",
+    ),
+    (
+        f"{IMPORTS}{ARGUMENTS}model = AutoModelForCausalLM.from_pretrained('m')\n",
+        TRAINER,
+        "",
+    ),
+]
+ENGINE_CASES: list[tuple[str, dict[str, Any], str]] = [
+    (ENGINE % ("", "") + "if dist.get_rank() == 0:\n    engine.save_checkpoint('o')\n", PLAIN, "DSC835"),
+    (
+        ENGINE % ("", "") + "if args.local_rank in [-1, 0]:\n    engine.save_checkpoint('o')\n",
+        PLAIN,
+        "DSC835",
+    ),
+    (ENGINE % ("", "") + "engine.save_checkpoint('o')\n", PLAIN, ""),
+    (ENGINE % ("", "") + "if step == 0:\n    engine.save_checkpoint('o')\n", PLAIN, ""),
+    (ENGINE % ("", "") + "engine.module.save_pretrained('o')\n", PLAIN, "DSC836"),
+    (ENGINE % ("", "") + "torch.save(engine.module.state_dict(), 'o')\n", PLAIN, "DSC836"),
+    (
+        ENGINE % ("", "")
+        + "with deepspeed.zero.GatheredParameters(list(net.parameters())):\n    engine.module.save_pretrained('o')\n",
+        PLAIN,
+        "",
+    ),
+    (ENGINE % ("net.to(device)", ""), PLAIN, "DSC837"),
+    (ENGINE % ("net.to(torch.bfloat16)", ""), PLAIN, ""),
+    (ENGINE % ("net = net.cuda()", ADAM), {**PLAIN, "zero_optimization": {"stage": 2}}, ""),
+    (ENGINE % ("", ""), {**PLAIN, "zero_optimization": {"stage": 2}}, "DSC841"),
+    (ENGINE % ("", ADAM), {**PLAIN, "zero_optimization": {"stage": 2}}, ""),
+    (ENGINE % ("", "**more"), {**PLAIN, "zero_optimization": {"stage": 2}}, ""),
+    (
+        ENGINE % ("", ""),
+        {
+            **PLAIN,
+            "zero_optimization": {"stage": 2},
+            "optimizer": {"type": "AdamW", "params": {"lr": 0.001}},
+        },
+        "",
+    ),
+]
+PREPARE = """
+import torch
+from accelerate import Accelerator
+from accelerate.utils import %s
+from models import Net
+accelerator = Accelerator()
+model = Net()
+loader = torch.utils.data.DataLoader([])
+optimizer = %s
+model, optimizer = accelerator.prepare(model, optimizer%s)
+"""
+OPTIMIZER = {"optimizer": {"type": "AdamW", "params": {"lr": "auto"}}}
+PLUGIN: dict[str, Any] = {"train_micro_batch_size_per_gpu": "auto", "zero_optimization": {"stage": 2}}
+OWN, DUMMY = "torch.optim.AdamW(model.parameters())", "DummyOptim(model.parameters())"
+ACCELERATE_CASES: list[tuple[str, dict[str, Any], str]] = [
+    (PREPARE % ("set_seed", OWN, ""), PLUGIN, "DSC839"),
+    (PREPARE % ("set_seed", OWN, ", loader"), PLUGIN, ""),
+    (PREPARE % ("set_seed", OWN, ""), {**PLUGIN, "train_micro_batch_size_per_gpu": 4}, ""),
+    (PREPARE % ("set_seed", OWN, ", loader"), {**PLUGIN, **OPTIMIZER}, "DSC840"),
+    (PREPARE % ("DummyOptim", DUMMY, ", loader"), PLUGIN, "DSC840"),
+    (PREPARE % ("DummyOptim", DUMMY, ", loader"), {**PLUGIN, **OPTIMIZER}, ""),
+    (PREPARE % ("DummyOptim", f"{DUMMY} if True else {OWN}", ", loader"), PLUGIN, ""),
+]
+
+
+def program_codes(program: str, config: dict[str, Any], command: str) -> str:
+    Path("train.py").write_text(program)
+    Path("ds.json").write_text(json.dumps(config))
+    Path("run.sh").write_text(command)
+    codes = [each.code for each in check("ds.json", target="0.19.8")]
+    return " ".join(code for code in codes if "DSC833" <= code <= "DSC841")
+
+
+@pytest.mark.parametrize(("program", "config", "codes"), TRAINER_CASES)
+def test_program_with_a_trainer(
+    empty_repository: Path, program: str, config: dict[str, Any], codes: str
+) -> None:
+    command = "deepspeed --num_gpus 2 train.py --output_dir o --deepspeed ds.json\n"
+    assert program_codes(program, config, command) == codes
+
+
+@pytest.mark.parametrize(("program", "config", "codes"), ENGINE_CASES)
+def test_program_with_an_engine(
+    empty_repository: Path, program: str, config: dict[str, Any], codes: str
+) -> None:
+    assert program_codes(program, config, "deepspeed --num_gpus 2 train.py\n") == codes
+
+
+@pytest.mark.parametrize(("program", "config", "codes"), ACCELERATE_CASES)
+def test_program_with_accelerate(
+    empty_repository: Path, program: str, config: dict[str, Any], codes: str
+) -> None:
+    command = "accelerate launch --num_processes 2 --use_deepspeed --deepspeed_config_file ds.json train.py\n"
+    assert program_codes(program, config, command) == codes
+
+
+def test_launch_file_of_accelerate(empty_repository: Path) -> None:
+    Path("train.py").write_text(PREPARE % ("set_seed", OWN, ""))
+    launch = {"distributed_type": "DEEPSPEED", "num_processes": 2, "deepspeed_config": {"zero_stage": 2}}
+    Path("acc.yaml").write_text(yaml.safe_dump(launch))
+    Path("run.sh").write_text("accelerate launch --config_file acc.yaml train.py\n")
+    diagnostics = [each for each in check("acc.yaml", target="0.19.8") if each.code == "DSC839"]
+    assert [each.message for each in diagnostics] == []  # the key is not in the file, so it cannot be shown
+
+
+def test_message_names_the_line(empty_repository: Path) -> None:
+    Path("train.py").write_text(LOAD % "device_map='auto'")
+    Path("ds.json").write_text(json.dumps(TRAINER))
+    Path("run.sh").write_text("deepspeed --num_gpus 2 train.py --output_dir o --deepspeed ds.json\n")
+    (found,) = [each for each in check("ds.json", target="0.19.8") if each.code == "DSC833"]
+    assert found.message.startswith(
+        "train.py:4 calls `AutoModelForCausalLM.from_pretrained('m', device_map='auto')`"
+    )
+    assert found.dotted == "zero_optimization.stage"
+
+
+def test_broken_programs_have_no_uses(tmp_path: Path) -> None:
+    for text in ("def", "x = (" + "(" * 200, "\0", ""):
+        (tmp_path / "train.py").write_text(text)
+        assert uses_in(str(tmp_path / "train.py")) == ()
