@@ -78,7 +78,7 @@ PACKAGES: Mapping[str, Package] = {
     ),
     "cli": Package(
         "the command line, one module per command; manifests and torchrun's entry point for `elastic`",
-        "check core document elastic fix job launch model render resolve rules schema",
+        "check core document elastic fix job launch memory model render resolve rules schema",
     ),
     "lsp": Package(
         "the language server: `service` answers requests as plain data, `server` is the transport",

@@ -1,16 +1,33 @@
-"""`dsconfig init`: create a config from a preset."""
+"""`dsconfig init`: create a config from a preset, or one that fits a model and the GPUs, with its launch command."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
-from dsconfig.cli.arguments import add_schema_choice, add_settings, set_exit_codes
-from dsconfig.cli.errors import CLEAN, fail
+from dsconfig.cli.arguments import (
+    add_schema_choice,
+    add_settings,
+    amount,
+    count,
+    gpu,
+    set_exit_codes,
+    world_size,
+)
+from dsconfig.cli.errors import CLEAN, FAILED, PROBLEMS, fail
 from dsconfig.job.consumers import ELASTIC, HUGGING_FACE
 
+if TYPE_CHECKING:
+    from dsconfig.cli.init_plan import Request
+    from dsconfig.job.settings_file import Settings
+
 DEFAULT, FILE = "zero2", "ds_config.json"
+OFFLOAD = ("auto", "none", "cpu", "nvme")
+CONSUMERS = ("deepspeed", "transformers", "accelerate", "lightning")
+"""Libraries that load a config that fits; `elastic` has a preset only, because its world size varies."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -30,15 +47,54 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help=f"preset, see --list (default: {DEFAULT}, or that of the consumer)",
     )
     add_schema_choice(parser)
-    add("--force", action="store_true", help="overwrite an existing file")
+    add("--force", action="store_true", help="overwrite existing files")
     add("--list", action="store_true", help="list the presets, and exit")
+    add("-y", "--yes", action="store_true", help="ask nothing: use the options, and defaults for the rest")
+    _add_job(parser)
     add_settings(parser)
-    set_exit_codes(parser, {CLEAN: "config written, or presets listed"})
+    codes = {
+        CLEAN: "config written, or presets listed",
+        PROBLEMS: "no config fits the GPUs; nothing is written",
+    }
+    set_exit_codes(
+        parser,
+        codes,
+        "With --model, or on a terminal, `init` writes a config that `dsconfig memory` says fits.",
+    )
+
+
+def _add_job(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("a config that fits").add_argument
+    add("--model", metavar="MODEL", help="name such as llama-3-8b, or path of its config.json or directory")
+    add("--world-size", type=world_size, metavar="N", help="number of GPUs (default: those of this machine)")
+    add(
+        "--gpu",
+        type=gpu,
+        metavar="GPU",
+        help="GPU such as h100, or its memory such as 80GiB (default: as here)",
+    )
+    add("--gpus-per-node", type=world_size, metavar="N", help="GPUs per node (default: 8, or fewer)")
+    offload = "what may be offloaded: auto (what would not fit otherwise), none, cpu or nvme (default: auto)"
+    add("--offload", choices=OFFLOAD, metavar="WHERE", help=offload)
+    add("--host", type=amount, metavar="SIZE", help="memory of a node, such as 1TiB (default: not checked)")
+    add("--sequence-length", type=count, metavar="S", help="tokens per sequence (default: 2048)")
+    add("--lora", metavar="WHAT", help="train LoRA adapters, for example r=16,target=all")
+    add(
+        "--margin",
+        type=amount,
+        metavar="SIZE",
+        help="headroom on the GPU (default: as for `dsconfig memory`)",
+    )
+    add("--script", default="train.py", metavar="FILE", help="training script to launch (default: train.py)")
+
+
+JOB = ("model", "world_size", "gpu", "gpus_per_node", "offload", "host", "sequence_length", "lora", "margin")
+"""Options that only a config that fits uses."""
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    from dsconfig.cli.inputs import schema_target
+    from dsconfig.cli.inputs import schema_target, settings_of_folder
     from dsconfig.schema import presets
 
     if args.list:
@@ -46,6 +102,16 @@ def run(args: argparse.Namespace) -> int:
         for preset in presets.PRESETS.values():
             print(f"{preset.name:{width}}  {preset.summary}")
         return CLEAN
+    named = [f"--{name.replace('_', '-')}" for name in JOB if getattr(args, name) is not None]
+    if args.preset and named:
+        fail(
+            f"--preset and {named[0]} exclude each other: with {named[0]}, the config is chosen by what fits"
+        )
+    _refuse_overwriting(args.file, force=args.force)
+    if args.preset is None and (named or _asks(args)):
+        request = _request(args, settings_of_folder(args))
+        if request is not None:
+            return _write_plan(request, args)
     target, consumer = schema_target(args)
     try:
         text = presets.text(args.preset or _default_preset(consumer), target, consumer, file=args.file)
@@ -54,14 +120,17 @@ def run(args: argparse.Namespace) -> int:
     if args.file == "-":
         sys.stdout.write(text)
         return CLEAN
-    if os.path.lexists(args.file) and not args.force:
-        fail(f"{args.file} already exists; choose another name, or overwrite it with --force")
     from dsconfig.cli.inputs import write
     from dsconfig.render.terminal import printable
 
     write(args.file, text.encode())
     print(f"wrote {printable(args.file)} for DeepSpeed {target.releases[-1]}")
     return CLEAN
+
+
+def _refuse_overwriting(name: str, *, force: bool) -> None:
+    if name != "-" and os.path.lexists(name) and not force:
+        fail(f"{name} already exists; choose another name, or overwrite it with --force")
 
 
 def _hint(name: str | None, release: str) -> str:
@@ -80,3 +149,163 @@ def _hint(name: str | None, release: str) -> str:
 def _default_preset(consumer: str | None) -> str:
     """Preset for a consumer."""
     return consumer if consumer in (*HUGGING_FACE, ELASTIC) else DEFAULT
+
+
+# The job, from options, settings, this machine, and questions on a terminal.
+
+_T = TypeVar("_T")
+
+
+def _asks(args: argparse.Namespace) -> bool:
+    """Whether to ask questions: on a terminal, unless the user wants none or the config goes to stdout."""
+    return not args.yes and args.file != "-" and sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _request(args: argparse.Namespace, settings: Settings) -> Request | None:
+    """The job to plan for; None if the user has no model in mind."""
+    from dsconfig.cli.init_plan import Request, local_gpus
+    from dsconfig.cli.inputs import schema_target
+
+    here, card = local_gpus()
+    asks = _asks(args)
+    if asks:
+        print("A few questions; Enter takes the answer in brackets. Options and --yes skip them.")
+    model = (
+        args.model
+        or settings.model
+        or (asks and _ask("Model (a name such as llama-3-8b, or a path; empty: none)", "", _model))
+    )
+    if not model:
+        if asks:
+            return None
+        fail("--model is missing: without it, `dsconfig init --preset NAME` writes a config for any model")
+    consumer = _answer(
+        args.consumer or settings.consumer,
+        asks,
+        "Who loads the config: deepspeed, transformers (the Trainer), accelerate or lightning",
+        "deepspeed",
+        _consumer,
+    )
+    size = _answer(
+        args.world_size or settings.world_size, asks, "Number of GPUs", str(here or ""), world_size
+    )
+    gpu_memory = _answer(args.gpu, asks, "GPU (a card such as h100, or its memory such as 80GiB)", card, gpu)
+    offload = _answer(
+        args.offload, asks, "Offload: auto (only what would not fit), none, cpu or nvme", "auto", _offload
+    )
+    missing = [option for option, value in (("--world-size", size), ("--gpu", gpu_memory)) if value is None]
+    if size is None or gpu_memory is None:
+        verb = "is" if len(missing) == 1 else "are"
+        fail(f"{' and '.join(missing)} {verb} missing, and this machine has no NVIDIA GPU")
+    target, _ = schema_target(args)
+    return Request(
+        model=str(model),
+        world_size=size,
+        gpus_per_node=min(args.gpus_per_node or settings.gpus_per_node or 8, size),
+        gpu=gpu_memory,
+        margin=gpu_memory.margin(args.margin),
+        consumer=_consumer(consumer or "deepspeed"),
+        offload=offload or "auto",
+        host=args.host or settings.host_memory,
+        sequence_length=args.sequence_length,
+        lora=args.lora,
+        target=target,
+        file=FILE if args.file == "-" else args.file,
+        script=args.script,
+    )
+
+
+def _answer(
+    known: _T | None, asks: bool, question: str, default: str, parse: Callable[[str], _T]
+) -> _T | None:
+    """The known value, the answer to the question, or the default; None if there is none."""
+    if known is not None:
+        return known
+    if asks:
+        return _ask(question, default, parse)
+    return parse(default) if default else None
+
+
+def _ask(question: str, default: str, parse: Callable[[str], _T]) -> _T:
+    """Ask until the answer can be parsed."""
+    while True:
+        try:
+            text = input(f"{question}{f' [{default}]' if default else ''}: ").strip() or default
+        except EOFError:
+            fail("no answer; pass the options, or --yes")
+        try:
+            return parse(text)
+        except (argparse.ArgumentTypeError, ValueError) as error:
+            print(f"  {error}")
+
+
+def _model(text: str) -> str:
+    """Parse a model that `memory` can estimate; empty for none."""
+    if text:
+        from dsconfig.resolve.model_source import model_of
+
+        try:
+            model_of(text)
+        except OSError as error:
+            raise ValueError(f"{text}: {(error.strerror or str(error)).lower()}") from None
+    return text
+
+
+def _consumer(text: str) -> str:
+    name = text.partition("==")[0].partition(">")[0].partition("<")[0].strip()
+    if name not in CONSUMERS:
+        raise argparse.ArgumentTypeError(f"expected one of {', '.join(CONSUMERS)}, got `{text}`")
+    return name
+
+
+def _offload(text: str) -> str:
+    if text not in OFFLOAD:
+        raise argparse.ArgumentTypeError(f"expected one of {', '.join(OFFLOAD)}, got `{text}`")
+    return text
+
+
+# A config that fits, and its launch command.
+
+
+def _write_plan(request: Request, args: argparse.Namespace) -> int:
+    """Search, write the config and the launch command, and print why."""
+    from dsconfig.cli import init_plan
+    from dsconfig.cli.inputs import reason, write
+    from dsconfig.cli.resolve_helpers import with_option_names
+    from dsconfig.memory.verdict import UNKNOWN
+    from dsconfig.render.terminal import flowed, printable, style_of
+
+    to_stdout = args.file == "-"
+    stream = sys.stderr if to_stdout else sys.stdout
+    launch = os.path.join(os.path.dirname(request.file), init_plan.SCRIPT_NAME)
+    if not to_stdout:
+        _refuse_overwriting(launch, force=args.force)
+    try:
+        plan = init_plan.find_plan(request)
+    except OSError as error:
+        fail(f"{error.filename}: {reason(error)}")
+    except ValueError as error:
+        fail(printable(with_option_names(str(error))))
+    lines = [printable(line) for line in init_plan.report(plan)]
+    style = style_of(stream)
+    if plan.chosen is None:
+        stream.write(flowed("\n".join([*lines, ""]), style))
+        return FAILED if plan.verdict == UNKNOWN else PROBLEMS
+    text = init_plan.config_text(request, plan.chosen.level, plan.chosen.micro_batch)
+    script = init_plan.launch_script(plan)
+    if to_stdout:
+        sys.stdout.write(text)
+    else:
+        write(request.file, text.encode())
+        write(launch, script.encode())
+        lines.append(
+            f"wrote {printable(request.file)} and {printable(launch)} for DeepSpeed {request.target.releases[-1]}"
+        )
+        lines.append(f"start it: sh {printable(launch)}{_script_hint(request)}")
+    lines.append(f"check it again: {printable(init_plan.verify_command(plan))}")
+    stream.write(flowed("\n".join([*lines, ""]), style))
+    return CLEAN
+
+
+def _script_hint(request: Request) -> str:
+    return "" if os.path.exists(request.script) else f" (replace {request.script} with your script)"

@@ -284,6 +284,11 @@ def schema_target(args: argparse.Namespace) -> tuple[Target, str | None]:
     return target, args.consumer or (split_spec(settings.consumer)[0] if settings.consumer else None)
 
 
+def settings_of_folder(args: argparse.Namespace) -> Settings:
+    """Settings of the working directory."""
+    return _nearest(args, _arguments(args)).here
+
+
 def _target_and_settings(args: argparse.Namespace) -> tuple[Target, Settings]:
     requested = _arguments(args)
     settings = _nearest(args, requested).here

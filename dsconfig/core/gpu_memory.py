@@ -57,6 +57,8 @@ GB
 with and without ECC), 79.14 (A100 80GB, H100), 93.00 (H100 NVL), 94.50 (GH200), 94.96 (RTX PRO 6000), 95.00
 (H20), 139.72 (H200), 178.35 (B200) GiB. The driver reserves the rest.
 """
+WITHOUT_BF16 = frozenset({"t4", "v100-16", "v100-32"})
+"""Cards before Ampere, whose tensor cores have no bfloat16 (compute capability below 8.0)."""
 VENDOR_PREFIX = r"^(nvidia|geforce|tesla|quadro|rtx)[\s_-]*"
 IRRELEVANT_WORDS = ("pcie", "sxm", "sxm2", "sxm4", "sxm5", "hbm2e", "hbm3", "ti", "generation")
 """Parts of a card's full name that do not determine its memory."""

@@ -177,14 +177,16 @@ def _zero(stage: int, **more: Json) -> JsonObject:
     }
 
 
-def _in_fp16(body: JsonObject) -> JsonObject:
+def in_fp16(body: JsonObject) -> JsonObject:
+    """The body of a preset with fp16 and dynamic loss scaling instead of bf16, for GPUs without bfloat16."""
     scaled: JsonObject = {
         "enabled": True,
         "loss_scale": 0,
         "initial_scale_power": 16,
         "loss_scale_window": 1000,
     }
-    return {**{key: value for key, value in body.items() if key != "bf16"}, "fp16": scaled}
+    kept = {key: value for key, value in body.items() if key not in ("bf16", "// bf16")}
+    return {**kept, "fp16": scaled}
 
 
 _CPU: JsonObject = {"device": "cpu", "pin_memory": True}
@@ -219,6 +221,14 @@ _ALL: tuple[Preset, ...] = (
         },
     ),
     Preset(
+        "zero3-offload-optimizer",
+        "ZeRO stage 3 with optimizer offload to host memory; parameters stay on the GPUs.",
+        _zero(3, offload_optimizer=_CPU, stage3_gather_16bit_weights_on_model_save=True),
+        {
+            "zero_optimization": "The update runs on the CPU: slower steps, less GPU memory than stage 3 alone."
+        },
+    ),
+    Preset(
         "zero3-offload-cpu",
         "ZeRO stage 3 with offload of parameters and optimizer state to host memory.",
         _zero(
@@ -250,7 +260,7 @@ _ALL: tuple[Preset, ...] = (
     Preset(
         "zeropp",
         "ZeRO++: stage 3 with less communication between nodes, for slow networks.",
-        _in_fp16(
+        in_fp16(
             _zero(
                 3,
                 zero_quantized_weights=True,
@@ -267,7 +277,7 @@ _ALL: tuple[Preset, ...] = (
     Preset(
         "fp16",
         "ZeRO stage 2 in fp16 with dynamic loss scaling, for GPUs without bfloat16.",
-        _in_fp16(_zero(2)),
+        in_fp16(_zero(2)),
         {
             "fp16": "loss_scale 0 is dynamic loss scaling, which starts at 2 to the power of initial_scale_power."
         },
