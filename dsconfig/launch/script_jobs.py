@@ -30,8 +30,6 @@ _KUBERNETES_VARIABLE = re.compile(r"\$\((\w+)\)")
 _MAX_COMMANDS = 200
 """Most commands of a script that become jobs."""
 _UNEXPANDED = re.compile(r"\$[\w({]|`")
-_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)(?::?-([^${}]*))?\})")
-"""A variable in a here-document, perhaps with a default."""
 
 
 def job_of_commands(
@@ -181,7 +179,12 @@ def _job(
     if job_format.preset and (preset := installed_preset(job_format.preset, command.path)):
         return job._replace(document=read_passed(contents(preset), preset, job_format.reader))
     lookup = search(command.path, launch.name, command.folder)
-    if lookup.path is None:
+    # A file that the script writes replaces the one that is there today.
+    if (
+        lookup.path is None
+        or command.path in shell.output.documents
+        or command.path in shell.output.sed_outputs
+    ):
         return _with_script_config(job._replace(lookup=lookup), command.path, shell)
     document = read(lookup.path, job_format.reader)
     if command.flag == "--config_file":
@@ -301,8 +304,8 @@ def _with_script_config(job: LaunchedJob, name: str, shell: Shell) -> LaunchedJo
     return job._replace(
         document=document,
         lookup=None if document else job.lookup,
-        is_written_by_script=name in shell.documents or name in shell.sed_outputs,
-        is_template=name in shell.sed_outputs and name not in shell.documents,
+        is_written_by_script=name in shell.output.documents or name in shell.output.sed_outputs,
+        is_template=name in shell.output.sed_outputs and name not in shell.output.documents,
     )
 
 
@@ -312,24 +315,18 @@ def _written_by_script(name: str, shell: Shell, launch: Document) -> Document | 
     Raises:
         SpentError: the text exceeds the size limit for configs.
     """
-    budget = Budget(MAX_SIZE)
-
-    def value(match: re.Match[str]) -> str:
-        values = shell.variables.get(match[1] or match[2])
-        text: str = values[0] if values else match[3] or match[0]
-        budget.spend(len(text))
-        return text
-
-    if (body := shell.documents.get(name)) is not None:
-        text = _VARIABLE.sub(value, body)
-    elif (sed_output := shell.sed_outputs.get(name)) is not None:
+    is_literal = False
+    if (written := shell.output.documents.get(name)) is not None:
+        text, is_literal = written
+        Budget(MAX_SIZE).spend(len(text))
+    elif (sed_output := shell.output.sed_outputs.get(name)) is not None:
         template = search(sed_output.template, launch.name)
         if template.path is None:
             return None
         text = sed_output.text(contents(template.path, MAX_SIZE).decode("utf-8", "replace"), MAX_SIZE)
     else:
         return None
-    if _UNEXPANDED.search(text):
+    if _UNEXPANDED.search(text) and not is_literal:
         return None
     return read_bytes(text.encode("utf-8", "replace"), f"{launch.name}: {name}")
 

@@ -2,56 +2,67 @@
 
 from __future__ import annotations
 
+import os
 import re
-import shlex
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import dropwhile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from types import MappingProxyType
 
+from dsconfig.core.file_access import contents
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.launch.repository import Budget, SpentError, text_budget
+from dsconfig.launch import shell_builtins, shell_parser
+from dsconfig.launch.repository import Budget, search, text_budget
+from dsconfig.launch.shell_builtins import ASSUMED, FAILURE, SUCCESS, UNKNOWN
 from dsconfig.launch.shell_lexer import MAX_LENGTH, Lexer
-
-# Variables and arrays are evaluated while reading. An unknown variable stays as written, `$NAME`; it is never
-# guessed. No condition is evaluated: a variable to which branches give different values is unknown after them.
-
-_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.DOTALL)
-_DECLARE = frozenset(("export", "local", "declare", "readonly", "typeset"))
-_TEXT_COMMANDS = frozenset(
-    ("echo", "printf", "cat", "sed", "grep", "awk", "test", "[", "[[", "rm", "mkdir", "ls", "pip")
+from dsconfig.launch.shell_output import OutputFiles, Redirections, redirections
+from dsconfig.launch.shell_parser import (
+    Arithmetic,
+    Block,
+    Case,
+    For,
+    Function,
+    If,
+    Item,
+    Negation,
+    Node,
+    Pipeline,
+    Simple,
+    Subshell,
+    Test,
+    While,
+    describe,
 )
+from dsconfig.launch.shell_test import is_unknown
+from dsconfig.launch.shell_values import ASSIGNMENT, CALLER_CONDITION, Scope, Value, Values, expand_numbers
+from dsconfig.launch.slurm_options import slurm_variables
+
+# The tree of a script is evaluated in the order in which a shell would run it. An unknown value stays as written,
+# `$NAME`; it is never guessed. A condition on known values decides; after any other, a variable to which the
+# branches give different values is unknown. The script counts as started without arguments.
+
+_DECLARE = frozenset(("export", "local", "declare", "readonly", "typeset"))
+_TEXT_COMMANDS = frozenset(("echo", "printf", "cat", "sed", "grep", "awk", "rm", "mkdir", "ls", "pip"))
 """Commands whose words are plain text, even if they look like a launcher command."""
-_PREFIX_WORDS = frozenset((
-    "if", "then", "elif", "else", "do", "while", "until", "!", "{", "}", "time", "exec", "nohup", "sudo",
-    "eval", "env", "command",
-))  # fmt: skip
-"""Keywords and wrappers before a command; they do not change what it runs."""
+_WRAPPERS = frozenset(("exec", "nohup", "sudo", "command", "builtin", "setsid", "time"))
+"""Wrappers before a command; they do not change what it runs."""
 _LAUNCHER_VARIABLES = (
     *("NPROC_PER_NODE", "NNODES", "CUDA_VISIBLE_DEVICES", "PET_NPROC_PER_NODE", "PET_NNODES"),
     *("SLURM_NTASKS", "SLURM_NTASKS_PER_NODE", "SLURM_NNODES"),
 )
 """Variables that launchers read."""
-_DEFAULT_ASSIGNMENT = re.compile(r"\$\{(\w+):?=(.*)\}", re.DOTALL)
-"""Default assignment: `: ${NNODES:=2}`."""
 _OUTPUT_ASSIGNMENT = re.compile(r"\w+=\"?\$\((.*)\)\"?", re.DOTALL)
 """Assignment of a command's output."""
-_CALLER_VALUE = re.compile(r"\$\{?(?:\d|OPTARG)")
-"""Values set by the script's caller: positional arguments and options."""
-_SED_SUBSTITUTION = re.compile(r"s([/|#,])((?:(?!\1).)+)\1(.*)\1g?", re.DOTALL)
-_OPENERS: Mapping[str, str] = {
-    **dict.fromkeys(("for", "select", "while", "until"), "done"),
-    "if": "fi",
-    "case": "esac",
-}
-"""Keywords that open a block, with the keyword that closes it."""
-_TESTS = frozenset(("[", "[[", "test", "((", "grep", "command"))
-"""Commands whose result is a condition: `[ -n "$DEBUG" ] && BS=1`. After others, `&&` means success."""
-_CALLER_CONDITION = re.compile(rf"{_CALLER_VALUE.pattern}|\$\{{?[@*#]")
-"""Condition on what the script's caller passes: one of these values, or all arguments."""
-_ARITHMETIC_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:[-+*/%]?=(?!=)|\+\+|--)")
-_MAX_EDITS = 100
-_MAX_DEPTH = 3
-"""Deepest nesting of texts that are read: `srun bash -c "…"`."""
+_HARMLESS = re.compile(
+    r"conda|mamba|venv|virtualenv|activate|\.(?:bash|z)(?:rc|_profile)|profile|modules?\.sh|modulecmd|lmod|spack|pyenv"
+    r"|direnv|ssh-agent|setvars|^/(?:etc|usr|opt|dev)/|nvm\.sh|poetry|/init/bash"
+)
+"""Texts of `source` and `eval` that prepare an environment, and do not set what a training script sets."""
+_MAX_NESTED = 3
+"""Deepest nesting of texts and scripts that are read: `srun bash -c "…"`, `bash train.sh`."""
+_MAX_CALLS = 8
+"""Deepest nesting of function calls."""
+_MAX_SCRIPT = 256 * 1024
 
 
 class ShellCommand(NamedTuple):
@@ -63,61 +74,16 @@ class ShellCommand(NamedTuple):
     folder: str
     """Directory that `cd` has entered, relative to the script's start."""
     variables: Mapping[str, str]
-    """Variables in `LAUNCHER_VARIABLES` that are set for the command or were set earlier in the script."""
+    """Variables in `LAUNCHER_VARIABLES` that are exported or set for the command."""
     dependencies: Mapping[str, frozenset[str]]
     """Unset variables of the job's shell that a word or variable depends on."""
-
-
-class SedOutput(NamedTuple):
-    """A file that `sed` creates from another one."""
-
-    template: str
-    edits: tuple[tuple[str, str], ...]
-    """Pairs of a text and its replacement."""
-
-    def text(self, template: str, max_length: int) -> str:
-        """Apply the edits to the template's text.
-
-        Raises:
-            SpentError: the result has more than `max_length` characters; seven edits can turn one character into
-            1 GB.
-        """
-        for old, new in self.edits:
-            if len(template) + template.count(old) * (len(new) - len(old)) > max_length:
-                raise SpentError
-            template = template.replace(old, new)
-        return template
-
-
-class _Value(NamedTuple):
-    """The words of a variable, None if it is unset, and the unset variables that it depends on."""
-
-    words: tuple[str, ...] | None
-    origins: frozenset[str]
-
-
-class _Block:
-    """A block whose commands may not run: `if`, `case`, a loop, a function, or a command after `[ … ] &&`."""
-
-    def __init__(self, closer: str, condition: str = "") -> None:
-        self.closer, self.condition = closer, condition
-        self.before: dict[str, _Value] = {}
-        """Values of the assigned variables before the block."""
-        self.assigned: set[str] = set()
-        """Variables that the current branch assigns."""
-        self.branches: list[dict[str, _Value]] = []
-        """Values that each earlier branch assigned."""
-        self.exhaustive = False
-        """Whether one of the branches always runs."""
-        self.local: set[str] = set()
-        """Variables of a function."""
 
 
 class Shell:
     """Reader of a script from start to end.
 
     `path`: location of the script. `variables`: known variables of the job's shell. `budget`: limit of the
-    steps.
+    steps. `location`: file from which other scripts are searched; default: the script itself.
     """
 
     def __init__(
@@ -126,404 +92,498 @@ class Shell:
         path: str = "",
         variables: Mapping[str, str] = MappingProxyType({}),
         budget: Budget | None = None,
+        location: str = "",
     ) -> None:
         self.text, self.path, self.environment, self.folder = text, path, variables, ""
+        self.location = location or path
         path_variables = {"0": path, "BASH_SOURCE": path} if path else {}
         short_variables = {name: value for name, value in variables.items() if len(value) <= MAX_LENGTH}
-        initial = {**path_variables, **slurm_variables(text), **short_variables}
-        self.variables: dict[str, tuple[str, ...]] = {name: (value,) for name, value in initial.items()}
-        self.origins: dict[str, frozenset[str]] = dict.fromkeys(path_variables, frozenset())
-        """Unset variables of the job's shell that each variable of the script depends on."""
-        self._dependencies: frozenset[str] = frozenset()
-        """Unset variables that the text itself depends on, if it is a word of another command."""
-        self.documents: dict[str, str] = {}
-        """Here-documents written to files, by the path as written."""
-        self.sed_outputs: dict[str, SedOutput] = {}
-        """Files written by `sed`, by the path as written."""
-        self._sed_output: SedOutput | None = None
-        self._read_variable = ""
-        """Variable of a `read` command that receives the next here-document."""
+        environment = {**slurm_variables(text), **short_variables}
         self.budget = text_budget(len(text)) if budget is None else budget
-        self._lexer = Lexer(text, budget=self.budget)
-        self._blocks: list[_Block] = []
-        self._previous: list[str] = []
-        """Words of the last command that ran without a condition."""
+        self.values = Values({**path_variables, **environment}, Lexer(text, budget=self.budget), self.budget)
+        self.values.origins |= dict.fromkeys(path_variables, frozenset())
+        self.exported: set[str] = set(environment)
+        """Variables that the commands of the script get."""
+        self.output = OutputFiles()
+        """Files that the script writes."""
+        self.scripts: set[str] = set()
+        """Real paths of the scripts that this one starts or sources."""
+        self._functions: dict[str, Node] = {}
+        self._called: set[str] = set()
+        self._locals: list[dict[str, Value]] = []
+        """By function call, the values that its local variables hide."""
+        self.status = ASSUMED
+        self.stop = ""
+        """`exit`, `return` or `break`, if the current list of commands ends there."""
+        self._nesting = 0
 
     def commands(self, depth: int = 0) -> Iterator[ShellCommand]:
-        """Yield each simple command in text order.
+        """Yield each simple command in the order in which the script runs them.
 
         Raises:
             SpentError: reading them exceeds the budget.
         """
-        for offset, raw, target, body in self._lexer.simple_commands():
-            if body is not None:
-                name = "".join(self._lexer.expand(target, self.variables)) if target else ""
-                self.documents[name] = body
-                if self._read_variable and not name:
-                    text = self._lexer.expand_quoted(body, self.variables)
-                    self._set(self._read_variable, (text,), self._last_origins())
-            if raw:
-                yield from self._command(offset, raw, target, depth)
+        self._nesting = depth
+        yield from self._block(shell_parser.parse(self.values.lexer))
+        self.stop = ""
+        # A function without a visible call may be called by a name that only the caller knows.
+        for name in list(self._functions):
+            if name not in self._called:
+                with self._isolated():
+                    yield from self._call(name, None)
 
-    def _command(self, offset: int, raw: list[str], target: str, depth: int) -> Iterator[ShellCommand]:
-        self._enter_blocks(offset, raw)
-        raw = list(dropwhile(_PREFIX_WORDS.__contains__, raw))
-        if not raw:
+    # Lists, conditions and loops
+    # ----------------------------------------------------------------------------------------------
+
+    def _block(self, block: Block) -> Iterator[ShellCommand]:
+        previous = ""
+        for item in block.items:
+            if self.stop:
+                return
+            yield from self._item(item, previous)
+            previous = describe(item.node)
+
+    def _item(self, item: Item, previous: str) -> Iterator[ShellCommand]:
+        """Run a command of a list if the command before it lets it run."""
+        needed = {"&&": SUCCESS, "||": FAILURE}.get(item.operator)
+        decisive = {"&&": (SUCCESS, ASSUMED), "||": (FAILURE,)}.get(item.operator, (self.status,))
+        if needed is not None and self.status in (SUCCESS, FAILURE) and self.status != needed:
             return
-        conditional = self._is_conditional(offset)
-        if not conditional:
-            self._previous = raw
-        if self.text.startswith("((", max(0, offset - 2)) or raw[0] == "let":
-            self._calculate(raw)
+        if self.status in decisive:
+            if item.is_background:
+                with self._isolated():
+                    yield from self._node(item.node)
+                return
+            yield from self._node(item.node)
             return
-        # A loop is read once, with its first value: the others differ in what they train, rarely in how. A number
-        # that differs is unknown.
-        if raw[0] == "for" and raw[2:3] == ["in"] and raw[3:]:
-            values = self._expanded(raw[3:])
-            numbers = len(set(values)) > 1 and all(value.isdecimal() for value in values)
-            self._set(raw[1], (f"${raw[1]}",) if numbers else tuple(values[:1]), self._last_origins())
-            return
-        if conditional:
-            self._blocks.append(_Block("", " ".join(self._previous)))
+        scope = Scope(previous)
+        yield from self._branches(scope, [lambda: self._node(item.node)])
+        self.status = UNKNOWN
+
+    def _branches(
+        self, scope: Scope, branches: Iterable[Callable[[], Iterator[ShellCommand]]]
+    ) -> Iterator[ShellCommand]:
+        """Run the branches of a condition one after another, and merge what they assign."""
+        stops: list[str] = []
+        self.values.scopes.append(scope)
+        folder = self.folder
         try:
-            yield from self._simple_command(offset, raw, target, depth)
+            for branch in branches:
+                yield from branch()
+                stops.append(self.stop)
+                self.values.next_branch(scope, is_kept=self.stop not in ("exit", "return"))
+                self.stop = ""
         finally:
-            if conditional:
-                self._close(self._blocks.pop())
+            self.values.scopes.pop()
+        if self.folder != folder and not scope.exhaustive:
+            self.folder = folder
+        self.values.close_scope(scope)
+        if scope.exhaustive and stops and all(each in ("exit", "return") for each in stops):
+            self.stop = stops[0]
 
-    def _simple_command(self, offset: int, raw: list[str], target: str, depth: int) -> Iterator[ShellCommand]:
+    @contextmanager
+    def _isolated(self) -> Iterator[None]:
+        """Undo all assignments at the end, as after a subshell."""
+        scope = Scope()
+        self.values.scopes.append(scope)
+        state = (self.folder, dict(self._functions), set(self.exported), self.stop)
+        try:
+            yield
+        finally:
+            self.values.scopes.pop()
+            for name, value in scope.before.items():
+                self.values.restore(name, value)
+            self.folder, self._functions, self.exported, self.stop = state
+
+    def _node(self, node: Node) -> Iterator[ShellCommand]:
+        self.budget.spend(1)
+        match node:
+            case Function():
+                self._functions[node.name] = node.body
+                self._called.discard(node.name)
+            case Test():
+                shell_builtins.run_test(self, node.words, is_double=True)
+            case Arithmetic():
+                shell_builtins.calculate(self, node.text)
+            case Block():
+                yield from self._block(node)
+            case _:
+                yield from _RUNNERS[type(node)](self, node)
+
+    def _subshell(self, node: Subshell) -> Iterator[ShellCommand]:
+        with self._isolated():
+            yield from self._block(node.body)
+
+    def _pipeline(self, node: Pipeline) -> Iterator[ShellCommand]:
+        self.output.start_pipeline()
+        for stage in node.stages:
+            with self._isolated():
+                yield from self._node(stage)
+        self.status = ASSUMED
+
+    def _negation(self, node: Negation) -> Iterator[ShellCommand]:
+        yield from self._node(node.node)
+        self.status = {SUCCESS: FAILURE, FAILURE: SUCCESS}.get(self.status, UNKNOWN)
+
+    def _if(self, node: If) -> Iterator[ShellCommand]:
+        possible: list[Callable[[], Iterator[ShellCommand]]] = []
+        conditions: list[str] = []
+        is_decided = False
+        for branch in node.branches:
+            yield from self._block(branch.test)
+            if self.status == FAILURE:
+                continue
+            conditions.append(describe(branch.test))
+            possible.append(lambda body=branch.body: self._block(body))  # type: ignore[misc]
+            if self.status == SUCCESS:
+                is_decided = True
+                break
+        if not is_decided and node.otherwise is not None:
+            otherwise = node.otherwise
+            possible.append(lambda: self._block(otherwise))
+            is_decided = True
+        if is_decided and len(possible) == 1:
+            yield from possible[0]()
+            return
+        yield from self._branches(Scope(" ".join(conditions), exhaustive=is_decided), possible)
+        self.status = ASSUMED
+
+    def _case(self, node: Case) -> Iterator[ShellCommand]:
+        word = "".join(self.values.expanded([node.word], split=False))
+        possible: list[Callable[[], Iterator[ShellCommand]]] = []
+        is_decided = False
+        for branch in node.branches:
+            patterns = ["".join(self.values.expanded([each], split=False)) for each in branch.patterns]
+            is_known = not is_unknown(word, *patterns)
+            matches = any(each == "*" or (is_known and fnmatchcase(word, each)) for each in patterns)
+            if is_known and not matches:
+                continue
+            possible.append(lambda body=branch.body: self._block(body))  # type: ignore[misc]
+            if matches:
+                is_decided = True
+                break
+        if is_decided and len(possible) == 1:
+            yield from possible[0]()
+            return
+        yield from self._branches(Scope(node.word, exhaustive=is_decided), possible)
+
+    def _for(self, node: For) -> Iterator[ShellCommand]:
+        # A loop is read once, with its first value: the others differ in what they train, rarely in how. A number
+        # that differs is unknown, and so is what one iteration passes on to the next.
+        raw = ('"$@"',) if node.words is None else node.words
+        values = [each for word in self.values.expanded(raw) for each in expand_numbers(word)]
+        of_caller = not values and any("$@" in word or "$*" in word for word in raw)
+        is_single = len(values) == 1 and not is_unknown(*values)
+        varies = len(set(values)) > 1 and all(value.isdecimal() for value in values)
+        first = (f"${node.variable}",) if varies or of_caller else tuple(values[:1])
+        origins = self.values.last_origins()
+        if not is_single and not of_caller:
+            self._forget_changes(node.body, lambda: self.values.set(node.variable, first, origins))
+        scope = Scope("$@" if of_caller else "", exhaustive=bool(values))
+
+        def iteration() -> Iterator[ShellCommand]:
+            self.values.set(node.variable, first, origins)
+            yield from self._block(node.body)
+
+        yield from self._branches(scope, [iteration])
+        if len(set(values)) > 1:
+            self.values.forget(node.variable)
+        self.stop = "" if self.stop == "break" else self.stop
+
+    def _while(self, node: While) -> Iterator[ShellCommand]:
+        yield from self._block(node.test)
+        status = self.status
+        if status == (SUCCESS if node.is_until else FAILURE):
+            return
+        condition = describe(node.test)
+        if not CALLER_CONDITION.search(condition):
+            self._forget_changes(node.body, lambda: None)
+        is_endless = condition in ("true", ":")
+        scope = Scope(condition, exhaustive=is_endless)
+        yield from self._branches(scope, [lambda: self._block(node.body)])
+        self.stop = "" if self.stop == "break" else self.stop
+
+    def _forget_changes(self, body: Block, prepare: Callable[[], object]) -> None:
+        """Forget the variables that differ between two iterations of a loop, such as a counter."""
+        scope = Scope()
+        self.values.scopes.append(scope)
+        results = []
+        stop, folder = self.stop, self.folder
+        for _ in range(2):
+            prepare()
+            for _command in self._block(body):
+                pass
+            self.stop = ""
+            results.append({name: self.values.value(name) for name in scope.before})
+        self.values.scopes.pop()
+        for name, value in scope.before.items():
+            self.values.restore(name, value)
+        self.stop, self.folder = stop, folder
+        first, second = results
+        for name, value in second.items():
+            if name not in first or first[name].words != value.words:
+                self.values.forget(name)
+
+    # Simple commands
+    # ----------------------------------------------------------------------------------------------
+
+    def _simple(self, node: Simple) -> Iterator[ShellCommand]:
+        raw = list(node.words)
+        redirected = redirections(node, self.values)
+        while raw and raw[0] in _WRAPPERS and len(raw) > 1 and not raw[1].startswith("-"):
+            raw.pop(0)
+        if raw[:1] == ["env"]:
+            raw = self._without_env_options(raw)
+        if not raw:
+            self._write((), redirected)
+            return
         declares = raw[0] in _DECLARE
         count = next((at for at, word in enumerate(raw) if not _assigns(word, declares=declares)), len(raw))
+        if declares or count == len(raw):
+            yield from self._assignments(raw, node.offset)
+            return
         # Assignments before a command hold for this command only.
-        prefixes = raw[:count] if count < len(raw) and not declares else []
-        names = [word.partition("=")[0].rstrip("+") for word in prefixes]
-        before = {name: self._value(name) for name in names}
-        if raw[0] in ("local", "declare", "typeset"):
-            function = next((each for each in reversed(self._blocks) if each.closer == "}"), None)
-            if function is not None:
-                function.local |= {word.partition("=")[0] for word in raw[1:]}
-        for word in raw[:count]:
-            self._assign(word)
-            if output := _OUTPUT_ASSIGNMENT.fullmatch(word):
-                yield from self._nested_commands(output[1], offset, depth)
+        prefixes = raw[:count]
+        names = [match[1] for match in map(ASSIGNMENT.fullmatch, prefixes) if match]
+        before = {name: self.values.value(name) for name in names}
+        exported = set(self.exported)
+        for word in prefixes:
+            self.values.assign(word)
+        self.exported |= set(names)
         raw = raw[count:]
-        if raw[:1] == [":"]:
-            self._default(raw)
-        words, dependencies = self._words(raw)
-        yield from self._run(offset, words, dependencies, target, depth)
+        if raw[0] == ":":
+            self.values.set_default(raw)
+        words, dependencies = self.values.words(raw)
+        self._write(words, redirected)
+        self.status = ASSUMED
+        yield from self._run(node.offset, raw, words, dependencies, redirected)
         for name, value in before.items():
-            self._restore(name, value)
+            self.values.restore(name, value)
+        if names:
+            self.exported = exported
+
+    def _write(self, words: tuple[str, ...], redirected: Redirections) -> None:
+        self.output.write(words, redirected, self.values, self.exported)
+
+    def _without_env_options(self, raw: list[str]) -> list[str]:
+        """The words behind `env`, whose assignments stand before a command as in a shell."""
+        rest = raw[1:]
+        while rest and rest[0].startswith("-"):
+            rest = rest[2:] if rest[0] in ("-u", "--unset", "-C", "--chdir") else rest[1:]
+        return rest
+
+    def _assignments(self, raw: list[str], offset: int) -> Iterator[ShellCommand]:
+        """Apply a command that consists of assignments, perhaps behind `export` or `declare`."""
+        keyword = raw[0] if raw[0] in _DECLARE else ""
+        options = "".join(word[1:] for word in raw[1:] if keyword and word.startswith("-"))
+        self.status = SUCCESS
+        for word in raw[bool(keyword) :]:
+            if keyword and word.startswith(("-", "+")):
+                continue
+            match = ASSIGNMENT.fullmatch(word)
+            name = match[1] if match else word
+            if keyword in ("local", "declare", "typeset") and self._locals and "g" not in options:
+                self._locals[-1].setdefault(name, self.values.value(name))
+            if "A" in options:
+                self.values.set(f"{name}[]", (), frozenset())
+            if match is not None:
+                self.values.assign(word, is_integer="i" in options)
+            elif keyword in ("local",) and name.isidentifier():
+                self.values.set(name, (), frozenset())
+            if keyword == "export" or "x" in options:
+                self.exported.add(name)
+            if output := _OUTPUT_ASSIGNMENT.fullmatch(word):
+                self.status = ASSUMED
+                yield from self._nested_commands(output[1], offset)
 
     def _run(
         self,
         offset: int,
+        raw: list[str],
         words: tuple[str, ...],
         dependencies: dict[str, frozenset[str]],
-        target: str,
-        depth: int,
+        redirected: Redirections,
     ) -> Iterator[ShellCommand]:
         """Yield a command with expanded words, unless it only changes what is known of the script."""
-        self._read_variable = words[-1] if words[:1] == ("read",) else ""
-        if self._read_variable in self.variables:
-            self._forget(self._read_variable)
-        elif words[:2] == ("printf", "-v") and len(words) > 2:
-            self._forget(words[2])
-        if words and words[0] == "sed":
-            self._edit(words, "".join(self._lexer.expand(target, self.variables)))
-        if not words or words[0] in _TEXT_COMMANDS:
+        if not words:
             return
-        if words[0] in ("cd", "pushd") and len(words) > 1:
-            self.folder = _enter_folder(self.folder, words[1])
+        name = words[0]
+        if name in self._functions:
+            yield from self._call(name, words[1:])
+            return
+        if handler := shell_builtins.BUILTINS.get(name):
+            handler(self, shell_builtins.Call(raw, words, redirected.bodies))
+            return
+        if name in ("eval", "source", "."):
+            yield from self._evaluate(offset, words)
+            return
+        if name in _TEXT_COMMANDS:
             return
         launcher_variables = {
-            name: self.variables[name][0] for name in _LAUNCHER_VARIABLES if self.variables.get(name)
+            each: self.values.variables[each][0]
+            for each in _LAUNCHER_VARIABLES
+            if self.values.variables.get(each) and each in self.exported
         }
-        dependencies |= {name: self.origins.get(name, frozenset((name,))) for name in launcher_variables}
+        dependencies |= {
+            each: self.values.origins.get(each, frozenset((each,))) for each in launcher_variables
+        }
         yield ShellCommand(words, offset, self.folder, launcher_variables, dependencies)
         for word in words:
-            yield from self._nested_commands(word, offset, depth, dependencies.get(word, frozenset()))
+            yield from self._nested_commands(
+                word, offset, dependencies.get(word, frozenset()), only_exported=True
+            )
+        yield from self._started_script(offset, words)
 
-    def _words(self, raw: Iterable[str]) -> tuple[tuple[str, ...], dict[str, frozenset[str]]]:
-        """Expand the words of a command; also return the unset variables that each word depends on."""
-        words: list[str] = []
-        dependencies: dict[str, frozenset[str]] = {}
-        for each in raw:
-            expanded = self._expanded([each])
-            words += expanded
-            if origins := self._last_origins():
-                self.budget.spend(len(expanded) * len(origins))
-                dependencies |= {word: dependencies.get(word, frozenset()) | origins for word in expanded}
-        return tuple(words), dependencies
+    def _call(self, name: str, arguments: tuple[str, ...] | None) -> Iterator[ShellCommand]:
+        """Run a function. `arguments` None: unknown."""
+        self._called.add(name)
+        if len(self._locals) >= _MAX_CALLS:
+            return
+        self._locals.append({})
+        before = {each: self.values.variables.get(each) for each in ("@", "#")}
+        self.values.set_arguments(arguments)
+        yield from self._node(self._functions[name])
+        for each, values in before.items():
+            self.values.variables.pop(each, None)
+            if values is not None:
+                self.values.variables[each] = values
+        for variable, value in self._locals.pop().items():
+            self.values.note(variable)
+            self.values.restore(variable, value)
+        self.stop = "" if self.stop == "return" else self.stop
 
-    def _expanded(self, raw: Iterable[str], *, split: bool = True) -> list[str]:
-        self._lexer.used.clear()
-        return [each for word in raw for each in self._lexer.expand(word, self.variables, split=split)]
-
-    def _last_origins(self) -> frozenset[str]:
-        """Unset variables of the job's shell that the last expansion used."""
-        origins = [self.origins.get(name, (name,)) for name in self._lexer.used]
-        if not origins:
-            return self._dependencies
-        self.budget.spend(len(self._dependencies) + sum(map(len, origins)))
-        return self._dependencies.union(*origins)
+    # Other texts: nested commands, sourced files and started scripts
+    # ----------------------------------------------------------------------------------------------
 
     def _nested_commands(
-        self, text: str, offset: int, depth: int, dependencies: frozenset[str] = frozenset()
+        self,
+        text: str,
+        offset: int,
+        dependencies: frozenset[str] = frozenset(),
+        *,
+        only_exported: bool = False,
     ) -> Iterator[ShellCommand]:
         """Yield the commands of a text inside a command, such as `bash -c "…"` and `id=$(…)`."""
         # Only text with flags can contain a launcher command; skipping the rest saves most of the budget.
-        if depth < _MAX_DEPTH and "--" in text and any(char.isspace() for char in text):
-            self.budget.spend(len(self.variables))
-            inner = Shell(text, budget=self.budget)
-            inner.variables, inner.origins = dict(self.variables), dict(self.origins)
-            inner.folder, inner._dependencies = self.folder, dependencies | self._dependencies
-            for each in inner.commands(depth + 1):
+        if self._nesting < _MAX_NESTED and "--" in text and any(char.isspace() for char in text):
+            inner = self._child(text, self.path, only_exported=only_exported)
+            inner.folder, inner.values.dependencies = self.folder, dependencies | self.values.dependencies
+            for each in inner.commands(self._nesting + 1):
                 yield each._replace(offset=offset)
 
-    def _edit(self, words: tuple[str, ...], target: str) -> None:
-        """Record a `sed` command that creates a config from a template: `sed "s/A/1/" t.json > ds.json`."""
-        edits = tuple((each[2], each[3]) for each in map(_SED_SUBSTITUTION.fullmatch, words) if each)
-        files = [
-            word for word in words[1:] if not word.startswith("-") and not _SED_SUBSTITUTION.fullmatch(word)
-        ]
-        previous = self._sed_output
-        self._sed_output = None
-        if files:
-            self._sed_output = SedOutput(files[-1], edits)
-        elif previous is not None and len(previous.edits) < _MAX_EDITS:
-            self._sed_output = SedOutput(previous.template, previous.edits + edits)
-        if target and self._sed_output is not None:
-            self.sed_outputs[target] = self._sed_output
+    def _child(self, text: str, path: str, *, only_exported: bool) -> Shell:
+        """A shell that this one starts."""
+        self.budget.spend(len(self.values.variables))
+        child = Shell(text, path, budget=self.budget, location=self.location)
+        names = self.exported if only_exported else self.values.variables.keys()
+        child.values.variables |= {
+            name: self.values.variables[name] for name in names if name in self.values.variables
+        }
+        child.values.origins |= {
+            name: self.values.origins[name] for name in names if name in self.values.origins
+        }
+        child.exported |= self.exported
+        child.output, child.scripts = self.output, self.scripts
+        if not only_exported:
+            child._functions = dict(self._functions)
+            child._called = set(self._functions)
+        return child
 
-    def _default(self, raw: list[str]) -> None:
-        """Apply the default assignments of a `:` command to unset variables."""
-        for match in (_DEFAULT_ASSIGNMENT.fullmatch(word.strip('"')) for word in raw):
-            if match and not any(self.variables.get(match[1], ())):
-                self._assign(f"{match[1]}={match[2]}")
-                self.origins[match[1]] = self.origins.get(match[1], frozenset()) | {match[1]}
-
-    def _assign(self, word: str) -> None:
-        variables = self.variables
-        match = _ASSIGNMENT.fullmatch(word)
-        if match is None:
+    def _started_script(self, offset: int, words: tuple[str, ...]) -> Iterator[ShellCommand]:
+        """Yield the commands of a script that a command starts: `bash train.sh 4`, `srun ./train.sh`."""
+        at = next((at for at, word in enumerate(words[:_MAX_LEADING]) if _is_script(word)), None)
+        if at is None or self._nesting >= _MAX_NESTED:
             return
-        name, appends, value = match.groups()
-        previous_origins = self.origins.get(name, frozenset()) if appends else frozenset()
-        if value.startswith("("):
-            # The elements of an array may be on several lines.
-            listing = value[1:-1].replace("\n", " \\\n")
-            parts = Lexer(listing, budget=self.budget).simple_commands()
-            elements = tuple(self._expanded(part for _, raw, *_ in parts for part in raw))
-            values = variables.get(name, ()) + elements if appends else elements
-        else:
-            text = " ".join(self._expanded([value], split=False))
-            old_values = variables.get(name, ("",)) or ("",)
-            if name in variables and _CALLER_VALUE.search(text) and "$" not in old_values[-1]:
-                return  # an option of the script: without it, the earlier value stays
-            values = (*old_values[:-1], old_values[-1] + text) if appends else (text,)
-        self._set(name, values, previous_origins | self._last_origins())
+        if any(os.path.basename(word) not in _STARTERS for word in words[:at] if _is_program(word)):
+            return
+        path, text = self._script(words[at])
+        if text is None:
+            return
+        child = self._child(text, path, only_exported=True)
+        child.values.set_arguments(words[at + 1 :])
+        child.folder = self.folder
+        for each in child.commands(self._nesting + 1):
+            yield each._replace(offset=offset)
 
-    def _calculate(self, raw: list[str]) -> None:
-        """Forget the variables that `((…))` or `let` change."""
-        for name in _ARITHMETIC_ASSIGNMENT.findall(" ".join(raw)):
-            if name in self.variables:
-                self._forget(name)
+    def _script(self, name: str) -> tuple[str, str | None]:
+        """Path and text of a script of the repository; None as text if it cannot be read."""
+        if not self.location or is_unknown(name):
+            return name, None
+        lookup = search(name, self.location, self.folder)
+        if lookup.path is None:
+            return name, None
+        try:
+            data = contents(lookup.path, _MAX_SCRIPT)
+        except OSError:
+            return name, None
+        if len(data) > _MAX_SCRIPT or b"\0" in data:
+            return name, None
+        self.scripts.add(os.path.realpath(lookup.path))
+        return os.path.abspath(lookup.path), data.decode("utf-8", "replace")
 
-    def _forget(self, name: str) -> None:
-        self._set(name, (f"${name}",), frozenset((name,)))
-
-    # Blocks that may not run
-    # ----------------------------------------------------------------------------------------------
-
-    def _is_conditional(self, offset: int) -> bool:
-        """Whether a command runs only if a test before it succeeds or a command before it fails."""
-        before = self.text[max(0, offset - 80) : offset].rstrip(" \t\r\n\\")
-        return before.endswith("||") or (before.endswith("&&") and not _TESTS.isdisjoint(self._previous[:1]))
-
-    def _enter_blocks(self, offset: int, raw: list[str]) -> None:
-        """Open, switch and close blocks by the keywords of a command."""
-        for at, word in enumerate(raw):
-            if closer := _OPENERS.get(word):
-                self._blocks.append(_Block(closer, " ".join(raw[at + 1 :])))
-                # Without an `in`, a `for` reads what the caller passed.
-                self._blocks[-1].exhaustive = word == "for"
-                break
-            if word == "{" or (word == "function" and raw[-1] == "{"):
-                # A function may never be called; other groups always run.
-                is_function = word == "function" or self.text[max(0, offset - 80) : offset].rstrip().endswith(
-                    ")"
-                )
-                self._blocks.append(_Block("}"))
-                self._blocks[-1].exhaustive = not is_function
-                if word == "function":
-                    break
-                continue
-            if self._blocks and word == self._blocks[-1].closer:
-                self._close(self._blocks.pop())
-            elif word in ("elif", "else") and self._blocks and self._blocks[-1].closer == "fi":
-                self._next_branch(self._blocks[-1])
-                self._blocks[-1].exhaustive = word == "else"
-                self._blocks[-1].condition += f" {' '.join(raw[at + 1 :])}" * (word == "elif")
-            elif word not in _PREFIX_WORDS:
-                break
-
-    def _next_branch(self, block: _Block) -> None:
-        self.budget.spend(len(block.before) + 1)
-        block.branches.append({name: self._value(name) for name in block.assigned})
-        block.assigned = set()
-        for name, value in block.before.items():
-            self._restore(name, value)
-
-    def _close(self, block: _Block) -> None:
-        """Merge what the branches of a block assigned."""
-        self._next_branch(block)
-        for name in block.before:
-            self._note(name)
-            self._restore(name, self._merged(name, block))
-
-    def _merged(self, name: str, block: _Block) -> _Value:
-        """The value of a variable after a block that assigns it."""
-        before = block.before[name]
-        if name in block.local:
-            return before
-        assigned = [branch[name] for branch in block.branches if name in branch]
-        may_stay = not block.exhaustive or len(assigned) < len(block.branches)
-        is_default = re.search(rf"-z\s+\S*\$\{{?{name}\b", block.condition) is not None
-        if before.words is None and is_default:
-            return _Value(assigned[0].words, assigned[0].origins | {name})
-        if (
-            may_stay
-            and before.words is not None
-            and (is_default or _CALLER_CONDITION.search(block.condition))
-        ):
-            return before  # without the caller's option the earlier value stays
-        values: list[_Value] = [*assigned, before] if may_stay else assigned
-        distinct = {value.words for value in values}
-        known = {words for words in distinct if words and not _CALLER_VALUE.search(" ".join(words))}
-        if len(distinct) == 1 or (len(known) == 1 and len(distinct) == 2 and not may_stay):
-            return next(each for each in values if len(distinct) == 1 or each.words in known)
-        self.budget.spend(sum(len(word) for words in distinct for word in words or ()) + len(values))
-        origins = frozenset((name,)).union(*(value.origins for value in values))
-        return _Value(_common_flags(name, [value.words or () for value in values]), origins)
-
-    def _value(self, name: str) -> _Value:
-        return _Value(self.variables.get(name), self.origins.get(name, frozenset()))
-
-    def _restore(self, name: str, value: _Value) -> None:
-        if value.words is None:
-            self.variables.pop(name, None)
-            self.origins.pop(name, None)
-        else:
-            self.variables[name], self.origins[name] = value.words, value.origins
-
-    def _note(self, name: str) -> None:
-        """Note that the innermost block assigns a variable."""
-        if self._blocks:
-            block = self._blocks[-1]
-            block.before.setdefault(name, self._value(name))
-            block.assigned.add(name)
-
-    def _set(self, name: str, values: tuple[str, ...], origins: frozenset[str]) -> None:
-        self.budget.spend(len(values))
-        self._note(name)
-        if sum(map(len, values)) + len(values) <= MAX_LENGTH:
-            self.variables[name] = values
-            self.origins[name] = origins
+    def _evaluate(self, offset: int, words: tuple[str, ...]) -> Iterator[ShellCommand]:
+        """Run the text of `eval`, or the file of `source`, in this shell. What an unknown text sets is unknown."""
+        if len(words) < 2 or self._nesting >= _MAX_NESTED:
+            return
+        text: str | None = " ".join(words[1:])
+        arguments: tuple[str, ...] = ()
+        if words[0] != "eval":
+            _, text = self._script(words[1])
+            arguments = words[2:]
+        if text is None or (words[0] == "eval" and _SUBSTITUTION.search(text)):
+            if not _HARMLESS.search(" ".join(words[1:])):
+                self.values.forget_all()
+            if text is None:
+                return
+        lexer, positional = self.values.lexer, {each: self.values.variables.get(each) for each in ("@", "#")}
+        self.values.lexer = Lexer(text, budget=self.budget)
+        self.values.lexer.unset_is_unknown = lexer.unset_is_unknown
+        if arguments:
+            self.values.set_arguments(arguments)
+        self._nesting += 1
+        try:
+            for each in self._block(shell_parser.parse(self.values.lexer)):
+                yield each._replace(offset=offset)
+        finally:
+            self._nesting -= 1
+            lexer.unset_is_unknown |= self.values.lexer.unset_is_unknown
+            self.values.lexer = lexer
+            if arguments:
+                self.values.variables |= {
+                    each: values for each, values in positional.items() if values is not None
+                }
+            if words[0] != "eval":
+                self.stop = "" if self.stop == "return" else self.stop
 
 
-def _common_flags(name: str, variants: list[tuple[str, ...]]) -> tuple[str, ...]:
-    """The value of a variable that has one of these values.
+_RUNNERS: Mapping[type, Callable[..., Iterator[ShellCommand]]] = {
+    Simple: Shell._simple,  # noqa: SLF001
+    Subshell: Shell._subshell,  # noqa: SLF001
+    Pipeline: Shell._pipeline,  # noqa: SLF001
+    Negation: Shell._negation,  # noqa: SLF001
+    If: Shell._if,  # noqa: SLF001
+    Case: Shell._case,  # noqa: SLF001
+    For: Shell._for,  # noqa: SLF001
+    While: Shell._while,  # noqa: SLF001
+}
+_SUBSTITUTION = re.compile(r"\$\(|`")
+_STARTERS = frozenset(
+    ("bash", "sh", "srun", "sbatch", "source", "exec", "nohup", "zsh", "qsub", "env", "time", "setsid")
+)
+"""Programs that start a script."""
+_SCRIPT_SUFFIXES = (".sh", ".bash", ".slurm", ".sbatch")
+_MAX_LEADING = 20
+"""Leading words searched for the script that a command starts."""
 
-    The flags of options stay, because they tell how the script is called; one that differs gets an unknown value.
-    """
-    unknown = f"${name}"
-    parts = [" ".join(variant).split() for variant in variants]
-    if not any(word.startswith("-") for part in parts for word in part):
-        return (unknown,)
-    options: list[dict[str, tuple[str, ...]]] = []
-    for part in parts:
-        flags: dict[str, tuple[str, ...]] = {}
-        flag = ""
-        for word in part:
-            if word.startswith("-"):
-                flag, equals, value = word.partition("=")
-                flags[flag] = (value,) if equals else ()
-            else:
-                flags[flag] = (*flags.get(flag, ()), word)
-        options.append(flags)
-    words: list[str] = []
-    for flag in dict.fromkeys(flag for flags in options for flag in flags):
-        given = {flags.get(flag) for flags in options}
-        words += [flag] * bool(flag)
-        words += given.pop() or () if len(given) == 1 else (unknown,)
-    # one element for a string, several for an array
-    return tuple(words) if any(len(variant) > 1 for variant in variants) else (" ".join(words),)
+
+def _is_script(word: str) -> bool:
+    return word.endswith(_SCRIPT_SUFFIXES) and not word.startswith("-")
+
+
+def _is_program(word: str) -> bool:
+    """Whether a word can be the name of a program, not a flag or its value."""
+    return not word.startswith("-") and "=" not in word and not word.isdecimal()
 
 
 def _assigns(word: str, *, declares: bool) -> bool:
-    return _ASSIGNMENT.fullmatch(word) is not None or (declares and (word in _DECLARE or word[:1] == "-"))
-
-
-def _enter_folder(folder: str, step: str) -> str:
-    """Directory after a `cd`; empty if unknown."""
-    if step.startswith("/") or "$" in step or step in ("-", "~"):
-        return "" if "$" in step or step in ("-", "~") else step
-    return f"{folder}/{step}" if folder else step
-
-
-# `#SBATCH` options of a script, as the variables that Slurm sets in the job.
-
-_SBATCH_LINE = re.compile(r"^#SBATCH[ \t]+([^\n#]*)", re.MULTILINE)
-_SLURM_VARIABLES = {
-    "nodes": "SLURM_NNODES",
-    "N": "SLURM_NNODES",
-    "ntasks": "SLURM_NTASKS",
-    "n": "SLURM_NTASKS",
-    "ntasks-per-node": "SLURM_NTASKS_PER_NODE",
-    "tasks-per-node": "SLURM_NTASKS_PER_NODE",
-    "gpus-per-node": "SLURM_GPUS_PER_NODE",
-    "gres": "SLURM_GPUS_ON_NODE",
-}
-_SLURM_COUNT = re.compile(r"(?:gpu:)?(?:[A-Za-z][\w.-]*:)?(\d{1,6})")
-"""A count in an option: `2`, `a100:4`, `gpu:8`, `gpu:a100:4`."""
-
-
-def slurm_variables(text: str) -> dict[str, str]:
-    """Variables that Slurm sets in the job of a script, from its `#SBATCH` lines.
-
-    Source: Slurm's sbatch, INPUT and OUTPUT ENVIRONMENT VARIABLES.
-    """
-    if "#SBATCH" not in text:
-        return {}
-    variables: dict[str, str] = {}
-    for line in _SBATCH_LINE.findall(text):
-        for flag, value in _sbatch_flags(line):
-            if (name := _SLURM_VARIABLES.get(flag)) and (count := _SLURM_COUNT.fullmatch(value)):
-                variables[name] = count[1]
-    nodes = variables.get("SLURM_NNODES")
-    if nodes is not None:
-        variables["SLURM_JOB_NUM_NODES"] = nodes
-    tasks = variables.get("SLURM_NTASKS_PER_NODE")
-    if tasks is not None and "SLURM_NTASKS" not in variables:
-        # Slurm starts this many tasks if only --ntasks-per-node is given.
-        variables["SLURM_NTASKS"] = str(int(nodes or 1) * int(tasks))
-    gpus = variables.get("SLURM_GPUS_PER_NODE")
-    if gpus is not None:
-        variables.setdefault("SLURM_GPUS_ON_NODE", gpus)
-    return variables
-
-
-def _sbatch_flags(line: str) -> list[tuple[str, str]]:
-    """Flags of a line with their values."""
-    try:
-        words = shlex.split(line)
-    except ValueError:
-        return []
-    flags = []
-    for word, following in zip(words, [*words[1:], ""], strict=True):
-        name, equals, value = word.lstrip("-").partition("=")
-        if word.startswith("--"):
-            flags.append((name, value if equals else following))
-        elif word.startswith("-"):
-            flags.append((word[1:2], word[2:].lstrip("=") or following))
-    return flags
+    return ASSIGNMENT.fullmatch(word) is not None or (declares and (word in _DECLARE or word[:1] == "-"))

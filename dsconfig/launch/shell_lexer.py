@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-import ast
-import operator
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from typing import Literal
 
+from dsconfig.core.json_types import NamedTuple
+from dsconfig.launch import shell_arithmetic
 from dsconfig.launch.repository import Budget
 from dsconfig.launch.repository import text_budget as _of_text
 
 _SPACE, _OPERATORS_AND_LINE_END = " \t\r", "\n;&|()"
 _NESTED = re.compile(r"\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"|(?:(?<=\s)|^)#[^\n]*|[()]", re.DOTALL)
-_HEREDOC = re.compile(r"<<-?[ \t]*(\\?)([\"']?)([\w.-]+)\2")
-_REDIRECT = re.compile(r"(?:<<<|>>|<>|>\||&>>?|[<>]&?)[ \t]*")
+_HEREDOC = re.compile(r"(?:\d(?=<))?<<-?[ \t]*(\\?)([\"']?)([\w.-]+)\2")
+_REDIRECT = re.compile(r"(?:\d+(?=[<>]))?(<<<|>>|<>|>\||&>>?|[<>]&?)[ \t]*")
+_OPERATOR = re.compile(r";;&|;;|;&|&&|\|\||\|&|[\n;&|()]")
+_KEYWORDS = frozenset(("if", "elif", "while", "until", "for", "then", "else", "do", "{", "!", "time"))
+"""Words behind which a command starts."""
 _MAX_DEPTH = 8
 """Deepest nesting of substitutions that are evaluated."""
-_NAME = re.compile(r"\$(?:\w+|[@*#?])")
+_NAME = re.compile(r"\$(?:\d|\w+|[@*#?])")
 _BRACES = re.compile(r"\\.|'[^']*'|\$\{|\}", re.DOTALL)
-_PARAMETER = re.compile(r"\{(#?)(\w+)(?:\[([@*\w]+)\])?(?:(:?)[-=](.*)|([%#/].+))?\}", re.DOTALL)
-_BARE_NAME = re.compile(r"(?<![\w$])[A-Za-z_]\w*")
-_ARITHMETIC = re.compile(r"[\d\s+*/%()-]{1,60}")
+_PARAMETER = re.compile(
+    r"\{(?P<prefix>[#!]?)(?P<name>\w+|[@*])(?:\[(?P<index>[^\]]*)\])?"
+    r"(?:(?P<colon>:?)(?P<sign>[-=+?])(?P<default>.*)|:(?P<slice>[^-=+?].*)|(?P<operation>[%#/^,].*))?\}",
+    re.DOTALL,
+)
 
 _MAX_UNTERMINATED = 50
 """Unterminated here-documents after which no further ones are searched."""
@@ -29,6 +35,22 @@ _COPIES_PER_STEP = 8
 MAX_LENGTH = 10_000
 """Longest word or value that is expanded; longer ones stay as written."""
 Variables = Mapping[str, tuple[str, ...]]
+
+
+class Token(NamedTuple):
+    """One token: a word as written, an operator, a redirection, `((…))`, or `[[ … ]]`."""
+
+    kind: Literal["word", "operator", "redirect", "arithmetic", "test"]
+    text: str
+    offset: int
+    target: str = ""
+    """Target of a redirection as written."""
+    body: str | None = None
+    """Text of a here-document."""
+    is_quoted: bool = False
+    """Whether the here-document is taken literally."""
+    words: tuple[str, ...] = ()
+    """Words between `[[` and `]]`."""
 
 
 class Lexer:
@@ -42,51 +64,115 @@ class Lexer:
         self.budget = _of_text(len(text)) if budget is None else budget
         self.used: set[str] = set()
         """Variables and command substitutions whose values were requested."""
+        self.assigned: dict[str, int | None] = {}
+        """Variables that arithmetic expansions changed, `$((i++))`; None: to an unknown value."""
+        self.unset_is_unknown = False
+        """Whether variables that are not set here may be set, so that no default applies."""
         self._unclosed: dict[str, set[str]] = {}
         """By text, the brackets and quotes without a closing partner, so that they are searched only once."""
         self._unterminated: set[str] = set()
         """Delimiters of unterminated here-documents."""
 
-    def simple_commands(self) -> Iterator[tuple[int, list[str], str, str | None]]:
-        """Yield the offset of each command, its words as written, its output file, and its here-document."""
-        text, at, start = self.text, 0, 0
+    def tokens(self) -> Iterator[Token]:
+        """Yield the tokens of the text; a here-document belongs to its redirection."""
+        text, at = self.text, 0
         self.budget.spend(len(text))
-        words: list[str] = []
-        target = ""
-        pending: list[tuple[str, str]] = []
+        line: list[Token] = []  # the current line, which is held back until its here-documents are read
+        waits = False
         while at < len(text):
-            char = text[at]
-            if char in _SPACE:
+            if text[at] in _SPACE:
                 at += 1
-            elif text.startswith("\\\n", at) or text.startswith("\\\r\n", at):
+                continue
+            if text.startswith("\\\n", at) or text.startswith("\\\r\n", at):
                 at = text.index("\n", at) + 1
-            elif char == "#":
+                continue
+            if text[at] == "#":
                 at = self._line_end(at)
-            elif match := _HEREDOC.match(text, at):
-                pending.append((match[3], target))
+                continue
+            token, at = self._token(at, line[-1] if line else None)
+            waits = waits or (token.kind == "redirect" and token.body is not None)
+            line.append(token)
+            if token.kind == "operator" and token.text == "\n":
+                if waits:
+                    line, at = self._with_bodies(line, at)
+                    waits = False
+                yield from line[:-1]
+                line = line[-1:]
+                yield line.pop()
+        yield from line
+
+    def _token(self, at: int, before: Token | None) -> tuple[Token, int]:
+        """The token that starts at `at`, and the offset behind it."""
+        text = self.text
+        if (match := _HEREDOC.match(text, at)) and not text.startswith("<<<", at):
+            is_quoted = bool(match[1] or match[2])
+            return Token("redirect", "<<", at, match[3], "", is_quoted), match.end()
+        if (match := _REDIRECT.match(text, at)) and not (
+            match[0] in "<>" and text.startswith("(", match.end())
+        ):
+            end = self._word_end(match.end())
+            return Token("redirect", match[1], at, text[match.end() : end]), end
+        starts_command = before is None or before.kind in ("operator", "arithmetic", "test")
+        starts_command = starts_command or (before is not None and before.text in _KEYWORDS)
+        if text.startswith("((", at) and starts_command:
+            end = self._bracket_end(text, at)
+            if text[end - 2 : end] == "))" and end > at + 2:
+                return Token("arithmetic", text[at + 2 : end - 2], at), end
+        if match := _OPERATOR.match(text, at):
+            return Token("operator", match[0], at), match.end()
+        end = max(self._word_end(at), at + 1)
+        word = text[at:end]
+        if word == "[[" and starts_command:
+            return self._test(at, end)
+        return Token("word", word, at), end
+
+    def _test(self, start: int, at: int) -> tuple[Token, int]:
+        """The token of `[[ … ]]`, in which brackets and `<` are words; a missing `]]` ends with the line."""
+        text, words = self.text, list[str]()
+        while at < len(text):
+            if text[at] in _SPACE:
+                at += 1
+            elif text.startswith("\\\n", at):
+                at += 2
+            elif text[at] == "\n":
+                if words and words[-1] not in ("&&", "||"):
+                    break
+                at += 1
+            elif match := re.compile(r"&&|\|\||[()<>]").match(text, at):
+                words.append(match[0])
                 at = match.end()
-            elif match := _REDIRECT.match(text, at):
-                at = self._word_end(match.end())
-                target = text[match.end() : at]
-                self.budget.spend(len(pending))
-                pending = [(mark, target) for mark, _ in pending]
-            elif char in _OPERATORS_AND_LINE_END:
-                if words:
-                    yield start, words, target, None
-                words, at = [], at + 1
-                if char == "\n" and pending:
-                    for mark, name in pending:
-                        body, at = self._body(at, mark)
-                        yield at, [], name, body
-                    pending = []
-                target = target if pending else ""
             else:
-                start = start if words else at
                 end = max(self._word_end(at), at + 1)
                 words.append(text[at:end])
                 at = end
+                if words[-1] == "]]":
+                    words.pop()
+                    break
+        return Token("test", "[[", start, words=tuple(words)), at
+
+    def _with_bodies(self, line: list[Token], at: int) -> tuple[list[Token], int]:
+        """The tokens of a line with the texts of their here-documents, and the offset behind these."""
+        tokens = []
+        for token in line:
+            if token.kind == "redirect" and token.body is not None:
+                body, at = self._body(at, token.target)
+                tokens.append(token._replace(body=body))
+            else:
+                tokens.append(token)
+        return tokens, at
+
+    def simple_commands(self) -> Iterator[list[str]]:
+        """Yield the words of each command as written, whatever its operators mean."""
+        words: list[str] = []
+        for token in self.tokens():
+            if token.kind == "word":
+                words.append(token.text)
+            elif token.kind == "operator":
+                if words:
+                    yield words
+                words = []
         if words:
-            yield start, words, target, None
+            yield words
 
     def _body(self, at: int, end: str) -> tuple[str, int]:
         """The lines of a here-document, and the offset of their end."""
@@ -111,8 +197,10 @@ class Lexer:
         text = self.text if text is None else text
         while at < len(text):
             char = text[at]
-            if char == "(" and at and text[at - 1] == "=":
+            if char == "(" and at and text[at - 1] in "=<>":  # an array, or `<(command)`
                 at = self._bracket_end(text, at)
+            elif char in "<>" and text.startswith("(", at + 1):
+                at += 1
             elif (
                 char in _SPACE
                 or char in _OPERATORS_AND_LINE_END
@@ -140,6 +228,12 @@ class Lexer:
             return self._mark_end(text, "`", at + 1)
         if text.startswith("$(", at):
             return self._bracket_end(text, at + 1)
+        if text.startswith("$'", at):
+            return self._mark_end(text, "'", at + 2)
+        if text.startswith('$"', at):
+            return self._part_end(text, at + 1)
+        if text.startswith("$[", at):
+            return self._mark_end(text, "]", at + 2)
         if text.startswith("${", at):
             return self._bracket_end(text, at, _BRACES, "${", "}")
         match = _NAME.match(text, at)
@@ -190,11 +284,12 @@ class Lexer:
         while at < len(raw):
             end = self._part_end(raw, at)
             part, at = raw[at:end], end
-            if part[0] == "'" and len(part) > 1:
-                fields[-1] += part[1:-1]
+            literal = part.removeprefix("$") if part[:2] in ("$'", '$"') else part
+            if literal[0] == "'" and len(literal) > 1:
+                fields[-1] += literal[1:-1]
                 has_quotes = True
-            elif part[0] == '"' and len(part) > 1:
-                quoted_fields = self._expand_quoted(part[1:-1], variables)
+            elif literal[0] == '"' and len(literal) > 1:
+                quoted_fields = self._expand_quoted(literal[1:-1], variables)
                 size += _total_size(quoted_fields)
                 fields[-1:] = (
                     [fields[-1] + quoted_fields[0], *quoted_fields[1:]] if quoted_fields else fields[-1:]
@@ -250,45 +345,117 @@ class Lexer:
         return values
 
     def _look_up(self, part: str, variables: Variables) -> list[str]:
-        if part[0] == "`" or part.startswith("$("):
+        if part[0] == "`" or part.startswith(("$(", "$[")):
             return [self._substitute(part, variables)]
         if part.startswith("${"):
             return self._parameter(part, variables)
         name = part[1:]
         if name in ("@", "*"):
-            return []
-        self.used.add(name)
-        if name in variables:
-            return list(variables[name][:1])
+            return list(variables.get("@", ()))
+        if (values := self._values(name, variables)) is not None:
+            return list(values[:1])
         # The script's directory is unknown; `.` keeps `$PWD/ds.json` relative.
         return ["."] if name == "PWD" else [part]
 
+    def _values(self, name: str, variables: Variables) -> tuple[str, ...] | None:
+        """The words of a variable or an argument; None if it is not set."""
+        if name.isdecimal() and name != "0" and (arguments := variables.get("@")) is not None:
+            return arguments[int(name) - 1 : int(name)] if len(name) < _MAX_DIGITS else ()
+        self.used.add(name)
+        return variables.get(name)
+
     def _parameter(self, part: str, variables: Variables) -> list[str]:
-        """Value of `${...}`: a variable, its default, an array element or length, or part of a value."""
+        """Value of `${...}`: a variable, its default, elements of an array or their number, or part of a value."""
         match = _PARAMETER.fullmatch(part[1:])
         if match is None:
-            return [] if part in ("${@}", "${*}") else [part]
-        counts, name, index, unless_empty, default, operation = match.groups()
-        self.used.add(name)
-        values = variables.get(name)
-        if values is None or (unless_empty and not any(values)):
-            if default is not None and self._depth < _MAX_DEPTH:
-                self._depth += 1
-                values = tuple(self.expand(default, variables, split=False) or [""])
-                self._depth -= 1
-            elif values is None:
-                return ["."] if name == "PWD" else [part]
-        if index in ("@", "*"):
-            return [str(len(values))] if counts else list(values)
-        at = int(index) if index and index.isdecimal() and len(index) < _MAX_DIGITS else 0
-        element = values[at : at + 1]
-        if not element or not (counts or operation):
-            return list(element)
-        if counts:
-            return [str(len(element[0]))] if "$" not in element[0] else [part]
+            return list(variables.get("#", (part,))) if part == "${#}" else [part]
+        prefix, name, index = match["prefix"], match["name"], match["index"]
+        if name in ("@", "*"):
+            index, name = name, "@"
+        values = self._elements(name, index, variables)
+        if prefix == "!":
+            return self._indirect(part, name, index, values, variables)
+        if match["sign"] is not None:
+            return self._with_default(part, match, values, variables)
+        if values is None:
+            return ["."] if name == "PWD" and not index else [] if name == "@" else [part]
+        if match["slice"] is not None:
+            values = self._slice(values, match["slice"], variables, is_array=index in ("@", "*"))
+            return [part] if values is None else list(values)
+        if prefix == "#":
+            if index in ("@", "*"):
+                return [str(len(values))]
+            return [part if "$" in "".join(values) else str(len("".join(values)))]
+        if match["operation"] is None:
+            return list(values if index in ("@", "*") else values[:1])
+        if any("$" in value or "`" in value for value in values):
+            return [part]
+        changed = [trim(value, match["operation"]) for value in values]
+        return [part] if None in changed else [value for value in changed if value is not None]
 
-        value = None if "$" in element[0] else trim(element[0], operation)
-        return [part if value is None else value]
+    def _elements(self, name: str, index: str | None, variables: Variables) -> tuple[str, ...] | None:
+        """The values of `name[index]`; None if the variable is not set or the index is unknown."""
+        keys = variables.get(f"{name}[]")
+        if keys is None:
+            values = variables.get("@") if name == "@" else self._values(name, variables)
+        else:
+            self.used.add(name)
+            values = tuple(value for key in keys for value in variables.get(f"{name}[{key}]", ()))
+        if values is None or index in ("@", "*"):
+            return values
+        if keys is not None:
+            key = "".join(self.expand(index or "0", variables, split=False))
+            return None if "$" in key else variables.get(f"{name}[{key}]", ())
+        if index is None:
+            return values[:1]
+        at = self.arithmetic(index, variables)
+        if at is None:
+            return None
+        at = at + len(values) if at < 0 else at
+        return values[at : at + 1] if at >= 0 else ()
+
+    def _indirect(
+        self, part: str, name: str, index: str | None, values: tuple[str, ...] | None, variables: Variables
+    ) -> list[str]:
+        """Value of `${!name}`, or the keys of an array, `${!name[@]}`."""
+        if index in ("@", "*"):
+            keys = variables.get(f"{name}[]")
+            return list(keys) if keys is not None else [str(at) for at in range(len(values or ()))]
+        if not values or not values[0].isidentifier():
+            return [part]
+        return list((self._values(values[0], variables) or (part,))[:1])
+
+    def _with_default(
+        self, part: str, match: re.Match[str], values: tuple[str, ...] | None, variables: Variables
+    ) -> list[str]:
+        """Value of `${name:-default}`, `${name:+alternative}` and `${name:?message}`."""
+        is_set = values is not None and (any(values) or (not match["colon"] and bool(values)))
+        if match["sign"] == "+":
+            is_set = not is_set
+        if is_set and match["sign"] == "+":
+            return []
+        if is_set and values is not None:
+            return list(values)
+        if match["sign"] == "?" or self._depth >= _MAX_DEPTH or (values is None and self.unset_is_unknown):
+            return [part]
+        self._depth += 1
+        default = self.expand(match["default"], variables, split=False) or [""]
+        self._depth -= 1
+        return default
+
+    def _slice(
+        self, values: tuple[str, ...], bounds: str, variables: Variables, *, is_array: bool
+    ) -> tuple[str, ...] | None:
+        """Elements or characters of `${name:first:count}`; None if the bounds are unknown."""
+        first_text, colon, count_text = bounds.partition(":")
+        first, count = self.arithmetic(first_text, variables), self.arithmetic(count_text or "0", variables)
+        if first is None or count is None or first < 0 or count < 0:
+            return None
+        end = first + count if colon else None
+        if is_array:
+            return values[first:end]
+        text = "".join(values[:1])
+        return None if "$" in text or "`" in text else (text[first:end],)
 
     def _substitute(self, part: str, variables: Variables) -> str:
         """Value of an arithmetic expression or of a command with known output; unchanged if unknown."""
@@ -297,14 +464,14 @@ class Lexer:
         if self._depth >= _MAX_DEPTH:
             return part
         self._depth += 1
-        result = (
-            self._arithmetic(part, variables)
-            if part.startswith("$((")
-            else self._command_output(part, variables)
-        )
+        if part.startswith(("$((", "$[")):
+            number = self.arithmetic(part[2:-1] if part[1] == "[" else part[3:-2], variables)
+            result = None if number is None else str(number)
+        else:
+            result = self._command_output(part, variables)
         self._depth -= 1
         if result is None or "$" in result:
-            if not part.startswith("$(("):
+            if not part.startswith(("$((", "$[")):
                 self.used.add(part)
             return part
         return result
@@ -314,25 +481,28 @@ class Lexer:
         lexer.used = self.used
         lines = [
             [each for word in raw for each in lexer.expand(word, variables)]
-            for _, raw, *_ in lexer.simple_commands()
+            for raw in lexer.simple_commands()
         ]
         return _command_output(lines[-1], lines[:-1]) if lines and all(lines) else None
 
-    def _arithmetic(self, part: str, variables: Variables) -> str | None:
-        """Value of `$((...))` if all its variables are whole numbers."""
+    def arithmetic(self, text: str, variables: Variables) -> int | None:
+        """Value of an arithmetic expression; None if it depends on an unknown value."""
 
-        def value(match: re.Match[str]) -> str:
-            self.used.add(match[0])
-            text = (variables.get(match[0]) or ("?",))[0]
-            self._charge(len(text))
-            return text
+        def value(name: str) -> int | None:
+            self.used.add(name)
+            values = variables.get(name) or ("",)
+            self._charge(len(values[0]))
+            # A variable may hold an expression itself, as after `N=2*4`.
+            return shell_arithmetic.evaluate(values[0])
 
-        inner = _BARE_NAME.sub(value, " ".join(self._expand_quoted(part[3:-2], variables)))
-        if not _ARITHMETIC.fullmatch(inner):
-            return None
+        if not text.strip():
+            return 0
+        inner = " ".join(self._expand_quoted(text.replace('"', ""), variables))
+        self._charge(len(inner))
+        return shell_arithmetic.evaluate(inner, value, self._note_assignment)
 
-        result = evaluate(inner)
-        return None if result is None else str(result)
+    def _note_assignment(self, name: str, value: int | None) -> None:
+        self.assigned[name] = value
 
 
 _MAX_DIGITS = 6
@@ -364,8 +534,7 @@ def _command_output(words: list[str], before: list[list[str]]) -> str | None:
         case "echo":
             return " ".join(operands)
         case "expr":
-            sums = " ".join(words[1:])
-            result = evaluate(sums) if _ARITHMETIC.fullmatch(sums) else None
+            result = shell_arithmetic.evaluate(" ".join(words[1:]))
             return None if result is None else str(result)
     return None
 
@@ -379,51 +548,8 @@ def _count_entries(before: list[list[str]], words: list[str]) -> str | None:
     return None if "$" in entries or not entries else str(entries.count(",") + 1)
 
 
-# Integer arithmetic such as `$((8 * 2))`, and substring removal such as `${name%.*}`.
-
-_MAX_VALUE = 1 << 63
-"""Limit of 64-bit integers, with which shells calculate."""
 _MAX_REPLACEMENT = 10_000
 """Longest replacement text."""
-
-
-def evaluate(text: str) -> int | None:
-    """Evaluate a short integer expression; None if it is invalid."""
-    try:
-        return _evaluate_node(ast.parse(text.strip(), mode="eval").body)
-    except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError):
-        return None
-
-
-def _evaluate_node(node: ast.expr) -> int:
-    if isinstance(node, ast.Constant) and isinstance(node.value, int):
-        return node.value
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return -_evaluate_node(node.operand)
-    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-        left, right = _evaluate_node(node.left), _evaluate_node(node.right)
-        if abs(result := _OPERATORS[type(node.op)](left, right)) < _MAX_VALUE:
-            return result
-    raise ValueError("no sum of whole numbers")
-
-
-def _quotient(left: int, right: int) -> int:
-    """Integer division as in a shell: rounded toward zero, while Python's `//` rounds down."""
-    return left // right if (left < 0) == (right < 0) else -(-left // right)
-
-
-def _remainder(left: int, right: int) -> int:
-    return left - _quotient(left, right) * right
-
-
-# Without `**` and shifts: their results could have any length.
-_OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: _quotient,
-    ast.Mod: _remainder,
-}
 
 
 def trim(value: str, operation: str) -> str | None:
@@ -432,6 +558,15 @@ def trim(value: str, operation: str) -> str | None:
     `operation`: everything after the name.
     """
     sign = operation[0]
+    if sign in "^,":
+        change = str.upper if sign == "^" else str.lower
+        return (
+            change(value)
+            if operation == sign * 2
+            else change(value[:1]) + value[1:]
+            if operation == sign
+            else None
+        )
     pattern = operation.lstrip(sign)
     is_greedy = len(operation) - len(pattern) > 1
     text = pattern.strip("*")

@@ -277,7 +277,7 @@ def test_arguments_calculated_from_the_number_of_ranks(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "ds.json").write_text(json.dumps(AUTO))
-    (tmp_path / "run.sh").write_text(f"MICRO=2\n{script}")
+    (tmp_path / "run.sh").write_text(f"export MICRO=2\n{script}")
     for name in ("run.sh", "ds.json"):
         if triplet is None:
             with pytest.raises(ResolveError, match="`gradient_accumulation_steps` of the job is not known"):
@@ -323,11 +323,12 @@ def test_hostile_text_is_read_quickly(tmp_path: Path, monkeypatch: pytest.Monkey
         ("case $MODEL in 7b) N=4;; 13b) N=2;; esac\n", "$N"),
         ("for N in 1 4; do a; done\n", "$N"),
         ("for N in 4; do a; done\n", "4"),
-        ("N=4\nlet N=N/2\n", "$N"),
-        ("N=4\n((N*=2))\n", "$N"),
+        ("N=4\nlet N=N/2\n", "2"),
+        ("N=4\n((N*=2))\n", "8"),
+        ("N=4\n((N*=M))\n", "$N"),
         ("N=4\nread -p ranks N\n", "$N"),
         ("N=4\nprintf -v N 2\n", "$N"),
-        ("N=4\nusage() {\n  N=1\n}\n", "$N"),
+        ("N=4\nusage() {\n  N=1\n}\n", "4"),
         # what the script does without an option of its caller
         ('N=4\nif [ "$1" = debug ]; then N=1; fi\n', "4"),
         ("N=4\nwhile [[ $# -gt 0 ]]; do case $1 in --n) N=$2; shift;; esac; done\n", "4"),
