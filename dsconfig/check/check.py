@@ -10,7 +10,7 @@ from dsconfig.check import suppressions
 from dsconfig.check.build_job import host_reader, job_from_arguments, job_without_repository, why_not_config
 from dsconfig.check.effective_settings import Options
 from dsconfig.check.report import Report, location_order
-from dsconfig.core.diagnostic import SEVERITIES, Diagnostic, Fix, Location, Move, Related, Rename
+from dsconfig.core.diagnostic import SEVERITIES, Diagnostic, Fix, Location, Move, Related, Remove, Rename
 from dsconfig.core.json_types import JsonObject, NamedTuple
 from dsconfig.core.releases import NUMBERS, Interval, Target
 from dsconfig.core.wording import in_yaml
@@ -131,10 +131,12 @@ def _report(
     if overwrites(document.name):
         overwrite = partial(overwrite_of, document.name)
     unknown: frozenset[KeyPath] = frozenset()
+    program_notes: tuple[str, ...] = ()
     if document.format == "python":
-        from dsconfig.launch.python_config import unknown_in, with_unknown
+        from dsconfig.launch.python_config import notes_of, unknown_in, with_unknown
 
         unknown, overwrite = unknown_in(document), with_unknown(document, overwrite)
+        program_notes = notes_of(document)
     source = Source(
         document, reader.spec, size, span, job.training_arguments, reader.facts, kind, unknown, overwrite
     )
@@ -153,7 +155,11 @@ def _report(
         suppressed=result.suppressed,
         sizes=world_sizes(newest.context),
         document=document,
-        notes=(*assumption, *notes(document, newest, reader, is_truncated=result.is_truncated)),
+        notes=(
+            *program_notes,
+            *assumption,
+            *notes(document, newest, reader, is_truncated=result.is_truncated),
+        ),
         is_truncated=result.is_truncated,
         job=job,
     )
@@ -411,10 +417,20 @@ def diagnostics(document: Document, findings: Iterable[MergedFinding]) -> list[D
             location=_locate(document, item.finding),
             releases=tuple(reversed(item.releases)),
             related=_related(document, item.finding),
-            fix=_titled(document, item.finding.fix),
+            fix=_titled(document, _without_claim(document, item.finding.fix)),
         )
         for item in findings
     ]
+
+
+def _without_claim(document: Document, fix: Fix | None) -> Fix | None:
+    """Return the fix, not claimed to be safe if the program around the config looks up a key that it takes away."""
+    if fix is None or not fix.safe or document.format != "python":
+        return fix
+    from dsconfig.launch.python_config import is_read_by_program
+
+    removed = [each.path for each in fix.operations if isinstance(each, Rename | Move | Remove)]
+    return fix._replace(safe=not any(is_read_by_program(document, path) for path in removed))
 
 
 def _advice(document: Document, help: str | None) -> str | None:

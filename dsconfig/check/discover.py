@@ -94,6 +94,8 @@ def _is_wanted(entry: os.DirEntry[str], note: Callable[[str], object]) -> bool:
         return is_named_config(entry.path)
     if is_config(entry.path):
         return True
+    if is_python(entry.path) and (why := _why_program_unread(entry.path)):
+        note(f"{_short(entry.path)} is not searched for configs: {why}")
     if not os.access(entry.path, os.R_OK):
         note(_unreadable(entry.path))
     return False
@@ -194,6 +196,17 @@ def _holds_python_config(path: str, data: bytes) -> bool:
     return bool(documents_in(data, path))
 
 
+def _why_program_unread(path: str) -> str | None:
+    """Return why a Python source that mentions keys of DeepSpeed alone cannot be searched; None for any other."""
+    data = read_small_file(path)
+    if not _UNIQUE_WORDS.search(data) or _IS_TEST.search(path.replace(os.sep, "/")):
+        return None
+    from dsconfig.launch.python_config import why_unread
+
+    return why_unread(data, path)
+
+
+_UNIQUE_WORDS = re.compile(rb"zero_optimization|train_micro_batch_size_per_gpu")
 _AUTOTUNER_FOLDERS = re.compile(r"(?:^|/)(?:autotuning/config_templates|autotuning_(?:exps|results))/")
 """Folders of the autotuner's templates and experiments (DeepSpeed's autotuning/constants.py)."""
 

@@ -54,7 +54,7 @@ def read(name: str) -> Document:
 
 def _require_single_config(document: Document) -> None:
     """End the run for a Python source with several configs."""
-    from dsconfig.document.python_source import python_configs
+    from dsconfig.launch.python_config import python_configs
 
     configs = [each.document for each in python_configs(document.text, document.name)]
     if len(configs) > 1:

@@ -50,7 +50,7 @@ class Document:
     """
 
     __slots__ = (
-        "_index", "_json", "_lines", "_tree", "_value", "embedded_at", "format", "is_data", "name", "text",
+        "_index", "_json", "_lines", "_tree", "_value", "embedded_at", "format", "is_data", "name", "reread", "text",
     )  # fmt: skip
 
     def __init__(
@@ -70,6 +70,8 @@ class Document:
         """Whether this was a mapping rather than text."""
         self.embedded_at = embedded_at
         """The path of the config in the text; None if the text is all config."""
+        self.reread: Callable[[str], Document] | None = None
+        """Function that finds the same config in an edited text of a program; it raises `ValueError` without one."""
         self._json: object = _NOT_PARSED
         self._lines: list[int] = []
         self._index: dict[int, dict[str, int]] = {}

@@ -131,13 +131,13 @@ def reparse(document: Document, text: str) -> Document:
     """Parse another text of the same document.
 
     Raises:
-        EditError: it is a Python source that does not hold the same configs afterwards.
+        EditError: it is a program that does not hold the same configs afterwards, or whose text cannot be edited.
     """
-    if document.format == "python":
-        from dsconfig.document.python_source import reread
-
+    if document.format == "python" or document.reread is not None:
+        if document.reread is None:
+            raise EditError("the text of this program cannot be edited")
         try:
-            return reread(document, text)
+            return document.reread(text)
         except ValueError as error:
             raise EditError(str(error)) from None
     new = read_text(text, document.name, document.format)

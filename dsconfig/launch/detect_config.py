@@ -277,13 +277,14 @@ def _root_keys() -> frozenset[str]:
 # DeepSpeed's parser, Hjson, accepts nearly any text, and a dict in a Python file would be recovered as a
 # config. Such a file is never checked and never edited.
 
-_DICT = "pass the JSON file that it names, or write its config dict to one with `json.dump`"
+_DICT = "pass the file that it loads, or the one that contains the config dict"
 _CONFIG = "pass the JSON file that DeepSpeed reads"
 _LAUNCH = "pass the config that its command names, or save the command as a `.sh` file"
 _PYTHON = f"a Python file: {_DICT}"
+_WITHOUT_DICT = f"a Python file without a config dict: {_DICT}"
 _SCRIPT = f"a script: {_LAUNCH}"
 _BY_SUFFIX = {
-    **dict.fromkeys((".py", ".pyi", ".pyw"), _PYTHON),
+    **dict.fromkeys((".py", ".pyi", ".pyw"), _WITHOUT_DICT),
     ".ipynb": f"a Jupyter notebook: {_DICT}",
     ".toml": f"a TOML file: {_CONFIG}",
     ".ini": f"an INI file: {_CONFIG}",
@@ -314,9 +315,19 @@ def describe_other_file(document: Document) -> str | None:
     if document.is_data or document.format == "python":
         return None
     value, by_suffix = document.value(), _BY_SUFFIX.get(os.path.splitext(document.name.lower())[1])
+    if by_suffix == _WITHOUT_DICT and (why := _why_program_unread(document)):
+        return why
     if isinstance(value, dict) and not is_broken(document):
         return None if section_keys(ROOT).keys() & value.keys() else by_suffix
     return by_suffix or (_describe_text(document) if document.text.strip() else None)
+
+
+def _why_program_unread(document: Document) -> str:
+    """Why a Python file was not searched for configs, as a description of the file; empty if it was."""
+    from dsconfig.launch.python_config import why_unread
+
+    why = why_unread(document.text.encode("utf-8", "surrogatepass"), document.name)
+    return (why and f"a Python file that is not searched for configs: {why}") or ""
 
 
 def _describe_text(document: Document) -> str | None:

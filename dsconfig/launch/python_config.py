@@ -1,32 +1,209 @@
-"""Configs in Python sources: the library that loads them, and keys that are only known at run time."""
+"""Configs in Python sources: the dicts that are configs, their consumers, and what is unknown before a run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+import ast
+import io
+import os
+import re
+import tokenize
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.document.python_source import config_at, python_configs
+from dsconfig.document import Document
+from dsconfig.document.python_source import (
+    NodeBuilder,
+    PythonText,
+    is_dict,
+    keys_of,
+    member_of,
+    open_objects,
+    walk,
+)
+from dsconfig.document.python_source import with_unknown as with_unknown_value
+from dsconfig.document.tree import UNKNOWN, Node, Tree
 from dsconfig.job.detect_consumer import Overwrite, Reader, consumer_of_content
+from dsconfig.launch.python_flow import Flow, Receiver, Write
+from dsconfig.launch.python_names import ANY, Binding, Names, last_name
+from dsconfig.launch.python_source import Module, ProgramRepository
+from dsconfig.launch.repository import cache_key
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, KeyPath
-    from dsconfig.document import Document
+
+MAX_SIZE = 512 * 1024
+"""Sources with more characters than this are not searched for configs."""
+_WORDS = re.compile(
+    rb"zero_optimization|train_micro_batch_size_per_gpu|train_batch_size|gradient_accumulation_steps"
+)
+"""Keys of which every source with a config contains at least one: searching for them is cheaper than parsing."""
+_CONFIG_CALLS: dict[str, tuple[str, tuple[str, ...], int | None, tuple[str, ...]]] = {
+    "initialize": ("deepspeed", ("config", "config_params"), None, ("deepspeed",)),
+    "Init": ("deepspeed", ("config_dict_or_path", "config"), None, ("deepspeed",)),
+    "DeepSpeedConfig": ("deepspeed", ("config",), 0, ("deepspeed",)),
+    "HfDeepSpeedConfig": ("transformers", ("config_file_or_dict",), 0, ("transformers", "accelerate")),
+    "HfTrainerDeepSpeedConfig": ("transformers", ("config_file_or_dict",), 0, ("transformers",)),
+    "DeepSpeedPlugin": ("accelerate", ("hf_ds_config",), 0, ("accelerate",)),
+    "DeepSpeedStrategy": (
+        "lightning",
+        ("config",),
+        None,
+        ("lightning", "pytorch_lightning", "lightning_fabric"),
+    ),
+}
+"""Consumer, keyword and positional argument of each call that accepts a config, and the packages that define it."""
+_ONLY_BY_MODULE = frozenset(("initialize", "Init"))
+"""Functions that many libraries have under the same name."""
+_PREPARES = frozenset(("HfDeepSpeedConfig",))
+"""Calls that prepare the loading of a model, whatever library trains it."""
+_ARGUMENTS_CLASS = re.compile(r"\w*(?:Arguments|Args|Config)")
+"""`TrainingArguments` and its subclasses, such as TRL's configs; they take the config as `deepspeed`."""
+_TRAINER_ARGUMENT = "deepspeed"
+_BY_WEIGHT = ("transformers", "accelerate", "lightning", "deepspeed")
+"""Consumers of a dict that several calls receive, the decisive one first: the Trainer fills Accelerate's dict."""
+_NAME = re.compile(
+    r"(?i)(?:\w*_)?(?:ds|deepspeed|deep_speed|zero\d?)_?(?:\w*_)?(?:config|cfg|conf|params|dict)\w*"
+)
+_ROOT_KEYS = frozenset(
+    {
+        "activation_checkpointing",
+        "bf16",
+        "fp16",
+        "gradient_accumulation_steps",
+        "gradient_clipping",
+        "optimizer",
+        "scheduler",
+        "steps_per_print",
+        "train_batch_size",
+        "train_micro_batch_size_per_gpu",
+        "wall_clock_breakdown",
+        "zero_allow_untested_optimizer",
+        "zero_optimization",
+    }
+)
+_SECTIONS = ("zero_optimization", "fp16", "bf16", "optimizer", "scheduler", "activation_checkpointing")
+_NUMBERS = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+_UNIQUE_KEYS = frozenset({"train_micro_batch_size_per_gpu", "zero_optimization"})
+"""Top-level keys that only a DeepSpeed config has."""
+_SCHEMA_WORDS = frozenset(
+    ("properties", "description", "anyOf", "oneOf", "$ref", "items", "help", "doc", "choices")
+)
+"""Keys of a JSON Schema, or of a table that documents settings."""
+_TYPES = frozenset(("int", "float", "bool", "str", "dict", "list", "object", "Any", "Optional", "Union"))
+_LIMIT = 1e18
+"""Numbers beyond this are not computed."""
+
+
+class PythonConfig(NamedTuple):
+    """One config in a Python source."""
+
+    document: Document
+    reader: Reader | None
+    """Library that the source passes the config to; None if the source does not show it."""
+    unknown: frozenset[KeyPath]
+    """Paths whose value is only known at run time; a final `*` stands for every key that the object does not show."""
+    places: dict[KeyPath, str]
+    """Location of the code that changes a path: `train.py:12`."""
+    reads: frozenset[KeyPath]
+    """Keys that the program looks up by name."""
+
+
+class UnreadableError(ValueError):
+    """A Python source that is not read; the message says why."""
 
 
 def documents_in(data: bytes, path: str) -> list[Document]:
-    """Return the configs in a Python source as documents; none if it is not valid Python."""
+    """Return the configs in a Python source as documents; none if it cannot be read."""
     try:
-        text = data.decode()
-    except UnicodeDecodeError:
+        return [each.document for each in _configs_in(data, path)]
+    except UnreadableError:
         return []
-    return [each.document for each in python_configs(text, path)]
+
+
+def why_unread(data: bytes, path: str) -> str | None:
+    """Return why a Python source cannot be searched for configs, as the end of a clause; None if it can."""
+    if not _WORDS.search(data):
+        return None
+    try:
+        _configs_in(data, path)
+    except UnreadableError as error:
+        return str(error)
+    return None
+
+
+def _configs_in(data: bytes, path: str) -> tuple[PythonConfig, ...]:
+    if len(data) > MAX_SIZE:
+        raise UnreadableError(f"it is larger than {MAX_SIZE // 1024} KiB")
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        text = data.decode("utf-8" if encoding == "utf-8-sig" else encoding)
+    except (SyntaxError, LookupError, UnicodeDecodeError) as error:
+        raise UnreadableError(f"its encoding cannot be read ({error})") from None
+    configs = _read(text, path)
+    if not encoding.startswith("utf-8") and not text.isascii():
+        for each in configs:  # it would be written back as UTF-8
+            each.document.reread = None
+    return configs
+
+
+def python_configs(text: str, name: str) -> tuple[PythonConfig, ...]:
+    """Return the configs in a Python source in their order; none if it is not valid Python."""
+    try:
+        return _read(text, name)
+    except UnreadableError:
+        return ()
+
+
+def _read(text: str, name: str) -> tuple[PythonConfig, ...]:
+    if len(text) > MAX_SIZE:
+        raise UnreadableError(f"it is larger than {MAX_SIZE // 1024} KiB")
+    path = "" if name.startswith("<") or not name else os.path.abspath(name)
+    result = _cached(text, name, cache_key(path))
+    if isinstance(result, str):
+        raise UnreadableError(result)
+    return result
+
+
+@lru_cache(maxsize=32)
+def _cached(text: str, name: str, _: tuple[int, ...]) -> tuple[PythonConfig, ...] | str:
+    """Return the configs, or why the source cannot be read."""
+    source = PythonText(text)
+    try:
+        tree = source.parse()
+        return tuple(_Source(source, name, tree).configs())
+    except SyntaxError as error:
+        where = f"line {error.lineno}: " if error.lineno else ""
+        return f"it is not valid Python for the version that runs dsconfig ({where}{error.msg})"
+    except ValueError as error:
+        return f"it cannot be parsed ({error})"
+    except (RecursionError, MemoryError):
+        return "it is nested too deep"
+
+
+def config_at(document: Document) -> PythonConfig | None:
+    """Return the config that a document was made from; None if its source no longer contains it."""
+    root = document.root
+    configs = python_configs(document.text, document.name)
+    return next(
+        (each for each in configs if root and each.document.root and each.document.root.span == root.span),
+        None,
+    )
+
+
+def _reread(name: str, index: int, count: int, text: str) -> Document:
+    """Return the same config in an edited text of its source; edits do not reorder configs."""
+    configs = python_configs(text, name)
+    if len(configs) != count:
+        raise ValueError("the edited source does not contain the same configs")
+    return configs[index].document
 
 
 def reader_of(document: Document) -> Reader:
     """Return the library that loads a config: the one that the source passes it to, else a guess from its values."""
     config = config_at(document)
-    if config is not None and config.consumer is not None:
-        return Reader(config.consumer, config.why, "content")
+    if config is not None and config.reader is not None:
+        return config.reader
     return consumer_of_content(document.value())
 
 
@@ -36,21 +213,382 @@ def unknown_in(document: Document) -> frozenset[KeyPath]:
     return frozenset() if config is None else config.unknown
 
 
+def notes_of(document: Document) -> tuple[str, ...]:
+    """Return a note for a config of which other code may change everything."""
+    config = config_at(document)
+    place = None if config is None else config.places.get((ANY,))
+    if place is None:
+        return ()
+    return (
+        f"{document.name}: code at {place} may change any key of this dict, so its values are not checked",
+    )
+
+
+def is_read_by_program(document: Document, path: KeyPath) -> bool:
+    """Whether the source looks up a key, or one inside of it, which breaks if a fix renames or removes it."""
+    config = config_at(document)
+    return config is not None and any(each[: len(path)] == path for each in config.reads)
+
+
 def with_unknown(
     document: Document, overwrite: Callable[[str, Json], Overwrite | None] | None
 ) -> Callable[[str, Json], Overwrite | None]:
     """Return a function that reports an overwrite for unknown keys of the source, else calls `overwrite`."""
-    unknown = sorted(unknown_in(document), key=len)
+    config = config_at(document)
+    unknown = sorted(config.unknown if config else (), key=len)
     line = document.position(document.root.span.start).line if document.root else 1
     location = f"{document.name}:{line}"
 
-    def find_overwrite(path: str, config: Json) -> Overwrite | None:
+    def find_overwrite(path: str, data: Json) -> Overwrite | None:
         parts = tuple(path.split("."))
         for each in unknown:
-            is_open = each[-1] == "*"
+            is_open = each[-1] == ANY
             prefix = each[:-1] if is_open else each
             if parts[: len(prefix)] == prefix and not (is_open and document.has_path(parts)):
-                return Overwrite(path, location, absent_only=False)
-        return None if overwrite is None else overwrite(path, config)
+                place = config.places.get(each, location) if config else location
+                return Overwrite(path, place, absent_only=False)
+        return None if overwrite is None else overwrite(path, data)
 
     return find_overwrite
+
+
+class _Candidate(NamedTuple):
+    """A dict expression that may be a config, and what the program does with it."""
+
+    value: ast.expr
+    flow: Flow
+
+
+class _Source:
+    """A parsed source, and the configs in it."""
+
+    def __init__(self, text: PythonText, name: str, tree: ast.Module) -> None:
+        self.text, self.name = text, name
+        self.module = Module(name, tuple(ast.walk(tree)))
+        self.names: Names = self.module.names
+        self.repository = ProgramRepository(name)
+
+    # ------------------------------------------------------------ find configs
+
+    def configs(self) -> Iterator[PythonConfig]:
+        """Yield the configs in the order of the text; a dict nested in another config is not one of its own."""
+        candidates: list[_Candidate] = []
+        nested: set[ast.AST] = set()
+        for value in self._dicts():
+            if value not in nested and (candidate := self._candidate(value)):
+                candidates.append(candidate)
+                nested.update(ast.walk(value))
+        for index, each in enumerate(candidates):
+            config = self._config(each)
+            config.document.reread = partial(_reread, self.name, index, len(candidates))
+            yield config
+
+    def _dicts(self) -> list[ast.expr]:
+        """Return the dicts that may be configs, in the order of the text; outer ones come first."""
+        passed = {id(each) for call in self.names.calls for each in self._passed_dicts(call)}
+        dicts = [
+            node
+            for node in self.module.nodes
+            if isinstance(node, ast.expr)
+            and is_dict(node)
+            and (id(node) in passed or not _ROOT_KEYS.isdisjoint(keys_of(node)))
+        ]
+        return sorted(dicts, key=lambda each: (each.lineno, each.col_offset))
+
+    def _passed_dicts(self, call: ast.Call) -> Iterator[ast.expr]:
+        """Yield the dicts with keys that a call receives directly, or by a variable, as a config."""
+        arguments: list[tuple[int | str, ast.expr]] = list(enumerate(call.args))
+        arguments += [(each.arg or "", each.value) for each in call.keywords]
+        for key, argument in arguments:
+            if self._consumer_of(self.module, call, key) is not None:
+                values = [argument]
+                if isinstance(argument, ast.Name):
+                    values = [
+                        each.value for each in self.names.bindings_of(argument) if each.value is not None
+                    ]
+                # The program fills an empty dict later.
+                yield from (value for value in values if is_dict(value) and keys_of(value))
+
+    def _candidate(self, value: ast.expr) -> _Candidate | None:
+        """Return a dict with what happens to it; None if it is not a config."""
+        flow = Flow(self.repository, self._consumer_of, partial(_is_scalar, value)).follow(self.module, value)
+        if flow.receivers:
+            return _Candidate(value, flow)
+        count = len(_ROOT_KEYS.intersection(keys_of(value)))
+        has_keys = count > 1 and not _UNIQUE_KEYS.isdisjoint(keys_of(value))
+        if has_keys or (count and self._is_named_like_config(value)):
+            return _Candidate(value, flow) if _has_config_values(value) else None
+        return None
+
+    def _is_named_like_config(self, value: ast.expr) -> bool:
+        """Whether a dict is assigned to a name such as `ds_config`."""
+        node: ast.AST = value
+        parent = self.names.parents.get(node)
+        # `ds_config = BASE | {...}`, and `ds_config = {...} if fp16 else {...}`
+        while isinstance(parent, ast.BinOp | ast.IfExp | ast.BoolOp):
+            node, parent = parent, self.names.parents.get(parent)
+        targets: list[ast.expr] = []
+        if isinstance(parent, ast.Assign):
+            targets = parent.targets
+        elif isinstance(parent, ast.AnnAssign | ast.NamedExpr):
+            targets = [parent.target]
+        return any(_NAME.fullmatch(last_name(target)) for target in targets)
+
+    def _consumer_of(self, module: Module, call: ast.Call, key: int | str) -> str | None:
+        """Return the consumer if this argument of a call is a config."""
+        name = last_name(call.func)
+        if name in _CONFIG_CALLS:
+            consumer, keywords, position, packages = _CONFIG_CALLS[name]
+            if key in keywords if isinstance(key, str) else key == position:
+                return consumer if self._is_from(module, call.func, packages) else None
+            return None
+        if key == _TRAINER_ARGUMENT and _ARGUMENTS_CLASS.fullmatch(name):
+            return "transformers"
+        return None
+
+    def _is_from(self, module: Module, function: ast.expr, packages: tuple[str, ...]) -> bool:
+        """Whether a function of this name is the one of these packages, not one of the program or another library."""
+        root = function
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        if not isinstance(root, ast.Name):
+            return "deepspeed" in ast.unparse(function).lower()
+        bindings = module.names.bindings_of(root)
+        imports = [each for each in bindings if each.kind == "import"]
+        for each in imports:
+            package = _package_of(module.names, each)
+            if not package or package.partition(".")[0] in (*packages, "deepspeed"):
+                return True
+            # A package may pass the classes of another on: `from llm.utils import DeepSpeedPlugin`.
+            if (
+                function is root
+                and root.id not in _ONLY_BY_MODULE
+                and not self._is_defined_here(module, root)
+            ):
+                return True
+        if function is not root:
+            return root.id in packages or "deepspeed" in ast.unparse(function).lower()
+        if bindings:
+            return False
+        return root.id not in _ONLY_BY_MODULE or "deepspeed" in self.text.text
+
+    def _is_defined_here(self, module: Module, name: ast.Name) -> bool:
+        return self.repository.definition(module, name) is not None
+
+    # ------------------------------------------------------------ build documents
+
+    def _config(self, candidate: _Candidate) -> PythonConfig:
+        value, flow = candidate
+        root = NodeBuilder(self.text, self._evaluate).node(value)
+        nodes = list(walk(root))
+        changed = _Changed(root, dict(nodes), {path for path, node in nodes if node.value is UNKNOWN})
+        changed.unknown |= {(*path, ANY) for path in open_objects(value)}
+        reader = self._reader(flow.receivers)
+        if reader is None:
+            changed.unknown.add((ANY,))  # the dict may be only part of the config that the program passes on
+        for path in self._overwritten(value, ()):
+            changed.set(path, "")
+        for write in flow.writes:
+            changed.apply(write)
+        root = root._replace(value=changed.value)
+        tree = Tree(root, (), tuple(self.text.comments(root.span)))
+        document = Document(self.name, self.text.text, "python", tree, embedded_at=())
+        unknown, places = frozenset(changed.unknown), changed.places
+        return PythonConfig(document, reader, unknown, places, frozenset(flow.reads))
+
+    def _reader(self, receivers: list[Receiver]) -> Reader | None:
+        """Return the library that receives the config, and others that receive it elsewhere."""
+        why: dict[str, str] = {}
+        prepared: dict[str, str] = {}
+        for each in receivers:
+            node = each.call.func if isinstance(each.call, ast.Call) else each.call
+            name = ast.unparse(node)
+            place = f"{_shown_path(each.module.path)}:{getattr(each.call, 'lineno', 1)}"
+            reasons = prepared if name.rpartition(".")[2] in _PREPARES else why
+            reasons.setdefault(each.consumer, f"{place} passes it to `{name}`")
+        if not why and not prepared:
+            return None
+        names = [name for name in _BY_WEIGHT if name in (why or prepared)]
+        first = names[0]
+        is_sure = bool(why) and len(names) == 1
+        others = () if why else tuple(name for name in _BY_WEIGHT if name not in (first, "lightning"))
+        return Reader(
+            first, (why or prepared)[first], "content", likely=not is_sure, others=tuple(names[1:]) or others
+        )
+
+    def _evaluate(self, value: ast.expr, depth: int = 0) -> Json:
+        """Evaluate constants, simple arithmetic, and names with a single assignment; anything else is `UNKNOWN`."""
+        if isinstance(value, ast.Constant) and isinstance(value.value, str | bool | int | float | None):
+            return value.value
+        if depth > 8:
+            return UNKNOWN
+        if isinstance(value, ast.Name):
+            bound = self._constant_binding(value)
+            return UNKNOWN if bound is None else self._evaluate(bound, depth + 1)
+        if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub | ast.UAdd):
+            number = self._evaluate(value.operand, depth + 1)
+            if isinstance(number, int | float) and not isinstance(number, bool):
+                return -number if isinstance(value.op, ast.USub) else number
+        if isinstance(value, ast.BinOp):
+            return _arithmetic(
+                value.op, self._evaluate(value.left, depth + 1), self._evaluate(value.right, depth + 1)
+            )
+        if (
+            isinstance(value, ast.Call)
+            and isinstance(value.func, ast.Name)
+            and value.func.id in ("int", "float")
+            and not self.names.bindings_of(value.func)
+            and len(value.args) == 1
+        ):
+            number = self._evaluate(value.args[0], depth + 1)
+            if isinstance(number, int | float) and abs(number) < _LIMIT:
+                return int(number) if value.func.id == "int" else float(number)
+        return UNKNOWN
+
+    def _constant_binding(self, name: ast.Name) -> ast.expr | None:
+        """Return the only value that a name can have; None if another statement may bind it."""
+        bindings = self.names.bindings_of(name)
+        if len(bindings) != 1 or bindings[0].kind != "value":
+            return None
+        (binding,) = bindings
+        is_global = self.names.owner_of(name, name.id) is self.names.tree
+        if is_global and (self.names.is_dynamic or self._is_set_elsewhere(binding, name.id)):
+            return None
+        value = binding.value
+        for step in binding.steps:
+            is_element = isinstance(value, ast.Tuple | ast.List) and isinstance(step, int)
+            if not is_element or step >= len(value.elts):  # type: ignore[union-attr, operator]
+                return None
+            value = value.elts[step]  # type: ignore[union-attr]
+            if isinstance(value, ast.Starred):
+                return None
+        return value
+
+    def _is_set_elsewhere(self, binding: Binding, name: str) -> bool:
+        """Whether `import *` after the assignment, or another module, may bind a global name again."""
+        stars = self.names.bindings.get((self.names.tree, "*"), ())
+        line = getattr(binding.node, "lineno", 0)
+        if any(getattr(each.node, "lineno", 0) > line for each in stars):
+            return True
+        accesses = self.repository.attributes_of(self.module, name)
+        return any(
+            isinstance(each, ast.Attribute) and not isinstance(each.ctx, ast.Load) for _, each in accesses
+        )
+
+    def _overwritten(self, value: ast.expr, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        """Yield the keys of a literal that stand before `**other` or a key that is not a literal."""
+        if not isinstance(value, ast.Dict):
+            return
+        before: list[tuple[str, ...]] = []
+        for key, item in zip(value.keys, value.values, strict=True):
+            if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                before.append((*path, key.value))
+                yield from self._overwritten(item, (*path, key.value))
+            else:
+                yield from before
+                before = []
+
+
+class _Changed:
+    """The value of a config with `UNKNOWN` where the program changes it."""
+
+    def __init__(self, root: Node, nodes: dict[KeyPath, Node], unknown: set[KeyPath]) -> None:
+        self._root, self._nodes = root, nodes
+        self.value: Json = root.value
+        self.unknown = unknown
+        self.places: dict[KeyPath, str] = {}
+
+    def apply(self, write: Write) -> None:
+        """Apply a change of the program."""
+        place = f"{_shown_path(write.module.path)}:{getattr(write.node, 'lineno', 1)}"
+        *parent, last = write.path
+        path: KeyPath = write.path
+        if last != ANY:
+            if not (write.absent_only and path in self._nodes):
+                self.set(path, place)
+            return
+        section = self._nodes.get(tuple(parent))
+        if section is not None and section.kind == "object":
+            self.unknown.add(path)
+            if not write.absent_only:
+                self.places.setdefault(path, place)
+                # A key that is only known at run time may be any of the keys that the literal shows.
+                for member in section.members:
+                    self.set((*parent, member.key), place)
+        elif parent:
+            self.set(tuple(parent), place)
+
+    def set(self, path: KeyPath, place: str) -> None:
+        """Make the value at a path unknown."""
+        self.unknown.add(path)
+        if place:
+            self.places.setdefault(path, place)
+        self.value = with_unknown_value(self.value, path)
+
+
+def _has_config_values(value: ast.expr) -> bool:
+    """Whether the values of a dict can be those of a config: a JSON Schema or a table of help texts has others."""
+    for key in keys_of(value):
+        item = member_of(value, key)
+        if isinstance(item, ast.Name) and item.id in _TYPES:
+            return False
+        if key in _SECTIONS and isinstance(item, ast.JoinedStr | ast.List | ast.Tuple):
+            return False
+        if key in (*_SECTIONS, *_NUMBERS) and isinstance(item, ast.Constant) and _is_prose(item.value):
+            return False
+        if item is not None and is_dict(item):
+            inner = [member_of(item, each) for each in keys_of(item)]
+            texts = [each.value for each in inner if isinstance(each, ast.Constant)]
+            if not _SCHEMA_WORDS.isdisjoint(keys_of(item)) or (texts and all(map(_is_prose, texts))):
+                return False
+    return True
+
+
+def _is_prose(value: object) -> bool:
+    """Whether a value is a text with several words, such as a description of a setting."""
+    return isinstance(value, str) and " " in value.strip() and not value.strip().startswith(("$", "{", "<"))
+
+
+def _is_scalar(root: ast.expr, path: tuple[str, ...]) -> bool:
+    """Whether the literal has a number, string, boolean or None at a path, which no code can change in place."""
+    value: ast.expr | None = root
+    for key in path:
+        if value is None or not is_dict(value) or any(True for _ in open_objects(value) if not _):
+            return False
+        value = member_of(value, key)
+    return isinstance(value, ast.Constant)
+
+
+def _package_of(names: Names, binding: Binding) -> str:
+    """Return the package that an import names; empty for a relative import."""
+    statement, alias = names.parents.get(binding.node), binding.node
+    if isinstance(statement, ast.ImportFrom):
+        return "" if statement.level else statement.module or ""
+    return alias.name if isinstance(alias, ast.alias) else ""
+
+
+def _shown_path(path: str) -> str:
+    return os.path.relpath(path) if os.path.isabs(path) else path
+
+
+def _arithmetic(operator: ast.operator, left: Json, right: Json) -> Json:
+    """Compute simple arithmetic; `UNKNOWN` for numbers that are too large for a config."""
+    if not all(isinstance(each, int | float) and abs(each) < _LIMIT for each in (left, right)):
+        return UNKNOWN
+    try:
+        match operator:
+            case ast.Add():
+                return left + right
+            case ast.Sub():
+                return left - right
+            case ast.Mult():
+                return left * right
+            case ast.Div():
+                return left / right
+            case ast.FloorDiv():
+                return left // right
+            case ast.Pow() if abs(right) < 64:
+                return left**right
+    except (ArithmeticError, ValueError):
+        pass
+    return UNKNOWN

@@ -92,6 +92,36 @@ def _texts(folder: str, deep: bool, tests: bool, _: int) -> tuple[tuple[str, byt
     return tuple(found_texts)
 
 
+@lru_cache(maxsize=2)
+def _programs(folder: str, deep: bool, _: int) -> tuple[tuple[str, bytes], ...]:
+    found_programs, size = [], 0
+    for entry in _scripts(folder, _SKIPPED_FOLDERS, deep=deep):
+        if not entry.name.endswith(".py") or (entry.is_symlink() and not is_own(entry.path)):
+            continue
+        try:
+            data = contents_of(entry, _MAX_FILE)
+        except OSError:
+            continue
+        size += len(data)
+        if size > _MAX_TOTAL:
+            break
+        found_programs.append((entry.path, data))
+    return tuple(found_programs)
+
+
+def programs(path: str, tick: int) -> tuple[tuple[str, bytes], ...]:
+    """Paths and bytes of the Python files in the repository of a file; in its folder if there is no repository.
+
+    `tick`: cache key, see `tick`.
+    """
+    folder = os.path.dirname(path)
+    top = repository_root(folder)
+    found_programs = _programs(top or folder, top is not None, tick)
+    if not unsaved:
+        return found_programs
+    return tuple((name, unsaved.get(os.path.realpath(name), data)) for name, data in found_programs)
+
+
 def _mentions_deepspeed(data: bytes) -> bool:
     """Whether a text mentions DeepSpeed, or names a file that may lead to a config.
 

@@ -10,9 +10,9 @@ import pytest
 
 from dsconfig.core.diagnostic import Fix, Remove, Rename, Set
 from dsconfig.document.edit import apply_operations, apply_to_value, edits, reparse
-from dsconfig.document.python_source import PythonConfig, python_configs
 from dsconfig.document.text_edit import EditError, apply
 from dsconfig.document.tree import UNKNOWN
+from dsconfig.launch.python_config import PythonConfig, python_configs
 
 
 def only(text: str) -> PythonConfig:
@@ -32,7 +32,7 @@ def only(text: str) -> PythonConfig:
         ("c = dict(fp16=dict(enabled=True))\nSFTConfig(deepspeed=c)", "transformers"),
         ("DeepSpeedPlugin(hf_ds_config={'fp16': {}})", "accelerate"),
         ("DeepSpeedStrategy(config={'zero_optimization': {}})", "lightning"),
-        ("HfDeepSpeedConfig({'fp16': {}})", "deepspeed"),
+        ("HfDeepSpeedConfig({'fp16': {}})", "transformers"),
         ("ds_config = {'train_batch_size': 8}", None),
         ("DEEPSPEED_CONFIG: dict = {'fp16': {}}", None),
         ("x = {'zero_optimization': {'stage': 2}, 'train_batch_size': 8}", None),
@@ -41,10 +41,8 @@ def only(text: str) -> PythonConfig:
 )  # fmt: skip
 def test_which_dicts_are_configs(text: str, consumer: str | None) -> None:
     config = only(text)
-    assert config.consumer == consumer or (
-        consumer is None and config.consumer == "deepspeed" and "ds." in text
-    )
-    assert bool(config.why) == (config.consumer is not None)
+    assert (config.reader and config.reader.name) == consumer
+    assert config.reader is None or "train.py:" in config.reader.why
 
 
 @pytest.mark.parametrize(
@@ -70,7 +68,8 @@ def test_a_dict_within_a_config_is_part_of_it() -> None:
     text = (
         "ds_config = {'zero_optimization': {'stage': 2}, 'fp16': {}}\ndeepspeed.initialize(config=ds_config)"
     )
-    assert only(text).consumer == "deepspeed"
+    assert (reader := only(text).reader) is not None
+    assert reader.name == "deepspeed"
 
 
 @pytest.mark.parametrize(
@@ -115,7 +114,7 @@ def test_values(literal: str, value: object) -> None:
         ("ds_config.update({'fp16': x})", ("fp16",)),
         ("ds_config.update(fp16=x)", ("fp16",)),
         ("ds_config['fp16'].update(loss_scale=x)", ("fp16", "loss_scale")),
-        ("ds_config.setdefault('fp16', {})", ("fp16",)),
+        ("ds_config.setdefault('bf16', {})", ("bf16",)),
         ("ds_config.pop('fp16')", ("fp16",)),
         ("del ds_config['fp16']", ("fp16",)),
         ("ds_config |= {'bf16': x}", ("bf16",)),
