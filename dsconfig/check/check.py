@@ -21,6 +21,7 @@ from dsconfig.evaluation.evaluate import Outcome, TextFindings, evaluate
 from dsconfig.job.detect_consumer import Overwrite, Reader
 from dsconfig.job.job import Job
 from dsconfig.launch import detect_config
+from dsconfig.launch.find_jobs import jobs_of
 from dsconfig.launch.format_table import SCRIPTS
 from dsconfig.launch.located_config import LocatedConfig, locate
 from dsconfig.launch.program_overwrites import overwrite_of, overwrites
@@ -101,10 +102,15 @@ def parsed_config(report: Report) -> JsonObject | None:
 
 
 def _is_rejected(located: LocatedConfig, job: Job) -> bool:
-    """Whether the program of a launch script rejects its own arguments."""
+    """Whether the program of a launch script rejects its own arguments, or a launcher its flags."""
+    from dsconfig.launch.launcher_checks import launcher_problems
     from dsconfig.launch.program_checks import failed_checks
 
-    return located.job is not None and any(failed_checks(located.job, job.reader.version))
+    if located.job is None:
+        return False
+    return any(failed_checks(located.job, job.reader.version)) or any(
+        any(launcher_problems(each)) for each in jobs_of(located.host)
+    )
 
 
 def _report(

@@ -18,6 +18,7 @@ from dsconfig.launch.launched_job import (
     open_variables,
     solve_for_ranks,
 )
+from dsconfig.launch.launcher_call import LauncherCall, launcher_call
 from dsconfig.launch.model_argument import LORA_TARGET_KEYS
 from dsconfig.launch.repository import FOLDER_STEPS, Budget, SpentError, is_preset_name
 from dsconfig.launch.shell_interpreter import Shell, ShellCommand
@@ -67,6 +68,8 @@ class Command(NamedTuple):
     """Number of processes the command starts, and the expressions that leave it open."""
     program_file: str = ""
     """Path of the Python program it starts, as written."""
+    launcher: LauncherCall | None = None
+    """The launcher with its own flags; None if dsconfig does not know it."""
 
 
 def commands_in(shell: Shell) -> Iterator[Command]:
@@ -114,6 +117,7 @@ def _command(shell: ShellCommand) -> Command | None:
         ),
         counts,
         _program_file(words),
+        launcher_call(words, shell.variables),
     )
 
 

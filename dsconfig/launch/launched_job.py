@@ -17,6 +17,7 @@ from dsconfig.job.consumers.consumer_versions import does
 from dsconfig.job.detect_consumer import LaunchArguments, Reader
 from dsconfig.job.run_facts import Model, RunFacts
 from dsconfig.launch.format_table import Format
+from dsconfig.launch.launcher_call import LauncherCall
 from dsconfig.launch.repository import Lookup, is_preset_name, search
 
 if TYPE_CHECKING:
@@ -316,6 +317,8 @@ class LaunchedJob(NamedTuple):
     """Path of the Python program that the command starts, as written."""
     folder: str = ""
     """Directory that the script has entered with `cd`."""
+    launcher: LauncherCall | None = None
+    """The launcher of the command with its own flags; None if dsconfig does not know it."""
     other_consumers: tuple[str, ...] = ()
     """Other possible consumers, if the program does not show which one reads the config."""
     why: str = ""

@@ -158,6 +158,7 @@ def _job(
         processes=command.processes,
         program_file=command.program_file,
         folder=command.folder,
+        launcher=command.launcher,
     )
     if job.training_arguments is not None and command.varying_flags:
         job = job._replace(

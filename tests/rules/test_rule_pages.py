@@ -13,8 +13,8 @@ from dsconfig.rules import RULES, Rule
 from tests.examples import Example, examples
 
 ALL = [(rule, example) for rule in RULES.values() for example in examples(rule)]
-# Pages whose example is not a text: the suppression that nothing needs, bytes, and calls of a Python program.
-NO_BAD_EXAMPLE = {"DSC004", "DSC006", "DSC008", "DSC009", "DSC809"} | {
+# Pages whose example is not a text: the suppression that nothing needs, bytes, calls of a Python program, a hostfile.
+NO_BAD_EXAMPLE = {"DSC004", "DSC006", "DSC008", "DSC009", "DSC809", "DSC844"} | {
     code for code, rule in RULES.items() if rule.module == "dsconfig.rules.consumers.program"
 }
 

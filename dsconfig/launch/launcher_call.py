@@ -1,0 +1,91 @@
+"""The launcher that a command calls, with its own flags: those before the program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from dsconfig.core.json_types import NamedTuple
+
+_SHORT_FLAGS = {"-H": "hostfile", "-i": "include", "-e": "exclude"}
+"""Short flags of `deepspeed`: launcher/runner.py:parse_args."""
+_SWITCHES = frozenset(
+    {
+        "module", "no_python", "no_local_rank", "no_ssh", "no_ssh_check", "force_multi", "save_pid", "elastic_training",
+        "bind_cores_to_rank", "quiet", "standalone", "multi_gpu", "use_deepspeed", "debug",
+    }
+)  # fmt: skip
+"""Flags of the launchers without a value; a word behind them is the program."""
+_MOST_WORDS = 60
+DEEPSPEED, TORCHRUN, ACCELERATE = "deepspeed", "torchrun", "accelerate"
+
+
+class LauncherCall(NamedTuple):
+    """A launcher: its name, its flags, and the GPUs that its environment names."""
+
+    name: str
+    """`deepspeed`, `torchrun` or `accelerate`."""
+    flags: Mapping[str, str] = MappingProxyType({})
+    """Flags without dashes and with underscores; a switch has an empty value."""
+    visible_devices: str = ""
+    """Value of `CUDA_VISIBLE_DEVICES`; empty if it is not set."""
+
+    @property
+    def devices(self) -> tuple[str, ...] | None:
+        """The entries of `CUDA_VISIBLE_DEVICES`; None if it is unset or unknown before the run."""
+        text = self.visible_devices.strip()
+        if not text or any(character in text for character in "$`{"):
+            return None
+        return tuple(part.strip() for part in text.split(","))
+
+    def number(self, *names: str) -> int | None:
+        """The value of the first of these flags as an integer; None if absent or unknown before the run."""
+        text = next((self.flags[name] for name in names if name in self.flags), "")
+        return int(text) if text.isdecimal() and len(text) < _LONGEST_NUMBER else None
+
+
+_LONGEST_NUMBER = 10
+
+
+def launcher_call(words: tuple[str, ...], variables: Mapping[str, str]) -> LauncherCall | None:
+    """The launcher of a command; None if it calls none of those that dsconfig knows."""
+    start = _start(words)
+    if start is None:
+        return None
+    name, at = start
+    flags: dict[str, str] = {}
+    while at < min(len(words), _MOST_WORDS):
+        word = words[at]
+        if not word.startswith("-"):
+            break  # the program
+        flag, equals, value = word.partition("=")
+        key = _SHORT_FLAGS.get(flag) or flag.lstrip("-").replace("-", "_")
+        at += 1
+        if equals:
+            flags[key] = value
+        elif key in _SWITCHES or at >= len(words) or words[at].startswith("--"):
+            flags[key] = ""
+            if key == "module":
+                break
+        else:
+            flags[key] = words[at]
+            at += 1
+    return LauncherCall(name, flags, variables.get("CUDA_VISIBLE_DEVICES", ""))
+
+
+def _start(words: tuple[str, ...]) -> tuple[str, int] | None:
+    """The launcher and the position behind its name."""
+    for at, word in enumerate(words[:_MOST_WORDS]):
+        base = word.rpartition("/")[2]
+        if base in (DEEPSPEED, TORCHRUN):
+            return base, at + 1
+        if base == ACCELERATE and words[at + 1 : at + 2] == ("launch",):
+            return ACCELERATE, at + 2
+        if word == "-m" and words[at + 1 : at + 2] in (
+            ("torch.distributed.run",),
+            ("torch.distributed.launch",),
+        ):
+            return TORCHRUN, at + 2
+        if base.endswith(".py"):
+            return None
+    return None

@@ -1,0 +1,257 @@
+"""Checks by which launchers reject their own flags, and flags that do not do what they say."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Literal, TypeAlias
+
+from dsconfig.core.file_access import contents
+from dsconfig.core.json_types import NamedTuple
+from dsconfig.launch.hostfile import Hostfile, included_slots, read_hostfile
+from dsconfig.launch.launched_job import LaunchedJob
+from dsconfig.launch.launcher_call import ACCELERATE, DEEPSPEED, TORCHRUN, LauncherCall
+from dsconfig.launch.repository import search
+
+Kind: TypeAlias = Literal["ignored devices", "conflict", "hostfile", "rendezvous", "too few devices"]
+
+
+class LauncherProblem(NamedTuple):
+    """A problem of one command: what is wrong, what to do, and the first release that behaves like this."""
+
+    kind: Kind
+    message: str
+    help: str
+    since: str = ""
+    """First DeepSpeed release with this behavior; empty: all."""
+    until: str = ""
+    """Last one; empty: still."""
+
+
+def launcher_problems(job: LaunchedJob) -> Iterator[LauncherProblem]:
+    """Yield the problems of a job's launcher.
+
+    Sources: deepspeed launcher/runner.py:main; torch distributed/run.py; accelerate utils/launch.py.
+    """
+    launcher = job.launcher
+    if launcher is None:
+        return
+    if launcher.name == DEEPSPEED:
+        yield from _conflicts(launcher)
+        yield from _ignored_devices(launcher)
+        hostfile = _hostfile(job, launcher)
+        yield from _hostfile_problems(launcher, hostfile)
+        yield from _rendezvous_of_deepspeed(launcher, hostfile)
+    else:
+        yield from _too_few_devices(launcher)
+        yield from _rendezvous_of_torchrun(launcher)
+
+
+_COUNTS, _FILTERS = ("num_gpus", "num_accelerators", "num_nodes"), ("include", "exclude")
+_LAUNCHERS = {
+    "pdsh": "",
+    "openmpi": "",
+    "mvapich": "",
+    "slurm": "0.7.4",
+    "mpich": "0.8.2",
+    "impi": "0.9.3",
+}
+"""Multi-node launchers of `deepspeed`, and the release that added each."""
+
+
+def _conflicts(launcher: LauncherCall) -> Iterator[LauncherProblem]:
+    flags = launcher.flags
+    counts, filters = ([name for name in names if name in flags] for names in (_COUNTS, _FILTERS))
+    if counts and filters:
+        yield LauncherProblem(
+            "conflict",
+            f"`deepspeed` rejects `--{counts[0]}` together with `--{filters[0]}`",
+            f"remove `--{counts[0]}`: the filter already says which GPUs to use",
+        )
+    if len(filters) > 1:
+        yield LauncherProblem(
+            "conflict", "`deepspeed` rejects `--include` together with `--exclude`", "remove one of them"
+        )
+    chosen = flags.get("launcher", "")
+    is_multi_node = "hostfile" in flags or "force_multi" in flags
+    if chosen and is_multi_node and "$" not in chosen and chosen.lower() not in _LAUNCHERS:
+        yield LauncherProblem(
+            "conflict",
+            f"`deepspeed` does not know the launcher `{chosen}`",
+            f"use one of {', '.join(_LAUNCHERS)}",
+        )
+    if "no_ssh" in flags and "node_rank" not in flags:
+        yield LauncherProblem(
+            "conflict",
+            "`deepspeed --no_ssh` requires the number of the node",
+            "pass `--node_rank`, a different one on each node",
+            since="0.14.5",
+        )
+
+
+def _ignored_devices(launcher: LauncherCall) -> Iterator[LauncherProblem]:
+    """Yield `CUDA_VISIBLE_DEVICES` that has no effect, or that the launcher cannot read."""
+    devices, flags = launcher.devices, launcher.flags
+    if devices is None or "hostfile" in flags:
+        return
+    count = launcher.number("num_gpus", "num_accelerators")
+    flag = next((name for name in (*_FILTERS, "num_gpus", "num_accelerators") if name in flags), None)
+    if flag is None:
+        if not all(device.isdecimal() for device in devices):
+            yield LauncherProblem(
+                "conflict",
+                f"`deepspeed` expects numbers in `CUDA_VISIBLE_DEVICES`, which is `{launcher.visible_devices}`",
+                "write the index of each GPU, or start the processes with `torchrun`",
+                since="0.5.7",
+            )
+        return
+    if flag in ("num_gpus", "num_accelerators") and (
+        not count or devices == tuple(map(str, range(count))) or not all(map(str.isdecimal, devices))
+    ):
+        return
+    if flag == "include" and flags[flag] == f"localhost:{','.join(devices)}":
+        return
+    used = f"GPUs 0 to {count - 1}" if count and count > 1 else "GPU 0" if count else f"those of `--{flag}`"
+    yield LauncherProblem(
+        "ignored devices",
+        f"`CUDA_VISIBLE_DEVICES={launcher.visible_devices}` has no effect together with `--{flag}`: `deepspeed` uses"
+        f" {used}",
+        f"use `--include localhost:{','.join(devices)}` instead of both, or leave out `--{flag}`",
+        since="0.5.7",
+    )
+
+
+class _NamedHostfile(NamedTuple):
+    """A hostfile that a command names, with its path as shown."""
+
+    path: str
+    content: Hostfile
+
+
+_MAX_HOSTFILE = 1 << 20
+
+
+def _hostfile(job: LaunchedJob, launcher: LauncherCall) -> _NamedHostfile | None:
+    """The hostfile of a command; None if it has none, or if it is not in the repository."""
+    name = launcher.flags.get("hostfile", "")
+    path = search(name, job.launch.name, job.folder).path if name and "$" not in name else None
+    if path is None:
+        return None
+    try:
+        text = contents(path, _MAX_HOSTFILE).decode("utf-8", "replace")
+    except OSError:
+        return None
+    return _NamedHostfile(os.path.relpath(path), read_hostfile(text))
+
+
+def _hostfile_problems(launcher: LauncherCall, hostfile: _NamedHostfile | None) -> Iterator[LauncherProblem]:
+    if hostfile is None:
+        return
+    for line, message in hostfile.content.problems:
+        location = f"{hostfile.path}:{line}" if line else hostfile.path
+        yield LauncherProblem(
+            "hostfile",
+            f"`deepspeed` rejects the hostfile {location}: {message}",
+            "write one line `HOST slots=N` for each host, with the number of its GPUs",
+            since="0.8.0",
+        )
+    if hostfile.content.problems:
+        return
+    slots = hostfile.content.slots
+    for flag in _FILTERS:
+        words = launcher.flags.get(flag, "")
+        hosts = included_slots(words) if words and "$" not in words else {}
+        if hosts is None:
+            yield LauncherProblem(
+                "hostfile",
+                f"`deepspeed` cannot parse `--{flag} {words}`",
+                "write `HOST:SLOT,SLOT@HOST:SLOT`",
+            )
+            continue
+        for host, chosen in hosts.items():
+            if host not in slots:
+                yield LauncherProblem(
+                    "hostfile",
+                    f"`--{flag}` names the host `{host}`, which {hostfile.path} does not list",
+                    f"use one of {', '.join(list(slots)[:_MOST_SHOWN])}",
+                )
+            elif beyond := [slot for slot in chosen or () if slot >= slots[host]]:
+                yield LauncherProblem(
+                    "hostfile",
+                    f"`--{flag}` names slot {beyond[0]} of `{host}`, but {hostfile.path} gives it {slots[host]} slots",
+                    f"use slots 0 to {slots[host] - 1}, or raise `slots`",
+                    # The filter itself decides since #6530 which slots of an included host exist.
+                    until="0.15.1" if flag == "include" else "",
+                )
+
+
+_MOST_SHOWN = 8
+_LOCAL = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})
+
+
+def _rendezvous_of_deepspeed(
+    launcher: LauncherCall, hostfile: _NamedHostfile | None
+) -> Iterator[LauncherProblem]:
+    nodes, address = launcher.number("num_nodes"), launcher.flags.get("master_addr", "")
+    if nodes is not None and nodes > 1 and "hostfile" not in launcher.flags:
+        yield LauncherProblem(
+            "rendezvous",
+            f"`--num_nodes {nodes}` without `--hostfile`: unless /job/hostfile exists, `deepspeed` raises, because it"
+            " knows no other host",
+            "pass `--hostfile`, with one line `HOST slots=N` for each host",
+        )
+    hosts = 0 if hostfile is None else len(hostfile.content.slots)
+    if address in _LOCAL and hosts > 1 and nodes != 1:
+        yield LauncherProblem(
+            "rendezvous",
+            f"`--master_addr {address}` with {hosts} hosts: every other host waits for itself until the timeout",
+            "pass the address of the first host that the others can reach, or leave out `--master_addr`",
+        )
+
+
+def _too_few_devices(launcher: LauncherCall) -> Iterator[LauncherProblem]:
+    """Yield a number of processes per node that exceeds the GPUs that they can see."""
+    devices = launcher.devices
+    variable = "CUDA_VISIBLE_DEVICES"
+    if launcher.name == ACCELERATE:
+        total, machines = launcher.number("num_processes"), launcher.number("num_machines")
+        if machines is None and {"num_machines", "config_file"} & launcher.flags.keys():
+            return
+        processes = None if total is None else total // (machines or 1)
+        chosen = launcher.flags.get("gpu_ids", "")
+        if chosen == "all" or "$" in chosen:
+            return
+        # commands/launch.py sets CUDA_VISIBLE_DEVICES to `--gpu_ids`.
+        if chosen:
+            devices, variable = tuple(chosen.split(",")), "--gpu_ids"
+        flag = "num_processes"
+    else:
+        processes, flag = launcher.number("nproc_per_node"), "nproc_per_node"
+    if devices is None or processes is None or processes <= len(devices):
+        return
+    yield LauncherProblem(
+        "too few devices",
+        f"`--{flag}` starts {processes} processes on a node, but `{variable}` shows them {len(devices)}"
+        f" GPU{'s' * (len(devices) > 1)}: the others fail with an invalid device ordinal",
+        f"start {len(devices)} on each node, or name more GPUs in `{variable}`",
+    )
+
+
+def _rendezvous_of_torchrun(launcher: LauncherCall) -> Iterator[LauncherProblem]:
+    nodes, flags = launcher.number("nnodes"), launcher.flags
+    has_address = {"master_addr", "rdzv_endpoint", "rdzv_conf"} & flags.keys()
+    if launcher.name != TORCHRUN or nodes is None or nodes < 2 or "standalone" in flags:
+        return
+    if not has_address:
+        yield LauncherProblem(
+            "rendezvous",
+            f"`--nnodes {nodes}` without `--master_addr` or `--rdzv_endpoint`: torchrun uses 127.0.0.1, so each node"
+            " waits for itself",
+            "pass `--master_addr` and `--node_rank`, or `--rdzv_backend c10d` and `--rdzv_endpoint HOST:PORT`",
+        )
+    elif flags.get("master_addr") in _LOCAL:
+        yield LauncherProblem(
+            "rendezvous",
+            f"`--master_addr {flags['master_addr']}` with {nodes} nodes: each node waits for itself",
+            "pass the address of the first node that the others can reach",
+        )

@@ -1,0 +1,174 @@
+"""Flags of a launcher: conflicts, hostfiles, visible GPUs, and how the nodes find each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dsconfig.core.json_types import KeyPath
+from dsconfig.evaluation.context import Context, Finding, SkipRule
+from dsconfig.evaluation.rule import rule
+from dsconfig.job.consumers.accelerate_launch_file import BLOCK
+from dsconfig.launch.find_jobs import jobs_of
+from dsconfig.launch.launched_job import LaunchedJob
+from dsconfig.launch.launcher_checks import Kind, launcher_problems
+
+_RUNNER = "launcher/runner.py:main"
+
+
+def _findings(ctx: Context, kind: Kind) -> Iterator[Finding]:
+    """Yield the problems of one kind in every command of a script or manifest."""
+    try:
+        jobs = list(jobs_of(ctx.document))
+    except OSError:  # a note of the report says why
+        raise SkipRule from None
+    for job in jobs:
+        for problem in launcher_problems(job):
+            if problem.kind != kind or (problem.since and ctx.before(problem.since)):
+                continue
+            if problem.until and not ctx.between("0.3.1", problem.until):
+                continue
+            yield ctx.at(_path(job), problem.message, help=problem.help)._replace(span=job.line_span)
+
+
+def _path(job: LaunchedJob) -> KeyPath:
+    """Return the path of the command in a manifest; a script has only lines."""
+    return () if job.line is not None else tuple(job.format.commands[0].split("."))
+
+
+@rule("DSC842", effect="ignored", source=_RUNNER, reads="job")
+def visible_devices_without_effect(ctx: Context) -> Iterator[Finding]:
+    """`CUDA_VISIBLE_DEVICES` has no effect, because a flag of `deepspeed` selects the GPUs.
+
+    On a single node the launcher uses the GPUs of `CUDA_VISIBLE_DEVICES` since 0.5.7, but only without
+    `--num_gpus`, `--include` and `--exclude`. With `--num_gpus 2` it starts on GPUs 0 and 1, whatever the variable
+    says.
+
+    Bad:
+
+        {"resources": {"accelerators": "A100:8"},
+        "run": "CUDA_VISIBLE_DEVICES=2,3 deepspeed --num_gpus 2 train.py --deepspeed_config ds.json"}
+
+    Good:
+
+        {"resources": {"accelerators": "A100:8"},
+        "run": "deepspeed --include localhost:2,3 train.py --deepspeed_config ds.json"}
+    """
+    yield from _findings(ctx, "ignored devices")
+
+
+@rule("DSC843", effect="crashes", source=_RUNNER, reads="job")
+def launcher_flags_in_conflict(ctx: Context) -> Iterator[Finding]:
+    """`deepspeed` rejects its own flags.
+
+    It selects GPUs either by number (`--num_gpus`, `--num_nodes`) or by a filter (`--include` or `--exclude`),
+    knows a fixed list of launchers, and requires `--node_rank` with `--no_ssh`.
+
+    Bad:
+
+        {"resources": {"accelerators": "A100:8"},
+        "run": "deepspeed --num_gpus 2 --include localhost:0,1 train.py --deepspeed_config ds.json"}
+
+    Good:
+
+        {"resources": {"accelerators": "A100:8"},
+        "run": "deepspeed --include localhost:0,1 train.py --deepspeed_config ds.json"}
+    """
+    yield from _findings(ctx, "conflict")
+
+
+@rule("DSC844", effect="crashes", source="launcher/runner.py:_parse_hostfile", reads="job")
+def hostfile_rejected(ctx: Context) -> Iterator[Finding]:
+    """`deepspeed` rejects the hostfile, or a filter names a host or slot that the hostfile does not list.
+
+    Each line is `HOST slots=N`, with the number of GPUs. A bare host name, `HOST:8`, or a host that is listed twice
+    stops the launcher. dsconfig reads the hostfile if it is in the repository.
+
+    Good:
+
+        {"resources": {"accelerators": "A100:8"},
+        "run": "deepspeed --hostfile hostfile train.py --deepspeed_config ds.json"}
+    """
+    yield from _findings(ctx, "hostfile")
+
+
+@rule("DSC845", effect="altered", source=_RUNNER, reads="job")
+def nodes_without_address(ctx: Context) -> Iterator[Finding]:
+    """The nodes of a job cannot find each other.
+
+    `deepspeed` knows other hosts only from a hostfile. `torchrun` uses 127.0.0.1 unless `--master_addr` or
+    `--rdzv_endpoint` names the first node, and does not read `MASTER_ADDR`.
+
+    Bad:
+
+        {"resources": {"accelerators": "A100:8"},
+        "run": "torchrun --nnodes 2 --nproc_per_node 8 train.py --deepspeed_config ds.json"}
+
+    Good:
+
+        {"resources": {"accelerators": "A100:8"},
+        "run": "torchrun --nnodes 2 --nproc_per_node 8 --node_rank $R --master_addr $A train.py --deepspeed_config d"}
+    """
+    yield from _findings(ctx, "rendezvous")
+
+
+@rule("DSC846", effect="crashes", source="torch distributed/run.py", reads="job")
+def more_processes_than_visible_devices(ctx: Context) -> Iterator[Finding]:
+    """A launcher starts more processes on a node than `CUDA_VISIBLE_DEVICES` shows GPUs.
+
+    Each process uses the GPU of its local rank, so those beyond the last GPU fail with "CUDA error: invalid device
+    ordinal". `deepspeed` itself takes the number of processes from the variable.
+
+    Bad:
+
+        {"resources": {"accelerators": "A100:8"},
+        "run": "CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc_per_node 4 train.py --deepspeed_config ds.json"}
+
+    Good:
+
+        {"resources": {"accelerators": "A100:8"},
+        "run": "CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc_per_node 2 train.py --deepspeed_config ds.json"}
+    """
+    yield from _findings(ctx, "too few devices")
+
+
+@rule(
+    "DSC847",
+    effect="altered",
+    source="accelerate utils/launch.py:prepare_deepspeed_cmd_env",
+    reads="launch file",
+)
+def machines_without_hostfile(ctx: Context) -> Iterator[Finding]:
+    """The launch file has several machines, but no hostfile for the launcher that reads one.
+
+    Unless `deepspeed_multinode_launcher` is `standard`, Accelerate starts `deepspeed --hostfile`, by default with
+    pdsh. Without a hostfile DeepSpeed trains with the local GPUs alone, on each machine that runs the command.
+    `standard` starts torchrun instead, and needs the command with its `machine_rank` on every machine, as under
+    Slurm.
+
+    Bad:
+
+        {"distributed_type": "DEEPSPEED", "num_machines": 2, "num_processes": 16,
+        "deepspeed_config": {"zero_stage": 2}}
+
+    Good:
+
+        {"distributed_type": "DEEPSPEED", "num_machines": 2, "num_processes": 16, "main_process_ip": "10.0.0.1",
+        "main_process_port": 29500, "machine_rank": 0,
+        "deepspeed_config": {"zero_stage": 2, "deepspeed_multinode_launcher": "standard"}}
+    """
+    machines, settings = ctx.data.get("num_machines"), ctx.data.get(BLOCK)
+    if ctx.data.get("distributed_type") != "DEEPSPEED" or not isinstance(machines, int) or machines < 2:
+        return
+    if not isinstance(settings, dict) or settings.get("deepspeed_hostfile") is not None:
+        return
+    launcher = settings.get("deepspeed_multinode_launcher") or "pdsh"
+    if launcher != "standard":
+        yield ctx.at(
+            (BLOCK,),
+            f"`num_machines` is {machines}, but {launcher} needs a hostfile: without `deepspeed_hostfile` each machine"
+            " trains alone",
+            help='set `deepspeed_hostfile`, or set `deepspeed_multinode_launcher` to "standard" and start the command'
+            " on every machine",
+            part="key",
+            related=[("the number of machines is set here", ("num_machines",))],
+        )

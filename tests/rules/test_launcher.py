@@ -1,0 +1,99 @@
+"""Flags of launchers: conflicts, hostfiles, visible GPUs, and how the nodes find each other."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dsconfig import check
+from dsconfig.launch.hostfile import included_slots, read_hostfile
+
+CONFIG = {"train_batch_size": 64, "bf16": {"enabled": True}}
+PROBLEMS = [
+    ("CUDA_VISIBLE_DEVICES=2,3 deepspeed --num_gpus 2 {}", "DSC842", "uses GPUs 0 to 1"),
+    ("export CUDA_VISIBLE_DEVICES=1\ndeepspeed --num_gpus=1 {}", "DSC842", "uses GPU 0"),
+    ("CUDA_VISIBLE_DEVICES=2,3 deepspeed --include localhost:0,1 {}", "DSC842", "those of `--include`"),
+    ("CUDA_VISIBLE_DEVICES=GPU-8f2e deepspeed {}", "DSC843", "expects numbers"),
+    ("deepspeed --num_gpus 2 -i localhost:1 {}", "DSC843", "together with `--include`"),
+    ("deepspeed --include a --exclude b:0 {}", "DSC843", "`--include` together with `--exclude`"),
+    ("deepspeed --hostfile hosts --launcher srun {}", "DSC843", "does not know the launcher `srun`"),
+    ("deepspeed --no_ssh --hostfile hosts {}", "DSC843", "requires the number of the node"),
+    ("deepspeed --hostfile bad {}", "DSC844", "bad:2: `worker-1:8` is not `HOST slots=N`"),
+    ("deepspeed --hostfile hosts --include worker-9:0 {}", "DSC844", "does not list"),
+    ("deepspeed --hostfile hosts --exclude worker-1:9 {}", "DSC844", "gives it 8 slots"),
+    ("deepspeed --hostfile hosts --include worker-1:a {}", "DSC844", "cannot parse"),
+    ("deepspeed --num_nodes 2 --num_gpus 8 {}", "DSC845", "without `--hostfile`"),
+    ("deepspeed --hostfile hosts --master_addr localhost {}", "DSC845", "waits for itself"),
+    ("torchrun --nnodes=2 --nproc_per_node=8 {}", "DSC845", "uses 127.0.0.1"),
+    ("python -m torch.distributed.run --nnodes 2 --master-addr 127.0.0.1 {}", "DSC845", "waits for itself"),
+    ("CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc-per-node 4 {}", "DSC846", "shows them 2 GPUs"),
+    (
+        "CUDA_VISIBLE_DEVICES=0,1 accelerate launch --num_processes 4 {}",
+        "DSC846",
+        "`--num_processes` starts 4",
+    ),
+    ("accelerate launch --gpu_ids 0 --num_processes 2 {}", "DSC846", "`--gpu_ids`"),
+]
+FINE = [
+    "CUDA_VISIBLE_DEVICES=2,3 deepspeed {}",
+    "CUDA_VISIBLE_DEVICES=0,1 deepspeed --num_gpus 2 {}",
+    "CUDA_VISIBLE_DEVICES=$GPUS deepspeed --num_gpus 2 {}",
+    "CUDA_VISIBLE_DEVICES=1,3 deepspeed --include localhost:1,3 {}",
+    "deepspeed --hostfile hosts --include worker-0@worker-1:0,7 {}",
+    "deepspeed --hostfile hosts --num_nodes 2 --num_gpus 8 --launcher OpenMPI {}",
+    "deepspeed --hostfile $HOSTS --launcher slurm {}",
+    "deepspeed {} --include data --exclude x --num_gpus 3",
+    "torchrun --nnodes=$N --nproc_per_node=8 {}",
+    "torchrun --nnodes=2 --rdzv_backend c10d --rdzv_endpoint head:29500 {}",
+    "torchrun --standalone --nnodes=1 {}",
+    "CUDA_VISIBLE_DEVICES=0,1,2,3 accelerate launch --num_machines 2 --num_processes 8 {}",
+    "CUDA_VISIBLE_DEVICES=0,1 accelerate launch --config_file acc.yaml --num_processes 4 {}",
+]
+
+
+def diagnostics(folder: Path, command: str, target: str = "0.19.8") -> list[str]:
+    (folder / "ds.json").write_text(json.dumps(CONFIG))
+    (folder / "hosts").write_text("# all\nworker-0 slots=8\nworker-1 slots=8 max_slots=8\n\n")
+    (folder / "bad").write_text("worker-0 slots=8\nworker-1:8\n")
+    (folder / "run.sh").write_text(command.replace("{}", "train.py --deepspeed_config ds.json") + "\n")
+    report = check("run.sh", target=target)
+    return [
+        f"{each.code} {each.location and each.location.line} {each.message}" for each in report if each.code
+    ]
+
+
+@pytest.mark.parametrize(("command", "code", "part"), PROBLEMS)
+def test_flags_that_do_not_work(empty_repository: Path, command: str, code: str, part: str) -> None:
+    (message,) = diagnostics(empty_repository, command)
+    assert message.startswith(f"{code} {command.count(chr(10)) + 1} ")
+    assert part in message
+
+
+@pytest.mark.parametrize("command", FINE)
+def test_flags_that_work(empty_repository: Path, command: str) -> None:
+    assert [each for each in diagnostics(empty_repository, command) if "DSC84" in each] == []
+
+
+def test_each_command_of_a_script(empty_repository: Path) -> None:
+    command = "deepspeed --num_gpus 1 --include a {}\ndeepspeed {}\ndeepspeed --num_nodes 2 {}"
+    lines = [each.split()[:2] for each in diagnostics(empty_repository, command)]
+    assert lines == [["DSC843", "1"], ["DSC845", "3"]]
+
+
+def test_releases(empty_repository: Path) -> None:
+    command = "CUDA_VISIBLE_DEVICES=2,3 deepspeed --num_gpus 2 {}"
+    assert diagnostics(empty_repository, command, "0.5.6") == []
+    included = "deepspeed --hostfile hosts --include worker-1:9 {}"
+    assert diagnostics(empty_repository, included, "0.15.2") == []
+    assert diagnostics(empty_repository, included, "0.14.5")[0].startswith("DSC844")
+
+
+def test_hostfile() -> None:
+    hostfile = read_hostfile("a slots=2\n a slots=3\nb\n#c\n")
+    assert hostfile.slots == {"a": 2}
+    assert [problem.line for problem in hostfile.problems] == [2, 3]
+    assert [problem.line for problem in read_hostfile("# none\n").problems] == [0]
+    assert included_slots("a@b:0,2") == {"a": None, "b": [0, 2]}
+    assert included_slots("b:") is None
