@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.memory.engines.base import CONSOLIDATED, GATHERED, PINNED, SAVE
-from dsconfig.memory.engines.comm_dtypes import reject_mistyped_grads
 from dsconfig.memory.engines.select_engine import select_engine
 from dsconfig.memory.engines.zero12 import DeepSpeedZeroOptimizer
 from dsconfig.memory.graph import Segment
 from dsconfig.memory.memory_ledger import SLACK, TERMS, Ledger, LimitExceededError, MemoryPool, with_slack
 from dsconfig.memory.models.registry import record
-from dsconfig.memory.quantized_shapes import reject_quantized
+from dsconfig.memory.unsupported import reject_run
 from dsconfig.memory.verdict import (
     EXCEEDS,
     FITS,
@@ -122,7 +121,7 @@ def _mistaken_fp32_accumulation(engine: Engine) -> Iterator[Advice]:
 
     0.17.6 to 0.18.4 define `DDP_BFLOAT16` with the value of `BFLOAT16` (runtime/constants.py).
     """
-    if engine.setup.uses_bf16_optimizer and engine.setup.quirks.fp32_accumulation_is_mistaken_for_bf16:
+    if engine.setup.accumulates_bf16_in_fp32 and engine.setup.quirks.fp32_accumulation_is_mistaken_for_bf16:
         states = ", and every rank holds the full optimizer state" if engine.setup.stage else ""
         yield Advice("data_types.grad_accum_dtype", f"0.17.6 to 0.18.4 accumulate in bf16 anyway{states}")
 
@@ -366,12 +365,7 @@ def simulate(
         raise NotModelledError(
             f"no linear layer is called {names}", f"use some of {', '.join(tape.linear_names)}, or all"
         )
-    if setup.zenflow:
-        from dsconfig.memory.optimizers import reject_zenflow_shapes
-
-        reject_zenflow_shapes(setup, tape.weights, batch.gradient_checkpointing)
-    reject_quantized(setup, tape)
-    reject_mistyped_grads(setup, tape)
+    reject_run(setup, tape, batch.gradient_checkpointing)
     engine = select_engine(setup, tape, ledger)
     engine.load()
     ledger.allocate_briefly(PINNED, engine.pinned_padding() if setup.has_separate_host else 0, host=True)

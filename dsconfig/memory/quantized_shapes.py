@@ -1,21 +1,13 @@
-"""Quantized communication of stage 3 (`zero_quantized_weights`, `zero_quantized_gradients`)."""
+"""Shapes that stage 3 can quantize or partition within nodes (`zero_quantized_*`, `zero_hpz_partition_size`)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
-
-from dsconfig.memory.verdict import NotModelledError
-
-if TYPE_CHECKING:
-    from dsconfig.memory.engines.setup import Setup
-    from dsconfig.memory.graph import Tape, Weight
+from typing import NamedTuple
 
 QUANTIZER_ALIGNMENT = 8
 """Multiple of elements that `CUDAQuantizer.quantize` requires (runtime/zero/partition_parameters.py)."""
-
-_WAYS_OUT = "remove it, or change the number of GPUs"
 
 
 class Uneven(NamedTuple):
@@ -93,60 +85,3 @@ def divided(parameters: Iterable[tuple[str, Sequence[int]]], ranks: int) -> Divi
         if sent_as_int4(shape, ranks) and (groups := max(*shape[:2], ranks)) % ranks:
             return Divided(name, groups)
     return None
-
-
-def reject_uneven_gather(setup: Setup, weights: Sequence[Weight], second: bool) -> None:
-    """Reject a gather whose shards are not aligned, across several modules.
-
-    With `zero_hpz_partition_size` the first forward pass gathers module by module from the secondary
-    partition. The step drops that copy, and later passes gather shards of several modules at once: one module
-    alone may be uneven.
-
-    Raises:
-        NotModelledError: the shards of the call are not aligned.
-    """
-    ranks, parts = setup.dp_world_size, setup.hpz_size if second else setup.dp_world_size
-    count = sum(padded_shard_numel(weight.numel, ranks, parts) for weight in weights)
-    if ranks > 1 and count % QUANTIZER_ALIGNMENT:
-        raise uneven_error(Uneven(weights[0].name, count))
-
-
-def uneven_error(uneven_module: Uneven) -> NotModelledError:
-    """The error for an unaligned gather."""
-    return NotModelledError(
-        f"DeepSpeed stops with `zero_optimization.zero_quantized_weights`: a rank's shard of"
-        f" `{uneven_module.module}` has {uneven_module.numel:,} elements, not a multiple of {QUANTIZER_ALIGNMENT}",
-        _WAYS_OUT,
-    )
-
-
-def reject_quantized(setup: Setup, tape: Tape) -> None:
-    """Reject weights or gradients that DeepSpeed cannot quantize.
-
-    Raises:
-        NotModelledError: weights or gradients cannot be quantized on this number of ranks.
-    """
-    ranks, copies = setup.dp_world_size, setup.hpz_size > 1
-    sizes = [(weight.name, weight.numel) for weight in tape.weights if copies or setup.quantized_weights]
-    if copies and setup.quirks.secondary_partition_is_narrowed_past_end:
-        short = behind(sizes, ranks, setup.hpz_size)
-        if short is not None:
-            raise NotModelledError(
-                f"DeepSpeed stops with `zero_optimization.zero_hpz_partition_size`: a rank's secondary shard of"
-                f" `{short.name}` would start at element {short.start:,} of {short.numel:,}",
-                _WAYS_OUT,
-            )
-    if setup.quantized_weights and ranks > 1:
-        uneven_module = uneven(sizes, ranks, setup.hpz_size if copies else ranks)
-        if uneven_module is not None:
-            raise uneven_error(uneven_module)
-    if setup.quantized_gradients and ranks > setup.gpus_per_node:
-        matrix = divided(
-            ((weight.name, weight.shape) for weight in tape.weights if weight.requires_grad), ranks
-        )
-        if matrix is not None:
-            raise NotModelledError(
-                f"DeepSpeed stops with `zero_optimization.zero_quantized_gradients`: {ranks:,} ranks do not"
-                f" share the {matrix.groups:,} groups of `{matrix.name}` evenly",
-                _WAYS_OUT,
-            )

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
+from dsconfig.memory.config_values import ZERO, Values
 from dsconfig.memory.engines.setup import NvmeOffload, OptimizerCost, Setup, Stage3Settings
-from dsconfig.memory.features import autoep
-from dsconfig.memory.features.autotp import KEY as TENSOR
-from dsconfig.memory.features.autotp import reject_tensor_parallel_keys
-from dsconfig.memory.features.ulysses import KEY as SEQUENCE
 from dsconfig.memory.models.architecture import DECODER_VARIANTS
 from dsconfig.memory.optimizers import (
     DEFAULT_CLIENT,
     DEFAULT_CPU_CLIENT,
     cost_from_config,
     cost_of_client,
-    reject_muon,
-    reject_zenflow,
-    super_offload,
     zenflow_settings,
 )
 from dsconfig.memory.quirks import Quirks
-from dsconfig.memory.verdict import NotModelledError, reason
+from dsconfig.memory.unsupported import reject_config
 
 if TYPE_CHECKING:
-    from dsconfig.core.json_types import Json
+    pass
 
 SECTIONS = (
     "train_micro_batch_size_per_gpu",
@@ -48,17 +41,6 @@ SECTIONS = (
     "gradient_predivide_factor",
 )
 """Sections and keys of a config that the estimate reads."""
-ITEMSIZES = {
-    "fp32": 4,
-    "float32": 4,
-    "bf16": 2,
-    "bfloat16": 2,
-    "fp16": 2,
-    "float16": 2,
-    "half": 2,
-    "float": 4,
-}
-ZERO = "zero_optimization."
 MODULES = tuple(
     f"transformers.models.{kind}.modeling_{kind}."
     for kind, style in DECODER_VARIANTS.items()
@@ -67,50 +49,6 @@ MODULES = tuple(
 """Module paths of the MoE block classes that can be leaf modules."""
 OFFLOADED = ("cpu", "nvme")
 """Offload devices."""
-UNMODELED_SWITCHES = (
-    "zero_quantized_nontrainable_weights",
-    "stage3_use_all_reduce_for_fetch_params",
-    "stage3_allgather_sequential",
-    "stage3_module_granularity_threshold",
-    "parameter_alignment",
-    "legacy_stage1",
-)
-"""Switches below `zero_optimization` whose effect on memory is not estimated."""
-UNMODELED_ENGINES = ("compile.deepcompile", "hybrid_engine.enabled")
-
-
-MOST_RANKS = 100_000
-LARGEST = 1 << 60
-"""Upper limit of a number of elements."""
-
-
-class Values:
-    """Effective values by dotted key."""
-
-    def __init__(self, values: Mapping[str, Json], explicit_keys: Collection[str] = ()) -> None:
-        self.values, self.explicit_keys = values, explicit_keys
-
-    def flag(self, key: str) -> bool:
-        """Whether a switch is on."""
-        return bool(self.values.get(key))
-
-    def count(self, key: str, default: int = 0) -> int:
-        """A number of elements, limited to `LARGEST`."""
-        value = self.values.get(key, default)
-        return int(max(0, min(value, LARGEST))) if isinstance(value, (int, float)) else default
-
-    def text(self, key: str) -> str | None:
-        """A string value; None for other types."""
-        value = self.values.get(key)
-        return value if isinstance(value, str) else None
-
-    def itemsize(self, key: str, default: int) -> int:
-        """Bytes per element of the dtype that a key names."""
-        return ITEMSIZES.get(str(self.values.get(key)).lower().removeprefix("torch."), default)
-
-    def has_section(self, section: str) -> bool:
-        """Whether the config sets anything below a section."""
-        return any(key.startswith(f"{section}.") for key in self.explicit_keys)
 
 
 def default_client(values: Values) -> str | None:
@@ -129,23 +67,25 @@ def setup_of(values: Values, world: int, client: str | None, zero_init: bool, re
         NotModelledError: the config has a setting without an estimate.
     """
     quirks = Quirks(release)
-    reject_unmodeled(values, quirks, world, client, zero_init)
+    reject_config(values, quirks, world, client, zero_init)
     return _setup(values, world, client, zero_init, quirks)
 
 
 def _setup(values: Values, world: int, client: str | None, zero_init: bool, quirks: Quirks) -> Setup:
     """Fill each field of the setup from its key."""
-    half_dtype = next((kind for kind in ("bf16", "fp16") if values.flag(f"{kind}.enabled")), None)
-    stage, itemsize = values.count(f"{ZERO}stage"), 2 if half_dtype else 4
+    half_dtype, stage = values.half_dtype, values.stage
+    itemsize = 2 if half_dtype else 4
     offloads_optimizer = stage > 0 and values.text(f"{ZERO}offload_optimizer.device") in OFFLOADED
     return Setup(
         stage=stage,
-        dp_world_size=max(1, world // _tp_size(values)),
+        dp_world_size=max(1, world // values.tp_size),
         gradient_accumulation_steps=max(1, values.count(_accumulation_key(values), 1)),
         itemsize=itemsize,
         half_dtype=half_dtype,
         autocast=values.flag("torch_autocast.enabled"),
-        master_itemsize=2 if _uses_half_masters(values, half_dtype, offloads_optimizer) else 4,
+        master_itemsize=2
+        if half_dtype and values.flag(f"{half_dtype}.{half_dtype}_master_weights_and_grads")
+        else 4,
         grad_accum_itemsize=_grad_accum_itemsize(values, itemsize, stage, half_dtype, quirks),
         comm_itemsize=_comm_itemsize(values, itemsize),
         comm_dtype_is_other_half=_comm_dtype_is_other_half(values, half_dtype),
@@ -170,13 +110,13 @@ def _setup(values: Values, world: int, client: str | None, zero_init: bool, quir
         quirks=quirks,
         quantized_weights=stage == 3 and values.flag(f"{ZERO}zero_quantized_weights"),
         quantized_gradients=stage == 3 and values.flag(f"{ZERO}zero_quantized_gradients"),
-        tp_size=_tp_size(values),
-        sp_size=sp_size_of(values),
-        super_offload=super_offload(values.values, client or values.text("optimizer.type") or "adamw"),
-        zenflow=zenflow_settings(values.values) if values.has_section(f"{ZERO}zenflow") else None,
+        tp_size=values.tp_size,
+        sp_size=values.sp_size,
+        super_offload=stage == 3 and values.flag(f"{ZERO}offload_optimizer.super_offload"),
+        zenflow=zenflow_settings(values.values) if values.has_zenflow else None,
         pins_optimizer=values.flag(f"{ZERO}offload_optimizer.pin_memory"),
         pins_params=values.flag(f"{ZERO}offload_param.pin_memory"),
-        ep_size=ep_size_of(values),
+        ep_size=values.ep_size,
         gathers_on_save=stage == 3 and values.flag(f"{ZERO}stage3_gather_16bit_weights_on_model_save"),
         memory_efficient_linear=stage == 3
         and (zero_init or quirks.linear_is_replaced_without_zero_init)
@@ -184,35 +124,9 @@ def _setup(values: Values, world: int, client: str | None, zero_init: bool, quir
     )
 
 
-def _tp_size(values: Values) -> int:
-    return max(1, values.count(TENSOR, 1))
-
-
 def _accumulation_key(values: Values) -> str:
     """The key that sets the micro batches of a step; ZenFlow has its own (`configure_zenflow`)."""
-    return (
-        f"{ZERO}zenflow.update_interval"
-        if values.has_section(f"{ZERO}zenflow")
-        else "gradient_accumulation_steps"
-    )
-
-
-def _uses_half_masters(values: Values, half: str | None, offloads: bool) -> bool:
-    """Whether master weights and their gradients are in half precision (`_configure_master_weights`)."""
-    key = f"{half}.{half}_master_weights_and_grads"
-    if not half or not values.flag(key):
-        return False
-    if offloads:
-        raise NotModelledError(
-            f"`{key}` with an offloaded optimizer is not supported yet: no engine was measured"
-        )
-    if not values.flag("bf16.bf16_optimizer_states"):
-        why = "DeepSpeed stops with an AssertionError"
-        ways_out = "set `bf16.bf16_optimizer_states`, or offload" if half == "bf16" else "remove it"
-        raise NotModelledError(
-            f"`{key}` with fp32 optimizer states on the GPU is not supported: {why}", ways_out
-        )
-    return True
+    return f"{ZERO}zenflow.update_interval" if values.has_zenflow else "gradient_accumulation_steps"
 
 
 STAGE3_KEYS = (
@@ -237,21 +151,16 @@ def _grad_accum_itemsize(values: Values, itemsize: int, stage: int, half: str | 
 def _comm_itemsize(values: Values, itemsize: int) -> int:
     """Bytes of a communicated gradient; sequence parallelism has its own key, with fp32 as default."""
     key = "communication_data_type"
-    if sp_size_of(values) > 1 and values.values.get(f"seq_parallel_{key}", "fp32") is not None:
+    if values.sp_size > 1 and values.values.get(f"seq_parallel_{key}", "fp32") is not None:
         return values.itemsize(f"seq_parallel_{key}", 4)
-    return itemsize if sp_size_of(values) > 1 else values.itemsize(key, itemsize)
+    return itemsize if values.sp_size > 1 else values.itemsize(key, itemsize)
 
 
 def _comm_dtype_is_other_half(values: Values, half: str | None) -> bool:
     """Whether gradients are communicated in the other half-precision dtype."""
     dtype = str(values.values.get("communication_data_type")).lower().removeprefix("torch.")
     others = {"bf16": ("fp16", "float16", "half"), "fp16": ("bf16", "bfloat16")}
-    return half is not None and sp_size_of(values) == 1 and dtype in others[half]
-
-
-def sp_size_of(values: Values) -> int:
-    """Sequence-parallel ranks."""
-    return max(1, values.count(SEQUENCE, 1))
+    return half is not None and values.sp_size == 1 and dtype in others[half]
 
 
 def _nvme_offload(values: Values, quirks: Quirks) -> NvmeOffload:
@@ -300,79 +209,6 @@ def _optimizer(values: Values, client: str | None, offloads: bool, muon_late: bo
     # Muon's own Adam allocates several tensors of the size of the updated one.
     has_own_adam = rule.muon_method and muon_late
     return rule._replace(temporary_bytes=0, largest_tensor_bytes=16) if has_own_adam else rule
-
-
-def reject_unmodeled(
-    values: Values, quirks: Quirks, world: int, client: str | None = None, zero_init: bool = False
-) -> None:
-    """Reject settings without an estimate."""
-    if world > MOST_RANKS:
-        raise NotModelledError(f"runs of more than {MOST_RANKS:,} ranks are not supported")
-    if values.has_section(f"{ZERO}zenflow"):
-        reject_zenflow(values.values, quirks, client)
-    for switch in (*(ZERO + each for each in UNMODELED_SWITCHES), *UNMODELED_ENGINES):
-        if values.flag(switch):
-            raise _unmodeled(switch)
-    if values.count(f"{ZERO}mics_shard_size", 0) > 0:
-        raise _unmodeled(f"{ZERO}mics_shard_size")
-    for key in (f"{ZERO}leaf_module.names", f"{ZERO}leaf_module.name_suffixes"):
-        if values.count(f"{ZERO}stage") == 3 and values.values.get(key):
-            why = "module names differ between Transformers releases"
-            raise NotModelledError(
-                f"`{key}` is not supported yet: {why}", "use `leaf_module.classes` instead"
-            )
-    _reject_parallelism(values, quirks)
-    reject_tensor_parallel_keys(values.values, quirks, zero_init, client)
-    if ep_size_of(values):
-        _reject_autoep(values, quirks, world)
-    if str(values.text("optimizer.type")).lower() == "muon" and client is None:
-        reject_muon(values.values, quirks)
-
-
-def ep_size_of(values: Values) -> int:
-    """Expert-parallel ranks (AutoEP); 0 if it is off."""
-    on = values.flag(autoep.KEY)
-    return max(1, values.count(f"{autoep.SECTION}autoep_size", 1)) if on else 0
-
-
-def _reject_autoep(values: Values, quirks: Quirks, world: int) -> None:
-    """Reject settings that AutoEP rejects, or that were not measured with it."""
-    ranks, key = ep_size_of(values), autoep.KEY
-    if quirks.lacks_autoep:
-        raise NotModelledError(f"`{key}` is not supported before 0.19.8")
-    if world % ranks:
-        raise NotModelledError(f"AutoEP rejects {world} ranks in groups of {ranks} (`autoep_size`)")
-    for name, supported in autoep.SUPPORTED_VALUES.items():
-        value = values.values.get(autoep.SECTION + name, supported[0])
-        if value not in supported:
-            raise NotModelledError(f"`{autoep.SECTION}{name}` {value!r} is not supported yet: {reason(name)}")
-    for name, is_used in (
-        (TENSOR, values.count(TENSOR, 1) > 1),
-        (f"{ZERO}zero_hpz_partition_size", values.count(f"{ZERO}zero_hpz_partition_size", 1) > 1),
-        (f"{ZERO}zero_quantized_weights", values.flag(f"{ZERO}zero_quantized_weights")),
-        (f"{ZERO}zero_quantized_gradients", values.flag(f"{ZERO}zero_quantized_gradients")),
-        (f"{ZERO}round_robin_gradients", values.flag(f"{ZERO}round_robin_gradients")),
-        ("torch_autocast.enabled", values.flag("torch_autocast.enabled")),
-    ):
-        if is_used:
-            raise NotModelledError(f"`{key}` with `{name}` is not supported yet: {reason(name)}")
-    for name in ("contiguous_gradients", "reduce_scatter"):
-        if values.count(f"{ZERO}stage") in (1, 2) and values.values.get(ZERO + name) is False:
-            raise NotModelledError(f"`{key}` with `{ZERO}{name}` false is not supported yet: {reason(name)}")
-
-
-def _unmodeled(key: str) -> NotModelledError:
-    return NotModelledError(f"`{key}` is not supported yet: {reason(key)}")
-
-
-def _reject_parallelism(values: Values, quirks: Quirks) -> None:
-    if _tp_size(values) > 1 and values.has_section(f"{ZERO}zenflow"):
-        raise NotModelledError(
-            f"`{ZERO}zenflow` with `{TENSOR}` is not supported yet: no engine was measured with both"
-        )
-    if sp_size_of(values) > 1 and quirks.lacks_ulysses_attention:
-        why = "0.17.0 is the first release with `UlyssesSPAttentionHF`"
-        raise NotModelledError(f"`{SEQUENCE}` above 1 is not supported before 0.17.0: {why}")
 
 
 def _gradient_postscale(values: Values) -> float | None:

@@ -56,27 +56,6 @@ SCRIPT_OPTIMIZER = UnmodeledSetting(
 """Assumptions about the script; no host is reported as too small because of them alone."""
 
 
-# Settings without an estimate. They raise an error that names them; nothing is guessed.
-
-_KERNELS = "its kernels run on GPUs only, so no engine was measured on a CPU"
-_UNMEASURED = "no engine was measured with it"
-REASONS = {
-    "mics_shard_size": "MiCS shard groups were not measured",
-    "compile.deepcompile": "the compiler decides when weights are gathered and released",
-    "hybrid_engine.enabled": "the layout of its inference copy of the weights is not known",
-    "lamb": _KERNELS,
-    "onebitadam": "its compressed communication needs a GPU backend, so no engine was measured on a CPU",
-    "onebitlamb": "its compressed communication needs a GPU backend, so no engine was measured on a CPU",
-    "zerooneadam": "its compressed communication needs a GPU backend, so no engine was measured on a CPU",
-}
-"""Why a config key, or an optimizer, has no estimate."""
-
-
-def reason(name: str) -> str:
-    """Why a key, or an optimizer by its lower-case name, has no estimate."""
-    return REASONS.get(name.removeprefix("zero_optimization."), _UNMEASURED)
-
-
 class NotModelledError(ValueError):
     """The memory of this config with this model cannot be estimated; the text names the setting in question."""
 

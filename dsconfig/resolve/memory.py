@@ -21,15 +21,16 @@ from dsconfig.job.run_facts import facts_of_block
 from dsconfig.launch.config_source import read
 from dsconfig.launch.located_config import LocatedConfig, locate
 from dsconfig.launch.program_overwrites import overwrite_of, overwrites
+from dsconfig.memory.config_values import ULYSSES as SEQUENCE
+from dsconfig.memory.config_values import Values
 from dsconfig.memory.engines.setup import Setup
 from dsconfig.memory.estimate import NO_LIMIT, MemoryLimit, estimate
 from dsconfig.memory.estimate import Estimate as Estimate  # noqa: PLC0414  # callers get it here
-from dsconfig.memory.features.ulysses import KEY as SEQUENCE
 from dsconfig.memory.memory_ledger import LimitExceededError
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
 from dsconfig.memory.models.registry import weights_of
 from dsconfig.memory.optimizers import zenflow_section as zenflow
-from dsconfig.memory.read_setup import OFFLOADED, SECTIONS, Values, default_client, setup_of
+from dsconfig.memory.read_setup import OFFLOADED, SECTIONS, default_client, setup_of
 from dsconfig.memory.verdict import SCRIPT_OPTIMIZER, NotModelledError
 from dsconfig.memory.verdict import Verdict as Verdict  # noqa: PLC0414  # callers get it here
 from dsconfig.resolve.effective_values import effective

@@ -12,8 +12,8 @@ from dsconfig.memory.engines.base import GATHERED
 from dsconfig.memory.engines.setup import Setup
 from dsconfig.memory.graph import Module, Tape, Weight, module_visits, modules_never_left, recomputed_modules
 from dsconfig.memory.memory_ledger import Ledger
-from dsconfig.memory.quantized_shapes import padded_shard_numel, reject_uneven_gather
-from dsconfig.memory.verdict import NotModelledError
+from dsconfig.memory.quantized_shapes import padded_shard_numel
+from dsconfig.memory.unsupported import reject_uneven_gather, stops
 
 RECEIVE = "receive buffers"
 SECONDARY = "secondary partition"
@@ -213,7 +213,7 @@ class PartitionedParameterCoordinator:
             by_itemsize.setdefault(self._comm_itemsize(weight), []).append(weight)
         if len(by_itemsize) > 1 and world > 1 and self.setup.quirks.params_of_two_dtypes_are_gathered_twice:
             why = "parameters of two dtypes in one gather are gathered twice"
-            raise NotModelledError(f"DeepSpeed stops with `torch_autocast` at stage 3: {why}", UPGRADE)
+            raise stops("with `torch_autocast` at stage 3", why, UPGRADE)
         siblings, is_single = list[AllGatherHandle](), len(weights) == 1
         for itemsize, members in by_itemsize.items():
             # Shards are padded, so the receive buffer is larger than the parameters.
@@ -463,7 +463,6 @@ def prefetch_from_nvme(
     Covers up to twice the elements in flight. `queue` holds parameters in trace order, `on_nvme` those on
     NVMe, and `free_buffers` buffers are left.
 
-
     Raises:
         NotModelledError: a parameter is needed twice, which DeepSpeed does not check
             (`AsyncPartitionedParameterSwapper._allocate_and_return_buffers_for_swap_in`).
@@ -474,11 +473,9 @@ def prefetch_from_nvme(
         if considered > 2 * in_flight_numel or len(chosen) >= free_buffers:
             break
         if weight in chosen:
-            raise NotModelledError(
-                f"DeepSpeed stops in the second step: `{weight.name}` is read from NVMe twice, once for the"
-                " forward and once for the backward pass",
-                "lower `zero_optimization.stage3_prefetch_bucket_size`",
-            )
+            why = f"`{weight.name}` is read from NVMe twice, once for the forward and once for the backward pass"
+            way_out = "lower `zero_optimization.stage3_prefetch_bucket_size`"
+            raise stops("in the second step", why, way_out)
         if weight in on_nvme:
             chosen.add(weight)
         considered += weight.numel

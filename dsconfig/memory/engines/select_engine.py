@@ -30,8 +30,7 @@ def _engine_class(setup: Setup) -> type[Engine]:
         from dsconfig.memory.engines.zero3 import DeepSpeedZeroOptimizerStage3
 
         return DeepSpeedZeroOptimizerStage3
-    # bf16 with fp32 accumulation uses `BF16_Optimizer` at stages 0 and 1, unless the release mistakes the dtype.
-    if setup.uses_bf16_optimizer and not setup.quirks.fp32_accumulation_is_mistaken_for_bf16:
+    if setup.uses_bf16_optimizer:
         from dsconfig.memory.engines.bf16 import BF16Optimizer
 
         return BF16Optimizer

@@ -193,8 +193,8 @@ class Setup(NamedTuple):
         return self.grad_accum_itemsize == 4 and self.itemsize != 4
 
     @property
-    def uses_bf16_optimizer(self) -> bool:
-        """Whether stage 0 or 1 accumulates bf16 gradients in fp32 (`BF16_Optimizer`)."""
+    def accumulates_bf16_in_fp32(self) -> bool:
+        """Whether the config accumulates bf16 gradients in fp32 at stage 0 or 1."""
         return (
             self.stage < 2
             and self.half_dtype == "bf16"
@@ -212,9 +212,13 @@ class Setup(NamedTuple):
     @property
     def is_unsharded(self) -> bool:
         """Whether every rank holds the whole optimizer."""
-        return not self.stage or (
-            self.uses_bf16_optimizer and self.quirks.fp32_accumulation_is_mistaken_for_bf16
-        )
+        is_mistaken = self.quirks.fp32_accumulation_is_mistaken_for_bf16
+        return not self.stage or (self.accumulates_bf16_in_fp32 and is_mistaken)
+
+    @property
+    def uses_bf16_optimizer(self) -> bool:
+        """Whether the engine is `BF16_Optimizer`: fp32 accumulation of bf16, unless the release mistakes it."""
+        return self.accumulates_bf16_in_fp32 and not self.quirks.fp32_accumulation_is_mistaken_for_bf16
 
     def gather_group(self, weight: Weight) -> tuple[bool, bool]:
         """Key of the process group that gathers a parameter; `zero.Init` uses the group of all ranks."""

@@ -31,7 +31,6 @@ from dsconfig.memory.engines.partitioned_parameter_coordinator import (
 from dsconfig.memory.engines.setup import Setup
 from dsconfig.memory.graph import Tape, Weight
 from dsconfig.memory.memory_ledger import Ledger
-from dsconfig.memory.verdict import NotModelledError
 
 NORM_CHUNK = 250_000_000
 """Elements of a gradient whose norm is computed at once (`_constant_buffered_norm2`)."""
@@ -45,15 +44,6 @@ class DeepSpeedZeroOptimizerStage3(Engine):
 
     def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
         super().__init__(setup, tape, ledger)
-        # hpZ with frozen weights or leaf modules was not measured.
-        has_leaf = any(
-            module.class_name in setup.leaf_classes for module in tape.modules if module.class_name
-        )
-        if setup.hpz_size > 1 and (has_leaf or len(self.trainable) < len(tape.weights)):
-            reason = "with frozen weights or MoE leaf modules"
-            raise NotModelledError(
-                f"`zero_optimization.zero_hpz_partition_size` {reason} is not supported yet"
-            )
         self.persistent = persistent_params(setup.stage3, tape.weights)
         self.coordinator = PartitionedParameterCoordinator(
             setup, tape, ledger, self.persistent, self.count_collective, self.ranks_of

@@ -12,49 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from dsconfig.memory.engines.base import BUILT, Feature
 from dsconfig.memory.graph import ModelCollective, Module, Tape, Tensor
 from dsconfig.memory.layers import cast, saved_inputs
-from dsconfig.memory.verdict import NotModelledError
 
 if TYPE_CHECKING:
     from dsconfig.memory.models.architecture import Architecture, MicroBatch
 
-KEY = "expert_parallel.enabled"
 DISPATCHED = "MoE dispatch buffers"
-SECTION = "expert_parallel."
-SUPPORTED_MODELS = {"mixtral": "mixtral", "qwen3_moe": "qwen3_moe", "qwen2_moe": "qwen3_moe"}
-"""Model types whose engines were measured with AutoEP, and their `preset_model`."""
-SUPPORTED_VALUES = {
-    "comm_backend": ("comm",),
-    "combine_impl": ("auto", "weighted_sum"),
-    "score_apply": ("auto", "post"),
-    "gate_up_impl": ("separate",),
-    "use_grouped_mm": (True,),
-    "preset_model": (None, *dict.fromkeys(SUPPORTED_MODELS.values())),
-}
-"""Values of `expert_parallel` keys with which engines were measured."""
 ROW_ALIGNMENT = 8
 """Multiple to which the rows of an expert are padded (`TOKEN_GROUP_ALIGN_SIZE_M`)."""
-
-
-def reject_model(arch: Architecture, batch: MicroBatch) -> None:
-    """Reject models that AutoEP rejects, or that were not measured.
-
-    Raises:
-        NotModelledError: there is no estimate for this model with AutoEP.
-    """
-    ranks = batch.ep_size
-    if not arch.num_experts:
-        raise NotModelledError(f"`{KEY}` needs a MoE model; estimates support Mixtral and Qwen MoE")
-    if arch.name not in SUPPORTED_MODELS:
-        raise NotModelledError(
-            f"`{KEY}` is not supported yet for {arch.name}: no engine was measured with it"
-        )
-    if arch.num_experts % ranks:
-        raise NotModelledError(f"AutoEP rejects {arch.num_experts} experts for {ranks} ranks")
-    for name, is_used in (("adapters", batch.adapter), ("sequence parallelism", batch.sp_size > 1)):
-        if is_used:
-            raise NotModelledError(
-                f"`{KEY}` with {name} is not supported yet: no engine was measured with it"
-            )
 
 
 class AutoEPBlock(NamedTuple):

@@ -14,7 +14,6 @@ from dsconfig.memory.engines.zero3 import DeepSpeedZeroOptimizerStage3
 from dsconfig.memory.engines.zero12 import COMPACT, DeepSpeedZeroOptimizer
 from dsconfig.memory.graph import Weight
 from dsconfig.memory.memory_ledger import Ledger
-from dsconfig.memory.verdict import NotModelledError
 
 # Stage 0.
 
@@ -65,12 +64,6 @@ class MuonBF16(Feature):
         super().__init__(engine)
         partition = engine.partitions[0]
         self.matrices: Partition | None = partition if is_muon(next(iter(partition.offsets))) else None
-        # `BF16_Optimizer` supports dense two-dimensional matrices only.
-        if any(len(weight.shape) != 2 for weight in engine.trainable if is_muon(weight)):
-            raise NotModelledError(
-                "Muon at stage 1 with fp32 gradients and experts is not supported: DeepSpeed raises "
-                "`BF16 Muon currently supports dense two-dimensional matrices only`"
-            )
 
     def state_bytes(self, group: int, numel: int, default: int) -> int:  # noqa: ARG002
         """Bytes of this rank's momentum, and of Adam's states for its share of the rest."""
@@ -448,7 +441,7 @@ def muon_feature(setup: Setup) -> type[Feature]:
     """The feature for the engine of a setup."""
     if setup.stage == 3:
         return MuonStage3
-    if setup.uses_bf16_optimizer and not setup.quirks.fp32_accumulation_is_mistaken_for_bf16:
+    if setup.uses_bf16_optimizer:
         return MuonBF16
     return MuonStage0 if setup.is_unsharded else MuonStage12
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dsconfig.memory.engines.base import STATES, TEMPORARY, WEIGHTS, Feature, pinned_padding
 from dsconfig.memory.engines.zero3 import DeepSpeedZeroOptimizerStage3
 from dsconfig.memory.graph import Weight
-from dsconfig.memory.verdict import NotModelledError
+from dsconfig.memory.unsupported import stops
 
 SWAP_BUFFERS, UNALIGNED_GRADS = "NVMe swap buffers", "gradients waiting for NVMe"
 
@@ -49,10 +49,8 @@ class NvmeOffload(Feature):
         shards = (engine.shard(weight) for weight in engine.tape.weights if self.is_on_nvme(weight))
         if (largest := max(shards, default=0)) > buffer_numel:
             key = "`zero_optimization.offload_param.buffer_size`"
-            raise NotModelledError(
-                f"DeepSpeed stops where {key} is {buffer_numel:,}: a shard of a parameter has {largest:,} elements",
-                "use at least that many",
-            )
+            why = f"a shard of a parameter has {largest:,} elements"
+            raise stops(f"where {key} is {buffer_numel:,}", why, "use at least that many")
 
     def _in_memory(self) -> set[Weight]:
         """Parameters of the sub-groups in the flat buffer (`_create_fp16_partitions_with_defragmentation`)."""

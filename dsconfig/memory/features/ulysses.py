@@ -6,47 +6,11 @@ from typing import TYPE_CHECKING
 
 from dsconfig.memory.graph import ModelCollective, Tape, Tensor
 from dsconfig.memory.layers import Heads, attention
-from dsconfig.memory.verdict import NotModelledError
 
 if TYPE_CHECKING:
-    from dsconfig.memory.models.architecture import Architecture, MicroBatch
+    from dsconfig.memory.models.architecture import MicroBatch
 
-KEY = "sequence_parallel_size"
 EXCHANGED = "Ulysses all-to-all buffers"
-SUPPORTED_MODELS = (
-    *("llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe"),
-    *("gemma", "gemma3_text", "olmo2", "olmo3"),
-)
-"""Model types whose engines were measured with Ulysses."""
-
-
-def reject_model(arch: Architecture, batch: MicroBatch) -> None:
-    """Reject models and sizes that Ulysses rejects, or that were not measured.
-
-    Raises:
-        NotModelledError: there is no estimate for this model with Ulysses.
-    """
-    ranks, length = batch.sp_size, batch.sequence_length
-    if arch.family != "decoder":
-        why = "`UlyssesSPAttentionHF` needs `num_key_value_heads` and `position_ids`, as decoders have them"
-        raise NotModelledError(f"`{KEY}` is not supported yet for such a model: {why}")
-    if arch.name not in SUPPORTED_MODELS:
-        raise NotModelledError(
-            f"`{KEY}` is not supported yet for {arch.name}: no engine was measured with it"
-        )
-    if batch.tensor_parallel.size > 1:
-        raise NotModelledError(f"`{KEY}` together with `tensor_parallel.autotp_size` is not supported yet")
-    if batch.attn_implementation == "eager":
-        raise NotModelledError(f"`UlyssesSPAttentionHF` rejects `eager` attention with `{KEY}`")
-    if arch.num_heads % ranks:
-        raise NotModelledError(f"`UlyssesSPAttentionHF` rejects {arch.num_heads} heads for {ranks} ranks")
-    if arch.num_kv_heads % ranks and ranks % arch.num_kv_heads:
-        heads = f"{arch.num_kv_heads} key/value heads for {ranks} ranks"
-        raise NotModelledError(f"`UlyssesSPAttentionHF` rejects {heads}")
-    if length % ranks:
-        raise NotModelledError(
-            f"a sequence of {length} tokens cannot be split over {ranks} ranks", f"use a multiple of {ranks}"
-        )
 
 
 def ulysses_attention(

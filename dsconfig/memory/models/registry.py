@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from dsconfig.memory.features import autoep, autotp, ulysses
+from dsconfig.memory.features import autotp
 from dsconfig.memory.graph import Tape, TensorParallel
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
+from dsconfig.memory.unsupported import reject_model
 
 NO_TENSOR_PARALLEL = TensorParallel()
 
@@ -17,10 +18,7 @@ def record(arch: Architecture, batch: MicroBatch) -> Tape:
     Raises:
         NotModelledError: the model has no estimate with this kind of parallelism.
     """
-    if batch.sp_size > 1:
-        ulysses.reject_model(arch, batch)
-    if batch.ep_size:
-        autoep.reject_model(arch, batch)
+    reject_model(arch, batch)
     if batch.tensor_parallel.size > 1:
         return _record_tensor_parallel(arch, batch)
     if arch.family == "gpt2":
@@ -57,7 +55,6 @@ def weights_of(
 
 def _record_tensor_parallel(arch: Architecture, batch: MicroBatch) -> Tape:
     """Build and record a model whose linear layers are sharded over ranks."""
-    autotp.reject_model(arch, batch)
     ranks = batch.tensor_parallel.size
     tape = record(
         autotp.rank_architecture(arch, batch.tensor_parallel),

@@ -127,7 +127,8 @@ def _cached_estimate(architecture: Architecture, setup: Setup, ranks: int) -> Es
 
 def _setup(ctx: Context) -> Setup:
     """The engine setup, with the assumptions of `dsconfig memory`."""
-    from dsconfig.memory.read_setup import Values, default_client, setup_of
+    from dsconfig.memory.config_values import Values
+    from dsconfig.memory.read_setup import default_client, setup_of
 
     effective = _Effective(ctx)
     uses_zenflow = isinstance(ctx.value("zero_optimization.zenflow"), dict)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from dsconfig.memory.config_values import Values
 from dsconfig.memory.engines.base import SAVE, Engine
 from dsconfig.memory.engines.param_groups import GRAM
 from dsconfig.memory.engines.setup import OptimizerCost
@@ -14,7 +15,7 @@ from dsconfig.memory.models.architecture import Architecture, MicroBatch
 from dsconfig.memory.models.from_hf_config import architecture_of
 from dsconfig.memory.models.registry import record
 from dsconfig.memory.optimizers import ADAM, FOREACH, FUSED, SINGLE, zenflow_section
-from dsconfig.memory.read_setup import SECTIONS, Values, setup_of
+from dsconfig.memory.read_setup import SECTIONS, setup_of
 from dsconfig.resolve.effective_values import effective
 
 NAMES = {
