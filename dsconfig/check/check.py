@@ -134,7 +134,7 @@ def _report(
     span = Interval(NUMBERS[target.releases[0]], NUMBERS[target.releases[-1]])
     kind = detect_config.kind_of(document)
     overwrite: Callable[[str, Json], Overwrite | None] | None = None
-    if overwrites(document.name):
+    if document.format != "python" and overwrites(document.name):
         overwrite = partial(overwrite_of, document.name)
     unknown: frozenset[KeyPath] = frozenset()
     program_notes: tuple[str, ...] = ()

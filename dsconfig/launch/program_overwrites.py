@@ -102,11 +102,12 @@ def _writes_of(program: str, _: int) -> tuple[Overwrite, ...]:
 
 
 def _writes(program: str) -> Iterator[Overwrite]:
+    from dsconfig.launch.loaded_config import loaded_config_writes
     from dsconfig.launch.program_config import ANY_KEY, writes_in
     from dsconfig.launch.python_source import program_modules
 
     for module in program_modules(program, program):
-        for write in writes_in(module):
+        for write in (*writes_in(module), *loaded_config_writes(module, program)):
             parts = write.path[1:] if write.path[0] in _SECTIONS_WITH_CONFIG else write.path
             key = ".".join(ANY if part == ANY_KEY else part for part in parts)
             if key:

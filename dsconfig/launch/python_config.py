@@ -24,6 +24,7 @@ from dsconfig.document.python_source import (
 from dsconfig.document.python_source import with_unknown as with_unknown_value
 from dsconfig.document.tree import UNKNOWN, Node, Tree
 from dsconfig.job.detect_consumer import Overwrite, Reader, consumer_of_content
+from dsconfig.launch.config_calls import consumer_of
 from dsconfig.launch.python_flow import Flow, Receiver, Write
 from dsconfig.launch.python_names import ANY, Binding, Names, last_name
 from dsconfig.launch.python_source import Module, ProgramRepository
@@ -38,28 +39,8 @@ _WORDS = re.compile(
     rb"zero_optimization|train_micro_batch_size_per_gpu|train_batch_size|gradient_accumulation_steps"
 )
 """Keys of which every source with a config contains at least one: searching for them is cheaper than parsing."""
-_CONFIG_CALLS: dict[str, tuple[str, tuple[str, ...], int | None, tuple[str, ...]]] = {
-    "initialize": ("deepspeed", ("config", "config_params"), None, ("deepspeed",)),
-    "Init": ("deepspeed", ("config_dict_or_path", "config"), None, ("deepspeed",)),
-    "DeepSpeedConfig": ("deepspeed", ("config",), 0, ("deepspeed",)),
-    "HfDeepSpeedConfig": ("transformers", ("config_file_or_dict",), 0, ("transformers", "accelerate")),
-    "HfTrainerDeepSpeedConfig": ("transformers", ("config_file_or_dict",), 0, ("transformers",)),
-    "DeepSpeedPlugin": ("accelerate", ("hf_ds_config",), 0, ("accelerate",)),
-    "DeepSpeedStrategy": (
-        "lightning",
-        ("config",),
-        None,
-        ("lightning", "pytorch_lightning", "lightning_fabric"),
-    ),
-}
-"""Consumer, keyword and positional argument of each call that accepts a config, and the packages that define it."""
-_ONLY_BY_MODULE = frozenset(("initialize", "Init"))
-"""Functions that many libraries have under the same name."""
 _PREPARES = frozenset(("HfDeepSpeedConfig",))
 """Calls that prepare the loading of a model, whatever library trains it."""
-_ARGUMENTS_CLASS = re.compile(r"\w*(?:Arguments|Args|Config)")
-"""`TrainingArguments` and its subclasses, such as TRL's configs; they take the config as `deepspeed`."""
-_TRAINER_ARGUMENT = "deepspeed"
 _BY_WEIGHT = ("transformers", "accelerate", "lightning", "deepspeed")
 """Consumers of a dict that several calls receive, the decisive one first: the Trainer fills Accelerate's dict."""
 _NAME = re.compile(
@@ -300,7 +281,7 @@ class _Source:
         arguments: list[tuple[int | str, ast.expr]] = list(enumerate(call.args))
         arguments += [(each.arg or "", each.value) for each in call.keywords]
         for key, argument in arguments:
-            if self._consumer_of(self.module, call, key) is not None:
+            if consumer_of(self.repository, self.module, call, key) is not None:
                 values = [argument]
                 if isinstance(argument, ast.Name):
                     values = [
@@ -311,7 +292,9 @@ class _Source:
 
     def _candidate(self, value: ast.expr) -> _Candidate | None:
         """Return a dict with what happens to it; None if it is not a config."""
-        flow = Flow(self.repository, self._consumer_of, partial(_is_scalar, value)).follow(self.module, value)
+        flow = Flow(
+            self.repository, partial(consumer_of, self.repository), partial(_is_scalar, value)
+        ).follow(self.module, value)
         if flow.receivers:
             return _Candidate(value, flow)
         count = len(_ROOT_KEYS.intersection(keys_of(value)))
@@ -333,47 +316,6 @@ class _Source:
         elif isinstance(parent, ast.AnnAssign | ast.NamedExpr):
             targets = [parent.target]
         return any(_NAME.fullmatch(last_name(target)) for target in targets)
-
-    def _consumer_of(self, module: Module, call: ast.Call, key: int | str) -> str | None:
-        """Return the consumer if this argument of a call is a config."""
-        name = last_name(call.func)
-        if name in _CONFIG_CALLS:
-            consumer, keywords, position, packages = _CONFIG_CALLS[name]
-            if key in keywords if isinstance(key, str) else key == position:
-                return consumer if self._is_from(module, call.func, packages) else None
-            return None
-        if key == _TRAINER_ARGUMENT and _ARGUMENTS_CLASS.fullmatch(name):
-            return "transformers"
-        return None
-
-    def _is_from(self, module: Module, function: ast.expr, packages: tuple[str, ...]) -> bool:
-        """Whether a function of this name is the one of these packages, not one of the program or another library."""
-        root = function
-        while isinstance(root, ast.Attribute):
-            root = root.value
-        if not isinstance(root, ast.Name):
-            return "deepspeed" in ast.unparse(function).lower()
-        bindings = module.names.bindings_of(root)
-        imports = [each for each in bindings if each.kind == "import"]
-        for each in imports:
-            package = _package_of(module.names, each)
-            if not package or package.partition(".")[0] in (*packages, "deepspeed"):
-                return True
-            # A package may pass the classes of another on: `from llm.utils import DeepSpeedPlugin`.
-            if (
-                function is root
-                and root.id not in _ONLY_BY_MODULE
-                and not self._is_defined_here(module, root)
-            ):
-                return True
-        if function is not root:
-            return root.id in packages or "deepspeed" in ast.unparse(function).lower()
-        if bindings:
-            return False
-        return root.id not in _ONLY_BY_MODULE or "deepspeed" in self.text.text
-
-    def _is_defined_here(self, module: Module, name: ast.Name) -> bool:
-        return self.repository.definition(module, name) is not None
 
     # ------------------------------------------------------------ build documents
 
@@ -557,14 +499,6 @@ def _is_scalar(root: ast.expr, path: tuple[str, ...]) -> bool:
             return False
         value = member_of(value, key)
     return isinstance(value, ast.Constant)
-
-
-def _package_of(names: Names, binding: Binding) -> str:
-    """Return the package that an import names; empty for a relative import."""
-    statement, alias = names.parents.get(binding.node), binding.node
-    if isinstance(statement, ast.ImportFrom):
-        return "" if statement.level else statement.module or ""
-    return alias.name if isinstance(alias, ast.alias) else ""
 
 
 def _shown_path(path: str) -> str:

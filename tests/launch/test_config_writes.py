@@ -142,3 +142,29 @@ def test_a_program_that_reads_another_config_says_nothing(config: Path) -> None:
 def test_a_program_of_brackets_without_end_is_not_read(config: Path) -> None:
     Path("train.py").write_text(LOAD + "(" * 50_000 + START)
     assert "DSC201" in codes(config)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "ds_config = merge(ds_config, overrides)\n",
+        "fill(ds_config)\n",
+        "ds_config = OmegaConf.to_container(OmegaConf.merge(OmegaConf.create(ds_config), cli))\n",
+        "def deep(a, b):\n    for key in b:\n        a[key] = b[key]\ndeep(ds_config, overrides)\n",
+        "zero = ds_config['zero_optimization']\nzero['stage'] = args.stage\n",
+        "ds_config.get('zero_optimization')['stage'] = args.stage\n",
+        "ds_config.clear()\n",
+        "ds_config.__setitem__('zero_optimization', args.zero)\n",
+    ],
+)
+def test_a_value_that_other_code_may_change_is_not_checked(config: Path, change: str) -> None:
+    config.write_text(json.dumps({MICRO: 1, "zero_optimization": {"stage": 7}}))
+    Path("train.py").write_text(LOAD + change + START)
+    assert not [each for each in check(config) if each.severity == "error"]
+
+
+def test_a_config_that_other_code_only_reads_is_checked(config: Path) -> None:
+    config.write_text(json.dumps({MICRO: 1, "zero_optimization": {"stage": 7}}))
+    reads = "print(json.dumps(ds_config))\nlogger.info(ds_config)\nn = len(ds_config)\n"
+    Path("train.py").write_text(LOAD + reads + START)
+    assert [each.dotted for each in check(config) if each.severity == "error"] == ["zero_optimization.stage"]
