@@ -240,6 +240,14 @@ def gpu(text: str) -> Gpu:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def parameter_count(text: str) -> int:
+    """Parse a number of parameters: `7B`, `350M`, `7e9`."""
+    match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,6})?)([kmbt])", text.strip().lower())
+    if match is None:
+        return count(text)
+    return count(str(int(float(match[1]) * 1000 ** (1 + "kmbt".index(match[2])))))
+
+
 def count(text: str) -> int:
     """Parse a whole number above 0, which may be written as 7e9."""
     try:

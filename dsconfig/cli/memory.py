@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from dsconfig.cli.arguments import (
     add_color,
-    add_file,
     add_launch,
     add_settings,
     amount,
@@ -19,6 +18,7 @@ from dsconfig.cli.arguments import (
     count,
     factor,
     gpu,
+    parameter_count,
     set_exit_codes,
     world_size,
 )
@@ -57,31 +57,36 @@ BATCH_RULES = "DSC2"
 """Code prefix of the rules about batch keys."""
 GC_THRESHOLD = 100_000
 """Allocations between two garbage collections: a symbolic model has very many objects, none of them garbage."""
-NOT_COUNTED = (
-    "The estimate does not include the CUDA context, NCCL buffers, allocator fragmentation and kernel"
-    " workspaces. `--margin` reserves memory for them: published out-of-memory errors on GPUs with 32 and 80 GiB"
-    " show 2.8 to 5.4 GiB between the tensors and the memory of the GPU."
+VERDICTS = (
+    "`fits`: the upper bound of the tensors fits, with fragmentation, CUDA context and NCCL buffers. `does not fit`:"
+    " not even the tensors fit. `tight`: something between, or an input that is not given decides, such as"
+    " --sequence-length; the output names it."
 )
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.set_defaults(run=run)
-    add_file(parser)
+    parser.add_argument(
+        "file",
+        nargs="?",
+        metavar="FILE",
+        help="config file, or `-` for stdin; without one, a table of all stages",
+    )
     _add_model(parser)
     _add_run(parser)
     _add_result(parser)
     add_color(parser)
     add_settings(parser)
     exceeded = "exceeds --gpu or --host, or DeepSpeed rejects the config"
-    undecided = "usage error, internal error, or the parts that are not modeled decide whether it fits"
+    undecided = "usage error, internal error, or tight: it depends on what is not known"
     from dsconfig.core.gpu_memory import CARDS
 
     cards = f"GPU names for --gpu and --fit: {', '.join(CARDS)}."
     set_exit_codes(
         parser,
         {CLEAN: "estimate shown", PROBLEMS: exceeded, FAILED: undecided},
-        "\n\n".join((NOT_COUNTED, cards)),
+        "\n\n".join((VERDICTS, cards)),
     )
 
 
@@ -125,7 +130,8 @@ def _add_result(parser: argparse.ArgumentParser) -> None:
     add("--gpu", type=gpu, metavar="GPU", help=f"{card} exit with 1 if it does not suffice")
     host = "memory of a node; exit with 1 if it does not suffice (default: from the settings)"
     add("--host", type=amount, metavar="SIZE", help=host)
-    margin = f"headroom on the GPU (default: 2GiB plus 1/{PART} of its memory)"
+    margin = "headroom on the GPU, instead of fragmentation, CUDA context and NCCL buffers as estimated"
+    margin += f" (default with --fit and --max: 2GiB plus 1/{PART} of its memory)"
     add("--margin", type=amount, metavar="SIZE", help=margin)
     add(
         "--fit",
@@ -152,7 +158,10 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
     model = "path of its config.json or directory, or a name such as llama-3-8b or Qwen/Qwen3-30B-A3B"
     model += " (default: from `$dsconfig`, the settings or the launch file)"
     add("--model", metavar="MODEL", help=model)
-    add("--params", type=count, metavar="N", help="or the number of parameters, with --hidden and --layers")
+    params = (
+        "number of parameters, such as 7B: alone for model states, with --hidden and --layers for a decoder"
+    )
+    add("--params", type=parameter_count, metavar="N", help=params)
     add("--hidden", type=count, metavar="N", help="hidden size")
     add("--layers", type=count, metavar="N", help="number of layers")
     add("--heads", type=count, metavar="N", help="attention heads (default: hidden size / 128)")
@@ -168,6 +177,8 @@ def run(args: argparse.Namespace) -> int:
     gc.set_threshold(GC_THRESHOLD)
     suffix = plot_suffix(args.plot)
     try:
+        if args.file is None:
+            return table(args)
         document, options = _options(args)
         if args.fit is not None:
             return fit(args, document, options)
@@ -192,6 +203,42 @@ def run(args: argparse.Namespace) -> int:
     return _write(args, estimate)
 
 
+def table(args: argparse.Namespace) -> int:
+    """Print the memory of each stage and offload for a model without a config."""
+    from dsconfig.render.terminal import style_of
+    from dsconfig.resolve import memory_output as render
+    from dsconfig.resolve.memory import NODE
+    from dsconfig.resolve.stage_table import stage_table
+
+    if args.model is None and args.params is None:
+        fail(
+            "FILE is missing, for example `dsconfig memory ds_config.json --model config.json --world-size 8`;"
+            " with --model or --params alone, all stages are listed"
+        )
+    for name in ("fit", "max", "plot", "output"):
+        if getattr(args, name) is not None:
+            fail(f"--{name} requires FILE")
+    if args.output_format == "csv":
+        fail("without FILE, the output formats are text and json")
+    size = args.world_size
+    if args.nodes is not None:
+        if size is not None:
+            fail("--nodes and --world-size exclude each other")
+        size = args.nodes * (args.gpus_per_node or NODE)
+    rows = stage_table(_run_options(args)._replace(world_size=size or args.gpus_per_node or NODE))
+    limits = render.Limits(args.gpu, args.host, args.margin)
+    if args.output_format == "json":
+        answer = {
+            "stages": [row.to_dict(limits) for row in rows],
+            "verdict": render.stage_verdict(rows, limits),
+        }
+        sys.stdout.write(as_json(answer, indent=2) + "\n")
+    else:
+        style = style_of(sys.stdout, args.color)
+        print_lines(render.stage_lines(rows, limits, style), style, sys.stdout)
+    return exit_code([render.stage_verdict(rows, limits)])
+
+
 def _advice(args: argparse.Namespace, error: ResolveError) -> tuple[str, ...]:
     """Hint that applies if only the batch of the config is wrong."""
     diagnostics = error.diagnostics
@@ -207,7 +254,6 @@ def _options(args: argparse.Namespace) -> tuple[Document, Options]:
     """The config, and the arguments of `memory`."""
     from dsconfig.cli.inputs import job_from_args
     from dsconfig.job.job import Fact
-    from dsconfig.resolve.memory import Options
 
     document = read(args.file)
     require_known_values(document)
@@ -223,17 +269,31 @@ def _options(args: argparse.Namespace) -> tuple[Document, Options]:
         size = args.nodes * args.gpus_per_node
     if args.output is not None and args.fit is None:
         fail("--output requires --fit")
+    options = _run_options(args)
+    return document, options._replace(
+        model=options.model or (facts.model and not facts.model.is_outside and facts.model.named) or None,
+        target=None,
+        consumer=None,
+        launch=None,
+        job=job if size is None else job._replace(world_size=Fact(size, "argument", "--world-size")),
+    )
+
+
+def _run_options(args: argparse.Namespace) -> Options:
+    """The arguments of `memory` besides the config and its job."""
+    from dsconfig.resolve.memory import Options
+
     names = ("sequence_length", "micro_batch", "attention", "checkpointing", "lora", "optimizer", "zero_init")
-    return document, Options(
-        _model(args) or (facts.model and not facts.model.is_outside and facts.model.named) or None,
-        None,
-        None,
-        None,
-        **{name: getattr(args, name) for name in (*names, "gpus_per_node", "sp", "imbalance")},
+    return Options(
+        _model(args),
+        args.world_size,
+        args.target,
+        args.consumer,
+        **{name: getattr(args, name) for name in (*names, "gpus_per_node", "sp", "imbalance", "launch")},
         set=dict(args.set or ()),
         training_args=read_mapping(args.training_args),
-        job=job if size is None else job._replace(world_size=Fact(size, "argument", "--world-size")),
         gpu_limit=args.gpu.usable(args.margin) if args.gpu is not None else None,
+        parameters=args.params,
     )
 
 
@@ -250,13 +310,14 @@ def _plot(estimate: Estimate, args: argparse.Namespace, suffix: str) -> None:
 def _model(args: argparse.Namespace) -> ModelSource | None:
     sizes = (args.params, args.hidden, args.layers)
     optional = (args.heads, args.vocabulary)
-    if args.model is not None or not any((*sizes, *optional)):
-        if any((*sizes, *optional)):
-            fail("--model and --params exclude each other")
+    has_layers = any((*sizes[1:], *optional))
+    if args.model is not None or not has_layers:
+        if has_layers:
+            fail("--model and --hidden, --layers, --heads or --vocabulary exclude each other")
         model: ModelSource | None = args.model
         return model
     if not all(sizes):
-        fail("--params, --hidden and --layers require each other")
+        fail("--hidden and --layers require each other and --params")
     from dsconfig.resolve.model_source import of_sizes
 
     return of_sizes(*sizes, heads=args.heads or 0, vocabulary=args.vocabulary or 0)
@@ -266,7 +327,7 @@ def _write(args: argparse.Namespace, estimate: Estimate) -> int:
     from dsconfig.render.terminal import style_of
     from dsconfig.resolve import memory_output as render
 
-    limits = render.Limits(args.gpu, args.host, margin(args, args.gpu))
+    limits = render.Limits(args.gpu, args.host, args.margin)
     if args.output_format == "json":
         sys.stdout.write(as_json(estimate.to_dict() | limits.to_dict(estimate), indent=2) + "\n")
     elif args.output_format == "csv":
@@ -290,7 +351,7 @@ def margin(args: argparse.Namespace, gpu: Gpu | None) -> int:
 def exit_code(verdicts: Iterable[Verdict | None]) -> int:
     """Exit code of the worst verdict."""
     kinds = set(verdicts)
-    return PROBLEMS if "does not fit" in kinds else FAILED if "unknown" in kinds else CLEAN
+    return PROBLEMS if "does not fit" in kinds else FAILED if kinds & {"unknown", "tight"} else CLEAN
 
 
 def fit(args: argparse.Namespace, document: Document, options: Options) -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from dsconfig.memory.caching_allocator import Event
+from dsconfig.memory.device import DeviceUsage, overheads_of
 from dsconfig.memory.engines.base import CONSOLIDATED, GATHERED, PINNED, SAVE
 from dsconfig.memory.engines.select_engine import select_engine
 from dsconfig.memory.engines.zero12 import DeepSpeedZeroOptimizer
@@ -14,10 +16,12 @@ from dsconfig.memory.memory_ledger import SLACK, TERMS, Ledger, LimitExceededErr
 from dsconfig.memory.models.registry import record
 from dsconfig.memory.unsupported import reject_run
 from dsconfig.memory.verdict import (
+    ACTIVATION_TERMS,
     EXCEEDS,
     FITS,
     HOST_BUILD,
     RANK,
+    TIGHT,
     UNKNOWN,
     NotModelledError,
     UnmodeledSetting,
@@ -232,6 +236,15 @@ class MemoryUsage:
             )
         return max(bounds)
 
+    def least_needed(self, lowering: Sequence[UnmodeledSetting]) -> int:
+        """The highest peak without slack, and without the terms that these settings may lower."""
+        if not all(each.terms for each in lowering):
+            return 0
+        names = frozenset[str]().union(*(each.terms for each in lowering))
+        reducible = [term.phases for term in self.terms if term.name in names]
+        totals = {"at_rest": self.at_rest, **self.peak}
+        return max(count - sum(live.get(phase, 0) for live in reducible) for phase, count in totals.items())
+
     def to_dict(self) -> JsonObject:
         """The usage as JSON."""
         return {
@@ -289,14 +302,63 @@ class Estimate:
     """Settings of the job that change memory and are not in these numbers."""
     assumed: tuple[UnmodeledSetting, ...] = (HOST_BUILD,)
     """Assumptions about the script."""
+    device: DeviceUsage | None = None
+    """Memory of the process in `nvidia-smi`; None if the simulation had a limit."""
+
+    @property
+    def has_activations(self) -> bool:
+        """Whether the layers of the model are known, so that activations are estimated."""
+        return any(term.bytes > 1024 for term in self.rank.terms if term.name in ACTIVATION_TERMS)
 
     def verdict(self, name: str, least: int, most: int | None = None, margin: int = 0) -> Verdict:
         """Whether `rank` or `host` fits into `least` bytes (or `most`, if a range of sizes is possible)."""
         needed = (self.rank if name == RANK else self.host).upper_bound + margin
         if needed <= least:
-            return UNKNOWN if any(name in each.raises for each in self.unmodelled) else FITS
+            return self._unless_raised(name)
         most = least if most is None else most
-        return UNKNOWN if needed <= most or self.lower_bound(name) + margin <= most else EXCEEDS
+        if needed <= most or self.lower_bound(name) + margin <= most:
+            is_assumed = needed > most and not any(name in each.lowers for each in self.unmodelled)
+            return TIGHT if is_assumed and name == RANK else UNKNOWN
+        return EXCEEDS
+
+    def _unless_raised(self, name: str) -> Verdict:
+        """`fits`, unless a setting that is not estimated, or an input that is not given, may need more."""
+        if any(name in each.raises for each in self.unmodelled):
+            return UNKNOWN
+        return TIGHT if any(name in each.raises for each in self.assumed) else FITS
+
+    def device_verdict(self, least: int, most: int | None = None) -> DeviceVerdict:
+        """Whether the process of a rank fits on a GPU with `least` bytes (or `most`), with all that torch cannot see.
+
+        It fits if the upper bound does, with fragmentation and the highest overheads. It does not fit if not even the
+        allocated bytes do, with the lowest overheads.
+        """
+        device, most = self.device, least if most is None else most
+        assert device is not None
+        low, high = device.overhead
+        lowering = [each for each in (*self.unmodelled, *self.assumed) if RANK in each.lowers]
+        if self.rank.least_needed([]) + low > most:
+            if self.rank.least_needed(lowering) + low > most:
+                return DeviceVerdict(EXCEEDS)
+            unmodeled = [each for each in lowering if each in self.unmodelled]
+            if unmodeled and self.rank.least_needed(unmodeled) + low <= most:
+                return DeviceVerdict(UNKNOWN, "settings that are not estimated decide whether it fits")
+            return DeviceVerdict(TIGHT, _reasons(lowering))
+        if device.bound + high > least:
+            if device.bound + high <= most:
+                return DeviceVerdict(UNKNOWN, CARD)
+            return DeviceVerdict(
+                TIGHT, "the expected range exceeds the GPU: the CUDA context, NCCL and kernels decide"
+            )
+        if not device.survives(least):
+            ways_out = "fragmentation decides"
+            if device.survives(least, expandable=True):
+                ways_out += "; `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` avoids it"
+            return DeviceVerdict(TIGHT, ways_out)
+        verdict = self._unless_raised(RANK)
+        if verdict == UNKNOWN:
+            return DeviceVerdict(UNKNOWN, "settings that are not estimated decide whether it fits")
+        return DeviceVerdict(verdict, _reasons(each for each in self.assumed if RANK in each.raises))
 
     def lower_bound(self, name: str) -> int:
         """Upper bound of `rank` or `host` without the terms that could be smaller than estimated."""
@@ -331,7 +393,22 @@ class Estimate:
             "assumptions": list(self.assumptions),
             "findings": [item.to_dict() for item in self.findings],
             "not_modelled": [item.to_dict() for item in self.unmodelled],
+            "expected": self.device and self.device.to_dict(),
         }
+
+
+CARD = "the name fits several cards, which differ: name the card"
+
+
+class DeviceVerdict(NamedTuple):
+    """A verdict, and which assumption decides it."""
+
+    word: Verdict
+    reason: str = ""
+
+
+def _reasons(settings: Iterable[UnmodeledSetting]) -> str:
+    return "; ".join(f"{each.key} decides: {each.text}" for each in settings)
 
 
 class MemoryLimit(NamedTuple):
@@ -371,7 +448,10 @@ def simulate(
     ledger.allocate_briefly(PINNED, engine.pinned_padding() if setup.has_separate_host else 0, host=True)
     ledger.reset()
     ledger.enter(AT_REST)
+    if limit == NO_LIMIT:
+        ledger.rank.events = []
     engine.allocate_at_rest()
+    ledger.rank.mark_step()
     if limit.host is not None and ledger.host.total > limit.host:
         raise LimitExceededError
     engine.run()
@@ -461,4 +541,22 @@ def estimate(
         calls,
         assumptions,
         advice_for(engine, ledger),
+        device=_device_usage(ledger, engine, arch, batch),
+    )
+
+
+def _device_usage(
+    ledger: Ledger, engine: Engine, arch: Architecture, batch: MicroBatch
+) -> DeviceUsage | None:
+    """The usage of the GPU by the process of a rank, if its allocations were recorded."""
+    pool = ledger.rank
+    if pool.events is None:
+        return None
+    usage, events = usage_of(pool, engine), [Event(*event) for event in pool.events]
+    return DeviceUsage(
+        usage.highest_peak,
+        usage.upper_bound,
+        overheads_of(engine.setup, arch, batch),
+        events[: pool.step_start],
+        events[pool.step_start :],
     )

@@ -31,7 +31,7 @@ class Peak(NamedTuple):
 class MemoryPool:
     """One memory: live bytes by term, and the peak of each phase."""
 
-    __slots__ = ("_top", "limit", "live", "peaks", "phase", "total")
+    __slots__ = ("_top", "events", "limit", "live", "peaks", "phase", "step_start", "total")
 
     def __init__(self) -> None:
         self.phase, self.total, self._top = "load", 0, 0
@@ -39,6 +39,10 @@ class MemoryPool:
         """Bytes at which the simulation stops early; None: no limit."""
         self.live: dict[str, int] = {}
         self.peaks: dict[str, Peak] = {}
+        self.events: list[tuple[str, int]] | None = None
+        """Allocations and releases (negative) by term in their order, if they are recorded."""
+        self.step_start = 0
+        """Number of recorded events before the step."""
 
     def add(self, name: str, count: int) -> None:
         """Allocate (or free, if negative) bytes of a term."""
@@ -47,6 +51,8 @@ class MemoryPool:
             self.record_peak()
         self.total += count
         self.live[name] = self.live.get(name, 0) + count
+        if self.events is not None:
+            self.events.append((name, count))
 
     def record_peak(self) -> None:
         """Record the current total if it is the highest of the phase.
@@ -59,6 +65,10 @@ class MemoryPool:
                 raise LimitExceededError
             self._top = self.total
             self.peaks[self.phase] = Peak(self.total, self.live.copy())
+
+    def mark_step(self) -> None:
+        """Note that the step starts now."""
+        self.step_start = len(self.events or ())
 
     def enter(self, phase: str) -> None:
         """Start a phase, or resume one."""

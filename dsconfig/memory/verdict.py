@@ -10,11 +10,14 @@ if TYPE_CHECKING:
 
 # Verdicts, and the settings or assumptions that can change them.
 
-Verdict = Literal["fits", "does not fit", "unknown"]
+Verdict = Literal["fits", "tight", "does not fit", "unknown"]
 FITS: Final = "fits"
+TIGHT: Final = "tight"
+"""Tight: fragmentation, the libraries on the GPU, or an input that is not given decides."""
 EXCEEDS: Final = "does not fit"
 UNKNOWN: Final = "unknown"
 """Unknown: an unsupported setting, or which card of a name is meant, decides."""
+WORST_FIRST: Final = (EXCEEDS, UNKNOWN, TIGHT, FITS)
 RANK, HOST = "rank", "host"
 
 
@@ -47,6 +50,31 @@ HOST_BUILD = UnmodeledSetting(
     lowers=frozenset((HOST,)),
     terms=frozenset(("initial model copy",)),
 )
+ACTIVATION_TERMS = frozenset(
+    (
+        "activations",
+        "activation gradients",
+        "logits and loss",
+        "temporaries",
+        "Ulysses all-to-all buffers",
+        "inputs",
+    )
+)
+"""Terms that grow with the tokens of a micro batch."""
+ASSUMED_LENGTH = UnmodeledSetting(
+    "the sequence length",
+    "it is not given; pass `--sequence-length`",
+    raises=frozenset((RANK,)),
+    lowers=frozenset((RANK,)),
+    terms=ACTIVATION_TERMS,
+)
+ASSUMED_CHECKPOINTING = UnmodeledSetting(
+    "activation checkpointing",
+    "it is not given, and taken as off; pass `--checkpointing` or `--no-checkpointing`",
+    lowers=frozenset((RANK,)),
+    terms=ACTIVATION_TERMS,
+)
+"""Inputs that neither the user nor a launch file gives."""
 SCRIPT_OPTIMIZER = UnmodeledSetting(
     "the optimizer of the script",
     "it may keep fewer states",

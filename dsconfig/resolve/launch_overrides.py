@@ -23,7 +23,7 @@ from dsconfig.launch.model_argument import (
     tuning_type,
 )
 from dsconfig.launch.training_arguments import parse_value
-from dsconfig.memory.verdict import HOST, RANK, NotModelledError, UnmodeledSetting
+from dsconfig.memory.verdict import ACTIVATION_TERMS, HOST, RANK, NotModelledError, UnmodeledSetting
 from dsconfig.resolve.model_source import adapter_of
 
 if TYPE_CHECKING:
@@ -38,16 +38,7 @@ if TYPE_CHECKING:
 
 _RANK, _HOST = frozenset((RANK,)), frozenset((HOST,))
 _BOTH, _NONE = _RANK | _HOST, frozenset[str]()
-_ACTIVATIONS = frozenset(
-    (
-        "activations",
-        "activation gradients",
-        "logits and loss",
-        "temporaries",
-        "Ulysses all-to-all buffers",
-        "inputs",
-    )
-)
+_ACTIVATIONS = ACTIVATION_TERMS
 _STATES = frozenset(("optimizer states", "optimizer step temporaries"))
 _UPDATE = _STATES | {"gradients", "master weights", "fp32 gradient partition", "reduce bucket"}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -31,7 +31,12 @@ from dsconfig.memory.models.architecture import Architecture, MicroBatch
 from dsconfig.memory.models.registry import weights_of
 from dsconfig.memory.optimizers import zenflow_section as zenflow
 from dsconfig.memory.read_setup import OFFLOADED, SECTIONS, default_client, setup_of
-from dsconfig.memory.verdict import SCRIPT_OPTIMIZER, NotModelledError
+from dsconfig.memory.verdict import (
+    ASSUMED_CHECKPOINTING,
+    ASSUMED_LENGTH,
+    SCRIPT_OPTIMIZER,
+    NotModelledError,
+)
 from dsconfig.memory.verdict import Verdict as Verdict  # noqa: PLC0414  # callers get it here
 from dsconfig.resolve.effective_values import effective
 from dsconfig.resolve.input_config import read_input_config
@@ -79,6 +84,7 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
     sp: int | None = None,
     imbalance: float | None = None,
     gpu: int | str | None = None,
+    parameters: int | None = None,
     set: Mapping[str, Json] | None = None,
 ) -> Estimate:
     """Estimate the memory of a rank and its host in training, at rest and at the peaks of a step.
@@ -102,6 +108,7 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
         imbalance: with AutoEP, tokens of the busiest rank's experts relative to the mean; None: 1.
         gpu: its memory in bytes, or as for `--gpu` (`80GiB`, `h100`, `48GB`); from 0.19.0 on it decides where
             stages 1 and 2 flatten the weights; None: on the GPU.
+        parameters: their number, for a model that is not known or whose layers are not supported.
         sp: sequence-parallel ranks (Ulysses); None: `sequence_parallel_size` of the config.
         set: values to set first, by dotted path.
         training_args: arguments from which the consumer resolves "auto"; see `check`.
@@ -115,7 +122,9 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
     options = Options(
         model, world_size, target, consumer, *run_options, gpus_per_node, set, training_args, sp, imbalance
     )
-    options = options._replace(launch=launch, gpu_limit=None if gpu is None else gpu_of(gpu).usable())
+    options = options._replace(
+        launch=launch, gpu_limit=None if gpu is None else gpu_of(gpu).usable(), parameters=parameters
+    )
     return estimate_request(source if isinstance(source, Document) else read(source), options).answer()
 
 
@@ -153,6 +162,8 @@ class Options(NamedTuple):
     """The job, if it is known already; None: built from target, world size and consumer."""
     gpu_limit: int | None = None
     """Bytes of a GPU minus the headroom."""
+    parameters: int | None = None
+    """Number of parameters, for a model whose layers are not supported."""
 
     def job_of(self, located: LocatedConfig) -> Job:
         """Build the job of a config."""
@@ -189,6 +200,8 @@ class EstimateRequest(NamedTuple):
     unmodelled: tuple[UnmodeledSetting, ...] = ()
     assumes_optimizer: bool = False
     """Whether the script's optimizer is assumed."""
+    assumed_inputs: tuple[UnmodeledSetting, ...] = ()
+    """Inputs that neither the user nor a launch file gives."""
 
     def answer(self) -> Estimate:
         """Compute the estimate."""
@@ -214,7 +227,7 @@ class EstimateRequest(NamedTuple):
             room,
         )
         assumptions = (*result.assumed, SCRIPT_OPTIMIZER) if self.assumes_optimizer else result.assumed
-        return replace(result, unmodelled=self.unmodelled, assumed=assumptions)
+        return replace(result, unmodelled=self.unmodelled, assumed=(*assumptions, *self.assumed_inputs))
 
 
 def estimate_request(document: Document, options: Options) -> EstimateRequest:
@@ -229,9 +242,7 @@ def estimate_request(document: Document, options: Options) -> EstimateRequest:
             f"the model {own_model.shown} {OUTSIDE}, and is not read", "pass it as `model`"
         )
     source = options.model or (own_model.named if own_model else launch.model)
-    if source is None:
-        raise NotModelledError("no model", "give `model`: its config.json, or a name such as llama-3-8b")
-    model = model_of(source)
+    model = model_of(source, options.parameters)
     changes = dict(options.set or {})
     changes |= {} if options.micro_batch is None else {MICRO: options.micro_batch}
     args = read_training_arguments(options.training_args)
@@ -268,11 +279,39 @@ def estimate_request(document: Document, options: Options) -> EstimateRequest:
                 f"a sequence of {work.sequence_length} tokens exceeds the model's limit of {max_positions}"
             )
         work = work._replace(sequence_length=max_positions)
-    unmodelled = (*launch.unmodelled, *unmodeled_arguments(arguments), *unmodelled)
+    unmodelled = (*model.unmodelled, *launch.unmodelled, *unmodeled_arguments(arguments), *unmodelled)
     assumes_optimizer = client is None and setup.optimizer.is_client
     return EstimateRequest(
-        run, values, setup, model.shape, work, gpus_per_node, launch, assumed, unmodelled, assumes_optimizer
+        run,
+        values,
+        setup,
+        model.shape,
+        work,
+        gpus_per_node,
+        launch,
+        assumed,
+        unmodelled,
+        assumes_optimizer,
+        tuple(_assumed_inputs(model.shape, work, options, launch, arguments)),
     )
+
+
+def _assumed_inputs(
+    arch: Architecture,
+    batch: MicroBatch,
+    options: Options,
+    launch: LaunchSettings,
+    arguments: Mapping[str, Json],
+) -> Iterator[UnmodeledSetting]:
+    """Inputs of the activations that are not given."""
+    if arch.family in ("sized", "plain"):
+        return
+    is_longest = bool(arch.image_size) or batch.sequence_length == arch.max_position_embeddings
+    if not is_longest and options.sequence_length is None and launch.sequence_length is None:
+        yield ASSUMED_LENGTH
+    gives_checkpointing = launch.name or "gradient_checkpointing" in arguments
+    if options.checkpointing is None and launch.gradient_checkpointing is None and not gives_checkpointing:
+        yield ASSUMED_CHECKPOINTING
 
 
 def _client_optimizer(
@@ -438,15 +477,17 @@ def _assumptions(question: EstimateRequest) -> list[str]:
     )
     dtype = "in fp32" if setup.build_itemsize == 4 else "in half precision"
     in_shards = setup.stage == 3 and setup.zero_init
-    lines = [
-        (
-            f"the micro batch is {micro_batch.micro_batch_size} × {micro_batch.sequence_length} tokens,"
-            f" attention is `{micro_batch.attn_implementation}`"
-        ),
-        f"activations are {'checkpointed per layer' if micro_batch.gradient_checkpointing else 'not checkpointed'}",
+    lines = list[str]()
+    if question.arch.family != "sized":
+        size = f"{micro_batch.micro_batch_size} × {micro_batch.sequence_length} tokens"
+        is_checkpointed = micro_batch.gradient_checkpointing
+        lines += [
+            f"the micro batch is {size}, attention is `{micro_batch.attn_implementation}`",
+            f"activations are {'checkpointed per layer' if is_checkpointed else 'not checkpointed'}",
+        ]
+    lines += [
         f"the model is built {dtype}, {'in shards (zero.Init)' if in_shards else 'in full in every process'}",
         f"{gpus_per_node} {'ranks' if gpus_per_node > 1 else 'rank'} per host",
-        "not counted: CUDA context, NCCL buffers, fragmentation, kernel workspaces",
     ]
     if micro_batch.gradient_checkpointing and setup.depends_on_reentrant:
         lines.append(f"checkpointing is {'' if setup.use_reentrant else 'not '}reentrant (`use_reentrant`)")

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from dsconfig.memory.verdict import WORST_FIRST
 from dsconfig.render.matplotlib_output import picture
+from dsconfig.resolve.limits import Limits as Limits  # noqa: PLC0414  # callers get it here
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from dsconfig.core.gpu_memory import Gpu
-    from dsconfig.core.json_types import JsonObject
     from dsconfig.memory.estimate import Estimate, MemoryUsage
     from dsconfig.memory.verdict import UnmodeledSetting, Verdict
     from dsconfig.render.terminal import Style
     from dsconfig.resolve.fit_search import Fit
     from dsconfig.resolve.max_search import Largest
+    from dsconfig.resolve.stage_table import Cell, Row
 
 
 # Text and CSV: one line per term, one column per phase.
@@ -25,54 +27,27 @@ if TYPE_CHECKING:
 GIB = 1 << 30
 WIDE, NARROW = 10, 9
 """Column widths; the narrow one applies if the key goes on its own line."""
-TONES: Mapping[str, str] = {"fits": "good", "does not fit": "error", "unknown": "warning"}
-VERDICTS: Mapping[str, str] = {"fits": "Fits", "does not fit": "Does NOT fit", "unknown": "Unknown"}
+TONES: Mapping[str, str] = {"fits": "good", "tight": "warning", "does not fit": "error", "unknown": "warning"}
+VERDICTS: Mapping[str, str] = {
+    "fits": "Fits",
+    "tight": "Tight",
+    "does not fit": "Does NOT fit",
+    "unknown": "Unknown",
+}
 COLUMNS = ("at_rest", "load", "forward", "backward", "step")
-
-
-class Limits(NamedTuple):
-    """Memory of a GPU minus a margin, and of a host; None if not given."""
-
-    gpu: Gpu | None
-    host: int | None
-    margin: int
-
-    def verdicts(self, estimate: Estimate) -> tuple[Verdict | None, Verdict | None]:
-        """Verdicts on a rank and a host, by upper bounds; None if no limit is given."""
-        gpu, host = self.gpu, self.host
-        return (
-            None if gpu is None else estimate.verdict("rank", gpu.least, gpu.most, self.margin),
-            None if host is None else estimate.verdict("host", host),
-        )
-
-    def to_dict(self, estimate: Estimate) -> JsonObject:
-        """The limits as JSON; `gpu_fits` and `host_fits` are null if the verdict is unknown."""
-        rank, host = self.verdicts(estimate)
-        fits: dict[str | None, bool] = {"fits": True, "does not fit": False}
-        return {
-            "limits": {
-                "gpu": self.gpu and self.gpu.least,
-                "gpu_name": (self.gpu and self.gpu.name) or None,
-                "host": self.host,
-                "margin": self.margin,
-                "gpu_fits": fits.get(rank),
-                "host_fits": fits.get(host),
-                "gpu_verdict": rank,
-                "host_verdict": host,
-            }
-        }
 
 
 def text_lines(estimate: Estimate, limits: Limits, style: Style) -> Iterator[str]:
     """The table, assumptions, and verdicts."""
+    yield from _verdicts(estimate, limits, style)
     millions = f"{estimate.parameters / 1e6:,.1f}"
-    summary = f"{millions} million parameters, {estimate.world_size} ranks, DeepSpeed {estimate.release}"
-    yield style.paint(summary, "bold") + "\n\n"
+    yield f"{millions} million parameters, {estimate.world_size} ranks, DeepSpeed {estimate.release}\n\n"
     yield from _table(f"rank {estimate.number}, GiB", estimate.rank, style)
     if estimate.host.highest_peak:
         yield "\n"
         yield from _table("host, GiB", estimate.host, style)
     yield "\n"
+    yield from _expected(estimate, limits)
     sent_bytes = sum(call.sent for call in estimate.collectives)
     yield f"communication: {sent_bytes / GIB:.2f} GiB sent per rank and step\n"
     for remark in estimate.findings:
@@ -80,7 +55,80 @@ def text_lines(estimate: Estimate, limits: Limits, style: Style) -> Iterator[str
     yield from _unmodelled(estimate.unmodelled, style)
     for line in estimate.assumptions:
         yield f"{style.paint('assumed', 'dim')}: {line}\n"
-    yield from _verdicts(estimate, limits, style)
+
+
+def _expected(estimate: Estimate, limits: Limits) -> Iterator[str]:
+    """The expected usage in `nvidia-smi`, and its terms."""
+    usage = estimate.device
+    if usage is None:
+        return
+    allocated, bound = usage.allocated / GIB, usage.bound / GIB
+    cached = max(0, usage.unlimited.reserved - usage.bound) / GIB
+    less = max(0, usage.expandable.reserved - usage.bound) / GIB
+    terms = [f"{allocated:.2f} to {bound:.2f} allocated"]
+    if cached:
+        terms.append(
+            f"up to {cached:.2f} cached blocks and fragmentation ({less:.2f} with `expandable_segments`)"
+        )
+    terms += [f"{term.low / GIB:.2f} to {term.high / GIB:.2f} {term.name}" for term in usage.overheads]
+    yield f"expected in nvidia-smi: {_range(estimate, limits)}: {', '.join(terms)}\n"
+
+
+def _range(estimate: Estimate, limits: Limits) -> str:
+    """The expected usage in `nvidia-smi`."""
+    usage = estimate.device
+    assert usage is not None
+    low, high = usage.low, usage.high(limits.gpu.most if limits.gpu else None)
+    return f"{low / GIB:.1f} to {high / GIB:.1f} GiB"
+
+
+# Table of stages and offloads, for a model without a config.
+
+
+def stage_lines(rows: Sequence[Row], limits: Limits, style: Style) -> Iterator[str]:
+    """The verdict, then one line for each stage and offload; GiB as expected in `nvidia-smi`."""
+    first = next(cell.estimate for row in rows for cell in row.cells if cell.estimate)
+    gpu, count = limits.gpu, sum(cell.verdict(limits) == "fits" for row in rows for cell in row.cells)
+    if gpu is not None:
+        size = f"{gpu.least / GIB:.2f} GiB" + (f" ({gpu.name})" if gpu.name else "")
+        word = stage_verdict(rows, limits) or "unknown"
+        text = f"{count} of {sum(len(row.cells) for row in rows)} variants fit {size}"
+        yield f"{style.paint(VERDICTS[word], TONES[word])}: {text}\n"
+    columns = max(len(row.cells) for row in rows)
+    names = ["no checkpointing", "checkpointing"] if columns > 1 else ["GPU"]
+    run = f"{first.world_size} GPUs, DeepSpeed {first.release}, bf16"
+    yield f"{first.parameters / 1e6:,.1f} million parameters, {run}\n\n"
+    cells = "".join(f"  {name:<29}" for name in names)
+    yield style.paint(f"{'stage':<7}{'offload to CPU':<24}{cells}{'host':>8}", "dim") + "\n"
+    for row in rows:
+        hosts = [cell.estimate.host.upper_bound for cell in row.cells if cell.estimate]
+        shown = "".join(f"  {_cell(cell, limits, style)}" for cell in row.cells)
+        padding = " " * 31 * (columns - len(row.cells))
+        yield f"{row.stage:<7}{row.offload or '-':<24}{shown}{padding}{max(hosts, default=0) / GIB:>8.1f}\n"
+    yield "\nGiB of a GPU as expected in nvidia-smi, and of a host with its ranks\n"
+    yield from _unmodelled(first.unmodelled, style)
+    yield from (f"{each.key} is not known: {each.text}\n" for each in first.assumed if "rank" in each.raises)
+    for line in first.assumptions:
+        # The rows differ in these.
+        if not line.startswith(("activations are", "the model is built", "the script passes")):
+            yield f"{style.paint('assumed', 'dim')}: {line}\n"
+
+
+def stage_verdict(rows: Sequence[Row], limits: Limits) -> Verdict | None:
+    """The best verdict of all rows; None without limits."""
+    verdicts = {cell.verdict(limits) for row in rows for cell in row.cells}
+    return next((word for word in reversed(WORST_FIRST) if word in verdicts), None)
+
+
+def _cell(cell: Cell, limits: Limits, style: Style) -> str:
+    """Range and verdict of a cell, 29 columns wide."""
+    if cell.estimate is None:
+        return f"{'no estimate':<29}"
+    verdict = cell.verdict(limits)
+    usage = cell.estimate.device
+    text = f"{usage.low / GIB:.1f} to {usage.high() / GIB:.1f}" if usage else ""
+    word = f"{verdict or '':<13}"
+    return f"{text:<16}" + (style.paint(word, TONES[verdict]) if verdict else word)
 
 
 def columns_of(side: MemoryUsage) -> list[str]:
@@ -108,40 +156,58 @@ def _table(title: str, side: MemoryUsage, style: Style) -> Iterator[str]:
 
 
 def _verdicts(estimate: Estimate, limits: Limits, style: Style) -> Iterator[str]:
+    """The verdicts on GPU and host, and what decides them; without a GPU the expected usage."""
     rank, host = limits.verdicts(estimate)
-    least = limits.gpu.least if limits.gpu else 0
-    name = f" ({limits.gpu.name})" if limits.gpu and limits.gpu.name else ""
-    rows = (
-        ("GPU", rank, estimate.rank.upper_bound, limits.margin, f"{least / GIB:.2f} GiB{name}"),
-        ("host", host, estimate.host.upper_bound, 0, f"{(limits.host or 0) / GIB:.2f} GiB"),
-    )
-    for side, verdict, needed, margin, available in rows:
-        if verdict is not None:
+    gpu, margin = limits.gpu, limits.margin
+    if rank is not None and gpu is not None:
+        word, name = style.paint(VERDICTS[rank], TONES[rank]), f" ({gpu.name})" if gpu.name else ""
+        size, needed = f"{gpu.least / GIB:.2f} GiB{name}", estimate.rank.upper_bound
+        if margin is None:
+            yield f"{word}: {_range(estimate, limits)} expected in nvidia-smi; the GPU has {size}\n"
+        else:
             total = (
                 f" + {margin / GIB:.2f} GiB headroom = {(needed + margin) / GIB:.2f} GiB" if margin else ""
             )
-            word = style.paint(VERDICTS[verdict], TONES[verdict])
-            yield f"{word}: needs {needed / GIB:.2f} GiB{total}; the {side} has {available}\n"
-    yield from _why_unknown(estimate, limits)
-    bounds = (count for phase, count in estimate.rank.bound.items() if phase != "load")
-    other_phases = max(estimate.rank.at_rest, *bounds)
-    if rank == "does not fit" and other_phases + limits.margin <= least:
-        yield "only loading does not fit; at stage 3 a model built with zero.Init does (see --zero-init)\n"
+            yield f"{word}: needs {needed / GIB:.2f} GiB{total}; the GPU has {size}\n"
+        yield from _why(estimate, limits)
+    elif estimate.device is not None:
+        yield (
+            style.paint(f"{_range(estimate, limits)} expected in nvidia-smi", "bold")
+            + "; --gpu says whether it fits\n"
+        )
+        yield from (
+            f"{each.key} is not known: {each.text}\n" for each in estimate.assumed if "rank" in each.raises
+        )
+    if host is not None:
+        word, size = style.paint(VERDICTS[host], TONES[host]), f"{(limits.host or 0) / GIB:.2f} GiB"
+        yield f"{word}: needs {estimate.host.upper_bound / GIB:.2f} GiB; the host has {size}\n"
+        if host == "unknown" and estimate.host.upper_bound > (limits.host or 0):
+            yield from (f"{each.key}: {each.text}\n" for each in estimate.assumed if "host" in each.lowers)
 
 
-def _why_unknown(estimate: Estimate, limits: Limits) -> Iterator[str]:
-    """Explain an unknown verdict."""
-    rank, host = limits.verdicts(estimate)
-    needed, gpu = estimate.rank.upper_bound + limits.margin, limits.gpu
-    if rank == "unknown" and gpu is not None and gpu.least < needed <= gpu.most:
+def _why(estimate: Estimate, limits: Limits) -> Iterator[str]:
+    """Which assumption decides the verdict on the GPU."""
+    verdict, gpu = limits.on_gpu(estimate), limits.gpu
+    assert gpu is not None
+    needed = estimate.rank.upper_bound + (
+        estimate.device.overhead[1] if limits.margin is None and estimate.device else limits.margin or 0
+    )
+    if verdict.word == "unknown" and gpu.least < needed <= gpu.most:
         large_enough = [card for card, size in gpu.cards if size >= needed]
         too_small = [card for card, size in gpu.cards if size < needed]
         large, small = " and ".join(large_enough), " and ".join(too_small)
         yield f"{large} would be large enough, {small} would not: name the card\n"
-    if "unknown" in (rank, host) and estimate.unmodelled:
+    elif verdict.reason:
+        yield f"{verdict.reason}\n"
+    elif verdict.word == "unknown" and estimate.unmodelled:
         yield "settings that are not estimated decide whether it fits\n"
-    if host == "unknown" and estimate.host.upper_bound > (limits.host or 0):
-        yield from (f"{each.key}: {each.text}\n" for each in estimate.assumed)
+    bounds = (count for phase, count in estimate.rank.bound.items() if phase != "load")
+    other_phases = max(estimate.rank.at_rest, *bounds)
+    if (
+        verdict.word in ("does not fit", "tight")
+        and needed > gpu.least >= other_phases + needed - estimate.rank.upper_bound
+    ):
+        yield "only loading does not fit; at stage 3 a model built with zero.Init does (see --zero-init)\n"
 
 
 def csv_lines(estimate: Estimate) -> Iterator[str]:

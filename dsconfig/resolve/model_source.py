@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -10,7 +11,7 @@ from dsconfig.job.model_files import CONFIG_NAME, find_config_json, read_config_
 from dsconfig.memory.graph import Adapter
 from dsconfig.memory.models.architecture import Architecture
 from dsconfig.memory.models.model_zoo import preset_of, similar_names
-from dsconfig.memory.verdict import NotModelledError
+from dsconfig.memory.verdict import RANK, NotModelledError, UnmodeledSetting
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json
@@ -27,6 +28,8 @@ class Model(NamedTuple):
 
     shape: Architecture
     config: Mapping[str, Json]
+    unmodelled: tuple[UnmodeledSetting, ...] = ()
+    """Parts of the model that are not known."""
 
 
 def of_sizes(
@@ -42,16 +45,22 @@ def of_sizes(
     return decoder_of_size(parameters, hidden, layers, heads=heads, vocabulary=vocabulary)
 
 
-def model_of(source: ModelSource) -> Model:
-    """Load a model.
+def model_of(source: ModelSource | None, parameters: int | None = None) -> Model:
+    """Load a model; `parameters`: their number, for a model without supported layers.
+
+    A model whose layers are not supported has states but no activations.
 
     Raises:
-        NotModelledError: the model is unknown, or its type is not supported.
+        NotModelledError: the model is unknown, and so is the number of its parameters.
         OSError: its file cannot be read.
         ValueError: its file holds no JSON object.
     """
     if isinstance(source, Architecture):
         return Model(source, {"hidden_size": source.hidden_size})
+    if source is None:
+        if parameters is None:
+            raise NotModelledError("no model", "give `model`: its config.json, or a name such as llama-3-8b")
+        return _of_count(parameters, {}, "only the number of parameters is given")
     if not isinstance(source, Mapping):
         name = os.fspath(source)
         path = find_config_json(name)
@@ -59,14 +68,47 @@ def model_of(source: ModelSource) -> Model:
             shape = preset_of(name)
             if shape is not None:
                 return model_of(shape)
+            if parameters is not None:
+                return _of_count(parameters, {}, f"the config.json of `{name[:100]}` is not on this machine")
             raise _unknown_model_error(name)
         try:
             source = read_config_json(path)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
-    from dsconfig.memory.models.from_hf_config import architecture_of
+    return _of_config(source, parameters)
 
-    return Model(architecture_of(source), source)
+
+def _of_config(config: Mapping[str, Json], parameters: int | None) -> Model:
+    """The model of a `config.json`: with its layers if they are supported, else with its parameters only."""
+    from dsconfig.memory.models.from_hf_config import InvalidModelError, architecture_of
+    from dsconfig.memory.models.weight_count import sized_architecture
+
+    if config.get("quantization_config"):
+        raise NotModelledError("quantized models (`quantization_config`) are not supported yet")
+    try:
+        return Model(architecture_of(config), config)
+    except InvalidModelError:
+        raise
+    except NotModelledError as error:
+        if parameters is not None:
+            return _of_count(parameters, config, error.what)
+        shape = sized_architecture(config)
+        if shape is None:
+            raise
+        count = "the number of parameters follows from the usual keys of config.json and is approximate"
+        text = f"{error.what}. Only model states are estimated: {count}; pass `--params` if you know it"
+        return Model(shape, config, (UnmodeledSetting("activations", text, _RANK, _RANK),))
+
+
+_RANK = frozenset((RANK,))
+
+
+def _of_count(parameters: int, config: Mapping[str, Json], why: str) -> Model:
+    from dsconfig.memory.models.weight_count import architecture_of_count
+
+    ways_out = "`--params N --hidden H --layers L` estimates a Llama-like decoder"
+    setting = UnmodeledSetting("activations", f"{why}, so only model states are estimated; {ways_out}", _RANK)
+    return Model(architecture_of_count(parameters), config, (setting,))
 
 
 def _unknown_model_error(name: str) -> NotModelledError:
@@ -74,8 +116,11 @@ def _unknown_model_error(name: str) -> NotModelledError:
     where = ", nor in the hub's cache on this machine" if name.count("/") == 1 else ""
     likely = similar_names(name)
     suggestion = f"did you mean {' or '.join(likely)}? If not, " if likely else ""
+    size = re.search(r"(?<![a-z0-9.])(\d+(?:\.\d+)?)(b|m)(?![a-z0-9])", name.lower())
+    params = f"{size[1]}{size[2].upper()}" if size else "7B"
     return NotModelledError(
-        f"unknown model `{name[:200]}`: no such file or preset{where}", f"{suggestion}pass its {CONFIG_NAME}"
+        f"unknown model `{name[:200]}`: no such file or preset{where}",
+        f"{suggestion}pass its {CONFIG_NAME}, or `--params {params}` for model states without activations",
     )
 
 

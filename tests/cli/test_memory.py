@@ -19,7 +19,10 @@ from tests.cli.estimates import config_of, estimate
 
 pytestmark = pytest.mark.usefixtures("ds_json")
 CONFIG = config_of(2)
-RUN = ("memory", "ds.json", "--model", "llama-2-7b", "--world-size", "8", "--target", "0.19.8")
+RUN = (
+    *("memory", "ds.json", "--model", "llama-2-7b", "--world-size", "8", "--target", "0.19.8"),
+    *("--sequence-length", "2048", "--no-checkpointing"),
+)
 GIB = 1 << 30
 
 
@@ -52,7 +55,8 @@ def test_stage_2_at_rest_is_the_weights_and_a_share_of_twelve_bytes(run: Runs) -
 
 
 def test_the_verb_and_the_function_say_the_same(run: Runs, here: Path) -> None:
-    result = dsconfig.memory(here / "ds.json", model="llama-2-7b", world_size=8, target="0.19.8").to_dict()
+    options: dict[str, Any] = {"world_size": 8, "target": "0.19.8", "sequence_length": 2048}
+    result = dsconfig.memory(here / "ds.json", model="llama-2-7b", **options).to_dict()
     other_result = estimated(run)
     other_result.pop("limits")
     assert other_result == result
@@ -75,7 +79,7 @@ def test_what_does_not_fit_ends_in_exit_code_1(run: Runs) -> None:
     assert code == 1
     assert "Does NOT fit: needs " in out
     assert run(*RUN, "--gpu", lacks, "--margin", "1MiB").code == 0
-    assert run(*RUN, "--gpu", fits).code == 1
+    assert run(*RUN, "--gpu", f"{bound * 3 // 4}B").code == 1
     offloaded = ("--set", 'zero_optimization.offload_optimizer={"device": "cpu"}')
     assert run(*RUN, *offloaded, "--host", "10GiB").code == 1
 
@@ -91,8 +95,11 @@ def test_a_model_by_its_sizes_and_by_its_config(run: Runs, here: Path) -> None:
     ("argv", "message"),
     [
         ((), "no model; give `--model`: its config.json, or a name such as llama-3-8b"),
-        (("--model", "gpt2", "--params", "7e9"), "--model and --params exclude each other"),
-        (("--params", "7e9"), "--params, --hidden and --layers require each other"),
+        (
+            ("--model", "gpt2", "--layers", "7"),
+            "--model and --hidden, --layers, --heads or --vocabulary exclude each other",
+        ),
+        (("--params", "7e9", "--hidden", "64"), "--hidden and --layers require each other and --params"),
         (
             ("--model", "gpt3"),
             "unknown model `gpt3`: no such file or preset; did you mean gpt2? If not, pass",

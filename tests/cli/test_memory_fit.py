@@ -81,7 +81,7 @@ def test_the_config_is_written_with_the_changes(run: Runs, here: Path) -> None:
     code, out, _ = run(*RUN, "--fit", "24GiB", "-o", "out.json")
     assert (code, "fits 24.00 GiB with these changes" in out) == (0, True)
     changed = ("memory", "out.json", *RUN[2:])
-    assert run(*changed, "--checkpointing", "--gpu", "24GiB").code == 0
+    assert run(*changed, "--checkpointing", "--gpu", "24GiB", "--margin", "2.75GiB").code == 0
     assert json.loads((here / "out.json").read_text())["bf16"] == CONFIG["bf16"]
     assert run(*RUN, "-o", "out.json").code == 2
 

@@ -73,7 +73,7 @@ def test_what_is_no_config_of_a_model_is_refused(run: Runs, here: Path, values: 
             ("--model", "gpt2", "--gpu", "80"),
             "expected an amount such as 80GiB, got `80`, which means bytes",
         ),
-        (("--params", "7b", "--hidden", "8", "--layers", "1"), "such as 4096 or 7e9, got `7b`"),
+        (("--params", "7x", "--hidden", "8", "--layers", "1"), "such as 4096 or 7e9, got `7x`"),
         (("--model", "gpt2", "--fit", "8GiB", "--gpu", "8GiB"), "--fit and --gpu exclude each other"),
     ],
 )

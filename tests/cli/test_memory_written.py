@@ -165,7 +165,7 @@ def test_where_nothing_can_be_written(run: Runs, here: Path, out: str, message: 
     os.link("two.json", "second.json")
     os.symlink("config.json", "link")
     before = {path.name: path.read_bytes() for path in here.iterdir() if path.is_file()}
-    argv = ("memory", "ds.json", "--model", "config.json", *RUN[4:], "--training-args", "args.json")
+    argv = ("memory", "ds.json", "--model", "config.json", *RUN[4:8], "--training-args", "args.json")
     code, _, err = run(*argv, "--fit", "24GiB", "-o", out)
     assert (code, err) == (2, f"dsconfig: error: {message}\n")
     assert {path.name: path.read_bytes() for path in here.iterdir() if path.is_file()} == before

@@ -10,11 +10,20 @@ from dsconfig.memory.graph import Adapter, Tape, TensorParallel
 # Sizes of a model, and of a micro batch.
 
 
+class WeightBlock(NamedTuple):
+    """Matrices of a repeated block."""
+
+    name: str
+    repeats: int
+    weights: tuple[tuple[str, int, int], ...]
+    """Name, rows and columns of each; linear layers end in `_proj`."""
+
+
 class Architecture(NamedTuple):
     """Sizes of a model, named as in Hugging Face's `config.json`; unused fields keep their defaults."""
 
     family: str
-    """bert, decoder, gpt2, gpt_neox, opt, vit, or plain."""
+    """bert, decoder, gpt2, gpt_neox, opt, vit, plain, or sized (only the parameters are known)."""
     hidden_size: int
     num_layers: int
     intermediate_size: int
@@ -64,6 +73,8 @@ class Architecture(NamedTuple):
     name: str = ""
     lm_head_shards: int = 1
     """Ranks that share the head. `num_heads` and `intermediate_size` are those of one rank already."""
+    weight_blocks: tuple[WeightBlock, ...] = ()
+    """Parameters of a model whose layers are not known."""
 
     @property
     def variant(self) -> DecoderVariant:

@@ -48,32 +48,37 @@ def _alternatives(config: Mapping[str, Json]) -> str:
     kind = text.get("model_type") if isinstance(text, Mapping) else None
     if kind in FAMILIES:
         return f"its text model ({kind}) is: pass its `text_config` as a config.json"
-    return f"supported are {', '.join(FAMILIES)}; --params N --hidden H --layers L estimates a decoder of that size"
+    sizes = "`--params N --hidden H --layers L` for a Llama-like decoder of that size"
+    return f"pass `--params N` for model states, or {sizes}"
+
+
+class InvalidModelError(NotModelledError):
+    """A value of `config.json` is invalid; the text names the key."""
 
 
 def validated(arch: Architecture) -> Architecture:
     """Check that the sizes of an architecture are consistent and realistic.
 
     Raises:
-        NotModelledError: sizes contradict each other or exceed a limit.
+        InvalidModelError: sizes contradict each other or exceed a limit.
     """
     for name, limit in MAX_SIZES.items():
         if getattr(arch, name) > limit:
-            raise NotModelledError(f"models with `{name}` above {limit:,} are not supported")
+            raise InvalidModelError(f"models with `{name}` above {limit:,} are not supported")
     if not arch.head_dim and arch.hidden_size % arch.num_heads:
-        raise NotModelledError(
+        raise InvalidModelError(
             f"a hidden size of {arch.hidden_size} is not divisible by {arch.num_heads} heads"
         )
     if arch.num_heads % arch.num_kv_heads:
-        raise NotModelledError(
+        raise InvalidModelError(
             f"{arch.num_heads} heads are not divisible by {arch.num_kv_heads} key/value heads"
         )
     if arch.num_experts_per_tok > arch.num_experts:
-        raise NotModelledError(
+        raise InvalidModelError(
             f"{arch.num_experts_per_tok} experts per token exceed the {arch.num_experts} experts of a layer"
         )
     if arch.patch_size > arch.image_size:
-        raise NotModelledError(
+        raise InvalidModelError(
             f"a patch size of {arch.patch_size} exceeds the image size of {arch.image_size}"
         )
     return arch
@@ -228,7 +233,7 @@ def decoder(config: Mapping[str, Json], kind: str) -> Architecture:
     variant = DECODER_VARIANTS[kind]
     heads, hidden = count(config, "num_attention_heads"), count(config, "hidden_size")
     if config.get("head_dim") is None and not variant.head_dim and hidden % heads:
-        raise NotModelledError(f"a hidden size of {hidden} is not divisible by {heads} heads")
+        raise InvalidModelError(f"a hidden size of {hidden} is not divisible by {heads} heads")
     head_dim = count(config, "head_dim", variant.head_dim or max(1, hidden // heads))
     bias = variant.reads_attention_bias and config.get("attention_bias") is True
     has_qkv_bias = kind == "qwen2_moe" and config.get("qkv_bias", True) is True
@@ -284,7 +289,7 @@ def _with_experts(config: Mapping[str, Json], variant: DecoderVariant, arch: Arc
     mlp_only_layers = config.get("mlp_only_layers") or []
     if not isinstance(mlp_only_layers, list) or not all(type(number) is int for number in mlp_only_layers):
         problem = f"`mlp_only_layers` in config.json is {format_value(mlp_only_layers)}"
-        raise NotModelledError(problem, "expected a list of layer numbers")
+        raise InvalidModelError(problem, "expected a list of layer numbers")
     sparse_step = count(config, "decoder_sparse_step", 1)
     moe_arch = arch._replace(
         num_experts=count(config, key, variant.expert_defaults.num_experts),
@@ -329,7 +334,7 @@ def _listed_sliding_layers(config: Mapping[str, Json], layers: int) -> tuple[int
     kinds = config["layer_types"]
     if not isinstance(kinds, list) or len(kinds) != layers or not set(map(str, kinds)) <= {SLIDING, FULL}:
         expected = f"expected `{SLIDING}` or `{FULL}` for each of the {layers} layers"
-        raise NotModelledError(f"`layer_types` in config.json is {format_value(kinds)}", expected)
+        raise InvalidModelError(f"`layer_types` in config.json is {format_value(kinds)}", expected)
     return tuple(number for number, kind in enumerate(kinds) if kind == SLIDING)
 
 
@@ -355,14 +360,14 @@ def count(config: Mapping[str, Json], key: str, default: int = 0) -> int:
     """Read a positive integer.
 
     Raises:
-        NotModelledError: the value is invalid, or missing without a default.
+        InvalidModelError: the value is invalid, or missing without a default.
     """
     value = config.get(key)
     if value is None and default:
         return default
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         problem = f"is {format_value(value)}" if key in config else "is missing"
-        raise NotModelledError(f"`{key}` in config.json {problem}", "expected an integer above 0")
+        raise InvalidModelError(f"`{key}` in config.json {problem}", "expected an integer above 0")
     return value
 
 
@@ -370,13 +375,13 @@ def rate(config: Mapping[str, Json], key: str, default: float = 0.1) -> float:
     """Read a number from 0 to 1.
 
     Raises:
-        NotModelledError: the value is invalid.
+        InvalidModelError: the value is invalid.
     """
     value = config.get(key)
     if value is None:
         return default
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
-        raise NotModelledError(
+        raise InvalidModelError(
             f"`{key}` in config.json is {format_value(value)}", "expected a number from 0 to 1"
         )
     return value

@@ -1,0 +1,204 @@
+"""Parameters of a model whose layers are not known, from the keys that most `config.json` files share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+from dsconfig.memory.models.architecture import Architecture, WeightBlock
+
+if TYPE_CHECKING:
+    from dsconfig.core.json_types import Json
+
+# Names of the same size in the configuration classes of Transformers and Diffusers.
+
+HIDDEN = ("hidden_size", "d_model", "n_embd", "n_embed", "model_dim", "embed_dim", "dim", "inner_dim")
+LAYERS = (
+    *("num_hidden_layers", "n_layer", "n_layers", "num_layers", "depth", "encoder_layers"),
+    "num_encoder_layers",
+)
+DECODER_LAYERS = ("decoder_layers", "num_decoder_layers")
+INTERMEDIATE = (
+    *("intermediate_size", "ffn_dim", "d_ff", "n_inner", "ffn_hidden_size", "encoder_ffn_dim", "d_inner"),
+    "mlp_hidden_size",
+)
+HEADS = (
+    "num_attention_heads",
+    "n_head",
+    "n_heads",
+    "num_heads",
+    "attention_heads",
+    "encoder_attention_heads",
+)
+KV_HEADS = ("num_key_value_heads", "multi_query_group_num", "num_kv_heads", "n_head_kv")
+HEAD_DIM = ("head_dim", "attention_head_dim", "kv_channels", "d_kv")
+EXPERTS = ("n_routed_experts", "num_experts", "num_local_experts", "moe_num_experts", "n_experts")
+EXPERT_SIZE = ("moe_intermediate_size", "expert_ffn_hidden_size", "expert_intermediate_size")
+SHARED_SIZE = ("shared_expert_intermediate_size", "shared_intermediate_size")
+GATED = ("silu", "swish", "swiglu", "geglu", "reglu", "gated-gelu", "gated-silu")
+"""Activations of MLPs with a gate."""
+PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "up_proj", "down_proj")
+Weights: TypeAlias = "tuple[tuple[str, int, int], ...]"
+LARGEST_SIZE, MOST_LAYERS, MOST_EXPERTS = 1 << 26, 2000, 1 << 12
+DEPTH = 4
+"""Levels of nested configs that are read, such as `thinker_config.text_config`."""
+
+
+def sized_architecture(config: Mapping[str, Json]) -> Architecture | None:
+    """Count the parameters of a `config.json` by its usual keys; None if they do not state the sizes.
+
+    Nested configs (`text_config`, `vision_config`) are counted too. Biases, norms and unusual modules are not,
+    so the count is approximate.
+    """
+    blocks = tuple(_blocks_of(config, DEPTH))
+    return architecture_of_blocks(blocks, str(config.get("model_type") or "")[:40]) if blocks else None
+
+
+def architecture_of_blocks(blocks: tuple[WeightBlock, ...], name: str) -> Architecture:
+    """The architecture with these weights, and no activations."""
+    layers = max(block.repeats for block in blocks)
+    hidden = max((block.weights[0][-1] for block in blocks), default=1)
+    return Architecture("sized", hidden, layers, 0, weight_blocks=blocks, name=name)
+
+
+def architecture_of_count(parameters: int) -> Architecture:
+    """An architecture with this number of parameters, in layers of a usual size.
+
+    A transformer layer has about 12·h² parameters, and models have about h/128 layers.
+    """
+    hidden = max(64, round((128 * parameters / 12) ** (1 / 3) / 64) * 64)
+    vocabulary = min(32_000, parameters // (4 * hidden) + 1)
+    layers = max(1, min(MOST_LAYERS, hidden // 128))
+    rest = parameters - 2 * vocabulary * hidden
+    rows, more = divmod(max(rest, 1), layers * 6 * hidden)
+    if not rows:  # too small for layers of this size
+        return architecture_of_blocks((WeightBlock("layers", 1, (("weight", 1, parameters),)),), "")
+    blocks = [
+        WeightBlock("embed", 2, (("tokens", vocabulary, hidden),)),
+        WeightBlock("layers", layers, tuple((name, rows, hidden) for name in PROJECTIONS)),
+    ]
+    if more:
+        blocks.append(WeightBlock("rest", 1, (("weight", 1, more),)))
+    return architecture_of_blocks(tuple(blocks), "")
+
+
+def _number(config: Mapping[str, Json], names: tuple[str, ...], limit: int = LARGEST_SIZE) -> int:
+    """The first of these keys that has a plausible size; 0 without one."""
+    for name in names:
+        value = config.get(name)
+        if isinstance(value, list) and value and all(item == value[0] for item in value):
+            value = value[0]
+        if type(value) is int and 0 < value <= limit:
+            return value
+    return 0
+
+
+def _blocks_of(config: Mapping[str, Json], depth: int) -> Iterator[WeightBlock]:
+    """Weights of a config and of the configs in it."""
+    nested = [value for key, value in config.items() if isinstance(value, Mapping) and "config" in key]
+    nested += [config[key] for key in ("encoder", "decoder") if isinstance(config.get(key), Mapping)]
+    parts = [block for value in nested if depth for block in _blocks_of(value, depth - 1)]
+    text = config.get("text_config")
+    # Some composite configs repeat the sizes of their text model (Qwen2-VL).
+    if not (isinstance(text, Mapping) and _number(text, LAYERS, MOST_LAYERS)):
+        yield from _stack(config)
+    yield from parts
+
+
+def _stack(config: Mapping[str, Json]) -> Iterator[WeightBlock]:
+    """Embeddings and layers of one transformer."""
+    hidden, layers = _number(config, HIDDEN), _number(config, LAYERS, MOST_LAYERS)
+    heads, head_dim = _number(config, HEADS), _number(config, HEAD_DIM)
+    if not hidden and heads and head_dim:  # Diffusers
+        hidden = heads * head_dim
+    decoder_layers = _number(config, DECODER_LAYERS, MOST_LAYERS)
+    if not hidden or not layers + decoder_layers:
+        return
+    vocabulary = _number(config, ("vocab_size", "padded_vocab_size"))
+    if vocabulary:
+        has_head = _has_untied_head(config)
+        yield WeightBlock("embed", 1 + has_head, (("tokens", vocabulary, hidden),))
+    elif patch := _number(config, ("patch_size",)):
+        channels = _number(config, ("num_channels", "in_channels", "in_chans")) or 3
+        yield WeightBlock("embed", 1, (("patches", hidden, channels * patch * patch),))
+    attention = tuple(_attention(config, hidden, heads or max(1, hidden // 64), head_dim))
+    yield from _layers(config, hidden, layers, attention)
+    if decoder_layers:  # with cross attention
+        width = _number(config, ("decoder_ffn_dim",)) or _intermediate(config, hidden)
+        mlp = tuple(_mlp(hidden, width, _is_gated(config)))
+        yield WeightBlock("decoder", decoder_layers, attention * 2 + mlp)
+
+
+def _has_untied_head(config: Mapping[str, Json]) -> bool:
+    """Whether the output projection has weights of its own; a file omits the default of its class."""
+    is_tied = config.get("tie_word_embeddings")
+    names = config.get("architectures")
+    is_decoder = not isinstance(names, list) or any("CausalLM" in str(name) for name in names)
+    return is_tied is False or (is_tied is not True and is_decoder and not config.get("is_encoder_decoder"))
+
+
+def _layers(
+    config: Mapping[str, Json], hidden: int, layers: int, attention: Weights
+) -> Iterator[WeightBlock]:
+    """Layers with a dense MLP, and layers with experts."""
+    gated, width = _is_gated(config), _intermediate(config, hidden)
+    dense = tuple(_mlp(hidden, width, gated))
+    experts = _number(config, EXPERTS, MOST_EXPERTS)
+    if experts < 2:
+        yield WeightBlock("layers", layers, attention + dense)
+        return
+    expert_width = _number(config, EXPERT_SIZE) or width
+    shared = _number(config, SHARED_SIZE)
+    shared = shared or expert_width * _number(config, ("n_shared_experts", "num_shared_experts"))
+    # Experts are one tensor for each projection, and no linear layers (Transformers 5).
+    routed = tuple(
+        (f"experts.{name.removesuffix('_proj')}", experts * rows, columns)
+        for name, rows, columns in _mlp(hidden, expert_width, gated)
+    )
+    block = attention + routed + (tuple(_mlp(hidden, shared, gated)) if shared else ())
+    first_dense = min(layers - 1, _number(config, ("first_k_dense_replace", "num_dense_layers"), MOST_LAYERS))
+    if first_dense:
+        yield WeightBlock("dense_layers", first_dense, attention + dense)
+    yield WeightBlock("layers", layers - first_dense, (("router", experts, hidden), *block))
+
+
+def _attention(
+    config: Mapping[str, Json], hidden: int, heads: int, head_dim: int
+) -> Iterator[tuple[str, int, int]]:
+    """Projections of an attention layer, with latent ones (`kv_lora_rank`, DeepSeek)."""
+    head_dim = head_dim or max(1, hidden // heads)
+    if rank := _number(config, ("kv_lora_rank",)):
+        rope = _number(config, ("qk_rope_head_dim",))
+        query = heads * (_number(config, ("qk_nope_head_dim",)) + rope)
+        values = _number(config, ("v_head_dim",)) or head_dim
+        if low_rank := _number(config, ("q_lora_rank",)):
+            yield from (("q_a_proj", low_rank, hidden), ("q_b_proj", query, low_rank))
+        else:
+            yield ("q_proj", query, hidden)
+        yield ("kv_a_proj", rank + rope, hidden)
+        yield ("kv_b_proj", heads * (query // heads - rope + values), rank)
+        yield ("o_proj", hidden, heads * values)
+        return
+    kv_heads = _number(config, KV_HEADS) or (1 if config.get("multi_query") is True else heads)
+    yield ("q_proj", heads * head_dim, hidden)
+    yield from ((f"{name}_proj", kv_heads * head_dim, hidden) for name in "kv")
+    yield ("o_proj", hidden, heads * head_dim)
+
+
+def _intermediate(config: Mapping[str, Json], hidden: int) -> int:
+    if width := _number(config, INTERMEDIATE):
+        return width
+    ratio = config.get("mlp_ratio")
+    known = isinstance(ratio, (int, float)) and not isinstance(ratio, bool) and 0 < ratio <= 64
+    return max(1, int(hidden * (float(str(ratio)) if known else 4)))
+
+
+def _is_gated(config: Mapping[str, Json]) -> bool:
+    """Whether the MLP has a gate; models with RMS norms do."""
+    names = (config.get(key) for key in ("hidden_act", "activation_function", "feed_forward_proj"))
+    return "rms_norm_eps" in config or any(str(name).lower() in GATED for name in names)
+
+
+def _mlp(hidden: int, width: int, gated: bool) -> Iterator[tuple[str, int, int]]:
+    yield from ((f"{name}_proj", width, hidden) for name in (("gate", "up") if gated else ("up",)))
+    yield ("down_proj", hidden, width)

@@ -1,0 +1,55 @@
+"""The memory of a GPU and of a host that an estimate is compared with, and the verdicts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from dsconfig.memory.estimate import DeviceVerdict
+
+if TYPE_CHECKING:
+    from dsconfig.core.gpu_memory import Gpu
+    from dsconfig.core.json_types import JsonObject
+    from dsconfig.memory.estimate import Estimate
+    from dsconfig.memory.verdict import Verdict
+
+
+class Limits(NamedTuple):
+    """Memory of a GPU and of a host; None if not given."""
+
+    gpu: Gpu | None
+    host: int | None
+    margin: int | None = None
+    """Headroom on the GPU instead of the memory that is expected besides tensors; None: not requested."""
+
+    def verdicts(self, estimate: Estimate) -> tuple[Verdict | None, Verdict | None]:
+        """Verdicts on a rank and a host; None if no limit is given."""
+        return (
+            None if self.gpu is None else self.on_gpu(estimate).word,
+            None if self.host is None else estimate.verdict("host", self.host),
+        )
+
+    def on_gpu(self, estimate: Estimate) -> DeviceVerdict:
+        """The verdict on a rank, and which assumption decides it."""
+        assert self.gpu is not None
+        least, most = self.gpu.least, self.gpu.most
+        if self.margin is None and estimate.device is not None:
+            return estimate.device_verdict(least, most)
+        return DeviceVerdict(estimate.verdict("rank", least, most, self.margin or 0))
+
+    def to_dict(self, estimate: Estimate) -> JsonObject:
+        """The limits as JSON; `gpu_fits` and `host_fits` are null if the verdict is unknown."""
+        rank, host = self.verdicts(estimate)
+        fits: dict[str | None, bool] = {"fits": True, "does not fit": False}
+        return {
+            "limits": {
+                "gpu": self.gpu and self.gpu.least,
+                "gpu_name": (self.gpu and self.gpu.name) or None,
+                "host": self.host,
+                "margin": self.margin,
+                "gpu_fits": fits.get(rank),
+                "host_fits": fits.get(host),
+                "gpu_verdict": rank,
+                "gpu_reason": (self.gpu and self.on_gpu(estimate).reason) or None,
+                "host_verdict": host,
+            }
+        }

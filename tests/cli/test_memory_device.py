@@ -1,0 +1,70 @@
+"""What `nvidia-smi` is expected to show, and the verdict in the first line with the assumption that decides it."""
+
+from __future__ import annotations
+
+import pytest
+
+from dsconfig.memory.caching_allocator import MIB, Event
+from dsconfig.memory.device import DeviceUsage, Overhead
+from tests.cli.conftest import Runs
+from tests.cli.estimates import config_of, estimate
+
+CONFIG = config_of(2)
+GIVEN = ("--sequence-length", "2048", "--no-checkpointing")
+RUN = ("memory", "ds.json", "--model", "llama-2-7b", "--world-size", "8", "--target", "0.19.8")
+
+pytestmark = pytest.mark.usefixtures("ds_json")
+
+
+def test_the_expected_usage_contains_allocated_cached_and_foreign_memory(run: Runs) -> None:
+    result = estimate(run, *RUN, *GIVEN)
+    expected, highest = result["expected"], max(result["rank"]["peak"].values())
+    assert expected["allocated"] == highest
+    assert [term["name"] for term in expected["overheads"]] == ["CUDA context", "NCCL buffers", "workspaces"]
+    assert highest < expected["low"] < expected["high"]
+    assert expected["allocated"] <= expected["reserved_expandable"] <= expected["reserved"]
+
+
+def test_one_gpu_has_no_nccl_buffers(run: Runs) -> None:
+    single = estimate(run, *RUN[:4], "--world-size", "1", *GIVEN)["expected"]["overheads"]
+    assert [term["name"] for term in single] == ["CUDA context", "workspaces"]
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "first", "second"),
+    [
+        (GIVEN, 0, "Fits: ", ""),
+        ((), 2, "Tight: ", "the sequence length decides: it is not given; pass `--sequence-length`"),
+        ((*GIVEN, "--gpu", "38GiB"), 2, "Tight: ", "the expected range exceeds the GPU"),
+        ((*GIVEN, "--gpu", "30GiB"), 1, "Does NOT fit: ", ""),
+        (("--sequence-length", "2048", "--gpu", "30GiB"), 2, "Tight: ", "activation checkpointing decides"),
+    ],
+)
+def test_the_first_line_is_the_verdict_and_the_second_what_decides(
+    run: Runs, options: tuple[str, ...], code: int, first: str, second: str
+) -> None:
+    result = run(*RUN, "--gpu", "h100", *options)
+    lines = result.out.splitlines()
+    assert (result.code, lines[0].startswith(first)) == (code, True), result.out
+    assert lines[1].startswith(second)
+    assert "expected in nvidia-smi" in lines[0]
+
+
+def test_fragmentation_can_exhaust_a_gpu_that_holds_all_tensors() -> None:
+    """A small block keeps a segment of 64 MiB, so that 70 MiB need another one; a segment that grows has room."""
+    sizes = (("x", 64), ("x", -64), ("y", 2), ("z", 70), ("y", -2), ("z", -70))
+    events = [Event(name, size * MIB) for name, size in sizes]
+    usage = DeviceUsage(72 * MIB, 72 * MIB, (Overhead("CUDA context", 0, 10 * MIB, ""),), [], events)
+    assert not usage.survives(110 * MIB)
+    assert usage.survives(110 * MIB, expandable=True)
+    assert usage.survives(150 * MIB)
+    assert usage.low == usage.allocated
+    assert usage.high() == usage.unlimited.reserved + 10 * MIB
+
+
+def test_a_model_that_fits_by_states_alone_is_not_known_to_fit(run: Runs) -> None:
+    result = run("memory", "ds.json", "--params", "7B", "--world-size", "8", "--gpu", "h100")
+    assert (result.code, result.out.startswith("Unknown: ")) == (2, True)
+    assert "only model states are estimated" in result.out
+    larger = run("memory", "ds.json", "--params", "70B", "--world-size", "8", "--gpu", "h100")
+    assert (larger.code, larger.out.startswith("Does NOT fit: ")) == (1, True)

@@ -1,0 +1,84 @@
+"""The simulated caching allocator: sizes of segments, splitting, reuse, streams and a limited capacity.
+
+The expected numbers follow from the constants of c10/cuda/CUDACachingAllocator.cpp.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from dsconfig.memory.caching_allocator import MIB, CachingAllocator, Event, OutOfMemoryError, reserve
+
+
+def allocator_after(
+    *events: tuple[str, int], capacity: int | None = None, expandable: bool = False
+) -> CachingAllocator:
+    allocator = CachingAllocator(capacity, expandable=expandable)
+    allocator.run(Event(*event) for event in events)
+    return allocator
+
+
+@pytest.mark.parametrize(
+    ("size", "segment"),
+    [
+        (1, 2 * MIB),
+        (MIB, 2 * MIB),
+        (MIB + 1, 20 * MIB),
+        (10 * MIB - 512, 20 * MIB),
+        (10 * MIB, 10 * MIB),
+        (21 * MIB, 22 * MIB),
+    ],
+)
+def test_segments_have_the_sizes_of_torch(size: int, segment: int) -> None:
+    assert allocator_after(("x", size)).reserved == segment
+
+
+def test_blocks_are_rounded_to_512_bytes() -> None:
+    assert allocator_after(("x", 1), ("y", 513)).allocated == 512 + 1024
+
+
+def test_a_freed_block_is_used_again_and_split() -> None:
+    allocator = allocator_after(("x", 64 * MIB), ("x", -64 * MIB), ("y", 16 * MIB), ("z", 48 * MIB))
+    assert (allocator.reserved, allocator.allocated) == (64 * MIB, 64 * MIB)
+
+
+def test_a_larger_block_does_not_fit_between_others() -> None:
+    events = (("x", 40 * MIB), ("y", 40 * MIB), ("x", -40 * MIB), ("z", 30 * MIB), ("y", -40 * MIB))
+    fragmented = allocator_after(*events, ("w", 60 * MIB))
+    assert fragmented.reserved == 140 * MIB
+    assert allocator_after(*events, ("w", 60 * MIB), expandable=True).reserved < fragmented.reserved
+
+
+def test_neighbors_merge_when_they_are_freed() -> None:
+    split = (("x", 60 * MIB), ("x", -60 * MIB), ("a", 20 * MIB), ("b", 20 * MIB), ("c", 20 * MIB))
+    freed = (("b", -20 * MIB), ("a", -20 * MIB), ("d", 40 * MIB))
+    assert allocator_after(*split, *freed).reserved == 60 * MIB
+
+
+def test_streams_do_not_share_blocks() -> None:
+    allocator = allocator_after(
+        ("gathered parameters", 64 * MIB), ("gathered parameters", -64 * MIB), ("x", 64 * MIB)
+    )
+    assert allocator.reserved == 128 * MIB
+
+
+def test_cached_segments_are_released_before_memory_runs_out() -> None:
+    allocator = allocator_after(("x", 64 * MIB), ("x", -64 * MIB), ("y", 80 * MIB), capacity=100 * MIB)
+    assert (allocator.reserved, allocator.retries) == (80 * MIB, 1)
+    with pytest.raises(OutOfMemoryError):
+        allocator_after(("x", 64 * MIB), ("y", 80 * MIB), capacity=100 * MIB)
+
+
+def test_a_segment_in_use_cannot_be_released() -> None:
+    events = [Event("x", 64 * MIB), Event("x", -64 * MIB), Event("y", 2 * MIB), Event("z", 70 * MIB)]
+    assert reserve([], events, 120 * MIB) is None
+    unlimited = reserve([], [*events, Event("y", -2 * MIB), Event("z", -70 * MIB)])
+    assert unlimited is not None
+    assert unlimited.reserved == 134 * MIB
+
+
+def test_a_part_of_a_term_frees_the_blocks_that_came_first() -> None:
+    allocator = allocator_after(("x", 16 * MIB), ("x", 32 * MIB), ("x", 64 * MIB), ("x", -48 * MIB))
+    assert allocator.allocated == 64 * MIB
+    allocator.free("x", 60 * MIB)
+    assert allocator.allocated == 4 * MIB
