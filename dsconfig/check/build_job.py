@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from dsconfig.core import releases
 from dsconfig.core.json_types import Json
@@ -22,19 +21,21 @@ from dsconfig.launch import config_references, detect_config
 from dsconfig.launch.find_jobs import with_arguments, with_trainer_fact, with_version
 from dsconfig.launch.located_config import LocatedConfig, locate
 
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
+    from typing import Protocol, TypeAlias
+
     from dsconfig.launch.launched_job import LaunchedJob as LaunchJob
+
+    class HasDict(Protocol):
+        """Training arguments as an object, such as Transformers' `TrainingArguments`."""
+
+        def to_dict(self) -> Mapping[str, Json]:
+            """Return every argument by its name."""
+
 
 ModelSource: TypeAlias = "Mapping[str, Json] | str | os.PathLike[str]"
 """A model: the contents of its `config.json`, or its path or name."""
-
-
-class HasDict(Protocol):
-    """Training arguments as an object, such as Transformers' `TrainingArguments`."""
-
-    def to_dict(self) -> Mapping[str, Json]:
-        """Return every argument by its name."""
-
 
 MappingSource: TypeAlias = "Mapping[str, Json] | str | os.PathLike[str] | HasDict | None"
 """Training arguments: a mapping, an object with `to_dict`, or the path of a JSON or YAML file."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from dsconfig.check import suppressions
 from dsconfig.check.build_job import host_reader, job_from_arguments, job_without_repository, why_not_config
@@ -28,6 +27,7 @@ from dsconfig.launch.program_overwrites import overwrite_of, overwrites
 from dsconfig.rules import Rule
 from dsconfig.rules._batch_triplet import supported_world_sizes
 
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 

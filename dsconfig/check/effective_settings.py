@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import NoReturn, TypeAlias
 
 from dsconfig.check.build_job import build_job, require_model, training_arguments
 from dsconfig.check.discover import is_excluded
@@ -17,6 +16,10 @@ from dsconfig.job.job import Fact, Job, job_of_reader, layer
 from dsconfig.job.run_facts import Model, RunFacts, find_named_model
 from dsconfig.job.settings_file import Settings, SettingsFileError, find_settings
 from dsconfig.launch.located_config import LocatedConfig
+
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
+if TYPE_CHECKING:
+    from typing import NoReturn, TypeAlias
 
 # Precedence: the command line, the environment, the settings file, the defaults.
 

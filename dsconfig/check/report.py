@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, overload
 
 from dsconfig.core.diagnostic import Diagnostic, Effect
 from dsconfig.core.releases import Target
 from dsconfig.rules import RULES, Rule
 from dsconfig.rules._batch_triplet import format_world_sizes
 
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
+    from typing import overload
+
     from dsconfig.core.json_types import KeyPath
     from dsconfig.document import Document
     from dsconfig.job.detect_consumer import LaunchArguments, Reader
@@ -174,11 +176,13 @@ class Report:
     def __len__(self) -> int:
         return len(self.diagnostics)
 
-    @overload
-    def __getitem__(self, index: int) -> Diagnostic: ...
+    if TYPE_CHECKING:
 
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Diagnostic, ...]: ...
+        @overload
+        def __getitem__(self, index: int) -> Diagnostic: ...
+
+        @overload
+        def __getitem__(self, index: slice) -> tuple[Diagnostic, ...]: ...
 
     def __getitem__(self, index: int | slice) -> Diagnostic | tuple[Diagnostic, ...]:
         return self.diagnostics[index]

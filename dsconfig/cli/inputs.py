@@ -8,7 +8,6 @@ import stat
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from dsconfig.check.build_job import build_job, why_not_config
 from dsconfig.check.effective_settings import (
@@ -30,6 +29,7 @@ from dsconfig.job.job import Job
 from dsconfig.job.settings_file import Settings, SettingsFileError, read_settings
 from dsconfig.launch.located_config import LocatedConfig, locate
 
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
     from collections.abc import Callable
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Literal, TypeAlias
 
 from dsconfig.core.json_types import Json, NamedTuple
+
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
+if TYPE_CHECKING:
+    from typing import Literal, TypeAlias
 
 # The batch triplet, derived step by step as DeepSpeed does, from any values.
 #
@@ -24,7 +27,7 @@ _DIVISION_RAISES_SINCE = 19003
 ABSENT = object()
 """Passed for `sequence_parallel_size` if the key is absent; null is a value."""
 
-Failure: TypeAlias = Literal["none-given", "arithmetic", "zero-divisor", "not-positive", "mismatch"]
+Failure: TypeAlias = "Literal['none-given', 'arithmetic', 'zero-divisor', 'not-positive', 'mismatch']"
 
 
 class Triplet(NamedTuple):

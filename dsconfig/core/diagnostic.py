@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Literal, TypeAlias
 
 from dsconfig.core.json_types import Json, KeyPath, NamedTuple
 
-Severity: TypeAlias = Literal["error", "warning", "info"]
-EffectName: TypeAlias = Literal["rejected", "crashes", "ignored", "altered", "deprecated", "wasteful"]
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
+if TYPE_CHECKING:
+    from typing import Literal, TypeAlias
+
+Severity: TypeAlias = "Literal['error', 'warning', 'info']"
+EffectName: TypeAlias = "Literal['rejected', 'crashes', 'ignored', 'altered', 'deprecated', 'wasteful']"
 """Effect names, as rules write them."""
 
 

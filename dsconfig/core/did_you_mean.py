@@ -13,7 +13,8 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import pairwise
-from typing import NamedTuple
+
+from dsconfig.core.json_types import NamedTuple
 
 
 class Near(NamedTuple):

@@ -9,9 +9,12 @@ from __future__ import annotations
 import os
 import re
 import sys
-from typing import Literal
 
 from dsconfig.core.json_types import NamedTuple
+
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
+if TYPE_CHECKING:
+    from typing import Literal, TypeAlias
 
 _SERIES = (
     ("0.3", "1 2 3 4 5 6 7 8 9 10 12 13 14 15 16"),
@@ -67,7 +70,7 @@ class Interval(NamedTuple):
 EVERY_RELEASE = Interval()
 
 
-Origin = Literal["argument", "environment", "file", "settings", "pin", "installed", "latest"]
+Origin: TypeAlias = "Literal['argument', 'environment', 'file', 'settings', 'pin', 'installed', 'latest']"
 
 
 class UnknownReleaseError(ValueError):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Final
 
 from dsconfig.core.diagnostic import Location
 from dsconfig.document.tree import (
@@ -23,8 +22,10 @@ from dsconfig.document.tree import (
     Tree,
 )
 
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Final
 
     from dsconfig.core.json_types import KeyPath
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Protocol
 
 from dsconfig.core.diagnostic import Fix, Move, Operation, Remove, Rename, Replace, Set
 from dsconfig.core.json_types import copy_json
@@ -13,7 +12,10 @@ from dsconfig.document.document import Document
 from dsconfig.document.reader import read_text
 from dsconfig.document.text_edit import Edit, EditError, apply, minimal_edit
 
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
+    from typing import Protocol
+
     from dsconfig.core.json_types import Json, KeyPath
     from dsconfig.document.tree import Node
 
@@ -199,23 +201,25 @@ def is_equal(left: Json, right: Json) -> bool:
 # Editors turn operations on paths into edits of the text. Everything else stays byte for byte.
 
 
-class Editor(Protocol):
-    """Edits of one text. Each method returns the edits of one operation, or raises `EditError`."""
+if TYPE_CHECKING:
 
-    def set(self, path: KeyPath, value: Json) -> list[Edit]:
-        """Set the key to a value; create missing sections."""
+    class Editor(Protocol):
+        """Edits of one text. Each method returns the edits of one operation, or raises `EditError`."""
 
-    def remove(self, path: KeyPath) -> list[Edit]:
-        """Remove the entry with its comma, and with its lines if nothing else is on them."""
+        def set(self, path: KeyPath, value: Json) -> list[Edit]:
+            """Set the key to a value; create missing sections."""
 
-    def remove_entries(self, parent: Node, indexes: Sequence[int]) -> list[Edit]:
-        """Remove some of the entries, but not all of the last ones."""
+        def remove(self, path: KeyPath) -> list[Edit]:
+            """Remove the entry with its comma, and with its lines if nothing else is on them."""
 
-    def rename(self, path: KeyPath, name: str) -> list[Edit]:
-        """Rename the key, and keep its style of quotes."""
+        def remove_entries(self, parent: Node, indexes: Sequence[int]) -> list[Edit]:
+            """Remove some of the entries, but not all of the last ones."""
 
-    def copy(self, path: KeyPath, to: KeyPath) -> list[Edit]:
-        """Add the text of the value at `path` at `to`: the first half of a move."""
+        def rename(self, path: KeyPath, name: str) -> list[Edit]:
+            """Rename the key, and keep its style of quotes."""
+
+        def copy(self, path: KeyPath, to: KeyPath) -> list[Edit]:
+            """Add the text of the value at `path` at `to`: the first half of a move."""
 
 
 @lru_cache(maxsize=1)  # the layout around each entry is computed once for all edits of a text

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from typing import Final
 
 from dsconfig.document.document import line_starts
 from dsconfig.document.hjson import (
@@ -41,6 +40,10 @@ from dsconfig.document.tree import (
     Span,
     Tree,
 )
+
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
+if TYPE_CHECKING:
+    from typing import Final
 
 
 def read_any(text: str, *, translate: bool) -> Tree:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from dsconfig.document.layout import (
     QUOTES,
@@ -20,6 +19,7 @@ from dsconfig.document.layout import (
 from dsconfig.document.text_edit import Edit, EditError, without_overlaps
 from dsconfig.document.tree import Member, Node, Span
 
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, KeyPath
     from dsconfig.document.document import Document

@@ -8,15 +8,17 @@ import re
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
+from dsconfig.core.json_types import NamedTuple
 from dsconfig.document.document import LINE_END, line_start
 from dsconfig.document.reader import json_string
 from dsconfig.document.tree import Span
 
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
+    from typing import Final, TypeVar
+
     from dsconfig.core.json_types import Json
     from dsconfig.document.document import Document
     from dsconfig.document.tree import Node
@@ -31,8 +33,7 @@ _MAX_VALUES: Final = 1000
 _YAML_WORDS: Final = frozenset(["y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"])
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     """Line ends and indentation of a text."""
 
     newline: str
@@ -52,8 +53,7 @@ class Layout:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Raw:
+class Raw(NamedTuple):
     """A value as text, in lines that are indented by `indent`."""
 
     text: str
@@ -263,7 +263,8 @@ class Surroundings:
 
 # Style detection, so that new text looks like its neighbors.
 
-_Sample = TypeVar("_Sample")
+if TYPE_CHECKING:
+    _Sample = TypeVar("_Sample")
 _COLON: Final = re.compile(r"[ \t]*:[ \t]*")
 _GAP: Final = re.compile(r"[ \t]*,[ \t]*")
 _MAX_NODES: Final = 200

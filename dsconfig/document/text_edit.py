@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+
+from dsconfig.core.json_types import NamedTuple
 
 
 class EditError(ValueError):

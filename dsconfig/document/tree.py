@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+from dsconfig.core.json_types import NamedTuple
+
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
+    from typing import Final, Literal, TypeAlias
+
     from dsconfig.core.json_types import KeyPath
 
 
@@ -13,11 +17,11 @@ if TYPE_CHECKING:
 #
 # The types are named tuples and not dataclasses: importing `dataclasses` alone costs 6 ms of CPU.
 
-Parser = Literal["hjson", "json", "yaml"]
-Format = Literal["json", "yaml", "python"]
-Part = Literal["value", "key", "entry"]
+Parser: TypeAlias = "Literal['hjson', 'json', 'yaml']"
+Format: TypeAlias = "Literal['json', 'yaml', 'python']"
+Part: TypeAlias = "Literal['value', 'key', 'entry']"
 """A part of an entry: its value, its key, or both."""
-NodeKind = Literal["object", "array", "string", "number", "boolean", "null", "unknown"]
+NodeKind: TypeAlias = "Literal['object', 'array', 'string', 'number', 'boolean', 'null', 'unknown']"
 
 
 class Unknown:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 from dsconfig.core.diagnostic import Effect, EffectName, Fix
 from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple, at, copy_json
@@ -20,16 +19,20 @@ from dsconfig.job.detect_consumer import LaunchArguments
 from dsconfig.job.run_facts import NO_FACTS, RunFacts
 from dsconfig.model.keyinfo import ROOT, KeyView, SectionView, child_section, find, view
 
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
+    from typing import Literal, TypeAlias, TypeVar
+
     from dsconfig.job.consumers.autofill import Filled, Message, Mismatch
     from dsconfig.job.detect_consumer import Overwrite
 
+    Computed = TypeVar("Computed")
 
-RootKind = Literal["config", "launch file", "job", "script", "text"]
+
+RootKind: TypeAlias = "Literal['config', 'launch file', 'job', 'script', 'text']"
 """The kind of root: a config, an Accelerate launch file, another launch file, the commands of a script, or a text
 that is none of these.
 """
-Computed = TypeVar("Computed")
 MAX_FINDINGS, MAX_FINDINGS_OF_RANGE = 1000, 200
 """Findings listed for one rule and effect: in one release, and in each of several releases."""
 _OVERWRITTEN = frozenset(("steps_per_print",))
@@ -195,7 +198,7 @@ class Context:
         """Compute something once per context, and share the result between rules."""
         if compute not in self._facts:
             self._facts[compute] = compute(self)
-        return cast("Computed", self._facts[compute])
+        return self._facts[compute]  # type: ignore[return-value]  # what `compute` returned
 
     @property
     def root(self) -> RootKind:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
-from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from dsconfig.core.diagnostic import Effect, EffectName
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.releases import NEVER, NUMBERS, Interval, number
 
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
+    from typing import Literal, TypeAlias
+
     from dsconfig.evaluation.context import Context, Finding
 
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 # function. `make generate` writes the metadata into `dsconfig/rules/_generated/`, so that a check imports only
 # the modules of rules that may find something. Everything else is read from the declaration.
 
-Subject: TypeAlias = Literal["config", "text", "template", "launch file", "job"]
+Subject: TypeAlias = "Literal['config', 'text', 'template', 'launch file', 'job']"
 """The part of a document that a rule examines.
 
 A rule on `text` also runs without a parsed config. So does a rule on the placeholders of a `template`; where

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Literal, TypeAlias
 
 from dsconfig.core.json_types import Json, JsonObject, NamedTuple
 from dsconfig.job.consumers.consumer_versions import split_spec
 from dsconfig.job.run_facts import NO_FACTS, RunFacts, read_block
 
-Origin: TypeAlias = Literal[
-    "argument",
-    "environment",
-    "file",
-    "settings",
-    "launch file",
-    "script",
-    "content",
-    "pin",
-    "installed",
-    "latest",
-    "default",
-]
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
+if TYPE_CHECKING:
+    from typing import Literal, TypeAlias
+
+Origin: TypeAlias = (
+    "Literal['argument', 'environment', 'file', 'settings', 'launch file', 'script',"
+    " 'content', 'pin', 'installed', 'latest', 'default']"
+)
 """Source of a fact, the strongest first; `file` is the config's own block `"$dsconfig"`."""
 
 

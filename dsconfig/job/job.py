@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
-
 from dsconfig.core.batch_triplet import NONE
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.job.detect_consumer import Origin, Reader
 from dsconfig.job.run_facts import Model, RunFacts
 
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
+    from typing import Any, Generic, TypeVar
+
     from dsconfig.core.batch_triplet import Parallelism
     from dsconfig.core.releases import Target
     from dsconfig.job.detect_consumer import LaunchArguments
 
+    T = TypeVar("T")
+    T_co = TypeVar("T_co", covariant=True)
+else:
+    T_co, Generic = "T_co", {"T_co": object}  # at run time, `Fact` is not generic
+
 
 # `dsconfig.job.job.merge` decides which source wins; `dsconfig.check.build_job` collects the facts.
-
-T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
 
 
 class Fact(Generic[T_co]):
@@ -184,7 +187,7 @@ def merge(*layers: Job) -> Job:
     The order is: arguments, environment, the config's own block, settings, launch file, repository, and
     evidence in the config's content.
     """
-    merged = list[Any](EMPTY_JOB)
+    merged: list[Any] = list(EMPTY_JOB)
     for each in layers:
         for index, fact in enumerate(each):
             if merged[index] is None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Literal
 
 from dsconfig.core.batch_triplet import NONE, Parallelism
 from dsconfig.core.json_types import Json, NamedTuple
 from dsconfig.job.consumers.consumer_versions import EXPECTED_CONSUMER, is_consumer_spec
+
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
+if TYPE_CHECKING:
+    from typing import Literal
 
 # The model is the path of its `config.json`, its directory, or a name on the Hugging Face Hub. Arguments of
 # the command win, then the config's own block `"$dsconfig"`, then settings, then the launch file.

@@ -12,12 +12,15 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from dsconfig.core.file_access import OUTSIDE, contents, is_own
+from dsconfig.core.json_types import NamedTuple
 from dsconfig.job.consumers.consumer_versions import EXPECTED_CONSUMER, is_consumer_spec
 
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
     from dsconfig.core.json_types import JsonObject
 
 FILE, PROJECT, OVERRIDES = "dsconfig.toml", "pyproject.toml", "overrides"

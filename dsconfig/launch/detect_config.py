@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Collection, Iterable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from dsconfig.core.json_types import at
 from dsconfig.document.file_names import SUFFIXES
@@ -15,7 +14,10 @@ from dsconfig.launch.find_jobs import exceeds_budget, job_of
 from dsconfig.launch.format_table import SCRIPTS, Format, format_of
 from dsconfig.model.keyinfo import ROOT, all_keys, section_keys
 
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
+    from typing import Literal, TypeAlias
+
     from dsconfig.core.json_types import Json
     from dsconfig.document import Document
 
@@ -63,7 +65,7 @@ _COMMENT_PREFIXES = ("_", "/", "#", "$", "comment", "note", "description")
 """Prefixes of keys that hold comments."""
 
 
-Kind: TypeAlias = Literal["config", "launch file", "job", "script"]
+Kind: TypeAlias = "Literal['config', 'launch file', 'job', 'script']"
 """Kind of a document: a config, a launch file of Accelerate (`launch file`) or another program (`job`), or a
 script.
 """

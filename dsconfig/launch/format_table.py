@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Literal
 
 from dsconfig.core.json_types import Json, NamedTuple, at
+
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
+if TYPE_CHECKING:
+    from typing import Literal
 
 # Columns of the table.
 _NONE: Mapping[str, Json] = MappingProxyType({})

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from dsconfig.core.diagnostic import Diagnostic, Fix, Location, Move, Operation, Replace
 from dsconfig.core.file_access import contents
@@ -26,11 +25,14 @@ from dsconfig.launch.find_jobs import job_of, jobs_of, with_version
 from dsconfig.launch.format_table import SCRIPTS
 from dsconfig.launch.repository import Lookup, search
 
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
+    from typing import Literal, TypeAlias
+
     from dsconfig.job.job import Job
     from dsconfig.launch.launched_job import LaunchedJob
 
-Relation: TypeAlias = Literal["file", "embedded", "named", "launch", "block", "missing"]
+Relation: TypeAlias = "Literal['file', 'embedded', 'named', 'launch', 'block', 'missing']"
 """Relation between the host and the config.
 
 `file`: the host is the config. `embedded`: the config is embedded in it or built from its keys. `named`: the
@@ -425,7 +427,7 @@ def _character_offsets(launch: Document, span: Span, text: str) -> list[int]:
 
 # -- from the config to the host: edited texts -------------------------------------------------------------
 
-Writer: TypeAlias = Callable[[str], str]
+Writer: TypeAlias = "Callable[[str], str]"
 """Formats the text of a config for a location in a launch file, for example as a JSON string."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field
 
@@ -39,7 +39,7 @@ Names: TypeAlias = Annotated[list[str], Checked(("list", ("any",)))]
 """A list of names; DeepSpeed checks that it is a list, but not its items."""
 PythonObject: TypeAlias = Annotated[object, Checked(("never",))]
 """A Python object: the release accepts no JSON value."""
-FreeForm: TypeAlias = dict[str, Json]
+FreeForm: TypeAlias = dict[str, Any]  # and not `Json`, because pydantic evaluates the type
 """A section with the keys of another program (a model, a script, a plugin); each use names it."""
 ABSENT: Json = None
 """Default of an optional key that has no default value and does not accept null."""

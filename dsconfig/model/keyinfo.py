@@ -10,11 +10,14 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cache
 from itertools import starmap
-from typing import Literal, TypeAlias
 
 from dsconfig.core.json_types import Json, KeyPath, NamedTuple, Spec
 from dsconfig.core.releases import NEVER, NUMBERS, PYDANTIC_2, Interval
 from dsconfig.model._generated import MISWRITTEN, SECTIONS, TYPES, VARIANTS
+
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
+if TYPE_CHECKING:
+    from typing import Literal, TypeAlias
 
 ROOT = "Config"
 
@@ -195,7 +198,7 @@ def child_section(spec: Spec) -> str | None:
 # A view names the consecutive releases for which it holds, so that checking a range of releases costs one
 # evaluation per view instead of one per release.
 
-Dialect: TypeAlias = Literal["hand", "pydantic1", "pydantic2"]
+Dialect: TypeAlias = "Literal['hand', 'pydantic1', 'pydantic2']"
 
 _TAKES_NOTHING: frozenset[str] = frozenset()
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.core.diagnostic import Diagnostic, Location, dotted
+from dsconfig.core.json_types import NamedTuple
 from dsconfig.render.concise import place
 from dsconfig.render.terminal import Style, cells, printable, wrapped
 
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
-    from dsconfig.render import Report, Target
+    from dsconfig.render.protocols import Report, Target
 
 
 def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[str]:  # noqa: ARG001  one shape for all

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from dsconfig.core.diagnostic import Diagnostic
 from dsconfig.render.fingerprint import relative
 from dsconfig.render.terminal import printable
 
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
-    from dsconfig.render import Report, Target
+    from dsconfig.render.protocols import Report, Target
     from dsconfig.render.terminal import Style
 
 _LEVELS = {"error": "error", "warning": "warning", "info": "notice"}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from dsconfig.render.fingerprint import Fingerprints, as_json, escaped_name, relative
 
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
     from dsconfig.core.diagnostic import Diagnostic
-    from dsconfig.render import Report, Target
+    from dsconfig.render.protocols import Report, Target
     from dsconfig.render.terminal import Style
 
 _SEVERITIES = {"error": "critical", "warning": "minor", "info": "info"}

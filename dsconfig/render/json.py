@@ -7,12 +7,12 @@ points; without source text they are null. The output is ASCII.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from dsconfig.render.fingerprint import as_json
 
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
-    from dsconfig.render import Reader, Report, Target
+    from dsconfig.render.protocols import Reader, Report, Target
     from dsconfig.render.terminal import Style
 
 VERSION = 1

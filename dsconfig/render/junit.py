@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
-from typing import TYPE_CHECKING
 
 from dsconfig.core.diagnostic import Diagnostic
 from dsconfig.render.concise import place
 from dsconfig.render.fingerprint import relative
 from dsconfig.render.terminal import printable
 
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
-    from dsconfig.render import Report, Target
+    from dsconfig.render.protocols import Report, Target
     from dsconfig.render.terminal import Style
 
 

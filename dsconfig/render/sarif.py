@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from textwrap import dedent
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from dsconfig.core.diagnostic import Diagnostic, Location, dotted
@@ -15,8 +14,9 @@ from dsconfig.render.fingerprint import Fingerprints, as_json, relative
 from dsconfig.render.json import reader
 from dsconfig.render.terminal import printable
 
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
-    from dsconfig.render import Report, RulePage, Target
+    from dsconfig.render.protocols import Report, RulePage, Target
     from dsconfig.render.terminal import Style
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"

@@ -5,7 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from typing import NamedTuple, TextIO
+
+from dsconfig.core.json_types import NamedTuple
+
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
+if TYPE_CHECKING:
+    from typing import TextIO
 
 # Color, width and encoding of the output stream.
 

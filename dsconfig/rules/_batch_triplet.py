@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from dsconfig.core import batch_triplet
 from dsconfig.core.batch_triplet import STEPS, Failure, Impossible, UnevenError, derive
@@ -13,6 +12,7 @@ from dsconfig.core.batch_triplet import data_parallel_size as triplet_size
 from dsconfig.core.json_types import Json, NamedTuple
 from dsconfig.evaluation.context import MISSING, Context, SkipRule
 
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
     from fractions import Fraction
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
+from dsconfig.core.json_types import NamedTuple
+
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+    from typing import Literal, TypeAlias
 
     from dsconfig.core.json_types import Json, JsonObject, KeyPath, Spec
 
 
-Why: TypeAlias = Literal["type", "null", "fraction", "bound", "member", "text"]
+Why: TypeAlias = "Literal['type', 'null', 'fraction', 'bound', 'member', 'text']"
 
 
 class Coerced(NamedTuple):

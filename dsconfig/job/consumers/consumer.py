@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
-from typing import Literal, TypeAlias
 
 from dsconfig.core.json_types import Json, NamedTuple
 from dsconfig.job.consumers import ELASTIC
 from dsconfig.job.consumers.consumer_versions import does, split_spec
 
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
+if TYPE_CHECKING:
+    from typing import Literal, TypeAlias
+
 # One consumer and the keys that it fills.
 
-Stage: TypeAlias = Literal["arguments", "plugin", "model", "prepare"]
+Stage: TypeAlias = "Literal['arguments', 'plugin', 'model', 'prepare']"
 """Time of filling: with the training arguments, when the plugin is created, after the model is loaded, or in
 `Accelerator.prepare`.
 """

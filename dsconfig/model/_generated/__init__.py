@@ -3,7 +3,11 @@
 The key table: sections with their keys, variants of sections, types of optimizers and schedulers, and wrong paths.
 """
 
-from typing import Any
+from __future__ import annotations
+
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
+if TYPE_CHECKING:
+    from typing import Any
 
 SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]], tuple[int, ...]]] = {
     'Config': (((3001, 1000000000, 'hand', 'ignored', False),), {

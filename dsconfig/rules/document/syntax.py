@@ -11,13 +11,17 @@ from dsconfig.core.diagnostic import Fix, Replace, Set
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.wording import one_of, quoted
 from dsconfig.document import KINDS, Document, Node, Problem, Span
-from dsconfig.document.edit import Editor, editor
+from dsconfig.document.edit import editor
 from dsconfig.document.reader import json_string
 from dsconfig.document.text_edit import EditError
 from dsconfig.document.tree import YAML_TEXT
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._suggest_section import format_key
+
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
+if TYPE_CHECKING:
+    from dsconfig.document.edit import Editor
 
 # Problems of the text.
 

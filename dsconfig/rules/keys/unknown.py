@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeAlias, TypeVar
 
 from dsconfig.core.diagnostic import EffectName, Fix, dotted
 from dsconfig.core.json_types import Json, KeyPath, NamedTuple
@@ -16,6 +15,10 @@ from dsconfig.model.keyinfo import KeyInfo, SectionView, intended_key, section_k
 from dsconfig.rules._did_you_mean import fits, guess
 from dsconfig.rules._fixes import moved, moved_as, removal, removal_with_value, renamed
 from dsconfig.rules._suggest_section import COMMON, NOT_TO_WRITE, OF_OTHERS, is_read, only_path_of, paths_of
+
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
+if TYPE_CHECKING:
+    from typing import TypeAlias, TypeVar
 
 # Keys that no release reads in their section.
 
@@ -235,7 +238,8 @@ class Unexplained(NamedTuple):
 
 
 Reason: TypeAlias = "Removed | Future | NeverRead | Misplaced | Typo | Unexplained"
-R = TypeVar("R", Removed, Future, NeverRead, Misplaced, Typo, Unexplained)
+if TYPE_CHECKING:
+    R = TypeVar("R", Removed, Future, NeverRead, Misplaced, Typo, Unexplained)
 
 
 class Unknown(NamedTuple):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from dsconfig.core.json_types import Json
 from dsconfig.core.releases import name
@@ -16,6 +15,7 @@ from dsconfig.rules._effective_values import OPTIMIZER, PARAM, device, device_pa
 from dsconfig.rules._model_facts import has_model, largest, model, shape
 from dsconfig.rules._numbers import rounded_up
 
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
     from dsconfig.memory.engines.setup import Setup
     from dsconfig.memory.estimate import Estimate
