@@ -104,6 +104,17 @@ def _ignored_devices(launcher: LauncherCall) -> Iterator[LauncherProblem]:
                 "write the index of each GPU, or start the processes with `torchrun`",
                 since="0.5.7",
             )
+        elif any(int(device) >= len(devices) for device in devices):
+            # The GPUs are counted while the variable still hides the others: #6530 fixed it.
+            yield LauncherProblem(
+                "conflict",
+                f"`deepspeed` counts {len(devices)} GPU{'s' * (len(devices) > 1)} with"
+                f" `CUDA_VISIBLE_DEVICES={launcher.visible_devices}`, and then finds no slot"
+                f" {next(device for device in devices if int(device) >= len(devices))}",
+                f"unset the variable and use `--include localhost:{','.join(devices)}`, or use DeepSpeed 0.15.2",
+                since="0.5.7",
+                until="0.15.1",
+            )
         return
     if flag in ("num_gpus", "num_accelerators") and (
         not count or devices == tuple(map(str, range(count))) or not all(map(str.isdecimal, devices))

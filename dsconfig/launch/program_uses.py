@@ -35,6 +35,7 @@ Kind: TypeAlias = Literal[
     "initialize without optimizer",
     "model before arguments",
     "unprepared model",
+    "partitioned construction",
 ]
 
 
@@ -139,6 +140,10 @@ class _Source:
         yield from self._initializes()
         yield from self._late_arguments()
         yield from self._unprepared()
+        for call in self.calls:
+            is_init = called_name(call) == "Init" and ast.unparse(call.func).endswith("zero.Init")
+            if is_init and keyword(call, "enabled") is None and self._is_certain(call):
+                yield self._use("partitioned construction", call)
 
     def _use(self, kind: Kind, node: ast.AST) -> ProgramUse:
         text = " ".join(ast.unparse(node).split())

@@ -85,6 +85,11 @@ def test_each_command_of_a_script(empty_repository: Path) -> None:
 def test_releases(empty_repository: Path) -> None:
     command = "CUDA_VISIBLE_DEVICES=2,3 deepspeed --num_gpus 2 {}"
     assert diagnostics(empty_repository, command, "0.5.6") == []
+    visible = "CUDA_VISIBLE_DEVICES=0,2 deepspeed {}"
+    assert diagnostics(empty_repository, visible, "0.15.2") == []
+    (message,) = diagnostics(empty_repository, visible, "0.15.1")
+    assert message.startswith("DSC843")
+    assert "finds no slot 2" in message
     included = "deepspeed --hostfile hosts --include worker-1:9 {}"
     assert diagnostics(empty_repository, included, "0.15.2") == []
     assert diagnostics(empty_repository, included, "0.14.5")[0].startswith("DSC844")

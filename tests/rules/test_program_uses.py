@@ -19,6 +19,7 @@ TRAINER: dict[str, Any] = {
 }
 STAGE_2 = {**TRAINER, "zero_optimization": {"stage": 2}}
 PLAIN: dict[str, Any] = {"train_batch_size": 8, "zero_optimization": {"stage": 3}}
+STAGE_1 = {**PLAIN, "zero_optimization": {"stage": 1}}
 PARSE = """
 from transformers import AutoModelForCausalLM, BitsAndBytesConfig, HfArgumentParser, Trainer, TrainingArguments
 args, = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()
@@ -101,6 +102,9 @@ ENGINE_CASES: list[tuple[str, dict[str, Any], str]] = [
         "",
     ),
     (ENGINE % ("net.to(device)", ""), PLAIN, "DSC837"),
+    (ENGINE % ("with deepspeed.zero.Init():\n    net = Net()", ADAM), STAGE_1, "DSC848"),
+    (ENGINE % ("with deepspeed.zero.Init():\n    net = Net()", ADAM), PLAIN, ""),
+    (ENGINE % ("with deepspeed.zero.Init(enabled=stage == 3):\n    net = Net()", ADAM), STAGE_1, ""),
     (ENGINE % ("net.to(torch.bfloat16)", ""), PLAIN, ""),
     (ENGINE % ("net = net.cuda()", ADAM), {**PLAIN, "zero_optimization": {"stage": 2}}, ""),
     (ENGINE % ("", ""), {**PLAIN, "zero_optimization": {"stage": 2}}, "DSC841"),
@@ -146,7 +150,7 @@ def program_codes(program: str, config: dict[str, Any], command: str) -> str:
     Path("ds.json").write_text(json.dumps(config))
     Path("run.sh").write_text(command)
     codes = [each.code for each in check("ds.json", target="0.19.8")]
-    return " ".join(code for code in codes if "DSC833" <= code <= "DSC841")
+    return " ".join(code for code in codes if "DSC833" <= code <= "DSC841" or code == "DSC848")
 
 
 @pytest.mark.parametrize(("program", "config", "codes"), TRAINER_CASES)

@@ -78,6 +78,7 @@ RULES: tuple[Entry, ...] = (
     ('DSC839', 'prepared-without-loader', 'altered', None, None, False, 'config', 'dsconfig.rules.consumers.program', ('<facts>',)),
     ('DSC840', 'optimizer-in-code-and-config', 'altered', None, None, False, 'config', 'dsconfig.rules.consumers.program', ('<facts>',)),
     ('DSC841', 'zero-without-optimizer', 'crashes', '0.5.7', None, False, 'config', 'dsconfig.rules.consumers.program', ('<facts>',)),
+    ('DSC848', 'partitioned-below-stage-3', 'altered', None, None, False, 'config', 'dsconfig.rules.consumers.program', ('<facts>',)),
     ('DSC829', 'schedule-argument-overridden', 'ignored', None, None, False, 'config', 'dsconfig.rules.consumers.schedule', ('<transformers>', 'scheduler.type')),
     ('DSC830', 'optimizer-argument-overridden', 'ignored', None, None, False, 'config', 'dsconfig.rules.consumers.schedule', ('<transformers>', 'optimizer.type')),
     ('DSC831', 'optimizer-argument-under-offload', 'altered', None, None, False, 'config', 'dsconfig.rules.consumers.schedule', ('zero_optimization.offload_optimizer.device',)),

@@ -287,3 +287,25 @@ def zero_without_optimizer(ctx: Context) -> Iterator[Finding]:
             help="use stage 3 or stage 0 for a model that is not trained, or add `optimizer`",
             related=related_stage_key(ctx),
         )
+
+
+@rule("DSC848", effect="altered", source="runtime/zero/partition_parameters.py:Init")
+def partitioned_below_stage_3(ctx: Context) -> Iterator[Finding]:
+    """The program builds the model in `deepspeed.zero.Init`, but the stage is below 3.
+
+    `zero.Init` partitions parameters, which only stage 3 gathers again. Below, the modules compute with parameters
+    of size 0 and fail, for example with "'weight' must be 2-D". `enabled=` switches it off for other stages.
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3}}
+    """
+    if not _is_named(ctx) or stage(ctx) == 3 or ctx.overwrite("zero_optimization.stage"):
+        return
+    for use in _first_uses(ctx, "partitioned construction"):
+        yield ctx.at(
+            stage_path(ctx),
+            f"{use.location} calls `{use.text}`, which partitions the parameters, but only stage 3 gathers them again",
+            help="use stage 3, or pass `enabled=False`",
+            related=related_stage_key(ctx),
+        )
