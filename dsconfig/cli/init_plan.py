@@ -184,7 +184,8 @@ def _try(request: Request, level: Level, checkpointing: bool, micro_batch: int) 
     # Without its name, so that launch files which are already in the folder do not count.
     text = config_text(request, level, micro_batch)
     document = read_text(text, "<config>", "yaml" if is_yaml(request.file) else "json")
-    estimate = estimate_request(document, options).answer()
+    # The plan states its sequence length, so the verdict holds for it.
+    estimate = estimate_request(document, options)._replace(assumed_inputs=()).answer()
     gpu, host = request.gpu, request.host
     return Trial(
         level,
@@ -452,9 +453,10 @@ def verify_command(plan: Plan) -> str:
     words += ["--micro-batch", str(chosen.micro_batch), "--gpu", request.gpu.name or str(request.gpu.least)]
     words += ["--checkpointing"] if chosen.checkpointing else []
     words += ["--zero-init"] if _builds_in_shards(request, chosen.level) else []
-    words += ["--sequence-length", str(request.sequence_length)] if request.sequence_length else []
+    longest = model_of(request.model).shape.max_position_embeddings or LENGTH
+    words += ["--sequence-length", str(request.sequence_length or min(LENGTH, longest))]
     words += ["--lora", request.lora] if request.lora else []
-    words += ["--margin", str(request.margin)] if request.margin != request.gpu.margin() else []
+    words += ["--margin", str(request.margin)]
     for key, value in _auto_values(request).items():
         words += ["--set", f"{key}={value}"]
     if request.consumer == "transformers":

@@ -22,7 +22,6 @@ RESOLVE, COMPAT, MEMORY, SHOW, FIX = (
 _NO_MODEL = """the model is unknown
 help: set `model` in dsconfig.toml or in the config's "$dsconfig" to a name or the path of its config.json
 """
-_GIB = 1 << 30
 
 
 class CommandResult(NamedTuple):
@@ -113,7 +112,7 @@ def _memory(snapshot: Snapshot, arguments: list[Json]) -> CommandResult:
         )
     except (ResolveError, OSError, ValueError) as error:
         return CommandResult(title, f"{error}\n")
-    limits = Limits(None, None, 2 * _GIB)
+    limits = Limits(None, None)
     return CommandResult(title, f"model: {model}\n{''.join(text_lines(estimate, limits, Style()))}")
 
 
