@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from functools import lru_cache
 
 from dsconfig.core.json_types import NamedTuple
 
@@ -211,19 +212,36 @@ def _installed_target(*, fallback: bool) -> Target:
 def installed_version(package: str) -> str | None:
     """Return the version in the metadata of an installed package, without importing the package.
 
-    It lists the folders of `sys.path` itself: importing importlib.metadata costs more than a check.
+    It lists the folders of `sys.path` itself: importing importlib.metadata costs more than a check. A folder is
+    listed again once it has changed, because a language server runs while packages are installed.
     """
+    versions = (_version_in(folder or os.curdir, package) for folder in sys.path)
+    return next((version for version in versions if version is not None), None)
+
+
+def _version_in(folder: str, package: str) -> str | None:
+    """Return the version of a package that is installed in this folder."""
+    try:
+        status = os.stat(folder)
+    except OSError:
+        return None
+    return _listed_version(folder, package, status.st_dev, status.st_ino, status.st_mtime_ns)
+
+
+@lru_cache(
+    maxsize=64
+)  # a folder may have hundreds of entries, and each config asks for the installed DeepSpeed
+def _listed_version(folder: str, package: str, *_: int) -> str | None:
     prefix = f"{package}-"
-    for folder in sys.path:
-        try:
-            names = os.listdir(folder or os.curdir)
-        except OSError:
-            continue
-        for entry in names:
-            if entry.startswith(prefix) and entry.endswith((".dist-info", ".egg-info")):
-                version = entry[len(prefix) :].rpartition(".")[0].partition("-")[0]
-                if version[:1].isdigit():
-                    return version
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return None
+    for entry in names:
+        if entry.startswith(prefix) and entry.endswith((".dist-info", ".egg-info")):
+            version = entry[len(prefix) :].rpartition(".")[0].partition("-")[0]
+            if version[:1].isdigit():
+                return version
     return None
 
 

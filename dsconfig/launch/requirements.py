@@ -239,7 +239,7 @@ def version_of(consumer: str, name: str) -> tuple[str, str] | None:
     """
     if (pinned := pinned_version(consumer, name)) is not None:
         return pinned
-    version = _installed_version(consumer)
+    version = installed_version(consumer)
     return None if version is None else (version, "as installed")
 
 
@@ -279,6 +279,3 @@ def _pinned_version(folder: str, consumer: str, _: int) -> tuple[str, str] | Non
         if match := pin.search(text):
             return match[1], f"of {os.path.relpath(path)}"
     return None
-
-
-_installed_version = lru_cache(maxsize=4)(installed_version)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -93,6 +94,26 @@ def test_the_version_that_is_installed(
     (tmp_path / entry).mkdir()
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     assert releases.installed_version("deepspeed") == version
+
+
+def test_a_folder_of_packages_is_listed_again_only_after_a_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed: list[str] = []
+    listdir = os.listdir
+
+    def recorded(folder: str) -> list[str]:
+        listed.append(folder)
+        return listdir(folder)
+
+    monkeypatch.setattr(os, "listdir", recorded)
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    os.utime(tmp_path, (0, 0))
+    assert [releases.installed_version("deepspeed") for _ in range(3)] == [None] * 3
+    assert listed == [str(tmp_path)]
+    (tmp_path / "deepspeed-0.17.0.dist-info").mkdir()
+    assert releases.installed_version("deepspeed") == "0.17.0"
+    assert listed == [str(tmp_path)] * 2
 
 
 def test_the_release_that_is_installed_needs_no_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
