@@ -184,7 +184,7 @@ def _with_programs(reader: Reader, config: Document) -> Reader:
     """Add the Python programs that contain or name the config, if no launch file starts one with it."""
     if not config.name or config.name.startswith("<"):
         return reader
-    is_program = config.format == "python"
+    is_program = config.is_in_program
     programs = (config.name,) if is_program else config_references.programs_naming(config.name)
     return reader._replace(facts=reader.facts.over(RunFacts(program_files=programs)))
 
@@ -196,7 +196,7 @@ def _detected_reader(located: LocatedConfig) -> Reader:
     host = located.host
     if located.relation != "file":
         return Reader("accelerate", "it is an Accelerate launch file", "content")
-    if host.format == "python":
+    if host.is_in_program:
         from dsconfig.launch.python_config import reader_of
 
         return reader_of(host)

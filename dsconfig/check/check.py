@@ -134,11 +134,11 @@ def _report(
     span = Interval(NUMBERS[target.releases[0]], NUMBERS[target.releases[-1]])
     kind = detect_config.kind_of(document)
     overwrite: Callable[[str, Json], Overwrite | None] | None = None
-    if document.format != "python" and overwrites(document.name):
+    if not document.is_in_program and overwrites(document.name):
         overwrite = partial(overwrite_of, document.name)
     unknown: frozenset[KeyPath] = frozenset()
     program_notes: tuple[str, ...] = ()
-    if document.format == "python":
+    if document.is_in_program:
         from dsconfig.launch.python_config import notes_of, unknown_in, with_unknown
 
         unknown, overwrite = unknown_in(document), with_unknown(document, overwrite)
@@ -431,7 +431,7 @@ def diagnostics(document: Document, findings: Iterable[MergedFinding]) -> list[D
 
 def _without_claim(document: Document, fix: Fix | None) -> Fix | None:
     """Return the fix, not claimed to be safe if the program around the config looks up a key that it takes away."""
-    if fix is None or not fix.safe or document.format != "python":
+    if fix is None or not fix.safe or not document.is_in_program:
         return fix
     from dsconfig.launch.python_config import is_read_by_program
 

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 
-from dsconfig.core.file_access import OUTSIDE, contents, is_own, may_read, repository_root
-from dsconfig.document.file_names import SUFFIXES, is_named_config, is_python, is_yaml
+from dsconfig.core.file_access import MAX_NOTEBOOK_SIZE, OUTSIDE, contents, is_own, may_read, repository_root
+from dsconfig.document.file_names import SUFFIXES, is_named_config, is_notebook, is_python, is_yaml
 from dsconfig.launch.format_table import SCRIPTS
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
@@ -265,10 +265,11 @@ def read_small_file(path: str) -> bytes:
         size = os.path.getsize(path)
         # `os.read` allocates what it is asked for: a mebibyte for each small file would dominate the run
         # time.
-        data = contents(path, size) if size <= _MAX_CONFIG_SIZE else b""
+        limit = MAX_NOTEBOOK_SIZE if is_notebook(path) else _MAX_CONFIG_SIZE
+        data = contents(path, size) if size <= limit else b""
     except OSError:
         return b""
-    return data if len(data) <= _MAX_CONFIG_SIZE else b""
+    return data if len(data) <= limit else b""
 
 
 def _in_utf8(data: bytes) -> bytes:

@@ -47,16 +47,16 @@ def read(name: str) -> Document:
         document = read_stdin("<stdin>") if name == "-" else read_config(name)
     except OSError as error:
         fail(f"{name}: {reason(error)}")
-    if document.format == "python":
+    if document.is_in_program:
         _require_single_config(document)
     return document
 
 
 def _require_single_config(document: Document) -> None:
     """End the run for a Python source with several configs."""
-    from dsconfig.launch.python_config import python_configs
+    from dsconfig.launch.python_config import siblings_of
 
-    configs = [each.document for each in python_configs(document.text, document.name)]
+    configs = siblings_of(document)
     if len(configs) > 1:
         lines = [str(each.position(each.root.span.start).line) for each in configs if each.root]
         shown = f"{', '.join(lines[:-1])} and {lines[-1]}"
@@ -68,7 +68,7 @@ def _require_single_config(document: Document) -> None:
 
 def require_known_values(document: Document) -> None:
     """End the run for a config in a Python source with values that are only known at run time."""
-    if document.format != "python":
+    if not document.is_in_program:
         return
     from dsconfig.launch.python_config import unknown_in
 

@@ -41,8 +41,8 @@ def rewrite_document(name: str, document: Document, text: str) -> None:
     """
     if name == "-":
         write_text(text)
-    elif text != document.text:
-        rewrite(name, document.text.encode(), text.encode())
+    elif text != document.file_text:
+        rewrite(name, document.file_text.encode(), text.encode())
 
 
 def is_lossless(document: Document) -> bool:

@@ -147,10 +147,10 @@ class Checker:
         """
         try:
             documents = [self._read(name)]
-            if documents[0].format == "python":
-                from dsconfig.launch.python_config import documents_in
+            if documents[0].is_in_program:
+                from dsconfig.launch.python_config import siblings_of
 
-                documents = documents_in(documents[0].text.encode(), documents[0].name)
+                documents = siblings_of(documents[0])
         except OSError as error:
             self._report_unreadable(name, reason(error))
             yield None
@@ -162,7 +162,7 @@ class Checker:
             return
         for number, document in enumerate(documents):
             self.is_counted = number > 0
-            yield document if self.fixer is None else self.fixer.latest(name, document, number)
+            yield document if self.fixer is None else self.fixer.latest(document, number)
         if self.fixer is not None:
             self.fixer.finish(name)
 

@@ -66,13 +66,13 @@ class Fixer:
         self.more += sum(diagnostic.fix is not None for each in (left, *left.children) for diagnostic in each)
         return left
 
-    def latest(self, name: str, document: Document, number: int) -> Document:
+    def latest(self, document: Document, number: int) -> Document:
         """Return the config with this index in a Python source, after the fixes of the configs before it."""
-        if self._source is None or document.format != "python":
+        if self._source is None or not document.is_in_program:
             return document
-        from dsconfig.launch.python_config import documents_in
+        from dsconfig.launch.python_config import siblings_of
 
-        return documents_in(self._source[1].encode(), name)[number]
+        return siblings_of(document, self._source[1])[number]
 
     def finish(self, name: str) -> None:
         """Write a Python source after all of its configs are fixed."""
@@ -97,8 +97,9 @@ class Fixer:
             fixed = FixedText(document.text, (), check_text(document))
         self.cut |= fixed.is_partial
         if fixed.text != document.text:
-            if document.format == "python":
-                self._source = (self._source[0] if self._source else document, fixed.text)
+            if document.is_in_program:
+                text = document.file_text_with(fixed.text)
+                self._source = (self._source[0] if self._source else document, text)
             else:
                 self._keep(name, document, fixed.text)
                 self.changed += 1
@@ -164,6 +165,6 @@ class Fixer:
     def _keep(self, name: str, document: Document, text: str) -> None:
         """Print the diff, or write the new text."""
         if self.diff:
-            print_diff(unified_diff(document.name, document.text, text))
+            print_diff(unified_diff(document.name, document.file_text, text))
         else:
             rewrite_document(name, document, text)

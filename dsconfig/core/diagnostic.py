@@ -53,8 +53,21 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 """Most severe first."""
 
 
+class NotebookCell(NamedTuple):
+    """The cell of a notebook that a location refers to."""
+
+    number: int
+    """Position among all cells, counted from 1."""
+    line: int
+    """Line of the notebook file that has the first line of the location."""
+    end_line: int
+
+
 class Location(NamedTuple):
-    """A range of the source text, the end exclusive. Lines and columns count code points from 1."""
+    """A range of the source text, the end exclusive. Lines and columns count code points from 1.
+
+    In a notebook, all of them refer to the source of one cell.
+    """
 
     start: int
     end: int
@@ -62,6 +75,18 @@ class Location(NamedTuple):
     column: int
     end_line: int
     end_column: int
+    cell: NotebookCell | None = None
+
+    @property
+    def file_lines(self) -> tuple[int, int]:
+        """The first and last line in the file, for formats that know no cells."""
+        return (self.line, self.end_line) if self.cell is None else (self.cell.line, self.cell.end_line)
+
+    @property
+    def shown(self) -> str:
+        """The position as text: `3:5`, in a notebook `cell 2:3:5`."""
+        cell = "" if self.cell is None else f"cell {self.cell.number}:"
+        return f"{cell}{self.line}:{self.column}"
 
 
 class Related(NamedTuple):
@@ -192,7 +217,9 @@ class Diagnostic(NamedTuple):
 
 
 def _location_fields(location: Location | None) -> dict[str, int | None]:
-    return {name: getattr(location, name, None) for name in ("line", "column", "end_line", "end_column")}
+    fields = {name: getattr(location, name, None) for name in ("line", "column", "end_line", "end_column")}
+    cell = None if location is None else location.cell
+    return fields if cell is None else {**fields, "cell": cell.number}
 
 
 def _fix(fix: Fix) -> dict[str, object]:

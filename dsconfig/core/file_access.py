@@ -17,6 +17,8 @@ from functools import cache
 
 MAX_SIZE = 2 * 1024 * 1024
 """Maximal size of a file in bytes, or of a text in code points; more is one `too-large` problem."""
+MAX_NOTEBOOK_SIZE = 16 * 1024 * 1024
+"""Maximal size of a notebook in bytes: its outputs may contain pictures."""
 _HANDED = r"/dev/stdin|(?:/dev|/proc/self)/fd/[0-9]+"
 """File descriptors passed to this process, as the shell's `<(...)` does: read to the end, like stdin."""
 _KINDS = (

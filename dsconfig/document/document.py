@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from dsconfig.core.diagnostic import Location
+from dsconfig.core.diagnostic import Location, NotebookCell
 from dsconfig.document.tree import (
     ALL_PARSERS,
     MAX_DEPTH,
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from typing import Final
 
     from dsconfig.core.json_types import KeyPath
+    from dsconfig.document.notebook import Cell
 
 
 LINE_END: Final = re.compile(r"\r\n?|\n")
@@ -51,7 +52,8 @@ class Document:
     """
 
     __slots__ = (
-        "_index", "_json", "_lines", "_tree", "_value", "embedded_at", "format", "is_data", "name", "reread", "text",
+        "_index", "_json", "_lines", "_tree", "_value", "cell", "embedded_at", "format", "is_data", "name",
+        "reread", "text",
     )  # fmt: skip
 
     def __init__(
@@ -73,12 +75,28 @@ class Document:
         """The path of the config in the text; None if the text is all config."""
         self.reread: Callable[[str], Document] | None = None
         """Function that finds the same config in an edited text of a program; it raises `ValueError` without one."""
+        self.cell: Cell | None = None
+        """Cell of a notebook whose source the text is."""
         self._json: object = _NOT_PARSED
         self._lines: list[int] = []
         self._index: dict[int, dict[str, int]] = {}
 
     def __repr__(self) -> str:
         return f"Document({self.name!r}, {len(self.text)} characters of {self.format})"
+
+    @property
+    def is_in_program(self) -> bool:
+        """Whether this is a config in a Python source or notebook, which may have several."""
+        return self.format == "python" or self.reread is not None
+
+    @property
+    def file_text(self) -> str:
+        """The text of the file: that of the notebook for a cell."""
+        return self.text if self.cell is None else self.cell.notebook.text
+
+    def file_text_with(self, text: str) -> str:
+        """Return the text of the file after the text of the document has changed."""
+        return text if self.cell is None else self.cell.with_text(text)
 
     # -- what was read -----------------------------------------------------------------------------
 
@@ -242,7 +260,12 @@ def location(document: Document, span: Span) -> Location | None:
     if document.is_data:
         return None
     start, end = document.position(span.start), document.position(span.end)
-    return Location(span.start, span.end, start.line, start.column, end.line, end.column)
+    place = Location(span.start, span.end, start.line, start.column, end.line, end.column)
+    if (cell := document.cell) is None:
+        return place
+    return place._replace(
+        cell=NotebookCell(cell.number, cell.file_line(start.line), cell.file_line(end.line))
+    )
 
 
 def location_of(document: Document, path: KeyPath, part: Part = "value") -> Location | None:

@@ -15,7 +15,8 @@ from functools import cache
 
 JSON = (".json", ".jsonc", ".hjson")
 YAML = (".yaml", ".yml")
-PYTHON = ".py"
+NOTEBOOK = ".ipynb"
+PYTHON = (".py", NOTEBOOK)
 SUFFIXES = (*JSON, *YAML)
 """Suffixes of files that are read."""
 _WORDS = ("config", "config_*", "cfg", "cfg_*", "conf", "conf_*")
@@ -35,8 +36,13 @@ def is_yaml(name: str) -> bool:
 
 
 def is_python(name: str) -> bool:
-    """Whether a file is a Python source, which may contain configs."""
+    """Whether a file is a Python source or notebook, which may contain configs."""
     return name.lower().endswith(PYTHON)
+
+
+def is_notebook(name: str) -> bool:
+    """Whether a file is a Jupyter notebook."""
+    return name.lower().endswith(NOTEBOOK)
 
 
 def is_named_config(path: str) -> bool:

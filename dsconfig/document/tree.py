@@ -141,6 +141,30 @@ BOTH_JSON: Final[frozenset[Parser]] = frozenset(("hjson", "json"))
 ALL_PARSERS: Final[frozenset[Parser]] = frozenset(("hjson", "json", "yaml"))
 
 
+def shifted(tree: Tree, by: int) -> Tree:
+    """Return a tree with all spans moved, for a text that is part of a longer one."""
+    return Tree(
+        None if tree.root is None else shifted_node(tree.root, by),
+        tuple(each._replace(span=_moved(each.span, by)) for each in tree.problems),
+        tuple((_moved(span, by), text) for span, text in tree.comments),
+    )
+
+
+def shifted_node(node: Node, by: int) -> Node:
+    """Return a node with all spans moved."""
+    return node._replace(
+        span=_moved(node.span, by),
+        members=tuple(
+            Member(each.key, _moved(each.key_span, by), shifted_node(each.node, by)) for each in node.members
+        ),
+        items=tuple(shifted_node(each, by) for each in node.items),
+    )
+
+
+def _moved(span: Span, by: int) -> Span:
+    return Span(span.start + by, span.end + by)
+
+
 # Limits on data: nesting, number of values, length of integers.
 
 _BITS = MAX_DIGITS * 3321928 // 1_000_000

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
 
-from dsconfig.core.file_access import contents, may_read, repository_root
+from dsconfig.core.file_access import MAX_NOTEBOOK_SIZE, contents, may_read, repository_root
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.document import Document, read_bytes
-from dsconfig.document.file_names import is_python
+from dsconfig.document.file_names import is_notebook, is_python
 from dsconfig.job.consumers import ELASTIC
 from dsconfig.job.consumers.accelerate_launch_file import LINK, is_launch_file
 from dsconfig.job.detect_consumer import DEEPSPEED_CONFIG_FLAGS, Origin, PossibleConsumers, Reader
@@ -551,7 +551,7 @@ def read_config(path: str) -> Document:
     Raises:
         OSError: the file cannot be read.
     """
-    data = contents(path)
+    data = contents(path, MAX_NOTEBOOK_SIZE) if is_notebook(path) else contents(path)
     if is_python(path):
         from dsconfig.launch.python_config import documents_in
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 
 from dsconfig.core.json_types import at
-from dsconfig.document.file_names import SUFFIXES
+from dsconfig.document.file_names import SUFFIXES, is_notebook
 from dsconfig.job.consumers.accelerate_launch_file import is_launch_file
 from dsconfig.launch.find_jobs import exceeds_budget, job_of
 from dsconfig.launch.format_table import SCRIPTS, Format, format_of
@@ -285,9 +285,10 @@ _LAUNCH = "pass the config that its command names, or save the command as a `.sh
 _PYTHON = f"a Python file: {_DICT}"
 _WITHOUT_DICT = f"a Python file without a config dict: {_DICT}"
 _SCRIPT = f"a script: {_LAUNCH}"
+_NOTEBOOK = f"a Jupyter notebook without a config dict: {_DICT}"
 _BY_SUFFIX = {
     **dict.fromkeys((".py", ".pyi", ".pyw"), _WITHOUT_DICT),
-    ".ipynb": f"a Jupyter notebook: {_DICT}",
+    ".ipynb": _NOTEBOOK,
     ".toml": f"a TOML file: {_CONFIG}",
     ".ini": f"an INI file: {_CONFIG}",
     ".xml": f"an XML file: {_CONFIG}",
@@ -314,10 +315,10 @@ def describe_other_file(document: Document) -> str | None:
 
     A text that parses as an object with DeepSpeed keys is a config under any name: DeepSpeed opens it.
     """
-    if document.is_data or document.format == "python":
+    if document.is_data or document.is_in_program:
         return None
     value, by_suffix = document.value(), _BY_SUFFIX.get(os.path.splitext(document.name.lower())[1])
-    if by_suffix == _WITHOUT_DICT and (why := _why_program_unread(document)):
+    if by_suffix in (_WITHOUT_DICT, _NOTEBOOK) and (why := _why_program_unread(document)):
         return why
     if isinstance(value, dict) and not is_broken(document):
         return None if section_keys(ROOT).keys() & value.keys() else by_suffix
@@ -329,7 +330,8 @@ def _why_program_unread(document: Document) -> str:
     from dsconfig.launch.python_config import why_unread
 
     why = why_unread(document.text.encode("utf-8", "surrogatepass"), document.name)
-    return (why and f"a Python file that is not searched for configs: {why}") or ""
+    kind = "Jupyter notebook" if is_notebook(document.name) else "Python file"
+    return f"a {kind} that is not searched for configs: {why}" if why else ""
 
 
 def _describe_text(document: Document) -> str | None:

@@ -162,7 +162,7 @@ def locate(host: Document, consumer: str | None = None) -> LocatedConfig:
     Raises:
         OSError: the config that a launch file names cannot be read.
     """
-    if host.format == "python":
+    if host.is_in_program:
         return LocatedConfig(host, host, "file")
     job = job_of(host)
     if job is not None:

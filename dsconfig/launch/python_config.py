@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import ast
-import io
 import os
 import re
-import tokenize
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.document import Document
+from dsconfig.document.file_names import is_named_config, is_notebook
 from dsconfig.document.python_source import (
     NodeBuilder,
     PythonText,
@@ -22,19 +21,20 @@ from dsconfig.document.python_source import (
     walk,
 )
 from dsconfig.document.python_source import with_unknown as with_unknown_value
-from dsconfig.document.tree import UNKNOWN, Node, Tree
+from dsconfig.document.tree import UNKNOWN, Node, Tree, shifted
 from dsconfig.job.detect_consumer import Overwrite, Reader, consumer_of_content
 from dsconfig.launch.config_calls import consumer_of
+from dsconfig.launch.json_literal import at_span, json_keys, json_tree
+from dsconfig.launch.program_text import ProgramText, UnreadableError, decode, read_program
+from dsconfig.launch.python_constants import Constants
 from dsconfig.launch.python_flow import Flow, Receiver, Write
-from dsconfig.launch.python_names import ANY, Binding, Names, last_name
+from dsconfig.launch.python_names import ANY, Names, last_name
 from dsconfig.launch.python_source import Module, ProgramRepository
 from dsconfig.launch.repository import cache_key
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, KeyPath
 
-MAX_SIZE = 512 * 1024
-"""Sources with more characters than this are not searched for configs."""
 _WORDS = re.compile(
     rb"zero_optimization|train_micro_batch_size_per_gpu|train_batch_size|gradient_accumulation_steps"
 )
@@ -72,8 +72,7 @@ _SCHEMA_WORDS = frozenset(
 )
 """Keys of a JSON Schema, or of a table that documents settings."""
 _TYPES = frozenset(("int", "float", "bool", "str", "dict", "list", "object", "Any", "Optional", "Union"))
-_LIMIT = 1e18
-"""Numbers beyond this are not computed."""
+_QUOTES = ("'", '"', "'''", '"""')
 
 
 class PythonConfig(NamedTuple):
@@ -88,10 +87,6 @@ class PythonConfig(NamedTuple):
     """Location of the code that changes a path: `train.py:12`."""
     reads: frozenset[KeyPath]
     """Keys that the program looks up by name."""
-
-
-class UnreadableError(ValueError):
-    """A Python source that is not read; the message says why."""
 
 
 def documents_in(data: bytes, path: str) -> list[Document]:
@@ -114,18 +109,20 @@ def why_unread(data: bytes, path: str) -> str | None:
 
 
 def _configs_in(data: bytes, path: str) -> tuple[PythonConfig, ...]:
-    if len(data) > MAX_SIZE:
-        raise UnreadableError(f"it is larger than {MAX_SIZE // 1024} KiB")
-    try:
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-        text = data.decode("utf-8" if encoding == "utf-8-sig" else encoding)
-    except (SyntaxError, LookupError, UnicodeDecodeError) as error:
-        raise UnreadableError(f"its encoding cannot be read ({error})") from None
+    if is_notebook(path):
+        return _read(_utf8(data), path)
+    text, is_writable = decode(data)
     configs = _read(text, path)
-    if not encoding.startswith("utf-8") and not text.isascii():
-        for each in configs:  # it would be written back as UTF-8
-            each.document.reread = None
+    for each in () if is_writable else configs:  # it would be written back as UTF-8
+        each.document.reread = None
     return configs
+
+
+def _utf8(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise UnreadableError(f"it is not UTF-8 ({error})") from None
 
 
 def python_configs(text: str, name: str) -> tuple[PythonConfig, ...]:
@@ -137,8 +134,6 @@ def python_configs(text: str, name: str) -> tuple[PythonConfig, ...]:
 
 
 def _read(text: str, name: str) -> tuple[PythonConfig, ...]:
-    if len(text) > MAX_SIZE:
-        raise UnreadableError(f"it is larger than {MAX_SIZE // 1024} KiB")
     path = "" if name.startswith("<") or not name else os.path.abspath(name)
     result = _cached(text, name, cache_key(path))
     if isinstance(result, str):
@@ -149,13 +144,15 @@ def _read(text: str, name: str) -> tuple[PythonConfig, ...]:
 @lru_cache(maxsize=32)
 def _cached(text: str, name: str, _: tuple[int, ...]) -> tuple[PythonConfig, ...] | str:
     """Return the configs, or why the source cannot be read."""
-    source = PythonText(text)
     try:
-        tree = source.parse()
-        return tuple(_Source(source, name, tree).configs())
+        program = read_program(text, name)
+        source = PythonText(program.text)
+        return tuple(_Source(program, source, name).configs())
     except SyntaxError as error:
         where = f"line {error.lineno}: " if error.lineno else ""
         return f"it is not valid Python for the version that runs dsconfig ({where}{error.msg})"
+    except UnreadableError as error:
+        return str(error)
     except ValueError as error:
         return f"it cannot be parsed ({error})"
     except (RecursionError, MemoryError):
@@ -165,16 +162,25 @@ def _cached(text: str, name: str, _: tuple[int, ...]) -> tuple[PythonConfig, ...
 def config_at(document: Document) -> PythonConfig | None:
     """Return the config that a document was made from; None if its source no longer contains it."""
     root = document.root
-    configs = python_configs(document.text, document.name)
-    return next(
-        (each for each in configs if root and each.document.root and each.document.root.span == root.span),
-        None,
-    )
+    if root is None:
+        return None
+    number = document.cell and document.cell.number
+    for each in python_configs(document.file_text, document.name):
+        other = each.document
+        if other.root and other.root.span == root.span and (other.cell and other.cell.number) == number:
+            return each
+    return None
 
 
-def _reread(name: str, index: int, count: int, text: str) -> Document:
+def siblings_of(document: Document, text: str | None = None) -> list[Document]:
+    """Return all configs in the file of a config; `text`: an edited text of the file."""
+    text = document.file_text if text is None else text
+    return [each.document for each in python_configs(text, document.name)]
+
+
+def _reread(document: Document, index: int, count: int, text: str) -> Document:
     """Return the same config in an edited text of its source; edits do not reorder configs."""
-    configs = python_configs(text, name)
+    configs = python_configs(document.file_text_with(text), document.name)
     if len(configs) != count:
         raise ValueError("the edited source does not contain the same configs")
     return configs[index].document
@@ -234,20 +240,25 @@ def with_unknown(
 
 
 class _Candidate(NamedTuple):
-    """A dict expression that may be a config, and what the program does with it."""
+    """An expression that may be a config, and what the program does with it."""
 
     value: ast.expr
     flow: Flow
+    literal: ast.expr | None = None
+    """String literal with the JSON text of the config; None for a dict."""
+    text: str = ""
+    """That JSON text."""
 
 
 class _Source:
     """A parsed source, and the configs in it."""
 
-    def __init__(self, text: PythonText, name: str, tree: ast.Module) -> None:
-        self.text, self.name = text, name
-        self.module = Module(name, tuple(ast.walk(tree)))
+    def __init__(self, program: ProgramText, text: PythonText, name: str) -> None:
+        self.program, self.text, self.name = program, text, name
+        self.module = Module(name, tuple(ast.walk(text.parse())))
         self.names: Names = self.module.names
         self.repository = ProgramRepository(name)
+        self.constants = Constants(self.module, self.repository)
 
     # ------------------------------------------------------------ find configs
 
@@ -259,10 +270,41 @@ class _Source:
             if value not in nested and (candidate := self._candidate(value)):
                 candidates.append(candidate)
                 nested.update(ast.walk(value))
-        for index, each in enumerate(candidates):
-            config = self._config(each)
-            config.document.reread = partial(_reread, self.name, index, len(candidates))
-            yield config
+        candidates += self._texts()
+        configs = [self._config(each) for each in candidates] + list(self._written_files())
+        configs.sort(
+            key=lambda each: (each.document.cell.number if each.document.cell else 0, _start(each.document))
+        )
+        for index, each in enumerate(configs):
+            each.document.reread = partial(_reread, each.document, index, len(configs))
+            yield each
+
+    def _texts(self) -> Iterator[_Candidate]:
+        """Yield the JSON texts that the program parses and uses as a config."""
+        for call in self.names.calls:
+            if last_name(call.func) != "loads" or not call.args:
+                continue
+            literal = call.args[0]
+            if isinstance(literal, ast.Name):
+                literal = self.constants.binding(literal) or literal
+            if isinstance(literal, ast.Constant) and isinstance(literal.value, str):
+                keys = json_keys(literal.value)
+                flow = Flow(self.repository, partial(consumer_of, self.repository)).follow(self.module, call)
+                if flow.receivers or (len(_ROOT_KEYS & keys) > 1 and not _UNIQUE_KEYS.isdisjoint(keys)):
+                    yield _Candidate(call, flow, literal, literal.value)
+
+    def _written_files(self) -> Iterator[PythonConfig]:
+        """Yield the configs that cells of a notebook write to files."""
+        for file in self.program.written:
+            text = file.cell.text
+            keys = json_keys(text[file.start :])
+            if file.path.endswith((".json", ".hjson")) and len(_ROOT_KEYS & keys) > (
+                not is_named_config(file.path)
+            ):
+                document = Document(self.name, text, "json", json_tree(text[file.start :], file.start))
+                document.cell = file.cell
+                if document.root is not None:
+                    yield PythonConfig(document, None, frozenset(), {}, frozenset())
 
     def _dicts(self) -> list[ast.expr]:
         """Return the dicts that may be configs, in the order of the text; outer ones come first."""
@@ -320,23 +362,53 @@ class _Source:
     # ------------------------------------------------------------ build documents
 
     def _config(self, candidate: _Candidate) -> PythonConfig:
-        value, flow = candidate
-        root = NodeBuilder(self.text, self._evaluate).node(value)
+        value, flow, literal, json_text = candidate
+        if literal is None:
+            root = NodeBuilder(self.text, self.constants.value).node(value)
+            tree = Tree(root, (), tuple(self.text.comments(root.span)))
+        else:
+            tree = self._json_tree(literal, json_text)
+        assert tree.root is not None
+        root = tree.root
         nodes = list(walk(root))
         changed = _Changed(root, dict(nodes), {path for path, node in nodes if node.value is UNKNOWN})
-        changed.unknown |= {(*path, ANY) for path in open_objects(value)}
         reader = self._reader(flow.receivers)
         if reader is None:
             changed.unknown.add((ANY,))  # the dict may be only part of the config that the program passes on
-        for path in self._overwritten(value, ()):
-            changed.set(path, "")
+        if literal is None:
+            changed.unknown |= {(*path, ANY) for path in open_objects(value)}
+            for path in self._overwritten(value, ()):
+                changed.set(path, "")
         for write in flow.writes:
-            changed.apply(write)
-        root = root._replace(value=changed.value)
-        tree = Tree(root, (), tuple(self.text.comments(root.span)))
-        document = Document(self.name, self.text.text, "python", tree, embedded_at=())
+            changed.apply(write, self._place(write.module, write.node))
+        start, cell = self.program.cell_at(root.span.start)
+        tree = shifted(tree._replace(root=root._replace(value=changed.value)), -start)
+        text = self.text.text if cell is None else cell.text
+        document = Document(self.name, text, "python" if literal is None else "json", tree, embedded_at=())
+        document.cell = cell
         unknown, places = frozenset(changed.unknown), changed.places
         return PythonConfig(document, reader, unknown, places, frozenset(flow.reads))
+
+    def _json_tree(self, literal: ast.expr, text: str) -> Tree:
+        """Return the tree of a JSON text in a string literal; all spans are those of the literal if it has escapes."""
+        span = self.text.span(literal)
+        source = self.text.text[span.start : span.end]
+        at = source.find(text)
+        if at >= 0 and source[:at].strip("rRuUbB") in _QUOTES and source[at + len(text) :] in _QUOTES:
+            return json_tree(text, span.start + at)
+        tree = json_tree(text, 0)
+        return tree._replace(root=at_span(tree.root, span) if tree.root else None, problems=(), comments=())
+
+    def _place(self, module: Module, node: ast.AST) -> str:
+        """Return the location of code as shown in messages: `train.py:12`, in a notebook `train.ipynb:cell 3:12`."""
+        line = getattr(node, "lineno", 1)
+        if module is self.module and self.program.cells and isinstance(node, ast.expr):
+            offset = self.text.span(node).start
+            start, cell = self.program.cell_at(offset)
+            if cell is not None:
+                line = cell.text.count("\n", 0, offset - start) + 1
+                return f"{_shown_path(module.path)}:cell {cell.number}:{line}"
+        return f"{_shown_path(module.path)}:{line}"
 
     def _reader(self, receivers: list[Receiver]) -> Reader | None:
         """Return the library that receives the config, and others that receive it elsewhere."""
@@ -345,7 +417,7 @@ class _Source:
         for each in receivers:
             node = each.call.func if isinstance(each.call, ast.Call) else each.call
             name = ast.unparse(node)
-            place = f"{_shown_path(each.module.path)}:{getattr(each.call, 'lineno', 1)}"
+            place = self._place(each.module, each.call)
             reasons = prepared if name.rpartition(".")[2] in _PREPARES else why
             reasons.setdefault(each.consumer, f"{place} passes it to `{name}`")
         if not why and not prepared:
@@ -356,65 +428,6 @@ class _Source:
         others = () if why else tuple(name for name in _BY_WEIGHT if name not in (first, "lightning"))
         return Reader(
             first, (why or prepared)[first], "content", likely=not is_sure, others=tuple(names[1:]) or others
-        )
-
-    def _evaluate(self, value: ast.expr, depth: int = 0) -> Json:
-        """Evaluate constants, simple arithmetic, and names with a single assignment; anything else is `UNKNOWN`."""
-        if isinstance(value, ast.Constant) and isinstance(value.value, str | bool | int | float | None):
-            return value.value
-        if depth > 8:
-            return UNKNOWN
-        if isinstance(value, ast.Name):
-            bound = self._constant_binding(value)
-            return UNKNOWN if bound is None else self._evaluate(bound, depth + 1)
-        if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub | ast.UAdd):
-            number = self._evaluate(value.operand, depth + 1)
-            if isinstance(number, int | float) and not isinstance(number, bool):
-                return -number if isinstance(value.op, ast.USub) else number
-        if isinstance(value, ast.BinOp):
-            return _arithmetic(
-                value.op, self._evaluate(value.left, depth + 1), self._evaluate(value.right, depth + 1)
-            )
-        if (
-            isinstance(value, ast.Call)
-            and isinstance(value.func, ast.Name)
-            and value.func.id in ("int", "float")
-            and not self.names.bindings_of(value.func)
-            and len(value.args) == 1
-        ):
-            number = self._evaluate(value.args[0], depth + 1)
-            if isinstance(number, int | float) and abs(number) < _LIMIT:
-                return int(number) if value.func.id == "int" else float(number)
-        return UNKNOWN
-
-    def _constant_binding(self, name: ast.Name) -> ast.expr | None:
-        """Return the only value that a name can have; None if another statement may bind it."""
-        bindings = self.names.bindings_of(name)
-        if len(bindings) != 1 or bindings[0].kind != "value":
-            return None
-        (binding,) = bindings
-        is_global = self.names.owner_of(name, name.id) is self.names.tree
-        if is_global and (self.names.is_dynamic or self._is_set_elsewhere(binding, name.id)):
-            return None
-        value = binding.value
-        for step in binding.steps:
-            is_element = isinstance(value, ast.Tuple | ast.List) and isinstance(step, int)
-            if not is_element or step >= len(value.elts):  # type: ignore[union-attr, operator]
-                return None
-            value = value.elts[step]  # type: ignore[union-attr]
-            if isinstance(value, ast.Starred):
-                return None
-        return value
-
-    def _is_set_elsewhere(self, binding: Binding, name: str) -> bool:
-        """Whether `import *` after the assignment, or another module, may bind a global name again."""
-        stars = self.names.bindings.get((self.names.tree, "*"), ())
-        line = getattr(binding.node, "lineno", 0)
-        if any(getattr(each.node, "lineno", 0) > line for each in stars):
-            return True
-        accesses = self.repository.attributes_of(self.module, name)
-        return any(
-            isinstance(each, ast.Attribute) and not isinstance(each.ctx, ast.Load) for _, each in accesses
         )
 
     def _overwritten(self, value: ast.expr, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
@@ -440,9 +453,8 @@ class _Changed:
         self.unknown = unknown
         self.places: dict[KeyPath, str] = {}
 
-    def apply(self, write: Write) -> None:
-        """Apply a change of the program."""
-        place = f"{_shown_path(write.module.path)}:{getattr(write.node, 'lineno', 1)}"
+    def apply(self, write: Write, place: str) -> None:
+        """Apply a change of the program at a location."""
         *parent, last = write.path
         path: KeyPath = write.path
         if last != ANY:
@@ -491,6 +503,10 @@ def _is_prose(value: object) -> bool:
     return isinstance(value, str) and " " in value.strip() and not value.strip().startswith(("$", "{", "<"))
 
 
+def _start(document: Document) -> int:
+    return document.root.span.start if document.root else 0
+
+
 def _is_scalar(root: ast.expr, path: tuple[str, ...]) -> bool:
     """Whether the literal has a number, string, boolean or None at a path, which no code can change in place."""
     value: ast.expr | None = root
@@ -503,26 +519,3 @@ def _is_scalar(root: ast.expr, path: tuple[str, ...]) -> bool:
 
 def _shown_path(path: str) -> str:
     return os.path.relpath(path) if os.path.isabs(path) else path
-
-
-def _arithmetic(operator: ast.operator, left: Json, right: Json) -> Json:
-    """Compute simple arithmetic; `UNKNOWN` for numbers that are too large for a config."""
-    if not all(isinstance(each, int | float) and abs(each) < _LIMIT for each in (left, right)):
-        return UNKNOWN
-    try:
-        match operator:
-            case ast.Add():
-                return left + right
-            case ast.Sub():
-                return left - right
-            case ast.Mult():
-                return left * right
-            case ast.Div():
-                return left / right
-            case ast.FloorDiv():
-                return left // right
-            case ast.Pow() if abs(right) < 64:
-                return left**right
-    except (ArithmeticError, ValueError):
-        pass
-    return UNKNOWN

@@ -27,5 +27,5 @@ def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[
 def place(name: str, diagnostic: Diagnostic) -> str:
     """Line and column of a diagnostic, or the path of its key without a location."""
     if diagnostic.location is not None:
-        return f"{printable(name)}:{diagnostic.location.line}:{diagnostic.location.column}"
+        return f"{printable(name)}:{diagnostic.location.shown}"
     return printable(f"{name}:{diagnostic.dotted}" if diagnostic.path else name)

@@ -54,7 +54,7 @@ def _digits(diagnostic: Diagnostic) -> int:
 
 def _related_location(location: Location | None, path: tuple[str | int, ...]) -> str:
     if location is not None:
-        return f"{location.line}:{location.column}: "
+        return f"{location.shown}: "
     return f"{printable(dotted(path))}: " if path else ""
 
 

@@ -30,8 +30,10 @@ def _command(name: str, diagnostic: Diagnostic) -> str:
     }
     location = diagnostic.location
     if location is not None:
-        properties.update(line=str(location.line), endLine=str(location.end_line))
-        if location.line == location.end_line:  # GitHub ignores columns of multi-line annotations
+        properties.update(line=str(location.file_lines[0]), endLine=str(location.file_lines[1]))
+        if (
+            location.line == location.end_line and location.cell is None
+        ):  # GitHub ignores columns of multi-line annotations
             properties.update(col=str(location.column), endColumn=str(location.end_column))
     lines = [diagnostic.message, *([f"help: {diagnostic.help}"] if diagnostic.help else [])]
     parameters = ",".join(f"{key}={_property(value)}" for key, value in properties.items())

@@ -28,7 +28,8 @@ def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[
 
 def _issue(name: str, diagnostic: Diagnostic, fingerprint: str) -> dict[str, object]:
     location = diagnostic.location
-    lines = {"begin": location.line, "end": location.end_line} if location else {"begin": 1}
+    first, last = location.file_lines if location else (1, None)
+    lines = {"begin": first, "end": last} if location else {"begin": first}
     return {
         "description": f"{diagnostic.code} {diagnostic.message}",
         "check_name": diagnostic.name,

@@ -63,7 +63,7 @@ def _passed(name: str) -> str:
 
 
 def _case(name: str, diagnostic: Diagnostic) -> str:
-    line = f' line="{diagnostic.location.line}"' if diagnostic.location else ""
+    line = f' line="{diagnostic.location.file_lines[0]}"' if diagnostic.location else ""
     title = f"{diagnostic.code} {diagnostic.name}{f' {diagnostic.dotted}' if diagnostic.path else ''}"
     advice = f" ({diagnostic.help})" if diagnostic.help else ""
     text = f"{place(relative(name), diagnostic)}: {diagnostic.message}{advice}"

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from dsconfig.core.diagnostic import SEVERITIES, Diagnostic
+from dsconfig.core.diagnostic import SEVERITIES, Diagnostic, Location
 from dsconfig.render.fingerprint import escaped_name, relative
 from dsconfig.render.summary import LONG, against, count
 from dsconfig.render.terminal import printable
@@ -68,9 +68,15 @@ def _rules(diagnostics: list[Diagnostic]) -> Iterator[str]:
         yield f"| {number} | [{code}]({url}) {name} |\n"
 
 
+def _place(location: Location) -> str:
+    """The line of a location, in a notebook with its cell."""
+    cell = "" if location.cell is None else f"cell {location.cell.number}, "
+    return f"{cell}line {location.line}"
+
+
 def _item(diagnostic: Diagnostic) -> str:
     """One item of a list; the help and the fix are items below it."""
-    place = f" in line {diagnostic.location.line}" if diagnostic.location else ""
+    place = f" in {_place(diagnostic.location)}" if diagnostic.location else ""
     rule = f"[{diagnostic.code} {diagnostic.name}]({diagnostic.url})"
     message = _text(diagnostic.message)
     lines = [f"- **{diagnostic.severity}**{place}, {rule} ({diagnostic.effect.value}): {message}"]

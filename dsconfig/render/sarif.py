@@ -121,7 +121,9 @@ def _result(report: Report, diagnostic: Diagnostic, index: int, regions: _Region
             }
             for other in diagnostic.related
         ]
-    fixes = list(_fixes(report, diagnostic, regions))
+    # A fix edits the source of a cell, whose offsets are not those of the notebook file.
+    is_in_cell = diagnostic.location is not None and diagnostic.location.cell is not None
+    fixes = [] if is_in_cell else list(_fixes(report, diagnostic, regions))
     if fixes:
         result["fixes"] = fixes
     return result
@@ -129,7 +131,10 @@ def _result(report: Report, diagnostic: Diagnostic, index: int, regions: _Region
 
 def _location(name: str, location: Location | None, key: str) -> dict[str, object]:
     physical: dict[str, object] = {"artifactLocation": _artifact(name)}
-    if location is not None:
+    if location is not None and location.cell is not None:
+        first, last = location.file_lines
+        physical["region"] = {"startLine": first, "endLine": last}
+    elif location is not None:
         physical["region"] = {
             "startLine": location.line,
             "startColumn": location.column,

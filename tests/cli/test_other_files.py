@@ -13,7 +13,7 @@ from .conftest import Runs
 
 DICT = '"train_batch_size": 8,\n    "fp16": {"enabled": True},\n    "zero_optimization": {"stage": 3},\n'
 PROGRAM = f"import deepspeed\n\nds_config = {{\n    {DICT}}}\ndeepspeed.initialize(config=ds_config)\n"
-CELL = {"cell_type": "code", "source": [PROGRAM], "metadata": {}, "outputs": []}
+CELL = {"cell_type": "markdown", "source": [PROGRAM], "metadata": {}, "outputs": []}
 INFERENCE = {"replace_with_kernel_inject": True, "tensor_parallel": {"tp_size": 2}, "dtype": "fp16"}
 FILES = {
     "path.py": ('import deepspeed\n\ndeepspeed.initialize(config="ds_config.json")\n', "a Python file"),
@@ -21,7 +21,10 @@ FILES = {
     "train": (f"#!/usr/bin/env python3\n{PROGRAM}", "a Python file"),
     "pasted.json": (PROGRAM, "a Python file"),
     "train.txt": (PROGRAM, "a Python file"),
-    "notebook.ipynb": (json.dumps({"cells": [CELL], "metadata": {}, "nbformat": 4}), "a Jupyter notebook"),
+    "notebook.ipynb": (
+        json.dumps({"cells": [CELL], "metadata": {}, "nbformat": 4}),
+        "a Jupyter notebook",
+    ),
     "pyproject.toml": (f"[tool.x]\nds_config = {{{DICT}}}\n", "a TOML file"),
     "hostfile": ("# two nodes\nworker-1 slots=4\nworker-2 slots=4\n", "a hostfile"),
     "README.md": (f"Use\n\n{{{DICT}}}\n", "a text for people"),

@@ -1,0 +1,242 @@
+"""Jupyter notebooks: the text of each code cell, and edits of a cell that leave the rest of the file as it is."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from difflib import SequenceMatcher
+from itertools import pairwise
+from typing import NamedTuple
+
+from dsconfig.document.text_edit import Edit, apply, minimal_edit
+
+# nbformat 4: https://nbformat.readthedocs.io/en/latest/format_description.html
+#
+# A cell's `source` is a string, or a list of strings that are joined. A cell is edited inside of these strings, so
+# that outputs, metadata, indentation and escapes elsewhere stay byte for byte.
+
+_DECODER = json.JSONDecoder()
+_PLAIN = re.compile(r'[^"{}\[\]]*')
+_SPACE = re.compile(r"[ \t\r\n]*")
+_SCALAR = re.compile(r"[^,\]}\s]*")
+_CHARACTER = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|.", re.DOTALL
+)
+"""One character of a JSON string; a pair of surrogates is one."""
+
+
+class Piece(NamedTuple):
+    """One JSON string of a cell's source: the span of its content, without quotes, and its value."""
+
+    start: int
+    end: int
+    text: str
+
+
+class Cell(NamedTuple):
+    """A code cell of a notebook."""
+
+    notebook: Notebook
+    number: int
+    """Position among all cells of the notebook, counted from 1."""
+    pieces: tuple[Piece, ...]
+    is_list: bool
+    """Whether the source is a list of strings."""
+
+    @property
+    def text(self) -> str:
+        """The source of the cell."""
+        return "".join(piece.text for piece in self.pieces)
+
+    def with_text(self, text: str) -> str:
+        """Return the text of the notebook file after an edit of this cell."""
+        raw, offsets = self.notebook.text, self._offsets()
+        edits = [
+            Edit(offsets[each.start], offsets[each.end], self._encoded(each.text))
+            for each in _changes(self.text, text)
+        ]
+        return apply(raw, edits)
+
+    def file_line(self, line: int) -> int:
+        """Return the line of the notebook file that has a line of the cell; both count from 1."""
+        starts = [0, *(match.end() for match in re.finditer("\n", self.text))]
+        offsets = self._offsets()
+        at = offsets[min(starts[min(line, len(starts)) - 1], len(offsets) - 1)]
+        return self.notebook.text.count("\n", 0, at) + 1
+
+    def _offsets(self) -> list[int]:
+        """Return the offset in the file of each character of the cell, and of its end."""
+        offsets: list[int] = []
+        for piece in self.pieces:
+            raw = self.notebook.text[piece.start : piece.end]
+            if len(raw) == len(piece.text):
+                offsets += range(piece.start, piece.end)
+            else:
+                offsets += (piece.start + match.start() for match in _CHARACTER.finditer(raw))
+        return [*offsets, self.pieces[-1].end]
+
+    def _encoded(self, text: str) -> str:
+        """Encode inserted text; in a list of strings each line is a string of its own."""
+        is_ascii = all(self.notebook.text[piece.start : piece.end].isascii() for piece in self.pieces)
+        lines = [json.dumps(line, ensure_ascii=is_ascii)[1:-1] for line in text.split("\n")]
+        return (f'\\n"{self._separator()}"' if self.is_list else "\\n").join(lines)
+
+    def _separator(self) -> str:
+        """Return the text between two strings of the list: a comma, and perhaps a line end with indentation."""
+        for first, second in pairwise(self.pieces):
+            return self.notebook.text[first.end + 1 : second.start - 1]
+        raw = self.notebook.text[: self.pieces[0].start - 1]
+        gap = re.search(r"\s*$", raw)
+        return f",{gap[0]}" if gap and gap[0] else ", "
+
+
+class Notebook:
+    """A notebook file and its code cells.
+
+    Raises:
+        ValueError: the text is not a notebook.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        try:
+            data = json.loads(text)
+        except RecursionError:
+            raise ValueError("it is nested too deep") from None
+        if not isinstance(data, dict) or not isinstance(data.get("cells"), list):
+            raise ValueError("it has no cells")
+        self.cells = tuple(self._cells())
+
+    def _cells(self) -> Iterator[Cell]:
+        root = dict(_members(self.text, _SPACE.match(self.text).end()))  # type: ignore[union-attr]
+        for index, start in enumerate(_items(self.text, root["cells"])):
+            members = dict(_members(self.text, start)) if self.text[start] == "{" else {}
+            kind, source = members.get("cell_type"), members.get("source")
+            if kind is None or source is None or not self.text.startswith('"code"', kind):
+                continue
+            is_list = self.text[source] == "["
+            starts = list(_items(self.text, source)) if is_list else [source]
+            pieces = tuple(self._piece(at) for at in starts if self.text[at] == '"')
+            if pieces and len(pieces) == len(starts):
+                yield Cell(self, index + 1, pieces, is_list)
+
+    def _piece(self, start: int) -> Piece:
+        value, end = _string(self.text, start)
+        return Piece(start + 1, end - 1, value)
+
+
+def _changes(old: str, new: str) -> Iterator[Edit]:
+    """Yield the edits of changed groups of lines, each as small as possible."""
+    before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
+    starts = [0]
+    for line in before:
+        starts.append(starts[-1] + len(line))
+    for tag, first, last, new_first, new_last in SequenceMatcher(
+        None, before, after, autojunk=False
+    ).get_opcodes():
+        if tag != "equal":
+            edit = minimal_edit("".join(before[first:last]), "".join(after[new_first:new_last]))
+            yield Edit(edit.start + starts[first], edit.end + starts[first], edit.text)
+
+
+# A scanner that finds where values start. `json.loads` has accepted the text before.
+
+
+def _string(text: str, start: int) -> tuple[str, int]:
+    """Return the string at an offset, and its end."""
+    value, end = _DECODER.raw_decode(text, start)
+    return str(value), end
+
+
+def _members(text: str, start: int) -> Iterator[tuple[str, int]]:
+    """Yield the keys of the object at an offset, with the offsets of their values."""
+    at = _skip_space(text, start + 1)
+    while text[at] != "}":
+        key, at = _string(text, at)
+        at = _skip_space(text, _skip_space(text, at) + 1)
+        yield key, at
+        at = _skip_separator(text, _skip_value(text, at))
+
+
+def _items(text: str, start: int) -> Iterator[int]:
+    """Yield the offsets of the items of the array at an offset."""
+    at = _skip_space(text, start + 1)
+    while text[at] != "]":
+        yield at
+        at = _skip_separator(text, _skip_value(text, at))
+
+
+def _skip_space(text: str, at: int) -> int:
+    match = _SPACE.match(text, at)
+    return match.end() if match else at
+
+
+def _skip_separator(text: str, at: int) -> int:
+    at = _skip_space(text, at)
+    return _skip_space(text, at + 1) if text[at] == "," else at
+
+
+def _skip_value(text: str, at: int) -> int:
+    """Return the end of the value at an offset."""
+    if text[at] == '"':
+        return _string(text, at)[1]
+    if text[at] not in "{[":
+        match = _SCALAR.match(text, at)
+        return match.end() if match else at
+    depth = 0
+    while True:
+        match = _PLAIN.match(text, at)
+        at = match.end() if match else at
+        if text[at] == '"':
+            at = _string(text, at)[1]
+            continue
+        depth += 1 if text[at] in "{[" else -1
+        at += 1
+        if not depth:
+            return at
+
+
+# Cells as Python: lines that IPython handles are replaced by text of the same length.
+
+_PYTHON_CELL_MAGICS = frozenset(
+    ("time", "timeit", "capture", "prun", "memit", "mprun", "debug", "python", "python3")
+)
+"""Cell magics whose body is Python."""
+_ASSIGNED_MAGIC = re.compile(r"(\s*[\w., ]+=\s*)([!%].*)", re.DOTALL)
+
+
+def python_of_cell(text: str) -> str:
+    """Return the Python code of a cell, with its length: shell commands and magics become expressions.
+
+    Source: IPython core/inputtransformer2.py.
+    """
+    stripped = text.lstrip()
+    if stripped.startswith("%%"):
+        name = re.match(r"%%(\w*)", stripped)
+        if name is None or name[1] not in _PYTHON_CELL_MAGICS:
+            return _blank(text)
+        end = len(text) - len(stripped) + len(stripped.partition("\n")[0])
+        text = _blank(text[:end]) + text[end:]
+    lines, is_continued = [], False
+    for line in text.splitlines(keepends=True):
+        body = line.rstrip("\r\n")
+        if is_continued:
+            is_continued = body.endswith("\\")
+            lines.append(_blank(line))
+            continue
+        is_magic = body.lstrip().startswith(("!", "%", "?")) or body.rstrip().endswith("?")
+        is_continued = is_magic and body.endswith("\\")
+        assigned = _ASSIGNED_MAGIC.fullmatch(body)
+        if is_magic and not body.lstrip().startswith("#"):
+            indent = body[: len(body) - len(body.lstrip())]
+            word = "pass" if len(body) - len(indent) >= len("pass") else "0"
+            body = (indent + word).ljust(len(body))
+        elif assigned:
+            body = (assigned[1] + "...").ljust(len(body)) if len(assigned[2]) > len("..") else _blank(body)
+        lines.append(body + line[len(line.rstrip("\r\n")) :])
+    return "".join(lines)
+
+
+def _blank(text: str) -> str:
+    return re.sub(r"[^\r\n]", " ", text)

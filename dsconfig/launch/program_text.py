@@ -1,0 +1,104 @@
+"""Text of a Python program: a source file, or the code cells of a notebook as one module."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+import warnings
+from typing import NamedTuple
+
+from dsconfig.document.file_names import is_notebook
+from dsconfig.document.notebook import Cell, Notebook, python_of_cell
+
+MAX_SIZE = 512 * 1024
+"""Programs with more characters than this are not searched for configs."""
+_WRITEFILE = re.compile(r"\s*%%writefile[ \t]+(?:-a[ \t]+)?(?P<path>\S+)[ \t]*\n")
+
+
+class UnreadableError(ValueError):
+    """A program that is not read; the message says why, as the end of a clause."""
+
+
+class WrittenFile(NamedTuple):
+    """A file that a notebook writes with `%%writefile`."""
+
+    path: str
+    cell: Cell
+    start: int
+    """Offset of the file's text in the cell."""
+
+
+class ProgramText(NamedTuple):
+    """The Python text of a program."""
+
+    text: str
+    cells: tuple[tuple[int, Cell], ...] = ()
+    """The cells of a notebook with their offsets in the text; empty for a source file."""
+    written: tuple[WrittenFile, ...] = ()
+
+    def cell_at(self, offset: int) -> tuple[int, Cell | None]:
+        """Return the offset and the cell that contains an offset; (0, None) for a source file."""
+        return next((each for each in reversed(self.cells) if each[0] <= offset), (0, None))
+
+
+def decode(data: bytes) -> tuple[str, bool]:
+    """Decode a source file as Python does; also return whether it can be written back as UTF-8.
+
+    Raises:
+        UnreadableError: the encoding is unknown, or is not the one of the bytes.
+    """
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        text = data.decode("utf-8" if encoding == "utf-8-sig" else encoding)
+    except (SyntaxError, LookupError, UnicodeDecodeError) as error:
+        raise UnreadableError(f"its encoding cannot be read ({error})") from None
+    return text, encoding.startswith("utf-8") or text.isascii()
+
+
+def read_program(text: str, name: str) -> ProgramText:
+    """Return the Python text of a source file or notebook.
+
+    Raises:
+        UnreadableError: it is too large, or not a notebook.
+    """
+    if not is_notebook(name):
+        program = ProgramText(text)
+    else:
+        try:
+            program = _join_cells(Notebook(text))
+        except ValueError as error:
+            raise UnreadableError(f"it is not a valid notebook ({error})") from None
+    if len(program.text) > MAX_SIZE:
+        raise UnreadableError(f"it is larger than {MAX_SIZE // 1024} KiB")
+    return program
+
+
+def _join_cells(notebook: Notebook) -> ProgramText:
+    """Join the code cells of a notebook in their order, as if they were run from top to bottom."""
+    parts: list[str] = []
+    cells: list[tuple[int, Cell]] = []
+    written: list[WrittenFile] = []
+    at = 0
+    for cell in notebook.cells:
+        text = cell.text
+        if match := _WRITEFILE.match(text):
+            written.append(WrittenFile(match["path"].strip("'\""), cell, match.end()))
+        cells.append((at, cell))
+        parts.append(_parseable(text))
+        at += len(text) + 1
+    return ProgramText("\n".join(parts), tuple(cells), tuple(written))
+
+
+def _parseable(text: str) -> str:
+    """Return the Python code of a cell; blanks for a cell that is no Python, which Jupyter cannot run either."""
+    for code in (text, python_of_cell(text)):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                ast.parse(code)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+        return code
+    return re.sub(r"[^\r\n]", " ", text)
