@@ -11,9 +11,12 @@ from dsconfig.cli.arguments import add_schema_choice, add_settings, set_exit_cod
 from dsconfig.cli.errors import CLEAN, fail, print_note
 
 if TYPE_CHECKING:
-    from dsconfig.schema.editors import EditorFile
+    from dsconfig.core.json_types import Json
+    from dsconfig.schema.editors import EditorFile, Patterns
 
 WITH_SCHEMA = ("vscode", "neovim", "jetbrains", "zed")
+SCHEMA_ONLY = ("vscode", "zed")
+"""Editors that start only the servers of their extensions."""
 NAMES = (*WITH_SCHEMA, "helix", "emacs", "sublime")
 
 
@@ -21,9 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.set_defaults(run=run)
     parser.add_argument("editor", choices=NAMES, metavar="EDITOR", help=f"editor: {', '.join(NAMES)}")
-    schema = (
-        "set up the JSON Schemas instead of the server (vscode: always; its extension contains the server)"
-    )
+    schema = "set up the JSON Schemas instead of the server (vscode and zed: always)"
     parser.add_argument("--schema", action="store_true", help=schema)
     add_schema_choice(parser)
     parser.add_argument(
@@ -35,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    if args.editor != "vscode" and not args.schema:
+    if args.editor not in SCHEMA_ONLY and not args.schema:
         return _serve(args)
     if args.editor not in WITH_SCHEMA:
         fail(f"--schema supports {', '.join(WITH_SCHEMA)}; {args.editor} uses the language server")
@@ -43,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     from dsconfig.schema.editors import files
 
     target, consumer = schema_target(args)
-    *schemas, settings = files(args.editor, target, consumer)
+    *schemas, settings = files(args.editor, target, consumer, _patterns(args))
     if args.write:
         _write([*schemas, settings])
     else:
@@ -51,6 +52,32 @@ def run(args: argparse.Namespace) -> int:
         print_note(f"put this into {settings.path}; it needs {' and '.join(file.path for file in schemas)}")
         print_note("`--write` writes all of these files")
     return CLEAN
+
+
+def _patterns(args: argparse.Namespace) -> Patterns:
+    """Patterns of configs and launch files, and the paths of those in this folder that only their content tells."""
+    from dsconfig.check.discover import find_configs, is_launch, read_small_file
+    from dsconfig.cli.inputs import resolve_options
+    from dsconfig.document import read_bytes
+    from dsconfig.document.file_names import is_yaml
+    from dsconfig.schema.editors import patterns_of
+
+    configs, launch_files = [], []
+    for path in find_configs(".", resolve_options(args).excludes):
+        data = read_small_file(path)
+        if is_yaml(path) and is_launch(data):
+            launch_files.append(path)
+        elif path.lower().endswith((".json", ".jsonc")) and _is_config(read_bytes(data, path).value()):
+            configs.append(path)
+    return patterns_of(configs, launch_files)
+
+
+def _is_config(data: Json) -> bool:
+    """Whether the content of a file is a config, and not a launch file that names or contains one."""
+    from dsconfig.launch.detect_config import is_config
+    from dsconfig.launch.format_table import format_of
+
+    return isinstance(data, dict) and is_config(data.keys()) and format_of(data) is None
 
 
 def _serve(args: argparse.Namespace) -> int:

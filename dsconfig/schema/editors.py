@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from html import escape
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from dsconfig.core.releases import Target
@@ -80,8 +83,11 @@ _ACCEPTED_PROBLEMS = frozenset(("comment", "trailing-comma", "bom"))
 """Deviations from strict JSON that editors accept in their settings."""
 
 
-def _extended(text: str, existing: Node, value: list[object]) -> str:
+def _extended(text: str, existing: Node, value: list[Any]) -> str:
     """The list with our missing items appended."""
+    for item in value:
+        if (known_patterns := _own_entry(existing, item)) is not None:  # with patterns of an earlier run
+            return _extended(text, known_patterns, item["fileMatch"])
     items = [_plain(item) for item in existing.items]
     missing = [item for item in value if item not in items]
     if not missing:
@@ -93,7 +99,19 @@ def _extended(text: str, existing: Node, value: list[object]) -> str:
     return apply(text, [Edit(end, end, f", {new_items}")])
 
 
-def _plain(node: Node) -> object:
+def _own_entry(existing: Node, item: Any) -> Node | None:
+    """The patterns of the entry of `json.schemas` that already names the schema of `item`."""
+    if not isinstance(item, dict):
+        return None
+    for entry in existing.items:
+        members = {member.key: member.node for member in entry.members} if entry.kind == "object" else {}
+        url, patterns = members.get("url"), members.get("fileMatch")
+        if url is not None and url.value == item["url"] and patterns is not None and patterns.kind == "array":
+            return patterns
+    return None
+
+
+def _plain(node: Node) -> Any:
     if node.kind == "object":
         return {member.key: _plain(member.node) for member in node.members}
     return [_plain(item) for item in node.items] if node.kind == "array" else node.value
@@ -108,23 +126,49 @@ CONFIG, LAUNCH = "deepspeed.schema.json", "accelerate.schema.json"
 _FOLDERS = {"vscode": ".vscode", "neovim": ".nvim", "jetbrains": ".idea", "zed": ".zed"}
 
 
-def files(name: Name, target: Target, consumer: str | None) -> Iterator[EditorFile]:
+class Patterns(NamedTuple):
+    """Patterns of the files that a schema is for: those of the names, and paths of the repository's own files."""
+
+    configs: tuple[str, ...] = CONFIGS
+    launch_files: tuple[str, ...] = LAUNCH_FILES
+
+
+BY_NAME = Patterns()
+
+
+def patterns_of(configs: Sequence[str], launch_files: Sequence[str]) -> Patterns:
+    """Patterns that also match these files of a repository, whose paths are relative to its folder."""
+    return Patterns(
+        (*CONFIGS, *_unmatched(configs, CONFIGS)), (*LAUNCH_FILES, *_unmatched(launch_files, LAUNCH_FILES))
+    )
+
+
+def _unmatched(paths: Sequence[str], patterns: tuple[str, ...]) -> list[str]:
+    """Paths that no pattern matches. `**/` stands for any folder, and a pattern without a slash for any place."""
+    globs = ["*/" + pattern.removeprefix("**/") for pattern in patterns]
+    slashed = [path.replace(os.sep, "/") for path in paths]
+    return sorted(path for path in slashed if not any(fnmatchcase("/" + path, pattern) for pattern in globs))
+
+
+def files(
+    name: Name, target: Target, consumer: str | None, patterns: Patterns = BY_NAME
+) -> Iterator[EditorFile]:
     """The files for an editor: first the schemas, then its settings."""
     folder = _FOLDERS[name]
     yield EditorFile(f"{folder}/{CONFIG}", pretty_file(json_schema(target, consumer)), mark=_MARK)
     yield EditorFile(f"{folder}/{LAUNCH}", pretty_file(launch_schema()), mark=_MARK)
-    yield _SETTINGS[name](folder)
+    yield _SETTINGS[name](folder, patterns)
 
 
-def _vscode(folder: str) -> EditorFile:
+def _vscode(folder: str, patterns: Patterns) -> EditorFile:
     return _json(
         f"{folder}/settings.json",
-        (("json.schemas",), [{"fileMatch": list(CONFIGS), "url": f"./{folder}/{CONFIG}"}]),
-        (("yaml.schemas", f"./{folder}/{LAUNCH}"), list(LAUNCH_FILES)),
+        (("json.schemas",), [{"fileMatch": list(patterns.configs), "url": f"./{folder}/{CONFIG}"}]),
+        (("yaml.schemas", f"./{folder}/{LAUNCH}"), list(patterns.launch_files)),
     )
 
 
-def _zed(folder: str) -> EditorFile:
+def _zed(folder: str, patterns: Patterns) -> EditorFile:
     def settings(server: str, language: str) -> tuple[str, ...]:
         return ("lsp", server, "settings", language, "schemas")
 
@@ -132,9 +176,9 @@ def _zed(folder: str) -> EditorFile:
         f"{folder}/settings.json",
         (
             settings("json-language-server", "json"),
-            [{"fileMatch": list(CONFIGS), "url": f"./{folder}/{CONFIG}"}],
+            [{"fileMatch": list(patterns.configs), "url": f"./{folder}/{CONFIG}"}],
         ),
-        ((*settings("yaml-language-server", "yaml"), f"./{folder}/{LAUNCH}"), list(LAUNCH_FILES)),
+        ((*settings("yaml-language-server", "yaml"), f"./{folder}/{LAUNCH}"), list(patterns.launch_files)),
     )
 
 
@@ -148,19 +192,20 @@ def _json(path: str, *entries: Entry) -> EditorFile:
     return EditorFile(path, json.dumps(settings, indent=2) + "\n", entries)
 
 
-def _neovim(folder: str) -> EditorFile:
+def _neovim(folder: str, patterns: Patterns) -> EditorFile:
     """Settings for Neovim 0.11 and later with 'exrc'; otherwise they belong in the user's configuration."""
     lines = [
+        EXRC,
         f'local schemas = vim.fs.joinpath(vim.fn.getcwd(), "{folder}")',
         'vim.lsp.config("jsonls", {',
         "  settings = { json = { validate = { enable = true }, schemas = { {",
-        f"    fileMatch = {_lua(CONFIGS)},",
+        f"    fileMatch = {_lua(patterns.configs)},",
         f'    url = vim.uri_from_fname(vim.fs.joinpath(schemas, "{CONFIG}")),',
         "  } } } },",
         "})",
         'vim.lsp.config("yamlls", {',
         "  settings = { yaml = { schemas = {",
-        f'    [vim.uri_from_fname(vim.fs.joinpath(schemas, "{LAUNCH}"))] = {_lua(LAUNCH_FILES)},',
+        f'    [vim.uri_from_fname(vim.fs.joinpath(schemas, "{LAUNCH}"))] = {_lua(patterns.launch_files)},',
         "  } } },",
         "})",
         'vim.lsp.enable({ "jsonls", "yamlls" })',
@@ -173,11 +218,14 @@ def _lua(words: tuple[str, ...]) -> str:
     return "{ " + ", ".join(json.dumps(word) for word in words) + " }"
 
 
-def _jetbrains(folder: str) -> EditorFile:
+def _jetbrains(folder: str, patterns: Patterns) -> EditorFile:
     mappings = [
         line
-        for title, file, patterns in (("DeepSpeed", CONFIG, CONFIGS), ("Accelerate", LAUNCH, LAUNCH_FILES))
-        for line in _mapping(title, f"{folder}/{file}", patterns)
+        for title, file, globs in (
+            ("DeepSpeed", CONFIG, patterns.configs),
+            ("Accelerate", LAUNCH, patterns.launch_files),
+        )
+        for line in _mapping(title, f"{folder}/{file}", globs)
     ]
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
@@ -199,8 +247,11 @@ def _mapping(title: str, file: str, patterns: tuple[str, ...]) -> Iterator[str]:
     yield f'        <option name="relativePathToSchema" value="{file}" />'
     yield '        <option name="patterns"><list>'
     for pattern in patterns:
-        yield '          <Item><option name="pattern" value="true" />'
-        yield f'            <option name="path" value="{pattern}" /></Item>'
+        if "*" in pattern or "?" in pattern or "/" not in pattern:
+            yield '          <Item><option name="pattern" value="true" />'
+        else:  # one file of the project
+            yield "          <Item>"
+        yield f'            <option name="path" value="{escape(pattern, quote=True)}" /></Item>'
     yield "        </list></option>"
     yield "      </SchemaInfo></value></entry>"
 
@@ -219,29 +270,31 @@ class Server(NamedTuple):
     """Description of the place, if the editor reads them only from the user's settings."""
 
 
-_NEOVIM = """\
+EXRC = "-- Neovim reads this file only with `vim.o.exrc = true` in your init.lua, and after `:trust`."
+_NEOVIM = f"""\
+{EXRC}
 -- Neovim 0.11 and later use the first branch, versions from 0.7 on the second.
-local filetypes = { "json", "jsonc", "hjson", "yaml", "sh" }
+local filetypes = {{ "json", "jsonc", "hjson", "yaml", "sh" }}
 if vim.lsp.config then
-  vim.lsp.config("dsconfig", {
-    cmd = { "dsconfig", "lsp" },
+  vim.lsp.config("dsconfig", {{
+    cmd = {{ "dsconfig", "lsp" }},
     filetypes = filetypes,
-    root_markers = { "dsconfig.toml", "pyproject.toml", ".git" },
-  })
+    root_markers = {{ "dsconfig.toml", "pyproject.toml", ".git" }},
+  }})
   vim.lsp.enable("dsconfig")
 else
   local client
-  vim.api.nvim_create_autocmd("FileType", {
+  vim.api.nvim_create_autocmd("FileType", {{
     pattern = filetypes,
     callback = function(opened)
-      client = client or vim.lsp.start_client({
+      client = client or vim.lsp.start_client({{
         name = "dsconfig",
-        cmd = { "dsconfig", "lsp" },
+        cmd = {{ "dsconfig", "lsp" }},
         root_dir = vim.fn.getcwd(),
-      })
+      }})
       vim.lsp.buf_attach_client(opened.buf, client)
     end,
-  })
+  }})
 end
 """
 _HELIX = """\
@@ -307,29 +360,9 @@ _JETBRAINS = """\
   ]
 }
 """
-_ZED = """\
-{
-  "lsp": {
-    "json-language-server": { "binary": { "path": "dsconfig", "arguments": ["lsp"] } },
-    "yaml-language-server": { "binary": { "path": "dsconfig", "arguments": ["lsp"] } }
-  }
-}
-"""
-_START = {"path": "dsconfig", "arguments": ["lsp"]}
-
 SERVERS: Mapping[str, Server] = {
     "neovim": Server(EditorFile(".nvim.lua", _NEOVIM)),
     "helix": Server(EditorFile(".helix/languages.toml", _HELIX)),
-    "zed": Server(
-        EditorFile(
-            ".zed/settings.json",
-            _ZED,
-            (
-                (("lsp", "json-language-server", "binary"), _START),
-                (("lsp", "yaml-language-server", "binary"), _START),
-            ),
-        )
-    ),
     "jetbrains": Server(
         EditorFile("lsp4ij-dsconfig/template.json", _JETBRAINS),
         "the template that LSP4IJ's `New Language Server` imports from a folder",
@@ -339,4 +372,4 @@ SERVERS: Mapping[str, Server] = {
         EditorFile("LSP.sublime-settings", _SUBLIME), "the settings of the package LSP, in `Packages/User`"
     ),
 }
-"""Settings by editor. Zed starts only servers of its extensions, so ours replaces those for JSON and YAML."""
+"""Settings by editor. Zed starts only servers of its extensions, and VS Code has one of its own."""

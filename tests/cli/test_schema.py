@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import dsconfig
-from dsconfig.cli.editor import NAMES, WITH_SCHEMA
+from dsconfig.cli.editor import NAMES, SCHEMA_ONLY, WITH_SCHEMA
 from dsconfig.core.releases import LATEST, RELEASES
 from dsconfig.schema.editors import EDITORS, SERVERS
 from tests.cli.conftest import Runs
@@ -81,7 +81,7 @@ def test_wrong_use_is_one_line(run: Runs, argv: tuple[str, ...], message: str) -
 
 def test_the_editors_are_those_of_the_module() -> None:
     assert WITH_SCHEMA == EDITORS
-    assert {*NAMES} == {*SERVERS, "vscode"}
+    assert {*NAMES} == {*SERVERS, *SCHEMA_ONLY}
 
 
 @pytest.mark.parametrize("name", SERVERS)
@@ -125,6 +125,52 @@ def test_editor_writes_once(run: Runs, here: Path, name: str) -> None:
     done = run("editor", name, "--schema", "--write", "--target", "0.19.8")
     assert done.out.count("is up to date") == 3
     assert {path: path.read_bytes() for path in here.rglob("*") if path.is_file()} == before
+
+
+OWN_FILES = {
+    "zero3.json": '{"zero_optimization": {"stage": 3}, "train_batch_size": 8}',
+    "conf/ds.json": '{"zero_optimization": {"stage": 3}, "train_batch_size": 8}',
+    "conf/acc.yaml": "distributed_type: DEEPSPEED\ndeepspeed_config:\n  zero_stage: 3\n",
+    "package.json": '{"name": "a", "version": "1"}',
+    "args.json": '{"deepspeed": "zero3.json", "output_dir": "out", "per_device_train_batch_size": 1}',
+    "ds_config.json": '{"train_batch_size": 8}',
+}
+
+
+@pytest.mark.parametrize("name", EDITORS)
+def test_schemas_are_for_the_configs_of_the_repository(run: Runs, here: Path, name: str) -> None:
+    """Users name configs `zero3.json`, which no pattern of names matches; `check` finds them by content."""
+    for file, text in OWN_FILES.items():
+        (here / file).parent.mkdir(exist_ok=True)
+        (here / file).write_text(text)
+    out = run("editor", name, "--schema", "--target", "0.19.8").out
+    for own in ('"zero3.json"', '"conf/ds.json"', '"conf/acc.yaml"'):
+        assert out.count(own) == 1
+    for other in ("package.json", "args.json", '"ds_config.json"'):
+        assert other not in out
+
+
+def test_new_configs_are_added_to_the_settings(run: Runs, here: Path) -> None:
+    (here / "zero3.json").write_text(OWN_FILES["zero3.json"])
+    run("editor", "vscode", "--write", "--target", "0.19.8")
+    (here / "zero2.json").write_text(OWN_FILES["zero3.json"])
+    assert "changed .vscode/settings.json" in run("editor", "vscode", "--write", "--target", "0.19.8").out
+    (schema,) = json.loads((here / ".vscode" / "settings.json").read_text())["json.schemas"]
+    assert schema["fileMatch"][-2:] == ["zero3.json", "zero2.json"]
+
+
+def test_zed_keeps_its_servers(run: Runs) -> None:
+    done = run("editor", "zed")
+    assert done.code == 0
+    assert "binary" not in done.out
+    assert '"fileMatch"' in done.out
+
+
+def test_neovim_is_told_that_its_file_needs_exrc(run: Runs) -> None:
+    for option in ([], ["--schema"]):
+        assert run("editor", "neovim", *option).out.startswith(
+            "-- Neovim reads this file only with `vim.o.exrc = true`"
+        )
 
 
 SETTINGS = """{

@@ -153,3 +153,19 @@ def test_a_choice_changes_one_key_of_the_settings_file(
         check=True,
     )
     assert done.stdout == wanted
+
+
+def test_the_readme_and_the_walkthrough_know_every_command_and_setting() -> None:
+    manifest = json.loads((VSCODE / "package.json").read_text("utf-8"))["contributes"]
+    readme = (VSCODE / "README.md").read_text("utf-8")
+    for setting in manifest["configuration"]["properties"]:
+        assert f"| `{setting}` |" in readme
+    commands = {each["command"]: each["title"] for each in manifest["commands"]}
+    for name, title in commands.items():
+        assert f"| {title} |" in readme or name == "dsconfig.restart"
+    for step in manifest["walkthroughs"][0]["steps"]:
+        assert (VSCODE / step["media"]["markdown"]).is_file()
+        named = re.findall(r"command:([\w.]+)\)", step["description"]) + [
+            event.partition(":")[2] for event in step["completionEvents"] if event.startswith("onCommand:")
+        ]
+        assert {*named} <= commands.keys()
