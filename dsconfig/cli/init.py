@@ -83,7 +83,7 @@ def _add_job(parser: argparse.ArgumentParser) -> None:
         "--margin",
         type=amount,
         metavar="SIZE",
-        help="headroom on the GPU (default: as for `dsconfig memory`)",
+        help="headroom on the GPU, instead of what `dsconfig memory` expects besides tensors",
     )
     add("--script", default="train.py", metavar="FILE", help="training script to launch (default: train.py)")
 
@@ -163,7 +163,7 @@ def _asks(args: argparse.Namespace) -> bool:
 
 def _request(args: argparse.Namespace, settings: Settings) -> Request | None:
     """The job to plan for; None if the user has no model in mind."""
-    from dsconfig.cli.init_plan import Request, local_gpus
+    from dsconfig.cli.init_plan import Request, default_length, local_gpus
     from dsconfig.cli.inputs import schema_target
 
     here, card = local_gpus()
@@ -203,11 +203,11 @@ def _request(args: argparse.Namespace, settings: Settings) -> Request | None:
         world_size=size,
         gpus_per_node=min(args.gpus_per_node or settings.gpus_per_node or 8, size),
         gpu=gpu_memory,
-        margin=gpu_memory.margin(args.margin),
+        margin=args.margin,
         consumer=_consumer(consumer or "deepspeed"),
         offload=offload or "auto",
         host=args.host or settings.host_memory,
-        sequence_length=args.sequence_length,
+        sequence_length=args.sequence_length or default_length(str(model)),
         lora=args.lora,
         target=target,
         file=FILE if args.file == "-" else args.file,

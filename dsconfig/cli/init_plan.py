@@ -16,6 +16,7 @@ from dsconfig.job.consumers import HUGGING_FACE
 from dsconfig.memory.models.registry import weights_of
 from dsconfig.memory.verdict import EXCEEDS, FITS, UNKNOWN, NotModelledError
 from dsconfig.resolve.errors import ResolveError
+from dsconfig.resolve.limits import Limits
 from dsconfig.resolve.memory import LENGTH, Options, estimate_request
 from dsconfig.resolve.model_source import model_of
 from dsconfig.schema import presets
@@ -37,19 +38,24 @@ class Request(NamedTuple):
     world_size: int
     gpus_per_node: int
     gpu: Gpu
-    margin: int
-    """Bytes of a GPU that are kept free."""
+    margin: int | None
+    """Bytes of a GPU that are kept free, instead of the expected memory besides tensors; None: not requested."""
     consumer: str
     offload: str
     """A key of `OFFLOADS`."""
     host: int | None
     """Bytes of a node; None if unknown, and then not checked."""
-    sequence_length: int | None
+    sequence_length: int
     lora: str | None
     target: Target
     file: str
     """Name of the config, which decides its format."""
     script: str
+
+    @property
+    def limits(self) -> Limits:
+        """Memory that a GPU and a node have."""
+        return Limits(self.gpu, self.host, self.margin)
 
     @property
     def precision(self) -> str:
@@ -90,6 +96,8 @@ class Trial(NamedTuple):
     checkpointing: bool
     micro_batch: int
     estimate: Estimate
+    needed: int
+    """Bytes of a GPU; see `needed_bytes`."""
     verdict: Verdict
     host_verdict: Verdict | None
 
@@ -184,17 +192,17 @@ def _try(request: Request, level: Level, checkpointing: bool, micro_batch: int) 
     # Without its name, so that launch files which are already in the folder do not count.
     text = config_text(request, level, micro_batch)
     document = read_text(text, "<config>", "yaml" if is_yaml(request.file) else "json")
-    # The plan states its sequence length, so the verdict holds for it.
-    estimate = estimate_request(document, options)._replace(assumed_inputs=()).answer()
-    gpu, host = request.gpu, request.host
-    return Trial(
-        level,
-        checkpointing,
-        micro_batch,
-        estimate,
-        estimate.verdict("rank", gpu.least, gpu.most, request.margin),
-        None if host is None else estimate.verdict("host", host),
-    )
+    estimate = estimate_request(document, options).answer()
+    rank, host = request.limits.verdicts(estimate)
+    assert rank is not None
+    return Trial(level, checkpointing, micro_batch, estimate, needed_bytes(request, estimate), rank, host)
+
+
+def needed_bytes(request: Request, estimate: Estimate) -> int:
+    """Highest expected memory of a GPU in `nvidia-smi`, or of its tensors if the user sets the headroom."""
+    if request.margin is None and estimate.device is not None:
+        return estimate.device.high(request.gpu.most)
+    return estimate.rank.upper_bound
 
 
 def _builds_in_shards(request: Request, level: Level) -> bool:
@@ -259,7 +267,7 @@ def launch_script(plan: Plan) -> str:
     """Shell script that starts the job; remarks say what the training script itself has to do."""
     request, chosen = plan.request, plan.chosen
     assert chosen is not None
-    needed = gib(chosen.estimate.rank.upper_bound)
+    needed = gib(chosen.needed)
     lines = ["#!/bin/sh", f"# {headline(request)}: up to {needed} GiB per GPU"]
     lines += [f"# {each}" for each in duties(plan)]
     words = [" ".join(map(_quoted, line)) for line in _command(plan)]
@@ -352,24 +360,25 @@ def headline(request: Request) -> str:
     lora = f", LoRA {request.lora}" if request.lora else ""
     return (
         f"{request.model} on {request.world_size} {gpus} ({gpu}) with {request.consumer}{lora},"
-        f" {request.sequence_length or LENGTH} tokens per sequence"
+        f" {request.sequence_length} tokens per sequence"
     )
 
 
 def report(plan: Plan) -> Iterator[str]:
     """Lines of the result: what was tried, what was chosen, and why."""
     request = plan.request
-    usable = request.gpu.usable(request.margin)
     yield f"{headline(request)}:"
     width = max(len(_title(each)) for each in plan.trials)
     for trial in plan.trials:
-        yield f"  {_title(trial):{width}}  {gib(trial.estimate.rank.upper_bound):>8} GiB  {_outcome(trial)}"
+        yield f"  {_title(trial):{width}}  {gib(trial.needed):>8} GiB  {_outcome(trial)}"
     for title, reason in plan.skipped:
         yield f"  {title}: left out: {reason}"
-    yield (
-        f"Upper bounds per GPU at micro batch 1; {gib(usable)} GiB of {gib(request.gpu.least)} GiB are usable"
-        f" ({gib(request.margin)} GiB are kept free for CUDA, NCCL and fragmentation)."
-    )
+    size = f"{gib(request.gpu.least)} GiB"
+    if request.margin is None:
+        yield f"Highest memory of a GPU that nvidia-smi should show, at micro batch 1; the GPU has {size}."
+    else:
+        headroom = f"{gib(request.margin)} GiB"
+        yield f"Highest memory of the tensors at micro batch 1; the GPU has {size}, of which {headroom} stay free."
     if plan.chosen is None:
         yield from _advice(plan)
         return
@@ -393,12 +402,8 @@ def _reasons(plan: Plan, chosen: Trial) -> Iterator[str]:
         yield f"- {_title(chosen)}: the fastest level that is allowed, and it fits."
     else:
         yield f"- {_title(chosen)}: the levels above it are faster, but do not fit."
-    needed = gib(chosen.estimate.rank.upper_bound)
-    limit = (
-        f"; {plan.larger.micro_batch} would need {gib(plan.larger.estimate.rank.upper_bound)} GiB"
-        if plan.larger
-        else ""
-    )
+    needed = gib(chosen.needed)
+    limit = f"; {plan.larger.micro_batch} would need {gib(plan.larger.needed)} GiB" if plan.larger else ""
     yield f"- Micro batch {chosen.micro_batch} needs {needed} GiB per GPU{limit}."
     batch = chosen.micro_batch * ACCUMULATION * request.world_size
     yield (
@@ -423,14 +428,14 @@ def _advice(plan: Plan) -> Iterator[str]:
         yield "No level fits: the node has too little memory for those that fit the GPUs."
         ways.append(f"{gib(least)} GiB of memory on each node")
     else:
-        yield f"No level fits: {_title(last)} needs {gib(last.estimate.rank.upper_bound)} GiB per GPU."
+        yield f"No level fits: {_title(last)} needs {gib(last.needed)} GiB per GPU."
     if plan.ranks:
         ways.append(f"{plan.ranks} GPUs")
     if request.offload != "auto":
         ways.append("--offload auto")
     if not request.lora:
         ways.append("--lora r=16,target=all")
-    if (request.sequence_length or LENGTH) > 1024:
+    if (request.sequence_length) > 1024:
         ways.append("a shorter --sequence-length")
     yield f"What would help: {', '.join(ways) or 'a GPU with more memory'}."
 
@@ -451,12 +456,11 @@ def verify_command(plan: Plan) -> str:
     if request.gpus_per_node != min(8, request.world_size):
         words += ["--gpus-per-node", str(request.gpus_per_node)]
     words += ["--micro-batch", str(chosen.micro_batch), "--gpu", request.gpu.name or str(request.gpu.least)]
-    words += ["--checkpointing"] if chosen.checkpointing else []
+    words += ["--checkpointing" if chosen.checkpointing else "--no-checkpointing"]
     words += ["--zero-init"] if _builds_in_shards(request, chosen.level) else []
-    longest = model_of(request.model).shape.max_position_embeddings or LENGTH
-    words += ["--sequence-length", str(request.sequence_length or min(LENGTH, longest))]
+    words += ["--sequence-length", str(request.sequence_length)]
     words += ["--lora", request.lora] if request.lora else []
-    words += ["--margin", str(request.margin)]
+    words += ["--margin", str(request.margin)] if request.margin is not None else []
     for key, value in _auto_values(request).items():
         words += ["--set", f"{key}={value}"]
     if request.consumer == "transformers":
@@ -464,7 +468,16 @@ def verify_command(plan: Plan) -> str:
     return shlex.join(words)
 
 
-# The GPUs of this machine.
+# Defaults: the sequence length, and the GPUs of this machine.
+
+
+def default_length(model: str) -> int:
+    """Tokens per sequence of `memory`, or the most that the model takes; an unknown model is reported later."""
+    try:
+        most = model_of(model).shape.max_position_embeddings
+    except (OSError, ValueError):
+        return LENGTH
+    return min(LENGTH, most or LENGTH)
 
 
 def local_gpus(folder: str = "/proc/driver/nvidia/gpus") -> tuple[int, str]:

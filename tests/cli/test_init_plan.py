@@ -42,11 +42,9 @@ def test_memory_says_that_it_fits_and_check_finds_nothing(
     assert code == 0
     (needed,) = re.findall(r"^- Micro batch \d+ needs ([\d.]+) GiB per GPU", out, re.MULTILINE)
     (again,) = re.findall(r"^check it again: dsconfig (.+)$", out, re.MULTILINE)
-    result = run(*shlex.split(again), *TARGET, "--output-format", "json")
+    result = run(*shlex.split(again), *TARGET)
     assert result.code == 0, result
-    estimate = json.loads(result.out)
-    assert estimate["limits"]["gpu_fits"] is True
-    assert f"{max(estimate['rank']['bound'].values()) / 2**30:.1f}" == needed
+    assert re.match(rf"Fits: [\d.]+ to {re.escape(needed)} GiB expected in nvidia-smi; ", result.out)
     assert (
         run("check", "ds_config.json", "--model", JOBS[job][0], "--world-size", JOBS[job][1], *TARGET).code
         == 0
@@ -64,7 +62,7 @@ def test_levels_are_tried_from_the_fastest_on(here: Path, run: Runs) -> None:
     assert code == 0
     tried = [line.split("  ")[1] for line in out.splitlines() if line.startswith("  ")]
     assert tried[:3] == ["ZeRO 2", "ZeRO 2, activation checkpointing", "ZeRO 3"]
-    assert out.count("does not fit") == len(tried) - 1
+    assert out.count("does not fit") + out.count("GiB  tight") == len(tried) - 1
     assert "--fp16 true" in (here / "launch.sh").read_text()
     assert "- fp16, because t4 has no bfloat16.\n" in out
     config = json.loads((here / "ds_config.json").read_text())
