@@ -80,16 +80,21 @@ def check_document(
     return check(located, job_without_repository(located, job_from_arguments(target, world_size, consumer)))
 
 
-def recheck(report: Report, document: Document) -> Report:
+def recheck(report: Report, document: Document, *, is_located: bool = True) -> Report:
     """Check another text of the reported file in the same job.
 
     The job is kept because a fix may remove the very key from which the consumer was detected.
+
+    Args:
+        report: the report on the file.
+        document: the other text.
+        is_located: whether the diagnostics of a config get locations. Plain JSON is parsed once more for them.
     """
     assert report.job is not None
     if report.is_embedded:  # the launch file embeds the config, so its arguments may have changed too
         located = locate(document)
         return check(located, job_without_repository(located, report.job))
-    return _report(document, report.job, report.reader)
+    return _report(document, report.job, report.reader, is_located=is_located)
 
 
 def parsed_config(report: Report) -> JsonObject | None:
@@ -120,6 +125,7 @@ def _report(
     embedded: tuple[Diagnostic, ...] = (),
     *,
     is_truncated: bool = False,
+    is_located: bool = True,
 ) -> Report:
     """Build the report of one text.
 
@@ -129,6 +135,7 @@ def _report(
         reader: the consumer of this text.
         embedded: diagnostics of a config that this text embeds.
         is_truncated: whether there are more of those than are listed.
+        is_located: whether the diagnostics get locations.
     """
     target, size = job.releases, job.ranks
     span = Interval(NUMBERS[target.releases[0]], NUMBERS[target.releases[-1]])
@@ -147,8 +154,10 @@ def _report(
         document, reader.spec, size, span, job.training_arguments, reader.facts, kind, unknown, overwrite
     )
     findings, newest, has_more = merge_releases(source, target.releases)
+    # A comment ignores the rules of its line.
+    is_located = is_located or bool(document.comments)
     listed, assumption = common_to_all_consumers(
-        diagnostics(document, findings), source, reader, target.releases
+        diagnostics(document, findings, is_located=is_located), source, reader, target.releases
     )
     # Suppressions apply to the merged diagnostics of all releases: an ignored rule stays ignored in each.
     result = suppressions.apply(document, (*listed, *embedded), is_truncated=has_more or is_truncated)
@@ -333,7 +342,9 @@ def common_to_all_consumers(
     for other in reader.others:
         # The training arguments come from the launch command of the assumed consumer.
         others_diagnostics = diagnostics(
-            source.document, merge_releases(source._replace(consumer=other, arguments=None), releases)[0]
+            source.document,
+            merge_releases(source._replace(consumer=other, arguments=None), releases)[0],
+            is_located=False,
         )
         same = {(each.code, each.path) for each in others_diagnostics}
         errors = {each.path for each in others_diagnostics if each.severity == "error"}
@@ -410,8 +421,10 @@ def _with_unsafe_fix(finding: Finding, other: Fix | None) -> Finding:
     return finding._replace(fix=fix._replace(safe=False))
 
 
-def diagnostics(document: Document, findings: Iterable[MergedFinding]) -> list[Diagnostic]:
-    """Turn findings into diagnostics, each with its location in the document."""
+def diagnostics(
+    document: Document, findings: Iterable[MergedFinding], *, is_located: bool = True
+) -> list[Diagnostic]:
+    """Turn findings into diagnostics, each with its location in the document unless `is_located` is false."""
     return [
         Diagnostic(
             code=item.rule.code,
@@ -420,9 +433,9 @@ def diagnostics(document: Document, findings: Iterable[MergedFinding]) -> list[D
             message=item.finding.message,
             path=item.finding.path,
             help=_advice(document, item.finding.help),
-            location=_locate(document, item.finding),
+            location=_locate(document, item.finding) if is_located else None,
             releases=tuple(reversed(item.releases)),
-            related=_related(document, item.finding),
+            related=_related(document, item.finding) if is_located else (),
             fix=_titled(document, _without_claim(document, item.finding.fix)),
         )
         for item in findings

@@ -47,7 +47,7 @@ def with_verified_fixes(report: Report) -> Report:
     children = tuple(map(with_verified_fixes, report.children))
     if not any(diagnostic.fix for diagnostic in report):
         return report.copy_with(children=children)
-    return verified(report, partial(recheck, report)).copy_with(children=children)
+    return verified(report, partial(recheck, report, is_located=False)).copy_with(children=children)
 
 
 def verified(report: Report, checker: Checker) -> Report:
@@ -152,6 +152,8 @@ class PlacedFix(NamedTuple):
 
     diagnostic: Diagnostic
     fix: Fix
+    edits: list[Edit]
+    """Its edits of the text; none for a dict."""
 
 
 def is_textual(diagnostic: Diagnostic) -> bool:
@@ -185,12 +187,12 @@ def apply_fixes(document: Document, fixes: list[PlacedFix]) -> Document | None:
 
 def _write_fixes(document: Document, fixes: list[PlacedFix]) -> Document | None:
     """Return the document with the fixes in its text; None if too many of them touch."""
-    for _ in range(_rounds(document)):
+    for number in range(_rounds(document)):
         if not fixes:
             return document
         ranges, now, later = _ClaimedRanges(), list[Edit](), list[PlacedFix]()
         for each in fixes:
-            fix_edits = edits(document, each.fix)
+            fix_edits = edits(document, each.fix) if number else each.edits
             if ranges.claim(fix_edits):
                 now += fix_edits
             else:
@@ -220,7 +222,7 @@ def combine_fixes(document: Document, diagnostics: Iterable[Diagnostic]) -> list
         round_limit = None if paths else 1
         if paths_taken.are_free(paths) and any(each.claim(fix_edits) for each in rounds[:round_limit]):
             paths_taken.claim(paths)
-            accepted.append(PlacedFix(diagnostic, diagnostic.fix))
+            accepted.append(PlacedFix(diagnostic, diagnostic.fix, fix_edits))
     return accepted
 
 

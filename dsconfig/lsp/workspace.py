@@ -245,7 +245,9 @@ class Snapshot:
         missing = [number for number in numbers if number not in self._verified]
         if missing:
             diagnostics = [self.report[number] for number in missing]
-            verified_diagnostics = verify_fixes(self.report, partial(recheck, self.report), diagnostics)
+            verified_diagnostics = verify_fixes(
+                self.report, partial(recheck, self.report, is_located=False), diagnostics
+            )
             self._verified.update(zip(missing, verified_diagnostics, strict=True))
         return [self._verified[number] for number in numbers]
 
