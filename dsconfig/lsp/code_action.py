@@ -21,15 +21,13 @@ KINDS = FIX, FIX_ALL = "quickfix", "source.fixAll.dsconfig"
 
 def answer(workspace: Workspace, params: JsonObject) -> list[JsonObject]:
     """Answer `textDocument/codeAction`."""
-    snapshot = workspace.snapshot(params["textDocument"]["uri"])
-    if snapshot is None:
-        return []
+    snapshots = workspace.snapshots(params["textDocument"]["uri"])
     only = params.get("context", {}).get("only")
     actions: list[JsonObject] = []
-    if _is_requested(FIX, only):
+    for snapshot in snapshots if _is_requested(FIX, only) else ():
         numbers = snapshot.between(*snapshot.text.lines.offsets(params["range"]))
         actions += _quick_fixes(workspace, snapshot, numbers)
-    if _is_requested(FIX_ALL, only) and (action := _fix_all(workspace, snapshot)) is not None:
+    if _is_requested(FIX_ALL, only) and (action := _fix_all(workspace, snapshots)) is not None:
         actions.append(action)
     return actions
 
@@ -73,23 +71,23 @@ def _suppressions(
         }
 
 
-def _fix_all(workspace: Workspace, snapshot: Snapshot) -> JsonObject | None:
-    edits = fix_all_edits(snapshot)
+def _fix_all(workspace: Workspace, snapshots: list[Snapshot]) -> JsonObject | None:
+    edits = [edit for snapshot in snapshots for edit in fix_all_edits(snapshot)]
     if not edits:
         return None
     return {
         "title": "Apply all safe fixes",
         "kind": FIX_ALL,
-        "edit": workspace_edit(workspace, snapshot.text, edits),
+        "edit": workspace_edit(workspace, snapshots[0].text, edits),
     }
 
 
 def on_save(workspace: Workspace, params: JsonObject) -> list[JsonObject]:
     """Answer `textDocument/willSaveWaitUntil`: the safe fixes, if the editor's settings enable them."""
-    snapshot = workspace.snapshot(params["textDocument"]["uri"])
-    if snapshot is None or not workspace.configuration.fix_on_save:
+    snapshots = workspace.snapshots(params["textDocument"]["uri"])
+    if not workspace.configuration.fix_on_save:
         return []
-    return text_edits(snapshot.text, fix_all_edits(snapshot))
+    return [edit for each in snapshots for edit in text_edits(each.text, fix_all_edits(each))]
 
 
 def fix_all_edits(snapshot: Snapshot) -> list[Edit]:

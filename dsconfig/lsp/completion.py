@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from dsconfig.job.run_facts import DSCONFIG_KEY as OWN
 from dsconfig.lsp.completion_item import PROPERTY, SNIPPET, Item, ItemWriter, blocks, candidates, value_item
-from dsconfig.lsp.cursor import Cursor, config_in, cursor, key_at, scope, section_at
+from dsconfig.lsp.cursor import Cursor, config_in, cursor, cursor_in_program, key_at, scope, section_at
 from dsconfig.lsp.hover import key_text
+from dsconfig.lsp.program_documents import documents_of, is_program
 from dsconfig.model.keyinfo import child_section
 
 if TYPE_CHECKING:
@@ -32,11 +33,9 @@ _INDENT = re.compile(r"[ \t]*")
 
 def answer(workspace: Workspace, params: JsonObject) -> JsonObject:
     """Answer `textDocument/completion`."""
-    snapshot = workspace.draft_snapshot(params["textDocument"]["uri"])
     items: list[JsonObject] = []
+    snapshot, position = _snapshot_with_cursor(workspace, params["textDocument"]["uri"], params["position"])
     if snapshot is not None:
-        lines = snapshot.text.lines
-        position = cursor(snapshot.text.document, lines.offset(params["position"]))
         capabilities = (
             workspace.client.get("textDocument", {}).get("completion", {}).get("completionItem", {})
         )
@@ -59,6 +58,24 @@ def answer(workspace: Workspace, params: JsonObject) -> JsonObject:
     return {"isIncomplete": False, "items": items}
 
 
+def _snapshot_with_cursor(
+    workspace: Workspace, uri: str, position: JsonObject
+) -> tuple[Snapshot | None, Cursor | None]:
+    text = workspace.texts.get(uri)
+    if text is None or not is_program(text):
+        snapshot = workspace.draft_snapshot(uri)
+        if snapshot is None:
+            return None, None
+        return snapshot, cursor(snapshot.text.document, snapshot.text.lines.offset(position))
+    # The source may be invalid while a key is typed, so the config is that of the text with a marker.
+    place = cursor_in_program(
+        text.text,
+        text.lines.offset(position),
+        lambda source: documents_of(text, workspace.texts.values(), source),
+    )
+    return (None, None) if place is None else (workspace.program_snapshot(text, place.document), place)
+
+
 def _braces(snapshot: Snapshot, position: Cursor) -> tuple[str, str] | None:
     """Text before and after a completed key that makes it an object; None if no key is allowed there.
 
@@ -66,6 +83,7 @@ def _braces(snapshot: Snapshot, position: Cursor) -> tuple[str, str] | None:
     """
     text = snapshot.text.text
     is_elsewhere = bool(position.path) or position.kind != "key" or len(text) > _LARGEST
+    is_elsewhere = is_elsewhere or position.document.is_in_program
     if snapshot.text.yaml or snapshot.text.name.endswith(".hjson") or is_elsewhere:
         return "", ""
     if "{" not in text:
@@ -77,12 +95,13 @@ def _braces(snapshot: Snapshot, position: Cursor) -> tuple[str, str] | None:
 def _completion_item(
     snapshot: Snapshot, position: Cursor, writer: ItemWriter, item: Item, braces: tuple[str, str]
 ) -> JsonObject:
-    text = item.text + _comma(snapshot, position, writer)
+    is_python = position.document.format == "python"
+    text = (_as_python(item.text) if is_python else item.text) + _comma(snapshot, position, writer)
     if braces[0]:
         text = braces[0] + text.replace("\n", "\n  ") + braces[1]
     text = text if text.startswith("\n") else position.gap + text
     result: JsonObject = {
-        "label": item.label,
+        "label": _as_python(item.label) if is_python else item.label,
         "kind": item.kind,
         "filterText": f"{position.quote}{item.label}{position.quote}",
         "sortText": f"{item.rank}{item.label}",
@@ -101,9 +120,20 @@ def _completion_item(
     return result
 
 
+_JSON_WORDS = re.compile(r'"(?:[^"\\]|\\.)*"|\b(?:true|false|null)\b')
+_PYTHON_WORDS = {"true": "True", "false": "False", "null": "None"}
+
+
+def _as_python(text: str) -> str:
+    """JSON text with Python's names of constants."""
+    return _JSON_WORDS.sub(lambda match: _PYTHON_WORDS.get(match[0], match[0]), text)
+
+
 def _has_bare_keys(snapshot: Snapshot) -> bool:
     """Whether keys have no quotes, judged by the first key; a key that is being typed does not count."""
     document = snapshot.text.document
+    if document.format == "python":
+        return False
     if snapshot.text.yaml or document.root is None or not document.root.members:
         return snapshot.text.yaml or snapshot.text.name.endswith(".hjson")
     return document.text[document.root.members[0].key_span.start] not in "\"'"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from dsconfig.core.releases import NUMBERS
@@ -73,6 +74,29 @@ def cursor(document: Document, offset: int) -> Cursor | None:
             flow = marked.text[container.span.start] in "{["
             return Cursor(kind, path, start, end, quote, gap, colon, marked, data, flow, marker.endswith("}"))
     return None
+
+
+def cursor_in_program(text: str, offset: int, read: Callable[[str], list[Document]]) -> Cursor | None:
+    """Cursor at an offset of a Python source; None outside of the dicts that are configs.
+
+    `read`: reads the configs in a text; the source itself need not be valid while a key is being typed.
+    """
+    start, end, quote = _word(text, offset)
+    colon = _COLON.match(text, end) is not None
+    word = json.dumps(_MARKER)
+    # The last one makes a config of a dict without any key.
+    candidates = (word,) if colon else (f"{word}: 0", f"{word}: 0,", word, f'{word}: 0, "{_FIRST_KEY}": 0')
+    for marker in candidates:
+        marked_text = f"{text[:start]}{marker}{text[end:]}"
+        for marked in read(marked_text):
+            for kind, path, data, container in _find_marker(marked.root, ()):
+                # A call of `dict(...)` has keyword arguments, not keys.
+                if marked.text[container.span.start] in "{[":
+                    return Cursor(kind, path, start, end, quote, "", colon, marked, data, True, False)
+    return None
+
+
+_FIRST_KEY = "wall_clock_breakdown"
 
 
 def _markers(document: Document, *, colon: bool, gap: str) -> Iterator[str]:

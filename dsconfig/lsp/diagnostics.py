@@ -28,16 +28,19 @@ _TAGS: Mapping[Effect, int] = {Effect.IGNORED: _UNNECESSARY, Effect.DEPRECATED: 
 
 def answer(workspace: Workspace, params: JsonObject) -> JsonObject:
     """Answer `textDocument/diagnostic` with the full list."""
-    snapshot = workspace.snapshot(params["textDocument"]["uri"])
-    if snapshot is None:
-        return {"kind": "full", "items": []}
-    related = other_files(workspace, snapshot)
-    report: JsonObject = {"kind": "full", "items": lsp_diagnostics(snapshot)}
+    snapshots = workspace.snapshots(params["textDocument"]["uri"])
+    related = _all_other_files(workspace, snapshots)
+    items = [item for snapshot in snapshots for item in lsp_diagnostics(snapshot)]
+    report: JsonObject = {"kind": "full", "items": items}
     if related:
         report["relatedDocuments"] = {
             uri: {"kind": "full", "items": diagnostics} for uri, diagnostics in related.items()
         }
     return report
+
+
+def _all_other_files(workspace: Workspace, snapshots: list[Snapshot]) -> dict[str, list[JsonObject]]:
+    return {uri: items for each in snapshots for uri, items in other_files(workspace, each).items()}
 
 
 def other_files(workspace: Workspace, snapshot: Snapshot) -> dict[str, list[JsonObject]]:
@@ -126,12 +129,12 @@ class Publisher:
 
     def _publish(self, uri: str) -> Iterator[JsonObject]:
         workspace = self._workspace
-        snapshot = workspace.snapshot(uri)
+        snapshots = workspace.snapshots(uri)
         text = workspace.texts.get(uri)
         if text is None:
             return
-        yield _published(uri, text.version, [] if snapshot is None else lsp_diagnostics(snapshot))
-        published = {} if snapshot is None else other_files(workspace, snapshot)
+        yield _published(uri, text.version, [item for each in snapshots for item in lsp_diagnostics(each)])
+        published = _all_other_files(workspace, snapshots)
         yield from self._clear(self._other_files.get(uri, set()) - published.keys())
         self._other_files[uri] = set(published)
         for other_uri, diagnostics in published.items():

@@ -29,7 +29,9 @@ def effective_values(snapshot: Snapshot, *, every: bool = False) -> Shown | None
 def by_key(snapshot: Snapshot) -> Mapping[str, Value]:
     """Effective values by dotted key, computed once per version of a document."""
     if snapshot.values is None:
-        result = None if scope(snapshot) is None else effective_values(snapshot)
+        # A program may change its config, so the values in the source need not be the effective ones.
+        is_known = scope(snapshot) is not None and not snapshot.text.document.is_in_program
+        result = effective_values(snapshot) if is_known else None
         snapshot.values = {} if result is None else {value.key: value for value in result.values}
     return snapshot.values
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def answer(workspace: Workspace, params: JsonObject) -> JsonObject | None:
     """`textDocument/hover`."""
-    snapshot = workspace.snapshot(params["textDocument"]["uri"])
+    snapshot = workspace.snapshot_at(params["textDocument"]["uri"], params["position"])
     if snapshot is None:
         return None
     lines = snapshot.text.lines

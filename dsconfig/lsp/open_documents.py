@@ -43,6 +43,12 @@ class OpenText:
             self._document = read_text(self.text, self.name, self.format)
         return self._document
 
+    def as_config(self, document: Document) -> OpenText:
+        """The same version of the document as one of the configs in it."""
+        view = OpenText(self.uri, self.version, self.lines, self.language)
+        view.name, view._document = document.name, document
+        return view
+
     def changed(self, version: int | None, changes: Sequence[JsonObject]) -> OpenText:
         """Document after the changes, each relative to the result of the one before."""
         lines = self.lines

@@ -19,6 +19,7 @@ from dsconfig.job.settings_file import Settings
 from dsconfig.launch import repository
 from dsconfig.lsp.document_filter import is_draft, is_relevant
 from dsconfig.lsp.open_documents import OpenText, from_item, remove_overlay, set_overlay
+from dsconfig.lsp.program_documents import documents_of, is_program
 from dsconfig.lsp.protocol import real, uri_of
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from dsconfig.check.report import Report
     from dsconfig.core.diagnostic import Diagnostic
     from dsconfig.core.json_types import Json, JsonObject
+    from dsconfig.document import Document
     from dsconfig.lsp.protocol import Encoding
     from dsconfig.resolve.replaced_values import Value
 
@@ -57,6 +59,8 @@ class Workspace:
         self.needs_refresh = False
         """Whether diagnostics of a document changed although its text did not."""
         self._snapshots: dict[str, Snapshot] = {}
+        self._programs: dict[str, list[Snapshot]] = {}
+        """Snapshots of the configs in Python sources."""
         self._request_count = 0
         self._relevant: set[str] = set()
         """URIs of documents that were configs once, and stay so while they are edited."""
@@ -94,6 +98,7 @@ class Workspace:
         repository.invalidate()
         self.configuration.reload()
         self._snapshots.clear()
+        self._programs.clear()
         self.stale.update(dict.fromkeys(self.texts))
         self.needs_refresh = True
 
@@ -105,7 +110,39 @@ class Workspace:
     def snapshot(self, uri: str) -> Snapshot | None:
         """Snapshot of an open document; None if it is not open or not a config."""
         text = self.texts.get(uri)
-        return self._take_snapshot(text) if text is not None and self._is_relevant(text) else None
+        if text is None or is_program(text):
+            return None
+        return self._take_snapshot(text) if self._is_relevant(text) else None
+
+    def snapshots(self, uri: str) -> list[Snapshot]:
+        """Snapshots of all configs in an open document; a Python source may have several."""
+        text = self.texts.get(uri)
+        if text is not None and is_program(text):
+            return self._program_snapshots(text)
+        snapshot = self.snapshot(uri)
+        return [] if snapshot is None else [snapshot]
+
+    def snapshot_at(self, uri: str, position: JsonObject) -> Snapshot | None:
+        """Snapshot of the config around a position."""
+        snapshots = self.snapshots(uri)
+        text = self.texts.get(uri)
+        if text is None or not is_program(text):
+            return snapshots[0] if snapshots else None
+        offset = text.lines.offset(position)
+        roots = ((each, each.text.document.root) for each in snapshots)
+        return next((each for each, root in roots if root and root.span[0] <= offset <= root.span[1]), None)
+
+    def _program_snapshots(self, text: OpenText) -> list[Snapshot]:
+        if text.uri not in self._programs:
+            options = self.configuration.of(text.name)
+            documents = [] if options.excludes(text.name) else documents_of(text, self.texts.values())
+            self._programs[text.uri] = [self.program_snapshot(text, each) for each in documents]
+        return self._programs[text.uri]
+
+    def program_snapshot(self, text: OpenText, document: Document) -> Snapshot:
+        """Snapshot of one config in a program."""
+        report = check_with_options(document, self.configuration.of(text.name))
+        return Snapshot(text.as_config(document), report)
 
     def draft_snapshot(self, uri: str) -> Snapshot | None:
         """Snapshot of an open document, also if it is a new config with at most one key."""
@@ -160,6 +197,9 @@ class Workspace:
 
     def _touch(self, text: OpenText) -> None:
         """Drop the snapshots of a document and of those that depend on it."""
+        # A program may change the configs of any other.
+        self.stale.update(dict.fromkeys(self._programs))
+        self._programs.clear()
         previous = self._snapshots.pop(text.uri, None)
         self.stale.pop(text.uri, None)
         self.stale[text.uri] = None

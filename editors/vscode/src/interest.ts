@@ -3,11 +3,13 @@
 import { Disposable, type TextDocument, workspace } from "vscode";
 
 /** Languages of configs and launch files. */
-export const LANGUAGES = ["deepspeed-json", "json", "jsonc", "hjson", "yaml", "shellscript"];
+export const LANGUAGES = ["deepspeed-json", "json", "jsonc", "hjson", "yaml", "shellscript", "python"];
 const OWN = "deepspeed-json";
 /** Names of configs (`dsconfig/lsp/document_filter.py`), and words that configs and launch files contain. */
 const NAMES = new RegExp(__NAMES__, "i");
 const WORDS = new RegExp(__WORDS__, "i");
+/** Words of Python sources with configs; `optimizer` alone is in every training script. */
+const PROGRAM_WORDS = /deepspeed|zero_optimization|train_(micro_)?batch_size/i;
 /** Schemes of documents that are not files, such as the other side of a diff, or output. */
 const VIEWS = new Set(["git", "output", "vscode", "vscode-scm", "search-editor", "dsconfig"]);
 
@@ -37,6 +39,9 @@ export function whenWanted(callback: (document: TextDocument) => void): Disposab
 function mayConcern(document: TextDocument): boolean {
   if (!LANGUAGES.includes(document.languageId) || !isFile(document)) {
     return false;
+  }
+  if (document.languageId === "python") {
+    return PROGRAM_WORDS.test(document.getText());
   }
   const name = document.uri.path.split("/").pop() ?? "";
   return document.languageId === OWN || NAMES.test(name) || WORDS.test(document.getText());
