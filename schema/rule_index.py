@@ -43,6 +43,7 @@ _CONDITIONS = {
     "from_file": "<file>",
     "is_config": "<no config>",
     "is_elastic": "<elastic>",
+    "is_in_repository": "<repository>",
     "is_job": "<no config>",
     "parser": "<yaml>",
     "uses_plugin": "<version>",

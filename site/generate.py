@@ -9,13 +9,25 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from pages import command_line, consumers, keys, messages, playground, releases, rules, schemas
+from pages import advisories, command_line, consumers, keys, messages, playground, releases, rules, schemas
 
 DOCS = Path(__file__).resolve().parent / "docs"
-FOLDERS = ("cli", "consumers", "keys", "messages", "playground", "releases", "rules", "schema", "settings")
+FOLDERS = (
+    "advisories",
+    "cli",
+    "consumers",
+    "keys",
+    "messages",
+    "playground",
+    "releases",
+    "rules",
+    "schema",
+    "settings",
+)
 """Folders below `docs` with generated files only."""
 GENERATORS: tuple[Callable[[], dict[str, str]], ...] = (
     rules.pages,
+    advisories.pages,
     messages.pages,
     keys.pages,
     releases.pages,

@@ -402,7 +402,7 @@ def _add(
     merged_findings: dict[Hashable, MergedFinding], rule: Rule, finding: Finding, releases: list[str]
 ) -> None:
     # The effect is part of the key: a release may reject a key that the next one only ignores.
-    key = (rule.code, finding.path, finding.effect, finding.span, finding.part)
+    key = (rule.code, finding.path, finding.effect, finding.span, finding.part, finding.advisory)
     entry = merged_findings.setdefault(key, MergedFinding(rule, finding, []))
     if entry.finding.fix != finding.fix:  # a fix that suits one release may be wrong for another
         entry = merged_findings[key] = entry._replace(finding=_with_unsafe_fix(entry.finding, finding.fix))

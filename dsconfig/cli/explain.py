@@ -1,4 +1,4 @@
-"""`dsconfig explain`: show the page of a rule, the documentation of a key, or the cause of an error message."""
+"""`dsconfig explain`: show the page of a rule, a key or an advisory, or the cause of an error message."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.set_defaults(run=run)
-    what = "code or name of a rule, dotted path of a key, or an error message or traceback (`-`: from stdin)"
+    what = (
+        "code or name of a rule, name of an advisory, dotted path of a key, or an error message or traceback "
+        "(`-`: from stdin)"
+    )
     parser.add_argument("what", nargs="+", metavar="CODE|NAME|KEY|MESSAGE", help=what)
     add = parser.add_argument_group("error messages").add_argument
     add("--config", metavar="FILE", help="config of the job: tell whether the error applies to it")
@@ -49,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
         what = read_stdin("<stdin>").text
     text = None
     if args.output_format == "text" and len(what.split()) == 1:
-        text = _rules(what, style) or _key(what, style)
+        text = _rules(what, style) or _advisory(what, style) or _key(what, style)
     sys.stdout.write(text or _error(what, args, style) or _unknown(what))
     return CLEAN
 
@@ -108,6 +111,17 @@ def _page(rule: Rule, style: Style) -> str:
     )
 
 
+def _advisory(word: str, style: Style) -> str | None:
+    """Documentation of the advisory with this name."""
+    from dsconfig.rules._advisories import advisories, documentation
+
+    for each in advisories():
+        if each.id == word.lower():
+            heading = style.paint(each.id, "bold")
+            return f"{heading}\n\n{page(chr(10).join(documentation(each)), style)}"
+    return None
+
+
 def _key(word: str, style: Style) -> str | None:
     from dsconfig.model.key_description import members
     from dsconfig.model.key_description import page as key_page
@@ -142,15 +156,16 @@ def _unknown(word: str) -> str:
         fail("no known error message: paste the line that names the exception, and the lines after it")
     from dsconfig.check.rule_selector import catalog
     from dsconfig.core.wording import closest
+    from dsconfig.rules._advisories import advisories
 
     rules: Mapping[str, str] = catalog()
     paths = _paths()
     by_last = {path.rpartition(".")[2]: path for path in reversed(paths)}
-    candidates = [*rules, *rules.values(), *paths, *by_last]
+    candidates = [*rules, *rules.values(), *(each.id for each in advisories()), *paths, *by_last]
     close = closest(word, candidates, 3) or _containing(word.lower(), candidates)
     names = list(dict.fromkeys(by_last.get(name, name) for name in close))
     hint = f": did you mean {_listed(names)}?" if names else ""
-    fail(f"`{word}` is not a rule or a key{hint}")
+    fail(f"`{word}` is not a rule, an advisory or a key{hint}")
 
 
 _MAX_SUGGESTIONS = 6

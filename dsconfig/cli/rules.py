@@ -1,4 +1,4 @@
-"""`dsconfig rules`: list the rules, one per line or as JSON."""
+"""`dsconfig rules`: list the rules or the advisories, one per line or as JSON."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     selection = "comma-separated codes, code prefixes, or names (default: ALL)"
     parser.add_argument("rules", nargs="*", type=comma_list, metavar="RULES", help=selection)
     parser.add_argument(
+        "--advisories", action="store_true", help="list the known defects of releases that rules DSC88 report"
+    )
+    parser.add_argument(
         "--output-format", choices=("text", "json"), default="text", help="output format (default: text)"
     )
     add_color(parser)
@@ -39,6 +42,9 @@ def run(args: argparse.Namespace) -> int:
         codes = expand([word for each in args.rules for word in each] or ["ALL"], catalog(), "rules")
     except UnknownRuleError as error:
         fail(str(error).removeprefix("rules: "))
+    if args.advisories:
+        _list_advisories(codes, args)
+        return CLEAN
     shown = [RULES[code] for code in sorted(codes)]
     if args.output_format == "json":
         document = {"version": 1, "rules": [_record(rule) for rule in shown]}
@@ -46,6 +52,28 @@ def run(args: argparse.Namespace) -> int:
     else:
         sys.stdout.writelines(lines(shown, style_of(sys.stdout, args.color)))
     return CLEAN
+
+
+def _list_advisories(codes: Iterable[str], args: argparse.Namespace) -> None:
+    """Print the advisories that these rules report."""
+    from dsconfig.core.diagnostic import Effect
+    from dsconfig.render.terminal import style_of, wrapped
+    from dsconfig.rules._advisories import advisories, rule_of
+
+    selected = set(codes)
+    shown = [each for each in advisories() if rule_of(each) in selected]
+    if args.output_format == "json":
+        records = [
+            each._asdict() | {"affected": each.affected, "remedies": each.remedies, "rule": rule_of(each)}
+            for each in shown
+        ]
+        sys.stdout.write(as_json({"version": 1, "advisories": records}, indent=1) + "\n")
+        return
+    style = style_of(sys.stdout, args.color)
+    for each in shown:
+        effect = style.paint(f"{each.effect:8}", Effect(each.effect).severity)
+        line = f"{style.paint(each.id, 'bold')}  {effect}  {each.affected}: {each.summary}"
+        sys.stdout.write(f"{wrapped(line, style, 2)}\n")
 
 
 def lines(rules: Iterable[Rule], style: Style) -> Iterator[str]:

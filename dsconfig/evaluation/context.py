@@ -65,6 +65,8 @@ class Finding(NamedTuple):
     """The missing key, if the finding is about its absence."""
     typo_of: tuple[KeyPath, ...] = ()
     """The keys for which this is a typo or a misplaced spelling."""
+    advisory: str = ""
+    """The advisory that it reports; several may apply to one key."""
 
     def about_missing(self, path: KeyPath) -> Finding:
         """State that it is about the absence of a key; a finding on a typo of that key replaces it."""
@@ -213,6 +215,12 @@ class Context:
         document = self.document
         is_dict = document.is_data or document.embedded_at is not None or self.is_elastic
         return self.consumer == "deepspeed" and document.format == "json" and not is_dict
+
+    @property
+    def is_in_repository(self) -> bool:
+        """Whether the config is a file, so that requirements near it may pin the versions of programs."""
+        name = self.document.name
+        return bool(name) and not name.startswith("<")
 
     # Releases
     # -------------------------------------------------------------------------------------------------

@@ -249,6 +249,7 @@ def _job_triggers(context: Context) -> dict[str, bool]:
         "facts": bool(facts.model or facts.host_memory or facts.parallelism.degrees or facts.program_files),
         "no config": not context.is_config,
         "problems": bool(context.document.problems),
+        "repository": context.is_in_repository,
         "range": context.target.first != context.target.last,
         "version": context.version is not None,
         "world size": context.world_size is not None,

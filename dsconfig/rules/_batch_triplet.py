@@ -56,6 +56,20 @@ def _lightning_sets_only_steps(ctx: Context) -> bool:
     return has_steps and any(ctx.raw(key) is not MISSING for key in batch_triplet.KEYS if key != STEPS)
 
 
+def accumulation_steps(ctx: Context) -> Json:
+    """Return the micro-batches per step, derived if the config leaves them out; None if unknown.
+
+    Raises:
+        SkipRule: the elastic solver or the consumer determines the number.
+    """
+    train, micro, steps = batch_values(ctx)
+    ranks = data_parallel_size(ctx)
+    if ranks is None and train is not None and micro is not None:
+        return steps
+    triplet = derive(train, micro, steps, ranks or 1)
+    return None if isinstance(triplet, Impossible) else triplet.gradient_accumulation_steps
+
+
 def data_parallel_size(ctx: Context) -> float | None:
     """Return the size that the triplet must match; None if the ranks or their divisor are unknown.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -76,3 +77,19 @@ def test_whose_scheduler_is_used_is_said_for_every_release(run: Runs) -> None:
     text = " ".join(run("explain", "scheduler").out.split())
     assert "From 0.14.5 on, a scheduler passed by the script replaces it" in text
     assert "up to 0.14.4, the script's scheduler is used only if this section has no `type`" in text
+
+
+def test_explains_an_advisory(run: Runs) -> None:
+    result = run("explain", "offload-drops-micro-batches")
+    assert (result.code, result.err) == (0, "")
+    assert "Affected: DeepSpeed 0.15.2 to 0.18.9" in result.out
+    assert "Settings: ZeRO stage: `1` or `2`" in result.out
+    assert "did you mean `hpz-stale-after-load`" in run("explain", "hpz-stale-after-loading").err
+
+
+def test_lists_the_advisories_of_rules(run: Runs) -> None:
+    lines = run("rules", "--advisories", "DSC883").out.splitlines()
+    assert lines[0].startswith("import-on-torch-2.0  crashes")
+    records = json.loads(run("rules", "--advisories", "--output-format", "json").out)["advisories"]
+    row = next(each for each in records if each["id"] == "import-on-torch-2.4")
+    assert (row["rule"], row["affected"]) == ("DSC883", "DeepSpeed 0.7.0 to 0.14.3, torch >=2.4")

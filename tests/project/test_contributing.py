@@ -150,7 +150,9 @@ def test_generating_once_is_enough(copy: Copy) -> None:
 
 def test_a_key_is_one_field(copy: Copy) -> None:
     assert copy.diagnostics({**CONFIG, "quiet_start": True}) == []
-    assert [code for code, *_ in copy.diagnostics({**CONFIG, "quiet_start": True}, "0.9.5")] == ["DSC105"]
+    codes = [code for code, *_ in copy.diagnostics({**CONFIG, "quiet_start": True}, "0.9.5")]
+    # DSC883: the repository pins versions of PyTorch, pydantic and NumPy that 0.9.5 cannot be imported with.
+    assert [code for code in codes if code != "DSC883"] == ["DSC105"]
     assert copy.diagnostics({**CONFIG, "quiet_strat": True})[0][2] == "did you mean `quiet_start`?"
     assert copy.diagnostics({**CONFIG, "silent_start": True})[0][2] == "use `quiet_start` instead"
     assert "Log nothing before the first step." in copy.run("dsconfig", "explain", "quiet_start")

@@ -25,6 +25,7 @@ GENERATED = ("site/_build", "editors/dist", "tests/cases/data/DSC999")
 MODULE = re.compile(r"python -m ((?:tests|schema)[\w.]*\w)")
 TARGET = re.compile(r"^([a-z-]+):", re.MULTILINE)
 GENERATED_PAGES = (
+    "advisories/",
     "cli/",
     "consumers/",
     "keys/",

@@ -8,6 +8,10 @@ if TYPE_CHECKING:
 
 RULES: tuple[Entry, ...] = (
     ('DSC925', 'contiguous-checkpoints-without-partitions', 'ignored', None, None, False, 'config', 'dsconfig.rules.activation_checkpointing', ('activation_checkpointing',)),
+    ('DSC880', 'release-with-known-crash', 'crashes', None, None, False, 'config', 'dsconfig.rules.advisories', ('<accelerate>', 'bf16.enabled', 'bfloat16.enabled', 'checkpoint.writer.decoupled', 'compile.deepcompile', 'data_efficiency.data_sampling.dynamic_batching.lr_scaling_method', 'fp16.enabled', 'optimizer.type', 'zero_optimization.offload_optimizer.super_offload', 'zero_optimization.zenflow')),
+    ('DSC881', 'release-with-known-wrong-result', 'altered', None, None, False, 'config', 'dsconfig.rules.advisories', ('<accelerate>', 'bf16.enabled', 'bfloat16.enabled', 'communication_data_type', 'data_types.grad_accum_dtype', 'fp16.enabled', 'gradient_clipping', 'optimizer.type', 'pipeline', 'zero_optimization', 'zero_optimization.cpu_offload', 'zero_optimization.offload_optimizer', 'zero_optimization.offload_optimizer.super_offload', 'zero_optimization.overlap_comm', 'zero_optimization.reduce_scatter', 'zero_optimization.stage', 'zero_optimization.stage3_use_all_reduce_for_fetch_params', 'zero_optimization.zero_hpz_partition_size')),
+    ('DSC882', 'release-with-known-waste', 'wasteful', None, None, False, 'config', 'dsconfig.rules.advisories', ('gradient_clipping', 'zero_optimization', 'zero_optimization.contiguous_gradients', 'zero_optimization.cpu_offload', 'zero_optimization.offload_optimizer', 'zero_optimization.offload_optimizer.pipeline_write', 'zero_optimization.overlap_comm', 'zero_optimization.stage')),
+    ('DSC883', 'incompatible-versions', 'crashes', None, None, False, 'config', 'dsconfig.rules.advisories', ('<repository>',)),
     ('DSC475', 'aio-without-nvme', 'ignored', '0.3.15', None, False, 'config', 'dsconfig.rules.aio', ('aio',)),
     ('DSC476', 'aio-number-not-positive', 'crashes', '0.3.15', None, False, 'config', 'dsconfig.rules.aio', ('aio',)),
     ('DSC477', 'gds-needs-cuda', 'wasteful', '0.15.0', None, False, 'config', 'dsconfig.rules.aio', ('aio.use_gds',)),

@@ -120,7 +120,8 @@ def muon_with_unsupported_zero_feature(ctx: Context) -> Iterator[Finding]:
 
     Good, release 0.18.8:
 
-        {"train_batch_size": 8, "optimizer": {"type": "Muon"}, "zero_optimization": {"stage": 2}}
+        {"train_batch_size": 8, "optimizer": {"type": "Muon"}, "zero_optimization": {"stage": 2,
+        "reduce_scatter": false}}
     """
     if "zero_optimization" not in ctx.data or not is_muon(ctx):
         return

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.core.batch_triplet import Triplet, derive
 from dsconfig.core.diagnostic import Fix, Set
 from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._batch_triplet import batch_values, data_parallel_size
+from dsconfig.rules._batch_triplet import accumulation_steps
 from dsconfig.rules._effective_values import (
     OPTIMIZER,
     ZERO,
@@ -416,7 +415,7 @@ def overlap_before_gradients_are_there(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "fp16": {"enabled": true}, "data_types": {"grad_accum_dtype": "fp32"},
         "zero_optimization": {"stage": 3, "overlap_comm": true}}
     """
-    if _has_separate_gradients(ctx) and ctx.is_on(_OVERLAP) and _has_one_micro_batch(ctx):
+    if _has_separate_gradients(ctx) and ctx.is_on(_OVERLAP) and accumulation_steps(ctx) == 1:
         yield ctx.at(
             _OVERLAP,
             f"`overlap_comm` sends gradients before they exist in {ctx.value(_ACCUMULATION)}, and the"
@@ -436,17 +435,3 @@ def _has_separate_gradients(ctx: Context) -> bool:
 def _has_one_replica(ctx: Context) -> bool:
     """Whether no other rank is known to train on other samples."""
     return ctx.world_size is not None and ctx.world_size // max(1, tensor_parallel(ctx)) == 1
-
-
-def _has_one_micro_batch(ctx: Context) -> bool:
-    """Whether each step is known to have one micro-batch.
-
-    Raises:
-        SkipRule: the elastic solver or the consumer determines the number.
-    """
-    train, micro, steps = batch_values(ctx)
-    ranks = data_parallel_size(ctx)
-    if ranks is not None or train is None or micro is None:
-        triplet = derive(train, micro, steps, ranks or 1)
-        steps = triplet.gradient_accumulation_steps if isinstance(triplet, Triplet) else None
-    return bool(steps == 1)

@@ -1,0 +1,90 @@
+"""Ranges of versions as version specifiers write them, and whether one lies within another."""
+
+from __future__ import annotations
+
+import re
+
+from dsconfig.core.json_types import NamedTuple
+
+# `packaging` answers whether one version is allowed, not whether all allowed versions are affected. Importing it
+# would also cost more than a check.
+
+Version = tuple[int, ...]
+_UNLIMITED: Version = (10**9,)
+_CLAUSE = re.compile(r"(===|==|~=|!=|<=|>=|<|>)\s*v?(\d+(?:\.\d+)*)(\.\*)?[\w.+!-]*")
+
+
+class VersionRange(NamedTuple):
+    """Versions from `first` to, but not including, `end`."""
+
+    first: Version = ()
+    end: Version = _UNLIMITED
+
+    def __contains__(self, version: object) -> bool:
+        return isinstance(version, tuple) and self.first <= version < self.end
+
+    def within(self, other: VersionRange) -> bool:
+        """Whether every version of this range is in the other."""
+        return other.first <= self.first and self.end <= other.end
+
+    def meets(self, other: VersionRange) -> bool:
+        """Whether any version is in both ranges."""
+        return max(self.first, other.first) < min(self.end, other.end)
+
+
+def version_numbers(version: str) -> Version:
+    """Return the numbers of a version without trailing zeros: `2.4.0+cu121` → `(2, 4)`.
+
+    A pre-release counts as the release that it precedes.
+    """
+    match = re.match(r"v?(\d+(?:\.\d+)*)", version.strip())
+    numbers = [int(part) for part in match[1].split(".")] if match else []
+    return _stripped(numbers)
+
+
+def parse_range(specifier: str) -> VersionRange:
+    """Return the smallest range that contains every version that a specifier (PEP 440) allows.
+
+    `!=` and unknown operators do not limit the range.
+    """
+    first: Version = ()
+    end = _UNLIMITED
+    for operator, text, wildcard in _CLAUSE.findall(specifier):
+        low, high = _clause(operator, [int(part) for part in text.split(".")], bool(wildcard))
+        first, end = max(first, low), min(end, high)
+    return VersionRange(first, end)
+
+
+def _clause(operator: str, numbers: list[int], wildcard: bool) -> tuple[Version, Version]:
+    version = _stripped(numbers)
+    match operator:
+        case "==" | "===":
+            return version, _next(numbers) if wildcard else _after(version)
+        case "~=":
+            return version, _next(numbers[:-1] or numbers)
+        case ">=":
+            return version, _UNLIMITED
+        case ">":
+            return _after(version), _UNLIMITED
+        case "<":
+            return (), version
+        case "<=":
+            return (), _after(version)
+        case _:
+            return (), _UNLIMITED
+
+
+def _stripped(numbers: list[int]) -> Version:
+    while numbers and numbers[-1] == 0:
+        numbers = numbers[:-1]
+    return tuple(numbers)
+
+
+def _next(numbers: list[int]) -> Version:
+    """The first version of the next series: `2.4` → `2.5`."""
+    return _stripped([*numbers[:-1], numbers[-1] + 1])
+
+
+def _after(version: Version) -> Version:
+    """The least version above: `2.4` → `2.4.0.0.0.1`, which no release has."""
+    return (*version, *[0] * (5 - len(version)), 1)

@@ -1,0 +1,36 @@
+"""Versions of the programs of a job: pinned by the repository, given by the user, or installed with DeepSpeed."""
+
+from __future__ import annotations
+
+from dsconfig.core.json_types import NamedTuple
+from dsconfig.core.releases import installed_version
+from dsconfig.core.version_ranges import VersionRange, parse_range
+from dsconfig.evaluation.context import Context
+
+
+class ProgramVersions(NamedTuple):
+    """Versions of a program that the job may run with, and the evidence."""
+
+    versions: VersionRange
+    text: str
+    """For messages: `2.4.0 (requirements.txt:3)`."""
+
+
+def program_versions(ctx: Context, program: str) -> ProgramVersions | None:
+    """Return the versions of a program that the job may run with; None if unknown.
+
+    A requirement of the repository wins, because it may allow several versions, while the version of a consumer is
+    a single one. An installed version is evidence only where DeepSpeed is installed too: a tool environment such as
+    that of pre-commit says nothing about the job.
+    """
+    from dsconfig.launch.requirements import requirements_of
+
+    requirements = requirements_of(program, ctx.document.name)
+    if requirements is not None:
+        agreed = requirements.agreed
+        return None if agreed is None else ProgramVersions(parse_range(agreed.specifier), agreed.text)
+    if program == ctx.consumer and ctx.version is not None:
+        return ProgramVersions(parse_range(f"=={ctx.version}"), ctx.version)
+    if installed_version("deepspeed") is None or (version := installed_version(program)) is None:
+        return None
+    return ProgramVersions(parse_range(f"=={version}"), f"{version} (installed)")

@@ -1,0 +1,83 @@
+"""Known defects of released versions that apply to a job; the table is `advisories.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.rule import rule
+from dsconfig.rules._advisories import findings
+
+_SOURCE = "dsconfig/rules/advisories.json, which names the source of each entry"
+
+
+@rule("DSC880", effect="crashes", source=_SOURCE)
+def release_with_known_crash(ctx: Context) -> Iterator[Finding]:
+    """The job fails with these settings, because of a defect of the release.
+
+    `dsconfig explain` shows the reason, the affected releases and the source of each advisory. An advisory is
+    reported only if the release and all settings are known. If other programs matter, such as PyTorch, a
+    requirement of the repository must allow affected versions alone.
+
+    Bad, release 0.7.6:
+
+        {"train_batch_size": 8, "bf16": {"enabled": true}, "zero_optimization": {"stage": 2}}
+
+    Good, release 0.7.7:
+
+        {"train_batch_size": 8, "bf16": {"enabled": true}, "zero_optimization": {"stage": 2}}
+    """
+    yield from findings(ctx, "crashes")
+
+
+@rule("DSC881", effect="altered", source=_SOURCE)
+def release_with_known_wrong_result(ctx: Context) -> Iterator[Finding]:
+    """The job trains differently with these settings, because of a defect of the release.
+
+    Such defects raise no error: gradients are dropped or not averaged, weights are stale, or a setting has no
+    effect. `dsconfig explain` shows the reason, the affected releases and the source of each advisory.
+
+    Bad, release 0.16.4:
+
+        {"train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 8, "bf16": {"enabled": true},
+        "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}
+
+    Good, release 0.19.0:
+
+        {"train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 8, "bf16": {"enabled": true},
+        "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}
+    """
+    yield from findings(ctx, "altered", "ignored")
+
+
+@rule("DSC882", effect="wasteful", source=_SOURCE)
+def release_with_known_waste(ctx: Context) -> Iterator[Finding]:
+    """The job needs more memory or time with these settings, or may diverge, because of a defect of the release.
+
+    `dsconfig explain` shows the reason, the affected releases and the source of each advisory.
+
+    Bad, release 0.17.2:
+
+        {"train_batch_size": 8, "bf16": {"enabled": true}, "zero_optimization": {"stage": 3}}
+
+    Good, release 0.17.3:
+
+        {"train_batch_size": 8, "bf16": {"enabled": true}, "zero_optimization": {"stage": 3}}
+    """
+    yield from findings(ctx, "wasteful")
+
+
+@rule("DSC883", effect="crashes", source=_SOURCE)
+def incompatible_versions(ctx: Context) -> Iterator[Finding]:
+    """The repository requires versions of DeepSpeed and of another program that do not work together.
+
+    This is about versions alone, whatever the config says. For example, DeepSpeed before 0.14.4 cannot be
+    imported with PyTorch 2.4. It is reported only if a requirement (`requirements.txt`, a lock file, an image)
+    allows affected versions alone, or if both programs are installed.
+
+    Good:
+
+        {"train_batch_size": 8}
+    """
+    if ctx.is_in_repository:
+        yield from findings(ctx, "crashes", "altered", "ignored", "wasteful", is_about_settings=False)
