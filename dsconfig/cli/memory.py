@@ -106,6 +106,8 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     add("--attention", choices=ATTENTION, help="default: from the launch file, else sdpa")
     recompute = "activation checkpointing of each layer (default: from the launch file, else off)"
     checkpointing = add("--checkpointing", action=argparse.BooleanOptionalAction, help=recompute)
+    loss = "cross entropy over all logits, in recomputed chunks, or fused with the head as Liger's (default: full)"
+    add("--loss", choices=("full", "chunked", "fused"), help=loss)
     optimizer = "optimizer that the script passes to DeepSpeed (default: adamw)"
     add("--optimizer", metavar="NAME", help=optimizer)
     init = "build the model under `deepspeed.zero.Init` at stage 3 (default: as Trainer and Accelerate do)"
@@ -168,6 +170,10 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
     add("--vocabulary", type=count, metavar="N", help="vocabulary size (default: 32000)")
     lora = "train LoRA adapters, for example r=16,target=q_proj,v_proj (module names, or all)"
     add("--lora", metavar="WHAT", help=lora)
+    quantize = (
+        "storage of the frozen layers next to adapters: nf4, nf4-single, fp4, int8, gptq-4, gptq-8 or awq-4"
+    )
+    add("--quantize", metavar="KIND", help=quantize)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -283,13 +289,16 @@ def _run_options(args: argparse.Namespace) -> Options:
     """The arguments of `memory` besides the config and its job."""
     from dsconfig.resolve.memory import Options
 
-    names = ("sequence_length", "micro_batch", "attention", "checkpointing", "lora", "optimizer", "zero_init")
+    names = (
+        *("sequence_length", "micro_batch", "attention", "checkpointing", "lora", "optimizer", "zero_init"),
+        *("gpus_per_node", "sp", "imbalance", "launch", "loss", "quantize"),
+    )
     return Options(
         _model(args),
         args.world_size,
         args.target,
         args.consumer,
-        **{name: getattr(args, name) for name in (*names, "gpus_per_node", "sp", "imbalance", "launch")},
+        **{name: getattr(args, name) for name in names},
         set=dict(args.set or ()),
         training_args=read_mapping(args.training_args),
         gpu_limit=args.gpu.usable(args.margin) if args.gpu is not None else None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.memory.caching_allocator import Event
 from dsconfig.memory.device import DeviceUsage, overheads_of
-from dsconfig.memory.engines.base import CONSOLIDATED, GATHERED, PINNED, SAVE
+from dsconfig.memory.engines.base import CONSOLIDATED, GATHERED, PINNED, SAVE, WEIGHTS
 from dsconfig.memory.engines.select_engine import select_engine
 from dsconfig.memory.engines.zero12 import DeepSpeedZeroOptimizer
 from dsconfig.memory.graph import Segment
@@ -450,6 +450,7 @@ def simulate(
     ledger.enter(AT_REST)
     if limit == NO_LIMIT:
         ledger.rank.events = []
+    ledger.allocate(WEIGHTS, tape.buffer_bytes)
     engine.allocate_at_rest()
     ledger.rank.mark_step()
     if limit.host is not None and ledger.host.total > limit.host:
@@ -534,7 +535,7 @@ def estimate(
         release,
         setup.dp_world_size * setup.tp_size,
         number * setup.tp_size,
-        engine.model_numel,
+        engine.model_numel + sum(w.original_numel - w.numel for w in tape.weights if w.original_numel),
         engine.trainable_numel,
         usage_of(ledger.rank, engine),
         usage_of(ledger.host, times=ranks_of_host),

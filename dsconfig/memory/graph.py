@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from fractions import Fraction
 from math import prod
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 # Recorded forward pass: operations with their inputs, outputs and saved tensors.
 
@@ -28,6 +29,7 @@ class Weight:
         "name",
         "number",
         "numel",
+        "original_numel",
         "requires_grad",
         "saves_view",
         "shape",
@@ -42,6 +44,8 @@ class Weight:
         self.number, self.name = number, name
         self.shape = shape if isinstance(shape, tuple) else (shape,)
         self.numel = prod(self.shape)
+        self.original_numel = 0
+        """Number of weights, if they are packed into `numel` elements (quantized)."""
         self.requires_grad, self.is_autocast = requires_grad, casts
         self.is_linear = casts
         """Whether gradients and gathers use the autocast dtype, which only `nn.Linear` weights do."""
@@ -61,6 +65,41 @@ class Weight:
         """Tensor-parallel ranks that share the parameter; `numel` is the part of one rank."""
         self.use_count = 0
         """Number of operations that read the parameter; above 1 for tied weights."""
+
+
+Loss: TypeAlias = 'Literal["full", "chunked", "fused"]'
+
+
+class Kernels(NamedTuple):
+    """Implementations of the loss, norms and MLPs."""
+
+    loss: Loss = "full"
+    """Cross entropy over all logits, over chunks of tokens that are recomputed (TRL's `chunked_nll`), or fused with the
+    output projection (Liger, cut cross entropy), which keeps no logits.
+    """
+    fused_norms: bool = False
+    """Whether RMS norms save their input only (Liger)."""
+    fused_mlp: bool = False
+    """Whether the gated activation saves its two inputs only (Liger)."""
+    offloads_checkpoints: bool = False
+    """Whether inputs of checkpointed segments are kept on the host."""
+
+
+class Quantization(NamedTuple):
+    """Storage of the frozen linear layers of a quantized model."""
+
+    name: str
+    bits: int
+    constants: Fraction
+    """Bytes of scales and offsets per weight."""
+
+    def packed_bytes(self, numel: int) -> int:
+        """Bytes of the packed weights."""
+        return -(-numel * self.bits // 8)
+
+    def constant_bytes(self, numel: int) -> int:
+        """Bytes of the scales and offsets."""
+        return int(numel * self.constants)
 
 
 class Adapter(NamedTuple):
@@ -191,12 +230,15 @@ class LeaveModule:
 
 
 class Segment:
-    """A checkpointed segment: only its input is kept, the steps run again in the backward pass."""
+    """A checkpointed segment: only its input is kept, the steps run again in the backward pass.
 
-    __slots__ = ("source", "steps")
+    `is_offloaded`: the input is kept on the host, and copied back to be recomputed from.
+    """
 
-    def __init__(self, source: Tensor) -> None:
-        self.source, self.steps = source, list[Step]()
+    __slots__ = ("is_offloaded", "source", "steps")
+
+    def __init__(self, source: Tensor, is_offloaded: bool = False) -> None:
+        self.source, self.is_offloaded, self.steps = source, is_offloaded, list[Step]()
 
     def split(self) -> tuple[list[Step], list[Step]]:
         """The steps to recompute, up to the last one that saves something, and the rest.
@@ -259,9 +301,14 @@ class Tape:
         saves_linear_inputs: bool = False,
         adapter: Adapter | None = None,
         on_cpu: bool = False,
+        kernels: Kernels | None = None,
+        quantization: Quantization | None = None,
     ) -> None:
         self.itemsize, self.autocast, self.saves_linear_inputs = itemsize, autocast, saves_linear_inputs
         self.adapter, self.on_cpu = adapter, on_cpu
+        self.kernels, self.quantization = kernels or Kernels(), quantization
+        self.buffer_bytes = 0
+        """Bytes of constants that no engine partitions, such as those of quantized weights."""
         self.linear_names: dict[str, None] = {}
         """Last components of linear layer names, the possible LoRA targets."""
         self.weights: list[Weight] = []
@@ -306,11 +353,16 @@ class Tape:
         last, adapter = name.rpartition(".")[2], self.adapter
         self.linear_names[last] = None
         if adapter is None or (adapter.targets and last not in adapter.targets):
-            return self.module(name, (out, into), *bias, inputs_require_grad=inputs_require_grad, casts=True)
+            module = self.module(
+                name, (out, into), *bias, inputs_require_grad=inputs_require_grad, casts=True
+            )
+            self._quantize(module.weights[0])
+            return module
         wrapper = self.module(name, inputs_require_grad=inputs_require_grad)
         base = self.module(
             f"{name}.base_layer", (out, into), *bias, inputs_require_grad=inputs_require_grad, casts=True
         )
+        self._quantize(base.weights[0])
         dropout = self.module(f"{name}.lora_dropout.default", inputs_require_grad=inputs_require_grad)
         self.adapter = None  # LoRA matrices are trainable
         first = self.module(
@@ -328,6 +380,13 @@ class Tape:
             first.weights,
         )
         return wrapper
+
+    def _quantize(self, weight: Weight) -> None:
+        """Store a frozen weight packed; its forward and backward dequantize it into a temporary tensor."""
+        if self.quantization is not None:
+            weight.original_numel = weight.numel
+            self.buffer_bytes += self.quantization.constant_bytes(weight.numel)
+            weight.numel = -(-self.quantization.packed_bytes(weight.numel) // self.itemsize)
 
     def tensor(
         self, numel: int, itemsize: int = 0, requires_grad: bool = True, label: str = "activations"
@@ -389,7 +448,7 @@ class Tape:
         if not active:
             yield
             return
-        outer_steps, segment = self.steps, Segment(source)
+        outer_steps, segment = self.steps, Segment(source, self.kernels.offloads_checkpoints)
         self.steps = segment.steps
         yield
         self.steps = outer_steps

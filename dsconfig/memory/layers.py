@@ -52,7 +52,16 @@ def linear(
             if is_stage3_linear and tape.on_cpu and itemsize < tape.itemsize and not flat
             else 0
         )
-        return tape.op([x], output, saved_inputs(tape, x, module.weights), module.weights, cast_bytes)
+        # A quantized weight is dequantized for each product (bitsandbytes `matmul_4bit`).
+        dequantized = itemsize * module.weights[0].original_numel
+        return tape.op(
+            [x],
+            output,
+            saved_inputs(tape, x, module.weights),
+            module.weights,
+            cast_bytes + dequantized,
+            dequantized,
+        )
 
 
 def saved_inputs(tape: Tape, x: Tensor, weights: Sequence[Weight]) -> list[Tensor]:
@@ -137,6 +146,12 @@ def rms_norm(tape: Tape, module: Module, x: Tensor, rows: int, style: str = "lla
     adding 1 (`gemma`).
     """
     itemsize, count = x.itemsize, x.numel
+    if tape.kernels.fused_norms:
+        # `LigerRMSNormFunction` saves its input and one reciprocal root per token, and writes the gradient in place.
+        with tape.scope(module, x):
+            root = tape.tensor(rows, 4, requires_grad=False)
+            tape.op([], root)
+            return tape.op([x, root], tape.tensor(count, itemsize), [x, root], module.weights)
     with tape.scope(module, x):
         x_fp32 = cast(tape, x, 4)
         # `pow(2)` saves its input, and `mean` and `rsqrt` keep one value per token.
@@ -411,6 +426,9 @@ def language_loss(
     """
     itemsize = 2 if tape.autocast else tape.itemsize
     hidden_states = x
+    if tape.kernels.loss != "full":
+        _loss_without_logits(tape, head, weights, cast(tape, x, itemsize), rows, vocabulary)
+        return
     with tape.scope(head):
         x = cast(tape, x, itemsize)
         logits = tape.tensor(rows * vocabulary // shards, itemsize, label=LOGITS)
@@ -423,6 +441,36 @@ def language_loss(
         tape.op([tape.op([logits], tape.tensor(count, itemsize, label=LOGITS))], tanh, [tanh])
         logits = tape.op([tanh], tape.tensor(count, itemsize, label=LOGITS))
     cross_entropy(tape, hidden_states, logits, rows)
+
+
+CHUNK = 256
+"""Tokens of a chunk in TRL's `chunked_nll` (`_CHUNKED_LM_HEAD_CHUNK_SIZE`)."""
+
+
+def _loss_without_logits(
+    tape: Tape, head: Module, weights: Sequence[Weight], x: Tensor, rows: int, vocabulary: int
+) -> None:
+    """Cross entropy that never has all logits.
+
+    `fused` computes the gradients of chunks in the forward pass (Liger's `LigerFusedLinearCrossEntropyFunction`, whose
+    chunks have the bytes of the hidden states). `chunked` recomputes the logits of each chunk in the backward pass.
+    """
+    hidden = max(1, x.numel // rows)
+    trains_head = any(weight.requires_grad for weight in weights)
+    head_bytes = tape.itemsize * hidden * vocabulary if trains_head else 0
+    if tape.kernels.loss == "fused":
+        parts = -(-vocabulary // hidden)
+        tokens = min(rows, 1 << (-(-rows // parts) - 1).bit_length())
+        chunk = (x.itemsize + 4) * tokens * vocabulary
+        temporary, backward_temporary = chunk + x.bytes + head_bytes, 0
+    else:
+        chunk = (x.itemsize + 8) * min(rows, CHUNK) * vocabulary
+        # Gradients of the head from two chunks are added.
+        temporary, backward_temporary = chunk, chunk + 2 * head_bytes
+    with tape.scope(head, x):
+        loss = tape.tensor(1, 4)
+        tape.op([x], loss, [x], weights, temporary, backward_temporary)
+    tape.op([loss], tape.tensor(1, 4), shares_grad=True)
 
 
 def cross_entropy(tape: Tape, hidden_states: Tensor, logits: Tensor, rows: int) -> None:

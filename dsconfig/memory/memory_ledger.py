@@ -209,6 +209,9 @@ TERMS = {
         "Muon at stage 3: gradients and momenta of a bucket of matrices; up to 256 MiB are cached",
     ),
     "activations": TermInfo("train_micro_batch_size_per_gpu", "tensors saved for the backward pass, ∝ T"),
+    "offloaded activations": TermInfo(
+        "train_micro_batch_size_per_gpu", "b·h·T of each checkpointed layer, on the host"
+    ),
     "activation gradients": TermInfo(
         "train_micro_batch_size_per_gpu", "gradients in flight during the backward pass, ∝ T"
     ),

@@ -30,6 +30,12 @@ CLIENTS: Mapping[str, OptimizerCost] = {
     "sgd": OptimizerCost("sgd", 0, 0),
     "sgd-momentum": OptimizerCost("sgd-momentum", 4, 0),
     "lion": OptimizerCost("lion", 4, 0),
+    # On flat partitions Adafactor keeps the second moment of each element, and no first one.
+    "adafactor": OptimizerCost("adafactor", 4, 8),
+    "lion-8bit": OptimizerCost("lion-8bit", 1, 0, quantization_block=256),
+    "rmsprop": OptimizerCost("rmsprop", 4, 4),
+    "ademamix": OptimizerCost("ademamix", 12, 0),
+    "ademamix-8bit": OptimizerCost("ademamix-8bit", 3, 0, quantization_block=256),
     "adagrad": OptimizerCost("adagrad", 4, 4, allocates_states_early=True),
 }
 """Client optimizers, as torch runs them on GPUs."""

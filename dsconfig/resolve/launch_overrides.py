@@ -23,15 +23,16 @@ from dsconfig.launch.model_argument import (
     tuning_type,
 )
 from dsconfig.launch.training_arguments import parse_value
+from dsconfig.memory.graph import Adapter, Kernels, Quantization
 from dsconfig.memory.verdict import ACTIVATION_TERMS, HOST, RANK, NotModelledError, UnmodeledSetting
 from dsconfig.resolve.model_source import adapter_of
+from dsconfig.resolve.training_features import kernels_of, quantization_of
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
     from dsconfig.document import Document
     from dsconfig.job.detect_consumer import Reader
     from dsconfig.launch.launched_job import LaunchedJob
-    from dsconfig.memory.graph import Adapter
 
 
 # Arguments of training programs that change memory and have no estimate. They are listed with the estimate.
@@ -56,6 +57,7 @@ class Effect(NamedTuple):
 
 _LIGER = Effect("fused kernels save fewer activations", lowers=_RANK, terms=_ACTIVATIONS)
 _MOVED = Effect("activations are offloaded to the host", _HOST, _RANK, _ACTIVATIONS)
+_WHOLE_MATRICES = Effect("it needs whole matrices, but ZeRO flattens and partitions them", _BOTH, _BOTH)
 _SMALL = Effect("the optimizer has different states", _BOTH, _BOTH, _UPDATE)
 _SHARED = Effect("sequence parallelism", lowers=_RANK, terms=_ACTIVATIONS, above=1)
 _WHOLE = Effect("these layers are fully trained next to the adapters", _BOTH)
@@ -75,15 +77,10 @@ EFFECTS: Mapping[str, Effect] = {
     "unfrozen_parameters": _PARTS,
     "lisa_n_layers": _PARTS,
     "use_asft_loss": _MODELS,
-    **dict.fromkeys(("use_unsloth_gc", "activation_offloading"), _MOVED),
-    **dict.fromkeys(
-        ("enable_liger_kernel", "use_liger_kernel", "use_liger", "use_liger_loss", "use_logits_to_keep"),
-        _LIGER,
-    ),
-    **dict.fromkeys(
-        ("cut_cross_entropy", "chunked_cross_entropy", "liger_fused_linear_cross_entropy"), _LIGER
-    ),
-    **dict.fromkeys(("use_galore", "use_apollo", "use_badam", "use_adam_mini", "use_muon"), _SMALL),
+    "activation_offloading": _MOVED,
+    **dict.fromkeys(("use_logits_to_keep", "chunked_cross_entropy", "liger_cross_entropy"), _LIGER),
+    **dict.fromkeys(("use_badam", "use_adam_mini", "use_muon"), _SMALL),
+    **dict.fromkeys(("use_galore", "use_apollo"), _WHOLE_MATRICES),
     **dict.fromkeys(("sequence_parallel_size", "context_parallel_size", "cp_size"), _SHARED),
     **dict.fromkeys(("additional_target", "modules_to_save"), _WHOLE),
     **dict.fromkeys(("lora_modules_to_save", "additional_trainable_parameters"), _WHOLE),
@@ -103,11 +100,15 @@ _ROLLOUTS = "answers are generated, and reward, value and reference models may b
 _ONLINE = ("ppo", "grpo", "rloo", "online_dpo", "gkd")
 _METHOD = r"(?<![a-z])(dpo|ipo|kto|orpo|cpo|simpo|ppo|grpo|rloo|gkd|reward|rm)(?![a-z])"
 """Training method in a script's name, as in TRL, OpenRLHF and the alignment handbook."""
-_CHECKPOINTING = ("offload", "offload_disk", "unsloth")
 
 OPTIMIZERS: Mapping[str, str] = {
     **dict.fromkeys(("adamw_torch", "adamw_hf", "paged_adamw", "paged_adamw_32bit"), "adamw"),
     **dict.fromkeys(("adamw_torch_fused", "adamw_apex_fused"), "adamw-fused"),
+    "adafactor": "adafactor",
+    **dict.fromkeys(("lion_8bit", "paged_lion_8bit"), "lion-8bit"),
+    **dict.fromkeys(("rmsprop", "rmsprop_bnb", "rmsprop_bnb_32bit"), "rmsprop"),
+    **dict.fromkeys(("ademamix", "paged_ademamix_32bit"), "ademamix"),
+    **dict.fromkeys(("ademamix_8bit", "paged_ademamix_8bit"), "ademamix-8bit"),
     **dict.fromkeys(("adamw_bnb_8bit", "adamw_8bit", "paged_adamw_8bit"), "adamw-8bit"),
     **dict.fromkeys(("lion_32bit", "paged_lion_32bit"), "lion"),
     "sgd": "sgd",
@@ -151,8 +152,6 @@ def unmodeled_arguments(arguments: Mapping[str, Json], origin: str = "") -> Iter
         if value in (None, False, 0, "", "none", []) or (number is not None and number <= effect.above):
             continue
         yield UnmodeledSetting(f"{key}: {_format_value(value)}{origin}", effect.text, *effect[1:4])
-    if (value := parse_value(arguments.get("gradient_checkpointing"))) in _CHECKPOINTING:
-        yield UnmodeledSetting(f"gradient_checkpointing: {value}{origin}", _MOVED.text, *_MOVED[1:4])
 
 
 def _format_value(value: Json) -> str:
@@ -165,7 +164,6 @@ def _format_value(value: Json) -> str:
 
 LENGTH = ("cutoff_len", "sequence_len", "max_length", "max_seq_length", "model_max_length", "block_size")
 _LORA_RANK = ("lora_rank", "lora_r")
-QUANTIZED = ("quantization_bit", "load_in_4bit", "load_in_8bit", "quant_bits")
 ATTENTION = {"fa2": "flash", "fa3": "flash", "flash_attention_2": "flash", "flash_attn": "flash"}
 ATTENTION |= {"sdpa": "sdpa", "eager": "eager", "disabled": "eager"}
 INIT, DATA = "zero3_init_flag", (".yaml", ".yml", ".json")
@@ -193,6 +191,8 @@ class LaunchSettings(NamedTuple):
     """Parts of that optimizer without an estimate."""
     zero_init: bool | None = None
     """Whether `zero.Init` builds the model at stage 3 (Accelerate's `zero3_init_flag`)."""
+    kernels: Kernels = Kernels()
+    quantization: Quantization | None = None
 
 
 def launch_settings(document: Document, reader: Reader) -> LaunchSettings:
@@ -244,11 +244,6 @@ def _settings_of(job: LaunchedJob) -> LaunchSettings:
         return LaunchSettings()
     program, launch = job.format.name, job.launch.name
     name = launch if launch.startswith("<") else os.path.relpath(launch)
-    quantized_key = next(
-        (key for key in QUANTIZED if parse_value(data.get(key)) not in (None, False, 0)), None
-    )
-    if quantized_key:
-        raise NotModelledError(f"quantized models (`{quantized_key}` in {name}) are not supported yet")
     length = next(
         (size for key in LENGTH if type(size := parse_value(at(data, key))) is int and size > 0), None
     )
@@ -267,6 +262,8 @@ def _settings_of(job: LaunchedJob) -> LaunchSettings:
         tuple(unmodeled_arguments(data, f" in {name}")),
         optimizer_of(data),
         tuple(unmodeled_optimizer(data, f" in {name}")),
+        kernels=kernels_of(data),
+        quantization=quantization_of(data),
     )
 
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from dsconfig.check.build_job import MappingSource, build_job, job_from_arguments, read_training_arguments
 from dsconfig.core.batch_triplet import MICRO, STEPS, TRAIN
@@ -52,12 +52,21 @@ from dsconfig.resolve.memory_run import LONGEST, resolve_with_defaults, samples,
 from dsconfig.resolve.model_source import ModelSource, adapter_of, model_of
 from dsconfig.resolve.resolve import resolve_job
 from dsconfig.resolve.run import Run
+from dsconfig.resolve.training_features import (
+    LOSSES,
+    kernels_of,
+    quantization_named,
+    quantization_of,
+    quantization_of_config,
+)
+from dsconfig.resolve.training_features import notes as feature_notes
 
 if TYPE_CHECKING:
     from dsconfig.core.batch_triplet import Parallelism
     from dsconfig.core.json_types import Json
     from dsconfig.core.releases import Target
     from dsconfig.launch.config_source import ConfigSource
+    from dsconfig.memory.graph import Loss, Quantization
     from dsconfig.memory.verdict import UnmodeledSetting
 
 
@@ -85,6 +94,8 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
     imbalance: float | None = None,
     gpu: int | str | None = None,
     parameters: int | None = None,
+    loss: str | None = None,
+    quantize: str | None = None,
     set: Mapping[str, Json] | None = None,
 ) -> Estimate:
     """Estimate the memory of a rank and its host in training, at rest and at the peaks of a step.
@@ -109,6 +120,9 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
         gpu: its memory in bytes, or as for `--gpu` (`80GiB`, `h100`, `48GB`); from 0.19.0 on it decides where
             stages 1 and 2 flatten the weights; None: on the GPU.
         parameters: their number, for a model that is not known or whose layers are not supported.
+        loss: `full`, `chunked` or `fused` (see `graph.Kernels`); None: from a launch file, else `full`.
+        quantize: storage of the frozen layers next to adapters, `nf4`, `int8` or another one of `KINDS`; None: from
+            a launch file or the model's config.json.
         sp: sequence-parallel ranks (Ulysses); None: `sequence_parallel_size` of the config.
         set: values to set first, by dotted path.
         training_args: arguments from which the consumer resolves "auto"; see `check`.
@@ -124,7 +138,7 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
     )
     options = options._replace(
         launch=launch, gpu_limit=None if gpu is None else gpu_of(gpu).usable(), parameters=parameters
-    )
+    )._replace(loss=loss, quantize=quantize)
     return estimate_request(source if isinstance(source, Document) else read(source), options).answer()
 
 
@@ -164,6 +178,8 @@ class Options(NamedTuple):
     """Bytes of a GPU minus the headroom."""
     parameters: int | None = None
     """Number of parameters, for a model whose layers are not supported."""
+    loss: str | None = None
+    quantize: str | None = None
 
     def job_of(self, located: LocatedConfig) -> Job:
         """Build the job of a config."""
@@ -174,6 +190,8 @@ class Options(NamedTuple):
         """Raise for impossible values."""
         if self.attention not in (None, *ATTENTION):
             raise ValueError(f"attention {self.attention!r}: expected one of {', '.join(ATTENTION)}")
+        if self.loss not in (None, *LOSSES):
+            raise ValueError(f"loss {self.loss!r}: expected one of {', '.join(LOSSES)}")
         if self.imbalance is not None and not 1 <= self.imbalance <= MOST_IMBALANCE:
             raise ValueError(f"imbalance {self.imbalance!r}: expected a number from 1 to {MOST_IMBALANCE}")
         for name in ("sequence_length", "micro_batch", "gpus_per_node", "sp"):
@@ -272,6 +290,7 @@ def estimate_request(document: Document, options: Options) -> EstimateRequest:
     work = work._replace(
         attn_implementation=_attention(model.shape, options.attention or launch.attn_implementation)
     )
+    work = _with_features(work, options, launch, arguments, model.config)
     max_positions = model.shape.max_position_embeddings
     if max_positions and work.sequence_length > max_positions:
         if options.sequence_length or launch.sequence_length:
@@ -294,6 +313,33 @@ def estimate_request(document: Document, options: Options) -> EstimateRequest:
         assumes_optimizer,
         tuple(_assumed_inputs(model.shape, work, options, launch, arguments)),
     )
+
+
+def _with_features(
+    batch: MicroBatch,
+    options: Options,
+    launch: LaunchSettings,
+    arguments: Mapping[str, Json],
+    config: Mapping[str, Json],
+) -> MicroBatch:
+    """Add kernels and quantization to a micro batch.
+
+    Raises:
+        NotModelledError: a quantized model is trained without adapters, or its quantization is not supported.
+    """
+    kernels = launch.kernels if launch.name else kernels_of(arguments)
+    if options.loss is not None:
+        kernels = kernels._replace(loss=cast("Loss", options.loss))
+    if options.quantize is not None:
+        quantization: Quantization | None = quantization_named(options.quantize)
+    else:
+        given = launch.quantization if launch.name else quantization_of(arguments)
+        quantization = given or quantization_of_config(config)
+    if quantization is not None and batch.adapter is None:
+        raise NotModelledError(
+            f"a model stored as {quantization.name} is only trained with adapters", "pass `--lora`"
+        )
+    return batch._replace(kernels=kernels, quantization=quantization)
 
 
 def _assumed_inputs(
@@ -499,6 +545,7 @@ def _assumptions(question: EstimateRequest) -> list[str]:
         lines.append("not counted: the CUDA context of SuperOffload's process, which it needs to pin memory")
     if setup.quantized_weights or setup.quantized_gradients:
         lines.append("quantized communication follows DeepSpeed's source and was not measured")
+    lines += feature_notes(micro_batch.kernels, micro_batch.quantization)
     lines += question.batch_assumptions
     first, last = MEASURED
     if not NUMBERS[first] <= NUMBERS[question.run.release] <= NUMBERS[last]:

@@ -83,8 +83,6 @@ def _of_config(config: Mapping[str, Json], parameters: int | None) -> Model:
     from dsconfig.memory.models.from_hf_config import InvalidModelError, architecture_of
     from dsconfig.memory.models.weight_count import sized_architecture
 
-    if config.get("quantization_config"):
-        raise NotModelledError("quantized models (`quantization_config`) are not supported yet")
     try:
         return Model(architecture_of(config), config)
     except InvalidModelError:

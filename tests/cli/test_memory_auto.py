@@ -121,6 +121,6 @@ def test_what_the_command_line_says_goes_before_the_script(run: Runs, here: Path
 
 def test_a_script_that_trains_a_quantised_model_is_named(run: Runs, here: Path) -> None:
     (here / "train.sh").write_text(SCRIPT.replace("--use_peft", "--use_peft --load_in_4bit True"))
-    code, out, err = run("memory", "ds.json", "--micro-batch", "2")
-    assert (code, out) == (2, "")
-    assert "quantized models (`load_in_4bit` in train.sh) are not supported yet" in err
+    result = estimate(run, "memory", "ds.json", "--micro-batch", "2")
+    stored = "frozen linear layers are stored as 4-bit bitsandbytes, all other weights in the model's dtype"
+    assert stored in result["assumptions"]

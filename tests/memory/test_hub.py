@@ -84,7 +84,7 @@ def test_a_model_in_the_hub_s_cache_is_found_without_network(
         ('"num_attention_heads": 4', '"num_attention_heads": 7'),
         ('"num_attention_heads": 4', '"num_attention_heads": 4, "num_key_value_heads": 3'),
         ('"hidden_size": 64', '"hidden_size": -64'),
-        ('"hidden_size": 64', '"quantization_config": {"bits": 4}, "hidden_size": 64'),
+        ('"hidden_size": 64', '"hidden_size": 64.5'),
     ],
 )
 def test_sizes_of_no_model_are_refused(tmp_path: Path, change: str, said: str) -> None:

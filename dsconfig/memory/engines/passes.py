@@ -20,6 +20,7 @@ from dsconfig.memory.graph import (
 from dsconfig.memory.memory_ledger import Ledger
 
 FLOWING = "activation gradients"
+OFFLOADED_INPUTS = "offloaded activations"
 COPIES = "autocast weight copies"
 
 
@@ -100,6 +101,9 @@ class Pass:
             else:
                 step.source.refcount += 1
                 self._forward(step.steps, saving=False)
+                if step.is_offloaded:
+                    self.ledger.allocate(OFFLOADED_INPUTS, step.source.bytes, host=True)
+                    self._release_tensor(step.source)
 
     def _compute(self, operation: Operation, saving: bool) -> None:
         output, casts = operation.output, self.tape.autocast and operation.weights
@@ -183,6 +187,8 @@ class Pass:
         """Run the backward of a segment, recomputing its forward when a saved tensor is missing."""
         recomputed, rest = segment.split()
         self._backward(rest)
+        if segment.is_offloaded:
+            self._restore(segment.source)
         segment.source.refcount += sum(tensors_released_by(step).count(segment.source) for step in recomputed)
         self.hooks.set_recomputing_module(recomputing_module(rest))
         self.last_recomputed = next(
@@ -195,6 +201,13 @@ class Pass:
         self._clear_autocast_cache()
         self._backward(recomputed)
         self._release_tensor(segment.source)
+
+    def _restore(self, source: Tensor) -> None:
+        """Copy the input of an offloaded segment back to the device."""
+        if not source.refcount:
+            self.ledger.allocate(source.label, source.bytes)
+        source.refcount += 1
+        self.ledger.free(OFFLOADED_INPUTS, source.bytes, host=True)
 
     def _stop_recomputing(self, recomputed: Sequence[Step], rest: Sequence[Step]) -> None:
         """Free tensors that only later steps of the segment would have read."""

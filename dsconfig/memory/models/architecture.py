@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from dsconfig.memory.graph import Adapter, Tape, TensorParallel
+from dsconfig.memory.graph import Adapter, Kernels, Quantization, Tape, TensorParallel
 
 # Sizes of a model, and of a micro batch.
 
@@ -106,6 +106,10 @@ class MicroBatch(NamedTuple):
     """Tokens that this rank's experts receive, relative to those it sends."""
     on_cpu: bool = False
     """Whether the pass runs on a CPU, where torch casts operands of some operations first."""
+    kernels: Kernels = Kernels()
+    """Implementations of the loss, norms and MLPs."""
+    quantization: Quantization | None = None
+    """Storage of the frozen linear layers, if the model is quantized."""
     records_pass: bool = True
     """Whether to record a pass; False builds the parameters only."""
 
@@ -121,7 +125,15 @@ class MicroBatch(NamedTuple):
 
     def new_tape(self) -> Tape:
         """Create an empty tape for this micro batch."""
-        return Tape(self.itemsize, self.autocast, self.saves_linear_inputs, self.adapter, self.on_cpu)
+        return Tape(
+            self.itemsize,
+            self.autocast,
+            self.saves_linear_inputs,
+            self.adapter,
+            self.on_cpu,
+            self.kernels,
+            self.quantization,
+        )
 
 
 # Decoders that differ from Llama in details (Transformers 5, models/*/modeling_*.py and configuration_*.py).

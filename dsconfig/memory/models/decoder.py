@@ -238,6 +238,9 @@ class GatedMLP:
             gate = linear(tape, self.gate, y, rows, (1 + self.is_fused) * intermediate_size)
             if self.is_fused:
                 product = gated_activation(tape, self.act, gate)
+            elif tape.kernels.fused_mlp:  # `LigerSiLUMulFunction` saves its two inputs
+                up = linear(tape, self.up, y, rows, intermediate_size)
+                product = tape.op([gate, up], tape.tensor(gate.numel, gate.itemsize), [gate, up])
             else:
                 activated = activation(tape, self.act, gate)
                 product = multiply(tape, activated, linear(tape, self.up, y, rows, intermediate_size))

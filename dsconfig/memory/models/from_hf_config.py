@@ -28,8 +28,6 @@ def architecture_of(config: Mapping[str, Json]) -> Architecture:
     if kind not in FAMILIES:
         subject = f"the model type `{str(kind)[:40]}`" if kind else "a model without `model_type`"
         raise NotModelledError(f"{subject} is not supported yet", _alternatives(config))
-    if config.get("quantization_config"):
-        raise NotModelledError("quantized models (`quantization_config`) are not supported yet")
     converters = {
         "gpt2": _gpt2,
         "gpt_neox": _gpt_neox,

@@ -1,0 +1,173 @@
+"""Kernels, quantization and offloaded checkpoints: from options, launch files, and a model's `config.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from dsconfig.launch.training_arguments import parse_value
+from dsconfig.memory.graph import Kernels, Quantization
+from dsconfig.memory.verdict import NotModelledError
+
+if TYPE_CHECKING:
+    from dsconfig.core.json_types import Json
+
+# Losses and kernels.
+
+LOSSES = ("full", "chunked", "fused")
+_LIGER = ("use_liger_kernel", "enable_liger_kernel", "use_liger", "use_liger_loss")
+"""Switches of the Trainer, LLaMA-Factory and ms-swift that apply all Liger kernels of a model."""
+_LOSS_SWITCHES: Mapping[str, str] = {
+    "cut_cross_entropy": "fused",
+    "liger_fused_linear_cross_entropy": "fused",
+}
+"""Switches of single kernels (Axolotl)."""
+_OFFLOADED = ("offload", "offload_disk", "unsloth")
+"""Values of Axolotl's `gradient_checkpointing` that keep the inputs of layers on the host."""
+
+
+def kernels_of(data: Mapping[str, Json]) -> Kernels:
+    """Kernels that training arguments or a launch file ask for."""
+
+    def is_on(key: str) -> bool:
+        return parse_value(data.get(key)) is True
+
+    has_liger = any(is_on(key) for key in _LIGER)
+    loss = next((loss for key, loss in _LOSS_SWITCHES.items() if is_on(key)), "full")
+    kind = parse_value(data.get("loss_type"))
+    if has_liger:
+        loss = "fused"
+    elif kind == "chunked_nll":  # TRL
+        loss = "chunked"
+    offloads = parse_value(data.get("gradient_checkpointing")) in _OFFLOADED or is_on("use_unsloth_gc")
+    return Kernels(
+        "fused" if loss == "fused" else "chunked" if loss == "chunked" else "full",
+        has_liger or is_on("liger_rms_norm"),
+        has_liger or is_on("liger_glu_activation") or is_on("liger_swiglu"),
+        offloads,
+    )
+
+
+MODELED = (
+    *_LIGER,
+    *_LOSS_SWITCHES,
+    "use_unsloth_gc",
+    "liger_rms_norm",
+    "liger_glu_activation",
+    "liger_swiglu",
+)
+"""Arguments that `kernels_of` reads."""
+
+
+# Quantized bases.
+
+NF4_BLOCK, NESTED_BLOCK = 64, 256
+"""Weights that share a scale in bitsandbytes, and scales that share one with double quantization."""
+KINDS = ("nf4", "nf4-single", "fp4", "int8", "gptq-4", "gptq-8", "awq-4")
+"""Names of `--quantize`; `nf4-single` has no double quantization."""
+_UNPACKED = ("fp8", "mxfp4", "fbgemm_fp8", "modelopt", "finegrained_fp8")
+"""Methods whose weights are converted to bf16 for training."""
+
+
+def quantization_named(name: str) -> Quantization:
+    """The quantization with a name of `KINDS`.
+
+    Raises:
+        ValueError: no quantization has this name.
+    """
+    if name not in KINDS:
+        raise ValueError(f"quantize {name[:40]!r}: expected one of {', '.join(KINDS)}")
+    method, _, suffix = name.partition("-")
+    if method in ("nf4", "fp4"):
+        return bitsandbytes_4bit(is_nested=suffix != "single")
+    if method == "int8":
+        return BITSANDBYTES_8BIT
+    return grouped(method, int(suffix))
+
+
+def bitsandbytes_4bit(*, is_nested: bool) -> Quantization:
+    """4-bit weights with a scale for each block, itself quantized to 8 bits if nested (bitsandbytes functional.py)."""
+    nested = Fraction(1, NF4_BLOCK) + Fraction(4, NF4_BLOCK * NESTED_BLOCK)
+    return Quantization("4-bit bitsandbytes", 4, nested if is_nested else Fraction(4, NF4_BLOCK))
+
+
+BITSANDBYTES_8BIT = Quantization("8-bit bitsandbytes", 8, Fraction(4, 4096))
+"""One scale for each row."""
+
+
+def grouped(method: str, bits: int, group: int = 128) -> Quantization:
+    """GPTQ or AWQ: a half-precision scale and a packed offset for each group of weights."""
+    return Quantization(f"{bits}-bit {method.upper()}", bits, Fraction(2, group) + Fraction(bits, 8 * group))
+
+
+def quantization_of_config(config: Mapping[str, Json]) -> Quantization | None:
+    """The quantization in a model's `config.json`; None if its weights are trained unpacked, or it has none.
+
+    Raises:
+        NotModelledError: the method is not supported.
+    """
+    section = config.get("quantization_config")
+    if not isinstance(section, Mapping) or not section:
+        return None
+    method = str(section.get("quant_method") or "").lower()
+    bits = section.get("bits", section.get("w_bit"))
+    group = section.get("group_size", section.get("q_group_size"))
+    if method in _UNPACKED or (method == "" and "fmt" in section):
+        return None
+    if section.get("load_in_8bit") is True or section.get("_load_in_8bit") is True:
+        return BITSANDBYTES_8BIT
+    if method in ("bitsandbytes", "bitsandbytes_4bit") or section.get("load_in_4bit") is True:
+        return bitsandbytes_4bit(is_nested=section.get("bnb_4bit_use_double_quant") is True)
+    if method in ("gptq", "awq") and type(bits) is int and bits in (2, 3, 4, 8):
+        return grouped(method, bits, group if type(group) is int and group > 0 else 128)
+    raise NotModelledError(
+        f"the quantization `{method[:40]}` of its config.json is not supported yet",
+        f"pass `--quantize` with one of {', '.join(KINDS)}, or the config.json of the unquantized model",
+    )
+
+
+def quantization_of(data: Mapping[str, Json]) -> Quantization | None:
+    """The quantization that training arguments or a launch file ask for."""
+    values = {key: parse_value(data.get(key)) for key in _KEYS if key in data}
+    bits = values.get("quantization_bit", values.get("quant_bits"))
+    method = str(values.get("quantization_method", values.get("quant_method", "bitsandbytes"))).lower()
+    if bits in (4, 8) and method not in ("bnb", "bitsandbytes"):
+        raise NotModelledError(
+            f"the quantization method `{method[:40]}` is not supported yet", f"use one of {', '.join(KINDS)}"
+        )
+    if values.get("load_in_8bit") is True or bits == 8:
+        return BITSANDBYTES_8BIT
+    if values.get("load_in_4bit") is True or bits == 4:
+        # LLaMA-Factory, ms-swift and Axolotl quantize the scales too by default, TRL does not.
+        default = "use_peft" not in data
+        nested = next((values[key] for key in _NESTED if key in values), default)
+        return bitsandbytes_4bit(is_nested=nested is True)
+    return None
+
+
+_NESTED = ("double_quantization", "bnb_4bit_use_double_quant", "use_bnb_nested_quant")
+_KEYS = (
+    *(
+        "quantization_bit",
+        "quant_bits",
+        "quantization_method",
+        "quant_method",
+        "load_in_4bit",
+        "load_in_8bit",
+    ),
+    *_NESTED,
+)
+
+
+def notes(kernels: Kernels, quantization: Quantization | None) -> Iterator[str]:
+    """Assumptions about these features."""
+    if kernels.loss != "full":
+        how = "fused with the output projection" if kernels.loss == "fused" else "in chunks of 256 tokens"
+        yield f"the loss is computed {how}, without all logits"
+    if kernels.fused_norms or kernels.fused_mlp:
+        yield "norms and MLPs run as Liger kernels"
+    if kernels.offloads_checkpoints:
+        yield "inputs of checkpointed layers are kept on the host"
+    if quantization is not None:
+        yield f"frozen linear layers are stored as {quantization.name}, all other weights in the model's dtype"
