@@ -153,7 +153,7 @@ def reads_as_config(path: str, data: bytes, *, yaml: bool) -> bool:
     from dsconfig.launch import detect_config
     from dsconfig.launch.detect_config import describe_other_file, describe_other_object
 
-    if _AUTOTUNER_FOLDERS.search(path.replace(os.sep, "/")):
+    if re.search(_AUTOTUNER_FOLDERS, path.replace(os.sep, "/")):
         return False  # generated in bulk, and not edited by users
     if is_python(path):
         return _holds_python_config(path, data)
@@ -181,15 +181,15 @@ def stands_for_config(document: Document | None) -> bool:
     return document is not None and is_named_config(document.name) and is_broken(document)
 
 
-_WORDS = re.compile(rb"zero_optimization|train_micro_batch_size_per_gpu|train_batch_size")
+_WORDS = rb"zero_optimization|train_micro_batch_size_per_gpu|train_batch_size"
 """Every Python source with a config contains one of these; a search is far cheaper than parsing."""
-_IS_TEST = re.compile(r"(?:^|/)(?:tests?/(?:.*/)?[^/]*|test_[^/]*|[^/]*_test|conftest)\.py$")
+_IS_TEST = r"(?:^|/)(?:tests?/(?:.*/)?[^/]*|test_[^/]*|[^/]*_test|conftest)\.py$"
 """Tests contain configs that are wrong on purpose: they are checked when named, not as part of a folder."""
 
 
 def _holds_python_config(path: str, data: bytes) -> bool:
     """Whether a Python source contains a config dict that is no test data."""
-    if not _WORDS.search(data) or _IS_TEST.search(path.replace(os.sep, "/")):
+    if not re.search(_WORDS, data) or re.search(_IS_TEST, path.replace(os.sep, "/")):
         return False
     from dsconfig.launch.python_config import documents_in
 
@@ -199,15 +199,15 @@ def _holds_python_config(path: str, data: bytes) -> bool:
 def _why_program_unread(path: str) -> str | None:
     """Return why a Python source that mentions keys of DeepSpeed alone cannot be searched; None for any other."""
     data = read_small_file(path)
-    if not _UNIQUE_WORDS.search(data) or _IS_TEST.search(path.replace(os.sep, "/")):
+    if not re.search(_UNIQUE_WORDS, data) or re.search(_IS_TEST, path.replace(os.sep, "/")):
         return None
     from dsconfig.launch.python_config import why_unread
 
     return why_unread(data, path)
 
 
-_UNIQUE_WORDS = re.compile(rb"zero_optimization|train_micro_batch_size_per_gpu")
-_AUTOTUNER_FOLDERS = re.compile(r"(?:^|/)(?:autotuning/config_templates|autotuning_(?:exps|results))/")
+_UNIQUE_WORDS = rb"zero_optimization|train_micro_batch_size_per_gpu"
+_AUTOTUNER_FOLDERS = r"(?:^|/)(?:autotuning/config_templates|autotuning_(?:exps|results))/"
 """Folders of the autotuner's templates and experiments (DeepSpeed's autotuning/constants.py)."""
 
 

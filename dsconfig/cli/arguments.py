@@ -293,7 +293,7 @@ EXAMPLES = {
     }.items()
 }
 """Example of each command that needs an argument, for the error about missing ones."""
-_NUMBER = re.compile(r"-\.?\d")
+_NUMBER = r"-\.?\d"
 _WORLD_SIZE = "number of ranks (default: from the launch file, else unknown)"
 
 
@@ -361,7 +361,7 @@ class CommandParser(argparse.ArgumentParser):
         for word in words:
             if word == "--":
                 return None
-            if not word.startswith("-") or word == "-" or " " in word or _NUMBER.match(word):
+            if not word.startswith("-") or word == "-" or " " in word or re.match(_NUMBER, word):
                 if ends:
                     return None
                 continue

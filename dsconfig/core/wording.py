@@ -60,12 +60,12 @@ def kind(value: object) -> str:
     return f"an {word}" if word[0] in "aeiou" else f"a {word}"
 
 
-_EXPONENT = re.compile(r'(?<![\w."])(-?\d+)e([+-]?)(\d+)(?![\w"])', re.ASCII)
+_EXPONENT = r'(?a)(?<![\w."])(-?\d+)e([+-]?)(\d+)(?![\w"])'
 
 
 def in_yaml(advice: str) -> str:
     """Rewrite the numbers of an advice for YAML 1.1, which reads 6e-05 as a string and 6.0e-05 as a number."""
-    return _EXPONENT.sub(lambda match: f"{match[1]}.0e{match[2] or '+'}{match[3]}", advice)
+    return re.sub(_EXPONENT, lambda match: f"{match[1]}.0e{match[2] or '+'}{match[3]}", advice)
 
 
 def described(value: object) -> str:

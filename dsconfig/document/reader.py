@@ -184,7 +184,7 @@ def windows_1252_character(byte: int) -> str | None:
 def json_string(text: str) -> str:
     """Return the text as a readable JSON string; an unpaired surrogate, which no file can hold, is escaped."""
     quoted = json.dumps(text, ensure_ascii=False)
-    return quoted if quoted.isascii() else _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", quoted)
+    return quoted if quoted.isascii() else re.sub(_SURROGATE, lambda match: f"\\u{ord(match[0]):04x}", quoted)
 
 
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_SURROGATE: Final = "[\ud800-\udfff]"

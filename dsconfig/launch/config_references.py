@@ -542,7 +542,7 @@ def _program_consumer(path: str, top: str, content: str, *, deep: bool) -> Refer
 
 _SECTIONS = ("zero_optimization", "fp16", "bf16", "optimizer", "scheduler")
 """Sections that every release opens: Hjson turns the indented lines below such a YAML key into one string."""
-_LOADS_YAML = re.compile(rb"\b(?:(?:import|from) yaml|[Oo]mega[Cc]onf|ruamel|hydra|(?:load|read)_yaml)\b")
+_LOADS_YAML = rb"\b(?:(?:import|from) yaml|[Oo]mega[Cc]onf|ruamel|hydra|(?:load|read)_yaml)\b"
 
 
 def read_config(path: str) -> Document:
@@ -582,7 +582,7 @@ def read_passed(data: bytes, path: str, reader: str, *, is_direct: bool = False)
     if not isinstance(yaml.value(), dict):
         return yaml
     # A program that loads YAML itself passes on a dict, which every consumer accepts.
-    loads_yaml = not is_direct and any(map(_LOADS_YAML.search, program_texts(path)))
+    loads_yaml = not is_direct and any(re.search(_LOADS_YAML, each) for each in program_texts(path))
     return yaml if loads_yaml else yaml.passed_as_json()
 
 

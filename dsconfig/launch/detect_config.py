@@ -59,7 +59,7 @@ TYPICAL = frozenset((
 _LEAST_TYPICAL = 3
 _UNMISTAKABLE_BYTES = tuple(key.encode() for key in UNMISTAKABLE)
 _TYPICAL_BYTES = tuple(key.encode() for key in sorted(TYPICAL, key=len, reverse=True))
-_HALF_PRECISION = re.compile(rb"""\b(?:fp16|bf16|bfloat16)["']?\s*:\s*\{?\s*["']?enabled\b""")
+_HALF_PRECISION = rb"""\b(?:fp16|bf16|bfloat16)["']?\s*:\s*\{?\s*["']?enabled\b"""
 """Half precision as a block with `enabled`, which only DeepSpeed has; other programs use a boolean."""
 _COMMENT_PREFIXES = ("_", "/", "#", "$", "comment", "note", "description")
 """Prefixes of keys that hold comments."""
@@ -88,7 +88,7 @@ def may_contain_config(data: bytes) -> bool:
         count += word in data
         if count == _LEAST_TYPICAL:
             return True
-    return count > 1 and _HALF_PRECISION.search(data) is not None
+    return count > 1 and re.search(_HALF_PRECISION, data) is not None
 
 
 def mentions_config_key(data: bytes) -> bool:
@@ -119,7 +119,7 @@ def is_broken_config(document: Document) -> bool:
     if not is_broken(document):
         return False
     keys = scan_keys(document.text)
-    has_half_precision = _HALF_PRECISION.search(document.text.encode(errors="replace"))
+    has_half_precision = re.search(_HALF_PRECISION, document.text.encode(errors="replace"))
     if not _are_config_keys(keys, _LEAST_TYPICAL - 1 if has_half_precision else _LEAST_TYPICAL):
         return False
     data = document.value()
@@ -300,14 +300,12 @@ _BY_SUFFIX = {
         (".js", ".ts", ".c", ".cc", ".cpp", ".cu", ".h", ".go", ".rs"), f"source code: {_CONFIG}"
     ),
 }
-_STATEMENT = re.compile(
-    r"^(?:import [\w.]+|from [\w.]+ import |(?:async )?def \w+\(|class \w+[(:]|if __name__ ==)", re.MULTILINE
-)
-_ASSIGNMENT = re.compile(r"^[A-Za-z_]\w* *(?::[^=\n{]+)?= *(?:dict\(|[\[{\"'])", re.MULTILINE)
+_STATEMENT = r"(?m)^(?:import [\w.]+|from [\w.]+ import |(?:async )?def \w+\(|class \w+[(:]|if __name__ ==)"
+_ASSIGNMENT = r"(?m)^[A-Za-z_]\w* *(?::[^=\n{]+)?= *(?:dict\(|[\[{\"'])"
 """A literal assignment in Python; with a JSON suffix it is a config pasted from Python."""
-_HOST = re.compile(r"\S+[ \t]+slots=\d+[ \t]*(?:#.*)?")
+_HOST = r"\S+[ \t]+slots=\d+[ \t]*(?:#.*)?"
 """A line of a hostfile: deepspeed/launcher/runner.py:_parse_hostfile."""
-_SHELLS = re.compile(r"#!.*\b(?:ba|z|k|da|c|tc|fi)?sh\b")
+_SHELLS = r"#!.*\b(?:ba|z|k|da|c|tc|fi)?sh\b"
 
 
 def describe_other_file(document: Document) -> str | None:
@@ -339,16 +337,16 @@ def _describe_text(document: Document) -> str | None:
     text = document.text.lstrip("\ufeff")
     first = text.partition("\n")[0]
     if first.startswith("#!"):
-        return _SCRIPT if _SHELLS.match(first) else _PYTHON if "python" in first else _SCRIPT
-    if _STATEMENT.search(text):
+        return _SCRIPT if re.match(_SHELLS, first) else _PYTHON if "python" in first else _SCRIPT
+    if re.search(_STATEMENT, text):
         return _PYTHON
     lines = [line.strip() for line in text.splitlines()]
     hosts = [line for line in lines if line and not line.startswith("#")]
-    if hosts and all(map(_HOST.fullmatch, hosts)):
+    if hosts and all(re.fullmatch(_HOST, each) for each in hosts):
         return f"a hostfile of the `deepspeed` launcher: {_CONFIG}, and the number of GPUs as --world-size"
     if document.name.startswith("<") or document.name.lower().endswith(SUFFIXES) or "\0" in text:
         return None
-    if _ASSIGNMENT.search(text):
+    if re.search(_ASSIGNMENT, text):
         return _PYTHON
     return None if re.match(r"\s*[{\[]", text) else f"a text without a JSON object: {_CONFIG}"
 
@@ -400,7 +398,7 @@ def _is_inference(data: Mapping[str, object]) -> bool:
 # The recovered object is not enough: after a missing brace the keys of a section appear at the root, an
 # unclosed quote swallows a key, and from some texts nothing can be recovered.
 
-_KEY = re.compile(r"""(?<![\w.\\/$-])([A-Za-z_]\w*)["'\u201c\u201d]?[ \t]*[:={\[]""")
+_KEY = r"""(?<![\w.\\/$-])([A-Za-z_]\w*)["'\u201c\u201d]?[ \t]*[:={\[]"""
 """A key followed by its colon, or by the bracket of its value if the colon is missing."""
 _MAX_KEYS = 1000
 """Most keys read from one text."""
@@ -414,7 +412,7 @@ def is_broken(document: Document) -> bool:
 def scan_keys(text: str) -> list[str]:
     """The distinct keys of a text at any level, in order."""
     distinct: dict[str, None] = {}
-    for match in _KEY.finditer(text):
+    for match in re.finditer(_KEY, text):
         distinct[match[1]] = None
         if len(distinct) == _MAX_KEYS:
             break

@@ -17,7 +17,7 @@ from dsconfig.launch.repository import cache_key, texts, tick
 # micro batch of an argument, or a length that depends on the data. DeepSpeed then gets a complete config
 # although the file is incomplete.
 
-_CONFIG_CALLS = re.compile(
+_CONFIG_CALLS = (
     rb"deepspeed\.init|\bDeepSpeed(?:Plugin|Strategy|Config)\b|\bHf\w*DeepSpeedConfig\b"
     rb"|\bimport\s[^\n]*\binitialize\b|\bdeepspeed\s*=|\bdeepspeed_plugin\b"
 )
@@ -81,7 +81,7 @@ def _overwrites(path: str, _: tuple[int, ...]) -> tuple[Overwrite, ...]:
 @lru_cache(maxsize=4)
 def _programs(files: tuple[tuple[str, bytes], ...]) -> tuple[str, ...]:
     """The programs among the texts of a repository that pass a config to DeepSpeed."""
-    candidates = [each for each in files if each[0].endswith(".py") and _CONFIG_CALLS.search(each[1])][
+    candidates = [each for each in files if each[0].endswith(".py") and re.search(_CONFIG_CALLS, each[1])][
         :_MAX_PROGRAMS
     ]
     if not candidates:

@@ -35,19 +35,17 @@ _LONGEST = 4300
 """Maximal digits of an integer, without leading zeros; Python's own limit."""
 _SIGN, _DIGITS = r"(?:\+(?!-)|-)?", r"[0-9]+(?:_[0-9]+)*"
 _ZEROS = r"0[0_]*"
-_INTEGER = re.compile(
+_INTEGER = (
     rf"(?P<sign>{_SIGN})(?:{_ZEROS}(?=[1-9]|0(?:\.0+)?\Z))?(?P<digits>{_DIGITS})(?:\.0+)?"
     rf"|\+?{_ZEROS}(?P<behind>-_?(?:0|[1-9][0-9]*(?:_[0-9]+)*))(?:\.0+)?"
 )
-_FLOAT = re.compile(
-    r"[+-]?(?:inf|infinity|nan|(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?)", re.IGNORECASE | re.ASCII
-)
+_FLOAT = r"(?ai)[+-]?(?:inf|infinity|nan|(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?)"
 
 
 @lru_cache(maxsize=256)
 def parse_integer(text: str) -> int | None:
     """Return the integer in a string; None where pydantic rejects it."""
-    match = _INTEGER.fullmatch(text.strip(_BLANK))
+    match = re.fullmatch(_INTEGER, text.strip(_BLANK))
     if not match:
         return None
     digits = (match["digits"] or match["behind"]).replace("_", "")
@@ -58,12 +56,12 @@ def parse_integer(text: str) -> int | None:
 def parse_float(text: str) -> float | None:
     """Return the number in a string; None where pydantic rejects it."""
     trimmed = text.strip(_BLANK)
-    if _FLOAT.fullmatch(trimmed):
+    if re.fullmatch(_FLOAT, trimmed):
         return float(trimmed)
     if text.startswith("_") or text.endswith("_") or "__" in text:
         return None
     joined = text.replace("_", "")
-    return float(joined) if _FLOAT.fullmatch(joined) else None
+    return float(joined) if re.fullmatch(_FLOAT, joined) else None
 
 
 # Conversions of pydantic 2 in its lax mode, which is the one that DeepSpeed's models use.
