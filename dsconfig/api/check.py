@@ -62,4 +62,9 @@ def check(
     located = locate(read(source))
     facts = model_and_hosts(model, host_memory, gpus_per_node)
     job = build_job(located, job_from_arguments(target, world_size, consumer, facts, training_args, launch))
-    return with_verified_fixes(judge(located, job))
+    report = with_verified_fixes(judge(located, job))
+    if located.job is None:
+        return report
+    from dsconfig.resolve.job_summary import with_summary
+
+    return with_summary(report, located, job)

@@ -21,8 +21,8 @@ from dsconfig.job.detect_consumer import Overwrite, Reader
 from dsconfig.job.job import Job
 from dsconfig.launch import detect_config
 from dsconfig.launch.find_jobs import jobs_of
-from dsconfig.launch.format_table import SCRIPTS
-from dsconfig.launch.located_config import LocatedConfig, locate
+from dsconfig.launch.format_table import is_script
+from dsconfig.launch.located_config import LocatedConfig, locate, locate_job
 from dsconfig.launch.program_overwrites import overwrite_of, overwrites
 from dsconfig.rules import Rule
 from dsconfig.rules._batch_triplet import supported_world_sizes
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from dsconfig.core.json_types import Json, KeyPath
     from dsconfig.evaluation.context import Finding
+    from dsconfig.launch.launched_job import LaunchedJob
 
 
 def check(located: LocatedConfig, job: Job) -> Report:
@@ -43,7 +44,7 @@ def check(located: LocatedConfig, job: Job) -> Report:
     if located.relation == "file":
         return _report(host, job, job.reader)
     # A shell script has no keys to check; its diagnostics are arguments that its program rejects.
-    is_checked = not host.name.endswith(SCRIPTS) or _is_rejected(located, job)
+    is_checked = not is_script(host.name) or _is_rejected(located, job)
     if located.relation == "embedded" and located.config is not None:
         config = _report(located.config, job, job.reader)
         return _embedded_report(located, job, config, is_checked=is_checked)
@@ -241,6 +242,23 @@ def check_with_options(document: Document, options: Options, job: Job | None = N
     """Check one document and the files that it refers to, as the options say. `job`: a known job, used as is."""
     located, complete_job = locate_with_job(document, options, job)
     return apply_options(check(located, complete_job), options)
+
+
+def locate_jobs(host: Document) -> list[LocatedConfig]:
+    """Locate the config of each job that a file starts; jobs that differ in nothing that matters count once.
+
+    A file that is a config, or starts no job, gives the one result of `locate`.
+
+    Raises:
+        OSError: the config that a launch file names cannot be read.
+    """
+    jobs = [] if host.format == "python" else list(jobs_of(host))
+    if len(jobs) < 2 and not (jobs and jobs[0].started_by):
+        return [locate(host)]
+    distinct: dict[tuple[object, ...], LaunchedJob] = {}
+    for job in jobs:
+        distinct.setdefault(job.identity, job)
+    return [locate_job(job) for job in distinct.values()]
 
 
 def locate_with_job(

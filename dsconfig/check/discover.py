@@ -11,7 +11,8 @@ from functools import cache
 
 from dsconfig.core.file_access import MAX_NOTEBOOK_SIZE, OUTSIDE, contents, is_own, may_read, repository_root
 from dsconfig.document.file_names import SUFFIXES, is_named_config, is_notebook, is_python, is_yaml
-from dsconfig.launch.format_table import SCRIPTS
+from dsconfig.launch.format_table import is_script
+from dsconfig.launch.repository import may_start_job
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ def find_configs(
     excludes: Callable[[str], bool] = lambda _: False,
     note: Callable[[str], object] = str,
     hidden: Callable[[str], object] = str,
+    *,
+    launches: bool = False,
 ) -> Iterator[str]:
     """Yield the paths of the DeepSpeed configs below `folder`, in a fixed order.
 
@@ -45,6 +48,7 @@ def find_configs(
         excludes: whether to exclude a file or folder.
         note: is called with one line for each path that cannot be read, or when git does not answer.
         hidden: is called with each hidden folder that is skipped.
+        launches: also find the scripts and manifests that start a job with DeepSpeed.
     """
     git_client = Git(note)
     folders: list[tuple[str, Listing | None]] = [(folder, git_client.listing(folder))]
@@ -61,11 +65,12 @@ def find_configs(
         subfolders: list[tuple[str, Listing | None]] = []
         for entry in entries:
             is_folder = entry.is_dir(follow_symlinks=False)
-            if entry.name in SKIPPED or not (is_folder or may_be_config(entry.name)):
+            is_start = launches and is_script(entry.name)
+            if entry.name in SKIPPED or not (is_folder or is_start or may_be_config(entry.name)):
                 continue
             if (listing and not listing.has(entry.path)) or excludes(entry.path):
                 continue
-            if entry.name.startswith("."):
+            if entry.name.startswith(".") and not (launches and entry.name == ".github"):
                 if is_folder and entry.name != ".git":
                     hidden(_short(entry.path))
             elif is_folder:
@@ -76,9 +81,25 @@ def find_configs(
                     else listing
                 )
                 subfolders.append((entry.path, inner_listing))
-            elif _is_wanted(entry, note):
+            elif starts_job(entry) if is_start else _is_wanted(entry, note):
                 yield _short(entry.path)
         folders += reversed(subfolders)
+
+
+def starts_job(entry: os.DirEntry[str]) -> bool:
+    """Whether a script starts a job with DeepSpeed."""
+    if not entry.is_file() or not is_own(entry.path):
+        return False
+    data = read_small_file(entry.path)
+    if not may_start_job(data):
+        return False
+    from dsconfig.document import read_bytes
+    from dsconfig.launch.find_jobs import jobs_of
+
+    try:
+        return next(jobs_of(read_bytes(data, _short(entry.path))), None) is not None
+    except OSError:
+        return False
 
 
 def _is_wanted(entry: os.DirEntry[str], note: Callable[[str], object]) -> bool:
@@ -227,18 +248,21 @@ def linked_configs(names: Iterable[str]) -> dict[str, list[str]]:
 
     launches_by_config: dict[str, list[str]] = {}
     for name in names:
-        data = read_small_file(name) if name.lower().endswith((*SUFFIXES, *SCRIPTS)) else b""
-        if not detect_config.mentions_deepspeed(data):
+        data = read_small_file(name) if name.lower().endswith(SUFFIXES) or is_script(name) else b""
+        if not (may_start_job(data) if is_script(name) else detect_config.mentions_deepspeed(data)):
             continue
         from dsconfig.document import read_bytes
-        from dsconfig.launch.find_jobs import job_of
+        from dsconfig.launch.find_jobs import jobs_of
         from dsconfig.launch.located_config import find_link
 
         document = read_bytes(data, name, "yaml" if is_yaml(name) else "json")
-        if (job := job_of(document)) is not None and job.lookup is not None and job.lookup.path:
-            launches_by_config.setdefault(os.path.realpath(job.lookup.path), []).append(name)
-        elif (link := find_link(document)) and link[1].path:
-            launches_by_config.setdefault(os.path.realpath(link[1].path), []).append(name)
+        jobs = list(jobs_of(document))
+        paths = [job.lookup.path for job in jobs if job.lookup is not None and job.lookup.path]
+        paths += [job.launch.name for job in jobs if job.started_by]
+        if not jobs and (link := find_link(document)) and link[1].path:
+            paths = [link[1].path]
+        for path in dict.fromkeys(map(os.path.realpath, paths)):
+            launches_by_config.setdefault(path, []).append(name)
     return _without_cycles(launches_by_config)
 
 

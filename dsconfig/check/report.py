@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from dsconfig.core.diagnostic import Diagnostic, Effect
+from dsconfig.core.job_summary import JobSummary
 from dsconfig.core.releases import Target
 from dsconfig.rules import RULES, Rule
 from dsconfig.rules._batch_triplet import format_world_sizes
@@ -60,6 +61,8 @@ class Report:
         """Why the file could not be read or checked; None if it was."""
         self.sizes = sizes
         """World sizes at which the batch triplet works; None for any, or where the world size is known."""
+        self.summary: JobSummary | None = None
+        """The job that was followed; None for a config that is checked alone."""
         self.children = children
         """The reports of the files that this one refers to: the config of a launch file."""
         self.notes = notes
@@ -76,7 +79,7 @@ class Report:
         notes: tuple[str, ...] | None = None,
     ) -> Report:
         """Return the report with other diagnostics, children or notes."""
-        return Report(
+        report = Report(
             self.name,
             self.target,
             self.reader,
@@ -93,6 +96,14 @@ class Report:
             job=self.job,
             base_path=self.base_path if self.is_embedded else None,
         )
+        report.summary = self.summary
+        return report
+
+    @property
+    def shown_notes(self) -> tuple[str, ...]:
+        """The notes without those for which the summary of the job stands."""
+        replaced = self.summary.notes if self.summary else ()
+        return tuple(each for each in self.notes if each not in replaced)
 
     @property
     def training_arguments(self) -> LaunchArguments | None:
@@ -203,7 +214,7 @@ def _render(report: Report) -> str:
     fixable = sum(each.fix is not None and each.fix.safe for each in diagnostics)
     suppressed = sum(len(each.suppressed) for each in configs)
     notes = [report.target.note] if report.target.note else []
-    notes += [text for each in reports for text in each.notes]
+    notes += [text for each in reports for text in each.shown_notes]
     sizes = {each.name: each.world_sizes for each in configs if each.world_sizes}
     # Users choose the number of GPUs from this line, so it lists the sizes of every config.
     notes += working_sizes(sizes, every=True)

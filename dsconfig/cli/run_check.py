@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from time import monotonic
 
 from dsconfig.check.build_job import why_not_config
-from dsconfig.check.check import apply_options, check, locate_with_job
+from dsconfig.check.check import apply_options, check, locate_jobs
 from dsconfig.check.discover import stands_for_config
 from dsconfig.check.effective_settings import Options
 from dsconfig.check.report import Report
@@ -41,6 +41,8 @@ class Checker:
         self.named_by: Mapping[str, Sequence[str]] = {}
         """Launch files among the checked files, by the absolute paths of the configs that they name."""
         self.failed = False
+        self.finds_jobs = False
+        """Whether a directory also stands for the scripts in it that start jobs."""
         self.named: set[str] = set()
         """Files named on the command line, as opposed to those that config detection selected."""
         self.unread: list[Report] = []
@@ -80,7 +82,7 @@ class Checker:
             self._report_unreadable(folder, reason(error))
             return []
         hidden: list[str] = []
-        paths = find_configs(folder, self._excludes, print_note, hidden.append)
+        paths = find_configs(folder, self._excludes, print_note, hidden.append, launches=self.finds_jobs)
         names = [name for name in paths if not self.options.of(name).excludes(name)]
         self.progress.clear()
         for each in hidden if requested.verbose else ():
@@ -173,10 +175,9 @@ class Checker:
         unread_before = len(self.unread)
         try:
             if self.fixer is None:
-                located, job = locate_with_job(document, self.options)
-                report = _with_verified_fixes(apply_options(check(located, job), self.options))
+                reports = self._check(document)
             else:
-                report = self.fixer.fix(name, document)
+                reports = [self.fixer.fix(name, document)]
         except OSError as error:
             if error.filename is None:  # stdout cannot be written
                 raise
@@ -188,12 +189,30 @@ class Checker:
             print_internal_error(error, name)
             self._fail(name, "internal error")
         else:
-            if report.why_not_config and (name in self.named or stands_for_config(report.document)):
-                print_error(f"{report.name}: {report.why_not_config}")
-                self.failed = True
-                report = report.copy_with(notes=())
-            return [*self.tally.counted(report, again=self.is_counted), *self.unread[unread_before:]]
+            result: list[Report] = []
+            for report in reports:
+                kept = report
+                if report.why_not_config and (name in self.named or stands_for_config(report.document)):
+                    print_error(f"{report.name}: {report.why_not_config}")
+                    self.failed = True
+                    kept = report.copy_with(notes=())
+                result += self.tally.counted(kept, again=self.is_counted)
+                self.is_counted = True
+            return [*result, *self.unread[unread_before:]]
         return self.unread[unread_before:]
+
+    def _check(self, document: Document) -> list[Report]:
+        """The report on a config, or on each job that a launch file or script starts."""
+        reports = []
+        for located in locate_jobs(document):
+            job = self.options.of(document.name).job(located)
+            report = _with_verified_fixes(apply_options(check(located, job), self.options))
+            if located.job is not None:
+                from dsconfig.resolve.job_summary import with_summary
+
+                report = with_summary(report, located, job)
+            reports.append(report)
+        return reports
 
     def _report_unreadable(self, name: str, why: str) -> None:
         print_error(f"{name}: {why}")
@@ -227,6 +246,8 @@ class Tally:
         self.readers: Counter[Reader] = Counter()
         self.failed = False
         """Whether a diagnostic reaches `--fail-on` for its file."""
+        self.shows_jobs = False
+        """Whether the output has a line for each job, which stands for some of the notes."""
         self.suppressed = 0
         self.by_severity: Counter[str] = Counter()
         self.by_rule: Counter[tuple[str, str]] = Counter()
@@ -257,7 +278,8 @@ class Tally:
 
     def _count(self, report: Report, *, again: bool) -> None:
         """Count the diagnostics of a report, and its file unless it was counted before."""
-        self.notes.extend(each for each in report.notes if each not in self.notes)
+        notes = report.shown_notes if self.shows_jobs else report.notes
+        self.notes.extend(each for each in notes if each not in self.notes)
         if report.why_not_config:
             return
         options = self.options.of(report.name)

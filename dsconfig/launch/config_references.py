@@ -15,7 +15,7 @@ from dsconfig.document.file_names import is_notebook, is_python
 from dsconfig.job.consumers import ELASTIC
 from dsconfig.job.consumers.accelerate_launch_file import LINK, is_launch_file
 from dsconfig.job.detect_consumer import DEEPSPEED_CONFIG_FLAGS, Origin, PossibleConsumers, Reader
-from dsconfig.launch.format_table import SCRIPTS, format_of
+from dsconfig.launch.format_table import format_of, is_script
 from dsconfig.launch.repository import FOLDER_STEPS, Budget, SpentError, cache_key, search, texts, tick
 
 # A script can run from any directory, so a path in it is compared with the end of the config's path:
@@ -167,11 +167,9 @@ def _strongest(mentions: tuple[Reference, ...], path: str) -> Reference | None:
     An Accelerate launch file says nothing about a job that another script starts. It is used only if no
     command names the config itself.
     """
-    if any(
-        each.rank == 3 and each.script.endswith(SCRIPTS) and _resolves_to(each, path) for each in mentions
-    ):
+    if any(each.rank == 3 and is_script(each.script) and _resolves_to(each, path) for each in mentions):
         mentions = tuple(
-            each for each in mentions if each.script.endswith(SCRIPTS) or not each.why.startswith(f"`{LINK}`")
+            each for each in mentions if is_script(each.script) or not each.why.startswith(f"`{LINK}`")
         )
     return max(mentions, key=_strength, default=None)
 
@@ -198,7 +196,7 @@ def _find_trainer(launch: str, top: str, *, deep: bool) -> str | None:
     """
     base = os.path.join(os.path.dirname(launch), "")
     trainer = None
-    for path, data in () if launch.endswith(SCRIPTS) else texts(top, launch, deep=deep):
+    for path, data in () if is_script(launch) else texts(top, launch, deep=deep):
         if path.startswith(base) and path.endswith(".py"):
             if b"Accelerator(" in data:
                 return None
@@ -240,7 +238,7 @@ def accelerate_scripts(launch: str) -> tuple[str, ...]:
     return tuple(
         script
         for script, data in texts(top, path, deep=deep)
-        if script.endswith(SCRIPTS) and base in data and b"accelerate" in data
+        if is_script(script) and base in data and b"accelerate" in data
     )
 
 

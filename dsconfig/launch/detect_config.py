@@ -11,7 +11,7 @@ from dsconfig.core.json_types import at
 from dsconfig.document.file_names import SUFFIXES, is_notebook
 from dsconfig.job.consumers.accelerate_launch_file import is_launch_file
 from dsconfig.launch.find_jobs import exceeds_budget, job_of
-from dsconfig.launch.format_table import SCRIPTS, Format, format_of
+from dsconfig.launch.format_table import Format, format_of, is_script
 from dsconfig.model.keyinfo import ROOT, all_keys, section_keys
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
@@ -73,7 +73,7 @@ script.
 
 def kind_of(document: Document) -> Kind:
     """The kind of a document, by its name and content."""
-    if document.name.endswith(SCRIPTS):
+    if is_script(document.name):
         return "script"
     data = document.value()
     return "job" if format_of(data) is not None else "launch file" if is_launch_file(data) else "config"
@@ -169,7 +169,7 @@ def why_not_config(document: Document) -> str | None:
 
     Unreadable and empty files count as broken configs and get a diagnostic.
     """
-    if document.name.endswith(SCRIPTS):
+    if is_script(document.name):
         return _why_no_config_in_script(document)
     if (kind := describe_other_file(document)) is not None:
         return kind
@@ -230,7 +230,7 @@ def why_not_checked(document: Document) -> str | None:
 def may_be_config(document: Document) -> bool:
     """Whether a document can be a config, whatever its keys: an object that is not a launch file."""
     data = document.value()
-    return not document.name.endswith(SCRIPTS) and isinstance(data, dict) and format_of(data) is None
+    return not is_script(document.name) and isinstance(data, dict) and format_of(data) is None
 
 
 def without_comments(keys: Collection[str]) -> list[str]:

@@ -17,7 +17,7 @@ from dsconfig.job.consumers.consumer import consumer_of
 from dsconfig.job.detect_consumer import LaunchArguments, Reader
 from dsconfig.job.run_facts import RunFacts
 from dsconfig.launch.config_references import accelerate_scripts, launchers_of, references_exceed_budget
-from dsconfig.launch.format_table import SCRIPT, SCRIPTS, Format, format_of
+from dsconfig.launch.format_table import SCRIPT, Format, format_of, is_script
 from dsconfig.launch.repository import FOLDER_STEPS, Budget, SpentError
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
@@ -40,11 +40,19 @@ def jobs_of(
         OSError: a config cannot be read.
         SpentError: a budget is given and this file exceeds it.
     """
-    if not launch.name.endswith(SCRIPTS):
+    if not is_script(launch.name):
         if budget is not None:
             budget.spend(len(launch.text))
             if exceeds_budget(launch):
                 raise SpentError
+        launch_format, data = format_of(launch.value()), launch.value()
+        if launch_format is not None and launch_format.commands and isinstance(data, dict):
+            from dsconfig.launch.script_jobs import jobs_of_commands
+
+            ranks = _world_size(launch_format, data)
+            for each in jobs_of_commands(launch_format, launch, data, config_path):
+                yield each._replace(world_size=ranks or each.world_size)
+            return
         job = job_of(launch)
         yield from [job] if job else []
         return
@@ -55,7 +63,7 @@ def jobs_of(
 
 def exceeds_budget(launch: Document) -> bool:
     """Whether reading the commands of a launch file exceeds the budget, so that none is known."""
-    data = None if launch.name.endswith(SCRIPTS) else launch.value()
+    data = None if is_script(launch.name) else launch.value()
     launch_format = SCRIPT if data is None else format_of(data)
     if launch_format is None or not (data is None or (launch_format.commands and isinstance(data, dict))):
         return False
@@ -70,7 +78,7 @@ def job_of(launch: Document) -> LaunchedJob | None:
     Raises:
         OSError: the config cannot be read.
     """
-    if launch.name.endswith(SCRIPTS):
+    if is_script(launch.name):
         from dsconfig.launch.script_jobs import job_of_commands
 
         return job_of_commands(SCRIPT, launch, None)
@@ -483,7 +491,7 @@ def _jobs_by_file(
             continue
         jobs = _jobs_reading(script, name, reader, budget)
         # An Accelerate launch file has no arguments; the scripts that pass it to `accelerate launch` have.
-        commands = () if jobs or jobs is None or script.endswith(SCRIPTS) else accelerate_scripts(script)
+        commands = () if jobs or jobs is None or is_script(script) else accelerate_scripts(script)
         jobs_by_command = {command: _jobs_reading(command, script, reader, budget) for command in commands}
         jobs_by_command = {command: jobs for command, jobs in jobs_by_command.items() if jobs != []}
         jobs_by_file |= jobs_by_command or {script: jobs}

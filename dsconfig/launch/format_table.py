@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -297,6 +298,22 @@ FORMATS: tuple[Format, ...] = (
         required_keys=("spec.trainer.numNodes",),  # else the runtime's `mlPolicy` says how many
     ),
     Format(
+        "Docker Compose",
+        "deepspeed",
+        signs=(("services",),),
+        config=(),
+        source="compose specification, services: command, entrypoint, environment",
+        commands=("services",),
+    ),
+    Format(
+        "GitHub Actions",
+        "deepspeed",
+        signs=(("jobs", "name"), ("jobs", "permissions"), ("jobs", "env"), ("jobs", "true"), ("jobs", "on")),
+        config=(),
+        source="workflow syntax for GitHub Actions, jobs.<job_id>.steps[*].run",
+        commands=("jobs",),
+    ),
+    Format(
         "Ray",
         "deepspeed",
         signs=(
@@ -350,6 +367,17 @@ FORMATS: tuple[Format, ...] = (
 """Special formats first: the last row matches any file with training arguments for the Trainer."""
 SCRIPTS = (".sh", ".bash", ".slurm", ".sbatch")
 """File name suffixes of shell scripts."""
+_SCRIPT_NAMES = re.compile(
+    r"(?:GNU)?[Mm]akefile|[\w.-]+\.mk|(?:[\w.-]+\.)?(?:Docker|Container)file|(?:Docker|Container)file[\w.-]*"
+)
+"""Names of other files with shell commands: recipes of make, and commands of images."""
+
+
+def is_script(name: str) -> bool:
+    """Whether a file with this name is read as shell commands."""
+    return name.endswith(SCRIPTS) or _SCRIPT_NAMES.fullmatch(name.rpartition("/")[2]) is not None
+
+
 SCRIPT = Format("the shell", "transformers", (), (), "bash", commands=("",))
 """Shell scripts, which are recognized by their file name alone."""
 

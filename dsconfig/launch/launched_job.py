@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple
 from dsconfig.document import Document, Span
 from dsconfig.job.consumers.accelerate_launch_file import BLOCK, LINK, block
+from dsconfig.job.consumers.consumer import consumer_of
 from dsconfig.job.consumers.consumer_versions import does
 from dsconfig.job.detect_consumer import LaunchArguments, Reader
 from dsconfig.job.run_facts import Model, RunFacts
@@ -323,6 +324,33 @@ class LaunchedJob(NamedTuple):
     """Other possible consumers, if the program does not show which one reads the config."""
     why: str = ""
     """Evidence for the consumer in the program, as a clause."""
+    started_by: str = ""
+    """Location of the command that passes the launch file to its program: `run.sh:12`."""
+
+    @property
+    def location(self) -> str:
+        """File and line that start the job, as shown in messages."""
+        return self.started_by or f"{self.launch.name}{'' if self.line is None else f':{self.line}'}"
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """What decides the diagnostics of the job: equal for jobs that train different data in the same way."""
+        arguments = self.training_arguments
+        names = consumer_of(self.format.reader).arguments
+        relevant = (
+            {name: value for name, value in arguments.arguments.items() if name in names} if arguments else {}
+        )
+        config = self.document
+        return (
+            self.format.name,
+            self.format.reader,
+            self.reference,
+            None if config is None else config.name,
+            repr(config.value()) if config is not None and self.is_embedded else "",
+            self.world_size,
+            repr(relevant),
+            repr(self.flags),
+        )
 
     @property
     def is_embedded(self) -> bool:

@@ -22,7 +22,7 @@ from dsconfig.job.detect_consumer import Reader, consumer_of_content
 from dsconfig.launch.config_references import launchers_of, read_passed
 from dsconfig.launch.detect_config import why_not_checked
 from dsconfig.launch.find_jobs import job_of, jobs_of, with_version
-from dsconfig.launch.format_table import SCRIPTS
+from dsconfig.launch.format_table import is_script
 from dsconfig.launch.repository import Lookup, search
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
@@ -75,7 +75,7 @@ class LocatedConfig(NamedTuple):
     @property
     def kind(self) -> str:
         """Kind of the host as a clause, if it is not the config itself."""
-        if self.host.name.endswith(SCRIPTS):
+        if is_script(self.host.name):
             return "it is a shell script"
         return f"it is a launch file of {self.program or 'Accelerate'}"
 
@@ -166,7 +166,7 @@ def locate(host: Document, consumer: str | None = None) -> LocatedConfig:
         return LocatedConfig(host, host, "file")
     job = job_of(host)
     if job is not None:
-        return _locate_job(job)
+        return locate_job(job)
     if not is_launch_file(host.value()):
         return LocatedConfig(host, host, "file")
     try:
@@ -195,7 +195,8 @@ def locate(host: Document, consumer: str | None = None) -> LocatedConfig:
     return LocatedConfig(host, link.document, "named", note, reader=link.reader)
 
 
-def _locate_job(job: LaunchedJob) -> LocatedConfig:
+def locate_job(job: LaunchedJob) -> LocatedConfig:
+    """Locate the config of one job of a launch file."""
     config = job.document
     located = LocatedConfig(job.launch, config, "named", job.note, job=job, reader=job.reader)
     if config is None:
@@ -283,7 +284,7 @@ def _editable_config_of_job(job: LaunchedJob) -> EditableConfig | None:
         else config.text
     )
     # `read_text` would parse a name with a script's suffix as a script.
-    name = config.name if job.launch.name.endswith(SCRIPTS) else job.launch.name
+    name = config.name if is_script(job.launch.name) else job.launch.name
     text_document = read_text(text, name, "yaml" if config.format == "yaml" else "json")
     if config.embedded_at is not None and text_document.value() != value_at(
         job.launch.value(), job.embedded_path or ()
@@ -509,7 +510,7 @@ def _embedded_mapping(launch: Document, path: KeyPath) -> Embedding | None:
 def _embedded_string(job: LaunchedJob, text: str) -> Embedding | None:
     """Location of a config that is a string in the launch file or part of a script."""
     launch = job.launch
-    path = None if launch.name.endswith(SCRIPTS) else job.embedded_path
+    path = None if is_script(launch.name) else job.embedded_path
     span = Span(0, len(launch.text)) if path is None else launch.span(path)
     raw = launch.text[span.start : span.end]
     as_lines = _line_end_writer(raw)
@@ -527,10 +528,7 @@ def _embedded_string(job: LaunchedJob, text: str) -> Embedding | None:
             launch, embedded_span, path, line, is_multiline=False, format_text=_base64_writer("")
         )
     first = launch.position(span.start).line
-    writers: tuple[Writer, ...] = (
-        json.dumps,
-        _unescaped_json,
-    )
+    writers: tuple[Writer, ...] = (json.dumps, _unescaped_json)
     for writer in writers:
         if writer(text) == raw:
             return Embedding(launch, span, path, first, is_multiline=False, format_text=writer)

@@ -22,7 +22,8 @@ from dsconfig.launch.format_table import Format
 from dsconfig.launch.launched_job import LaunchedJob, decode_config
 from dsconfig.launch.program_arguments import FILLING_ARGUMENTS, arguments_in
 from dsconfig.launch.program_config import consumers_of_command
-from dsconfig.launch.repository import Budget, SpentError, installed_preset, search, text_budget
+from dsconfig.launch.repository import Budget, SpentError, installed_preset, search, text_budget, tick
+from dsconfig.launch.script_text import shell_text
 from dsconfig.launch.shell_interpreter import Shell
 from dsconfig.launch.training_arguments import parse_value, read_arguments
 
@@ -77,7 +78,7 @@ def jobs_of_commands(
         job = _job(launch_format, launch, command, script.shell, read_once)
         job = job and _with_program_arguments(job, command, script_source(script.shell))
         if job is not None and data is None:
-            job = job._replace(line=launch.position(command.offset).line)
+            job = job._replace(line=script.shell.text.count("\n", 0, command.offset) + 1)
         if job is not None:
             yield job
 
@@ -99,20 +100,24 @@ class _Script(NamedTuple):
 def _read_script(launch_format: Format, launch: Document, data: Mapping[str, Json] | None) -> _Script:
     if data is None:
         path = "" if launch.name.startswith("<") else os.path.abspath(launch.name)
-        return _read_shell(launch.text, path, ())
+        return _read_shell(shell_text(launch.name, launch.text), path, (), path, tick())
     budget = text_budget(len(launch.text))
     try:
         text = "\n".join(line for key in launch_format.commands for line in _texts(at(data, key)))
         text = expand_inputs(text, data, budget)
     except SpentError:
         return _Script((), None, budget.used)
-    return _read_shell(text, "", tuple(environment_variables(launch_format, data).items()))
+    location = "" if launch.name.startswith("<") else os.path.abspath(launch.name)
+    variables = tuple(environment_variables(launch_format, data).items())
+    return _read_shell(text, "", variables, location, tick())
 
 
 @lru_cache(maxsize=256)
-def _read_shell(text: str, path: str, variables: tuple[tuple[str, str], ...]) -> _Script:
+def _read_shell(
+    text: str, path: str, variables: tuple[tuple[str, str], ...], location: str, _: int
+) -> _Script:
     """Read a text once: many configs of a directory ask about the same scripts."""
-    shell = Shell(text, path, dict(variables))
+    shell = Shell(text, path, dict(variables), location=location)
     try:
         commands = tuple(islice(commands_in(shell), _MAX_COMMANDS))
     except SpentError:
@@ -340,19 +345,35 @@ def _texts(value: Json) -> Iterator[str]:
         yield _join_words(value)
     elif isinstance(value, dict):
         command, args = value.get("command"), value.get("args")
-        for entry in value.get("env", ()) if isinstance(value.get("env"), list) else ():
-            if isinstance(entry, dict) and isinstance(entry.get("value"), str | int):
-                yield f"export {entry.get('name')}={shlex.quote(str(entry['value']))}"
+        yield from (f"export {each}" for key in _ENVIRONMENT for each in _assignments(value.get(key)))
         if isinstance(command, list) and isinstance(args, list):
             yield _join_words([*command, *args])
         for key, each in value.items():
-            if key != "env" and not (
+            if key not in _ENVIRONMENT and not (
                 key in ("command", "args") and isinstance(each, list) and command and args
             ):
                 yield from _texts(each)
     elif isinstance(value, list):
         for each in value:
             yield from _texts(each)
+
+
+_ENVIRONMENT = ("env", "environment")
+"""Keys with environment variables of a command: Kubernetes and GitHub Actions, Docker Compose."""
+
+
+def _assignments(value: Json) -> Iterator[str]:
+    """Yield the variables in a mapping, a list of `NAME=value`, or a list of objects with `name` and `value`."""
+    if isinstance(value, dict):
+        yield from (
+            f"{name}={shlex.quote(str(each))}" for name, each in value.items() if isinstance(each, str | int)
+        )
+    for entry in value if isinstance(value, list) else ():
+        if isinstance(entry, dict) and isinstance(entry.get("value"), str | int):
+            yield f"{entry.get('name')}={shlex.quote(str(entry['value']))}"
+        elif isinstance(entry, str) and "=" in entry:
+            name, _, text = entry.partition("=")
+            yield f"{name}={shlex.quote(text)}"
 
 
 def _join_words(words: list[Json]) -> str:

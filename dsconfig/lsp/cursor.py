@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from dsconfig.core.releases import NUMBERS
 from dsconfig.document import Document, read_text
 from dsconfig.job.consumers.accelerate_launch_file import is_launch_file
-from dsconfig.launch.format_table import SCRIPTS, format_of
+from dsconfig.launch.format_table import format_of, is_script
 from dsconfig.lsp.document_filter import is_draft, is_draft_launch_file
 from dsconfig.model.keyinfo import ROOT, KeyView, SectionView, child_section, type_named, view
 
@@ -172,7 +172,7 @@ def scope(snapshot: Snapshot) -> Scope | None:
     """Scope of the config in a document; None if it has none. For a range of releases, the newest applies."""
     report, data = snapshot.report, snapshot.text.document.value()
     name = snapshot.text.name
-    is_launch = name.endswith(SCRIPTS) or is_launch_file(data) or format_of(data) is not None
+    is_launch = is_script(name) or is_launch_file(data) or format_of(data) is not None
     is_launch = is_launch or is_draft_launch_file(name, data)
     if (report.why_not_config and not is_draft(snapshot.text)) or (is_launch and not report.is_embedded):
         return None

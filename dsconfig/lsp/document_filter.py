@@ -14,7 +14,7 @@ from dsconfig.job.consumers.accelerate_launch_file import ROOT_KEYS, is_launch_f
 from dsconfig.job.run_facts import DSCONFIG_KEY
 from dsconfig.launch.config_references import launchers_of
 from dsconfig.launch.detect_config import is_mostly_unknown, mentions_config_key, without_comments
-from dsconfig.launch.format_table import SCRIPTS
+from dsconfig.launch.format_table import is_script
 from dsconfig.model.keyinfo import ROOT, child_section, section_keys
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def is_relevant(text: OpenText) -> bool:
     if text.language.startswith(LANGUAGE_PREFIX):
         return True
     data = text.text.encode("utf-8", "surrogatepass")
-    if text.name.endswith(SCRIPTS):
+    if is_script(text.name):
         return b"deepspeed" in data and not why_not_config(text.document)
     if (
         _MARKED.search(data)

@@ -5,23 +5,53 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
-from dsconfig.core.diagnostic import Diagnostic, Location, dotted
+from dsconfig.core.diagnostic import SEVERITIES, Diagnostic, Location, dotted
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.render.concise import place
+from dsconfig.render.summary import count
 from dsconfig.render.terminal import Style, cells, printable, wrapped
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
+    from dsconfig.core.job_summary import JobSummary
     from dsconfig.render.protocols import Report, Target
 
 
 def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[str]:  # noqa: ARG001  one shape for all
     """Yield a block for each diagnostic, after a line with the detected consumer."""
     for report in reports:
+        if report.summary is not None:
+            yield wrapped(job_line(report.summary, style), style, 2) + "\n\n"
         if report.diagnostics and report.reader.origin not in ("argument", "default"):
             yield wrapped(printable(f"{report.name}: {report.reader}"), style, 2) + "\n\n"
         for diagnostic in report.diagnostics:
             yield "\n".join(_block(report, diagnostic, style)) + "\n\n"
+
+
+def job_line(job: JobSummary, style: Style) -> str:
+    """The job that was followed: `run.sh:3: Trainer, 16 ranks, batch 256 = 4 × 4 × 16, 2 errors`."""
+    ranks = job.world_size
+    location = style.paint(printable(job.location), "bold")
+    if job.why_not_checked:
+        return f"{location}: {printable(f'{job.consumer}, not checked: {job.why_not_checked}')}"
+    with_config = f" with {job.config}" if job.config else ""
+    parts = [printable(f"{job.consumer}{with_config}")]
+    open_size = printable(f"world size unknown ({job.unknown})" if job.unknown else "world size unknown")
+    parts.append(open_size if ranks is None else "1 rank" if ranks == 1 else f"{ranks} ranks")
+    if job.batch is not None and job.data_parallel_size is not None:
+        train, micro, steps = job.batch
+        parts.append(f"batch {train} = {micro} × {steps} × {job.data_parallel_size:g}")
+    elif job.formula:
+        parts.append(printable(job.formula))
+    elif job.unknown and ranks is not None:
+        parts.append(printable(job.unknown))
+    counts = [
+        style.paint(count(job.counts[severity], severity), severity)
+        for severity in SEVERITIES
+        if job.counts.get(severity)
+    ]
+    parts += counts or [style.paint("no problems found", "good")]
+    return f"{location}: {', '.join(parts)}"
 
 
 def _block(report: Report, diagnostic: Diagnostic, style: Style) -> Iterator[str]:

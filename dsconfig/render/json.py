@@ -12,6 +12,7 @@ from dsconfig.render.fingerprint import as_json
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
+    from dsconfig.core.job_summary import JobSummary
     from dsconfig.render.protocols import Reader, Report, Target
     from dsconfig.render.terminal import Style
 
@@ -33,9 +34,26 @@ def file(report: Report) -> dict[str, object]:
     if report.read_error:
         return {"path": report.name, "error": report.read_error, "diagnostics": []}
     record = {"path": report.name, "target": report.target.text, "reader": reader(report.reader)}
+    if report.summary is not None:
+        record["job"] = job(report.summary)
     if report.why_not_config:
         record["foreign"] = report.why_not_config
     return {**record, "diagnostics": [diagnostic.to_dict() for diagnostic in report.diagnostics]}
+
+
+def job(summary: JobSummary) -> dict[str, object]:
+    """Record of the job that was followed."""
+    return {
+        "location": summary.location,
+        "consumer": summary.consumer,
+        "config": summary.config or None,
+        "worldSize": summary.world_size,
+        "batch": None if summary.batch is None else list(summary.batch),
+        "dataParallelSize": summary.data_parallel_size,
+        "formula": summary.formula or None,
+        "unknown": summary.unknown or None,
+        "notChecked": summary.why_not_checked or None,
+    }
 
 
 def reader(consumer: Reader) -> dict[str, object]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from dsconfig.core.diagnostic import Diagnostic, Effect
+    from dsconfig.core.job_summary import JobSummary
 
 
 class Text(Protocol):
@@ -75,6 +76,10 @@ class RulePage(Protocol):
 
 class Report(Protocol):
     """Result for one file, as far as renderers need it."""
+
+    @property
+    def summary(self) -> JobSummary | None:
+        """Job that was followed; None for a config that is checked alone."""
 
     @property
     def name(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from dsconfig.core.diagnostic import Diagnostic, Effect, Location
+from dsconfig.core.job_summary import JobSummary
 from dsconfig.document import Document
 from dsconfig.document.tree import Tree
 from dsconfig.rules import RULES, Rule
@@ -39,6 +40,7 @@ class Report(NamedTuple):
     reader: Reader = Reader()
     why_not_config: str | None = None
     read_error: str | None = None
+    summary: JobSummary | None = None
 
     def edits(self, diagnostic: Diagnostic) -> tuple[tuple[int, int, str], ...]:
         return ((0, 1, diagnostic.message),) if diagnostic.fix and self.document else ()

@@ -1,0 +1,93 @@
+"""Jobs that scripts and manifests start: found in a folder, and reported one line each."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dsconfig.cli import main
+
+AUTO = {
+    "train_micro_batch_size_per_gpu": "auto",
+    "train_batch_size": "auto",
+    "gradient_accumulation_steps": "auto",
+    "zero_optimization": {"stage": 2},
+}
+FLAGS = "--output_dir out --per_device_train_batch_size 2 --gradient_accumulation_steps 4"
+
+
+def lines(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+    """The lines of jobs in the output of a check."""
+    main(["check", *(arguments or (".",))])
+    output = capsys.readouterr().out.splitlines()
+    return [line for line in output if any(each in line for each in ("Trainer", "DeepSpeed with"))]
+
+
+START = f"deepspeed --num_gpus 8 t.py --deepspeed conf/ds.json {FLAGS}"
+CMD = json.dumps(["t.py", "--deepspeed", "conf/ds.json", *FLAGS.split()])
+FILES = {
+    "run.sh": f"{START}\n",
+    "jobs/run.slurm": f"#SBATCH --nodes=2\nsrun -n 8 python t.py --deepspeed conf/ds.json {FLAGS}\n",
+    "Makefile": f"GPUS ?= 8\ntrain:\n\t@{START.replace('8', '$(GPUS)', 1)}\n",
+    "Dockerfile": f'FROM a\nENTRYPOINT ["deepspeed", "--num_gpus", "8"]\nCMD {CMD}\n',
+    "compose.yaml": f"services:\n  train:\n    command: {START}\n",
+    ".github/workflows/train.yml": f"on: push\njobs:\n  train:\n    steps:\n      - run: {START}\n",
+    "pod.yaml": "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n"
+    f"    - command: [bash, -c]\n      args: ['{START}']\n",
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_folder_without_a_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("conf").mkdir()
+    Path("conf/ds.json").write_text(json.dumps(AUTO))
+    Path(name).parent.mkdir(parents=True, exist_ok=True)
+    Path(name).write_text(FILES[name])
+    (line,) = lines(capsys)
+    assert line.startswith(f"{name}:")
+    assert line.endswith("Trainer with conf/ds.json, 8 ranks, batch 64 = 2 × 4 × 8, no problems found")
+
+
+def test_a_config_with_any_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("ds.config").write_text(json.dumps({"train_batch_size": 8, "zero_optimization": {"stage": 7}}))
+    Path("run.sh").write_text("deepspeed --num_gpus 8 t.py --deepspeed --deepspeed_config ds.config\n")
+    (line,) = lines(capsys)
+    assert line == "run.sh:1: DeepSpeed with ds.config, 8 ranks, 1 error"
+
+
+def test_common_diagnostics_are_reported_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("ds.json").write_text(json.dumps({**AUTO, "zero_optimization": {"stage": 7}}))
+    start = f"deepspeed --num_gpus {{}} t.py --deepspeed ds.json {FLAGS}\n"
+    Path("run.sh").write_text(start.format(2) + start.format(4) + start.format("$N") + start.format(4))
+    main(["check", "."])
+    output = capsys.readouterr().out
+    assert output.count("error[") == 1
+    formula = "train_batch_size = 2 × 4 × GPUs"
+    assert [line for line in output.splitlines() if line.startswith("run.sh:")] == [
+        "run.sh:1: Trainer with ds.json, 2 ranks, 1 error",
+        "run.sh:2: Trainer with ds.json, 4 ranks, 1 error",
+        f"run.sh:3: Trainer with ds.json, world size unknown (`--num_gpus=$N`), {formula}, 1 error",
+    ]
+
+
+def test_a_job_without_its_config_says_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("run.sh").write_text(f"deepspeed t.py --deepspeed ds.json {FLAGS}\n")
+    (line,) = lines(capsys)
+    assert line == "run.sh:1: Trainer, not checked: `ds.json` was not found from the current folder"
+    main(["check", ".", "--output-format", "json"])
+    (file,) = json.loads(capsys.readouterr().out)["files"]
+    assert file["job"]["notChecked"] == "`ds.json` was not found from the current folder"
