@@ -30,6 +30,7 @@ COMMANDS = {
     "resolve": "show the config that DeepSpeed runs with at a world size",
     "memory": "estimate the memory that training needs, and whether it fits",
     "show": "show the effective values, and where each comes from",
+    "resume": "show whether a checkpoint can be loaded, and how to convert it",
     "schema": "print the JSON Schema of configs",
     "lsp": "run the language server",
     "editor": "set up an editor with the language server or the JSON Schema",

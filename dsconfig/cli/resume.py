@@ -1,0 +1,108 @@
+"""`dsconfig resume`: show what of a checkpoint a config can load, and how to convert the rest."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from dsconfig.cli.arguments import add_color, add_file, add_job_options, add_settings, set_exit_codes
+from dsconfig.cli.errors import CLEAN, PROBLEMS, fail
+from dsconfig.cli.inputs import read, reason
+from dsconfig.cli.output import write_text
+
+if TYPE_CHECKING:
+    from dsconfig.render.terminal import Style
+    from dsconfig.resolve.resume import Resume
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.set_defaults(run=run)
+    parser.add_argument("folder", metavar="DIR", help="checkpoint folder: with `latest`, or of one step")
+    add_file(parser)
+    parser.add_argument("--target", metavar="RELEASE", help="DeepSpeed release (default: the installed one)")
+    add_job_options(parser)
+    parser.add_argument(
+        "--output-format", choices=("text", "json"), default="text", help="output format (default: text)"
+    )
+    add_color(parser)
+    add_settings(parser)
+    blocked = "something has to be converted or changed first, or is not known"
+    set_exit_codes(parser, {CLEAN: "the checkpoint can be loaded as it is", PROBLEMS: blocked})
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command."""
+    from dsconfig.cli.inputs import job_from_args
+    from dsconfig.launch.located_config import locate
+    from dsconfig.render.terminal import style_of
+    from dsconfig.resolve.checkpoint_folder import read_checkpoint
+    from dsconfig.resolve.errors import ResolveError
+    from dsconfig.resolve.resume import compare_checkpoint
+
+    try:
+        checkpoint = read_checkpoint(args.folder)
+    except OSError as error:
+        fail(f"{args.folder}: {reason(error)}")
+    if checkpoint is None:
+        fail(
+            f"{args.folder}: no checkpoint of DeepSpeed: neither `latest`, nor a folder `global_step…` with states"
+        )
+    document = read(args.file)
+    located = locate(document)
+    try:
+        resume = compare_checkpoint(checkpoint, located, job_from_args(args, document, located))
+    except (ResolveError, ValueError) as error:
+        fail(str(error))
+    if args.output_format == "json":
+        write_text(_json(resume))
+    else:
+        write_text("\n".join(_text(resume, style_of(sys.stdout, args.color))) + "\n")
+    return CLEAN if resume.verdict == "loads" else PROBLEMS
+
+
+def _json(resume: Resume) -> str:
+    data = {
+        "version": 1,
+        "verdict": resume.verdict,
+        "release": resume.release,
+        "world_size": resume.world_size,
+        "checkpoint": resume.checkpoint._asdict(),
+        "obstacles": [each._asdict() for each in resume.obstacles],
+    }
+    return json.dumps(data, indent=1) + "\n"
+
+
+_TONES = {"blocked": "error", "unknown": "warning"}
+
+
+def _text(resume: Resume, style: Style) -> Iterator[str]:
+    from dsconfig.render.terminal import printable
+
+    checkpoint = resume.checkpoint
+    ranks = "" if checkpoint.data_parallel is None else f", {checkpoint.data_parallel} data-parallel ranks"
+    split = f" × {checkpoint.model_parallel} that split the model" if checkpoint.model_parallel > 1 else ""
+    precision = {True: ", bf16", False: ", not bf16", None: ""}[checkpoint.is_bf16]
+    writer = ", written by the Trainer" if checkpoint.is_of_trainer else ""
+    yield printable(
+        f"{os.path.normpath(checkpoint.path)}: {checkpoint.layout}{ranks}{split}{precision}{writer}"
+    )
+    for each in resume.obstacles:
+        yield ""
+        yield f"{style.paint(each.verdict, _TONES[each.verdict])}: {printable(each.message)}"
+        for remedy in each.remedies:
+            yield f"  = help: {printable(remedy)}"
+        for command in each.commands:
+            yield f"    {printable(command)}"
+    size = "" if resume.world_size is None else f" on {resume.world_size} ranks"
+    endings = {
+        "loads": f"DeepSpeed {resume.release} can load it{size}: files, ranks and stage agree.",
+        "blocked": f"DeepSpeed {resume.release} cannot load it{size} as it is.",
+        "unknown": "Not all facts are known.",
+    }
+    yield ""
+    yield endings[resume.verdict]
