@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+import os
+from collections.abc import Iterator
 from functools import cache, cached_property
-from pkgutil import get_data
-from typing import Any
 
 from dsconfig.core.diagnostic import EffectName
 from dsconfig.core.json_types import Json, NamedTuple
-from dsconfig.core.releases import RELEASES, Interval, number
+from dsconfig.core.releases import RELEASES, Interval, name, number
 from dsconfig.core.version_ranges import VersionRange, parse_range, version_numbers
-from dsconfig.core.wording import one_of, quoted
+from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import MISSING, Context, Finding, SkipRule
 from dsconfig.rules._batch_triplet import accumulation_steps
 from dsconfig.rules._built_class import written_type
@@ -25,6 +24,11 @@ from dsconfig.rules._effective_values import (
     training_dtype,
 )
 from dsconfig.rules._program_versions import program_versions
+
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
 
 FILE = "advisories.json"
 """Package data next to this module; the worker of the editors imports it from a zip archive."""
@@ -116,7 +120,18 @@ def _releases(advisory: Advisory) -> str:
 @cache
 def advisories() -> tuple[Advisory, ...]:
     """Load the table."""
-    return tuple(Advisory(**row) for row in json.loads(get_data(__package__, FILE) or b"[]"))
+    loader = __spec__.loader if __spec__ is not None else None
+    data: bytes = loader.get_data(os.path.join(os.path.dirname(__file__), FILE))  # type: ignore[union-attr]
+    return tuple(Advisory(**row) for row in json.loads(data))
+
+
+def last_affected(*effects: EffectName, is_about_settings: bool = True) -> str | None:
+    """Return the last release with an entry of these effects; None for the latest. Their rule does not run after it."""
+    entries = [
+        each for each in advisories() if each.effect in effects and bool(each.when) == is_about_settings
+    ]
+    last = max(each.releases.last for each in entries)
+    return None if last == Interval().last else name(last)
 
 
 def affecting(versions: Mapping[str, str]) -> Iterator[Advisory]:
@@ -168,7 +183,7 @@ def _test_text(name: str, test: Any) -> str:
     """A test of a fact or key as text: `ZeRO stage: 1 or 2`."""
     label = _FACT_LABELS.get(name, f"`{name}`")
     if isinstance(test, list):
-        return f"{label}: {one_of(('not set' if each is None else quoted(each) for each in test), 'or')}"
+        return f"{label}: {' or '.join('not set' if each is None else quoted(each) for each in test)}"
     if "set" in test:
         return f"{label}: {'set' if test['set'] else 'not set'}"
     least = test["least"]

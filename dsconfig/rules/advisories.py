@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dsconfig.core.diagnostic import EffectName
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._advisories import findings
+from dsconfig.rules._advisories import findings, last_affected
 
 _SOURCE = "dsconfig/rules/advisories.json, which names the source of each entry"
 
 
-@rule("DSC880", effect="crashes", source=_SOURCE)
+@rule("DSC880", effect="crashes", until=last_affected("crashes"), source=_SOURCE)
 def release_with_known_crash(ctx: Context) -> Iterator[Finding]:
     """The job fails with these settings, because of a defect of the release.
 
@@ -30,7 +31,7 @@ def release_with_known_crash(ctx: Context) -> Iterator[Finding]:
     yield from findings(ctx, "crashes")
 
 
-@rule("DSC881", effect="altered", source=_SOURCE)
+@rule("DSC881", effect="altered", until=last_affected("altered", "ignored"), source=_SOURCE)
 def release_with_known_wrong_result(ctx: Context) -> Iterator[Finding]:
     """The job trains differently with these settings, because of a defect of the release.
 
@@ -50,7 +51,7 @@ def release_with_known_wrong_result(ctx: Context) -> Iterator[Finding]:
     yield from findings(ctx, "altered", "ignored")
 
 
-@rule("DSC882", effect="wasteful", source=_SOURCE)
+@rule("DSC882", effect="wasteful", until=last_affected("wasteful"), source=_SOURCE)
 def release_with_known_waste(ctx: Context) -> Iterator[Finding]:
     """The job needs more memory or time with these settings, or may diverge, because of a defect of the release.
 
@@ -67,7 +68,10 @@ def release_with_known_waste(ctx: Context) -> Iterator[Finding]:
     yield from findings(ctx, "wasteful")
 
 
-@rule("DSC883", effect="crashes", source=_SOURCE)
+_ALL: tuple[EffectName, ...] = ("crashes", "altered", "ignored", "wasteful")
+
+
+@rule("DSC883", effect="crashes", until=last_affected(*_ALL, is_about_settings=False), source=_SOURCE)
 def incompatible_versions(ctx: Context) -> Iterator[Finding]:
     """The repository requires versions of DeepSpeed and of another program that do not work together.
 
@@ -80,4 +84,4 @@ def incompatible_versions(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8}
     """
     if ctx.is_in_repository:
-        yield from findings(ctx, "crashes", "altered", "ignored", "wasteful", is_about_settings=False)
+        yield from findings(ctx, *_ALL, is_about_settings=False)
