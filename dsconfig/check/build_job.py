@@ -170,12 +170,18 @@ def job_without_repository(located: LocatedConfig, arguments: Job) -> Job:
 
 def with_launch_arguments(located: LocatedConfig, reader: Reader, launch: str | None = None) -> Reader:
     """Add the reader's version, and the arguments of the scripts that use the config (or of `launch` alone)."""
-    if located.relation == "file":
+    if located.relation == "file" and not located.host.is_in_program:
         reader = with_arguments(reader, located.host.name, launch)
-    elif located.job is None:
+    elif located.relation != "file" and located.job is None:
         reader = with_trainer_fact(reader, located.host.name)
     if located.relation == "file" and not reader.facts.program_files:
         reader = _with_programs(reader, located.host)
+        programs = reader.facts.program_files
+        is_started = reader.launch or reader.processes or reader.training_arguments is not None
+        if launch is None and len(programs) == 1 and not is_started:
+            from dsconfig.launch.program_launches import with_program_launch
+
+            reader = with_program_launch(reader, programs[0])
     document = located.config if located.job is None and located.config is not None else located.host
     return with_version(reader, document.name)
 

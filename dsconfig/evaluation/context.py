@@ -436,6 +436,7 @@ class FilledConfig(NamedTuple):
     added_keys: frozenset[str] = frozenset()
     """Top-level keys that the program of the job adds."""
     has_flags: bool = False
+    are_in_code: bool = False
     """Whether the arguments are command-line flags rather than keys of a launch file."""
     argument_names: Mapping[str, str] = MappingProxyType({})
     """Arguments that the launch file names differently: the Trainer's name to its own."""
@@ -484,6 +485,7 @@ def fill_from_arguments(
         tuple(filling.mismatches),
         rejections,
         has_flags=given.has_flags,
+        are_in_code=given.are_in_code,
         argument_names=given.spelled,
         precisions=frozenset(name for name in ("fp16", "bf16") if arguments_now.arguments.get(name) is True),
     )

@@ -61,6 +61,8 @@ class LaunchArguments(NamedTuple):
     """Origin of the arguments, as a message."""
     has_flags: bool = False
     """Whether the arguments are flags of a command, not keys of the launch file."""
+    are_in_code: bool = False
+    """Whether the program sets the arguments in its code."""
     spelled: Mapping[str, str] = MappingProxyType({})
     """Argument names in the launch file, by the Trainer's names."""
     explicit: Mapping[str, Json] = MappingProxyType({})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -98,6 +100,25 @@ def _command(shell: ShellCommand) -> Command | None:
     consumer = CONFIG_FLAGS.get(config_flag, "accelerate")
     if program is not None and config_flag in ("deepspeed", ""):
         consumer = program.reader
+    return _command_of(shell, flags, config_flag, consumer, program)
+
+
+def program_commands_in(shell: Shell) -> Iterator[Command]:
+    """Yield each command of a shell text that starts a Python program, with or without a config."""
+    for each in shell.commands():
+        program = _program_file(each.words)
+        before = each.words[: each.words.index(program)] if program in each.words else each.words[:1]
+        if program and any(_STARTS_PROGRAMS.fullmatch(os.path.basename(word)) for word in before):
+            yield _command_of(each, _flags(each.words), "", "", None)
+
+
+_STARTS_PROGRAMS = re.compile(r"python[\d.]*|torchrun|deepspeed|accelerate|torch\.distributed\.\w+")
+
+
+def _command_of(
+    shell: ShellCommand, flags: dict[str, Json], config_flag: str, consumer: str, program: Format | None
+) -> Command:
+    words = shell.words
     open_names, counts = open_variables(shell), count_processes(flags, shell)
     dependent = _dependent_words(shell, open_names)
     unexpanded = [name for name, value in flags.items() if isinstance(value, str) and "$" in value]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Literal, TypeAlias
@@ -13,12 +13,15 @@ from typing import Literal, TypeAlias
 from dsconfig.core.file_access import contents, is_own, repository_root
 from dsconfig.core.json_types import Json, JsonObject, NamedTuple
 from dsconfig.document import read_file
+from dsconfig.document.tree import UNKNOWN
 from dsconfig.job.consumers import training_args
 from dsconfig.job.consumers.consumer import BY_NAME, PLUGIN_DEFAULTS, SCHEDULE_ARGUMENTS
 from dsconfig.job.detect_consumer import LaunchArguments
 from dsconfig.launch.format_table import Format
+from dsconfig.launch.python_constants import Constants
 from dsconfig.launch.python_source import (
     Module,
+    ProgramRepository,
     called_name,
     calls,
     constant,
@@ -100,6 +103,19 @@ def arguments_of(
         return None
 
 
+def arguments_without_command(program: str) -> ProgramArguments | None:
+    """The training arguments that a program builds in code, if its command is unknown; None if it builds none.
+
+    A parser fills all of them from flags, of which none is known then.
+    """
+    trl_version = version_of("trl", program)
+    try:
+        source = _ProgramSource(program_modules(program, program), trl_version and trl_version[0])
+        return None if source.from_parser({}) is not None else source.from_code(None)
+    except RecursionError:  # nesting deeper than the interpreter's stack
+        return None
+
+
 def arguments_in(
     program: str, launch: str, flags: Mapping[str, Json], varied: frozenset[str] = frozenset()
 ) -> ProgramArguments | None:
@@ -157,6 +173,8 @@ class _ProgramSource:
         self.imported = {module.path: dict(_imports(module)) for module in parsed_modules}
         self.assigned = frozenset(_assigned_arguments(parsed_modules))
         self.has_loop = any(called_name(call) == "Accelerator" for _, call in calls(parsed_modules))
+        self._repository = ProgramRepository(parsed_modules[0].path if parsed_modules else "")
+        self._flag_defaults = _flag_defaults(parsed_modules)
 
     # A parser of dataclasses
     # ----------------------------------------------------------------------------------------------
@@ -193,46 +211,65 @@ class _ProgramSource:
     # Arguments built in code
     # ----------------------------------------------------------------------------------------------
 
-    def from_code(self, flags: Mapping[str, Json]) -> ProgramArguments | None:
-        """The arguments that the program builds in code; None if it builds none."""
-        built: list[tuple[str, _ArgumentsClass, ast.Call]] = []
+    def from_code(self, flags: Mapping[str, Json] | None) -> ProgramArguments | None:
+        """The arguments that the program builds in code; None if it builds none. `flags`: None if unknown."""
+        built: list[tuple[Module, _ArgumentsClass, ast.Call]] = []
         for module, call in calls(self.modules):
             built_class = self._resolve(call.func, module)
             if isinstance(built_class, _ArgumentsClass):
-                built.append((module.location(call), built_class, call))
+                built.append((module, built_class, call))
         built = [each for each in built if keyword(each[2], "deepspeed") is not None] or built
         if not built:
             return None
-        flag_defaults = _flag_defaults(self.modules)
-        defaults = _common_values(
-            [self._call_values(built_class, call, flags, flag_defaults) for _, built_class, call in built]
-        )
+        defaults = _common_values([self._call_values(*each, flags) for each in built])
         changed = frozenset().union(*(built_class.changed for _, built_class, _ in built)) | self.assigned
-        why = f"{built[0][0]} builds the Trainer's arguments in code"
-        explicit = _common_values([_schedule_keywords(call, flags, flag_defaults) for _, _, call in built])
+        first, _, first_call = built[0]
+        why = f"{first.location(first_call)} builds the Trainer's arguments in code"
+        explicit = _common_values(
+            [self._keywords(module, call, flags, SCHEDULE_ARGUMENTS) for module, _, call in built]
+        )
         return ProgramArguments(
             defaults, changed, is_code=True, has_loop=self.has_loop, why=why, explicit=explicit
         )
 
     def _call_values(
-        self,
-        built_class: _ArgumentsClass,
-        call: ast.Call,
-        flags: Mapping[str, Json],
-        flag_defaults: Mapping[str, Json],
+        self, module: Module, built_class: _ArgumentsClass, call: ast.Call, flags: Mapping[str, Json] | None
     ) -> JsonObject:
         values: JsonObject = dict(built_class.defaults)
         if any(each.arg is None for each in call.keywords):
             values.update(dict.fromkeys(FILLING_ARGUMENTS))
-        explicit = {
-            each.arg: _argument_value(each.value, flags, flag_defaults)
-            for each in call.keywords
-            if each.arg in FILLING_ARGUMENTS
-        }
-        known_values = {name: value for name, value in explicit.items() if name is not None}
+        known_values = self._keywords(module, call, flags, FILLING_ARGUMENTS)
         if "bf16" not in known_values:
             return {**_with_precision(values, known_values), **known_values}
         return {**values, **known_values}
+
+    def _keywords(
+        self, module: Module, call: ast.Call, flags: Mapping[str, Json] | None, names: Collection[str]
+    ) -> JsonObject:
+        """Values of some keyword arguments of a call; None as value: unknown before the run."""
+        return {
+            each.arg: self._argument_value(module, each.value, flags)
+            for each in call.keywords
+            if each.arg is not None and each.arg in names
+        }
+
+    def _argument_value(self, module: Module, node: ast.expr, flags: Mapping[str, Json] | None) -> Json:
+        """Value of an argument: a constant or a flag's value; None: unknown before the run."""
+        value = Constants(module, self._repository).value(node)
+        if value is not UNKNOWN:
+            return value
+        if isinstance(node, ast.Name):
+            bindings = module.names.bindings_of(node)
+            if len(bindings) == 1 and bindings[0].kind == "value":  # `rate = args.rate`
+                node = bindings[0].value if bindings[0].value is not None and not bindings[0].steps else node
+                if isinstance(node, ast.Name):
+                    return None
+            elif any(each.kind != "parameter" for each in bindings):
+                return None
+        name = last_name(node)
+        if flags is None or not name:
+            return None
+        return flags[name] if name in flags else self._flag_defaults.get(name)
 
     # Classes
     # ----------------------------------------------------------------------------------------------
@@ -307,10 +344,9 @@ def _assigned_arguments(program: tuple[Module, ...]) -> Iterator[str]:
             if isinstance(node, ast.AugAssign | ast.AnnAssign):
                 targets = [node.target]
             for target in targets:
-                if isinstance(target, ast.Attribute) and target.attr in _ASSIGNABLE:
-                    holder = last_name(target.value)
-                    if "arg" in holder or "config" in holder or "cfg" in holder:
-                        yield target.attr
+                # `self.learning_rate` is an attribute of a model or loop; any other object may be the arguments.
+                if isinstance(target, ast.Attribute) and last_name(target.value) != "self":
+                    yield from {target.attr} & _ASSIGNABLE
 
 
 def _assigned_values(module: Module, name: str) -> Iterator[ast.expr]:
@@ -398,28 +434,6 @@ def _flag_defaults(program: tuple[Module, ...]) -> JsonObject:
 
 def _add_default(defaults: JsonObject, name: str, value: Json) -> None:
     defaults[name] = None if name in defaults and defaults[name] != value else value
-
-
-def _argument_value(node: ast.expr, flags: Mapping[str, Json], flag_defaults: Mapping[str, Json]) -> Json:
-    """Value of an argument: a constant or a flag's value; None: unknown before the run."""
-    literal = constant(node)
-    if literal is not None:
-        return literal
-    name = last_name(node)
-    if name and name in flags:
-        return flags[name]
-    return flag_defaults.get(name) if name else None
-
-
-def _schedule_keywords(
-    call: ast.Call, flags: Mapping[str, Json], flag_defaults: Mapping[str, Json]
-) -> JsonObject:
-    """Arguments of the optimizer and the schedule that a call sets; None as value: unknown before the run."""
-    return {
-        each.arg: _argument_value(each.value, flags, flag_defaults)
-        for each in call.keywords
-        if each.arg in SCHEDULE_ARGUMENTS
-    }
 
 
 # Program that reads a launch file with training arguments: `train.py recipe.yaml`.

@@ -279,7 +279,7 @@ def _importers(path: str, _: tuple[int, ...]) -> tuple[tuple[Module, ast.Import 
     # Most files mention the name of no other module in an import, so they need not be parsed.
     mention = re.compile(rb"(?m)^[ \t]*(?:from|import)[ \t][^\n]*\b%b\b" % re.escape(stem.encode()))
     importers: list[tuple[Module, ast.Import | ast.ImportFrom]] = []
-    for other, data in programs(path, tick()):
+    for other, data in programs(path):
         if other == path or not mention.search(data) or (module := parse_module(other, data)) is None:
             continue
         importers += [

@@ -92,11 +92,11 @@ def _texts(folder: str, deep: bool, tests: bool, _: int) -> tuple[tuple[str, byt
     return tuple(found_texts)
 
 
-@lru_cache(maxsize=2)
-def _programs(folder: str, deep: bool, _: int) -> tuple[tuple[str, bytes], ...]:
-    found_programs, size = [], 0
+@lru_cache(maxsize=4)
+def _files_with(folder: str, suffixes: tuple[str, ...], deep: bool, _: int) -> tuple[tuple[str, bytes], ...]:
+    found_files, size = [], 0
     for entry in _scripts(folder, _SKIPPED_FOLDERS, deep=deep):
-        if not entry.name.endswith(".py") or (entry.is_symlink() and not is_own(entry.path)):
+        if not entry.name.endswith(suffixes) or (entry.is_symlink() and not is_own(entry.path)):
             continue
         try:
             data = contents_of(entry, _MAX_FILE)
@@ -105,21 +105,23 @@ def _programs(folder: str, deep: bool, _: int) -> tuple[tuple[str, bytes], ...]:
         size += len(data)
         if size > _MAX_TOTAL:
             break
-        found_programs.append((entry.path, data))
-    return tuple(found_programs)
+        found_files.append((entry.path, data))
+    return tuple(found_files)
 
 
-def programs(path: str, tick: int) -> tuple[tuple[str, bytes], ...]:
-    """Paths and bytes of the Python files in the repository of a file; in its folder if there is no repository.
+def programs(path: str) -> tuple[tuple[str, bytes], ...]:
+    """Paths and bytes of the Python files in the repository of a file; in its folder if there is no repository."""
+    return scripts(path, (".py",))
 
-    `tick`: cache key, see `tick`.
-    """
+
+def scripts(path: str, suffixes: tuple[str, ...]) -> tuple[tuple[str, bytes], ...]:
+    """Paths and bytes of the files with these suffixes around a file, whatever they mention; see `programs`."""
     folder = os.path.dirname(path)
     top = repository_root(folder)
-    found_programs = _programs(top or folder, top is not None, tick)
+    found_files = _files_with(top or folder, suffixes, top is not None, tick())
     if not unsaved:
-        return found_programs
-    return tuple((name, unsaved.get(os.path.realpath(name), data)) for name, data in found_programs)
+        return found_files
+    return tuple((name, unsaved.get(os.path.realpath(name), data)) for name, data in found_files)
 
 
 def _mentions_deepspeed(data: bytes) -> bool:

@@ -255,7 +255,10 @@ def _with_program_arguments(job: LaunchedJob, command: Command, script: ScriptSo
     # Flags of a program that builds the arguments in code are its own.
     explicit = {} if program_arguments.is_code else arguments.explicit
     explicit = {**program_arguments.explicit, **explicit, **dict.fromkeys(program_arguments.changed)}
-    return job._replace(training_arguments=arguments._replace(note=program_arguments.note, explicit=explicit))
+    arguments = arguments._replace(
+        note=program_arguments.note, explicit=explicit, are_in_code=program_arguments.is_code
+    )
+    return job._replace(training_arguments=arguments)
 
 
 def _without_process_count(launch: Document, command: Command) -> Document:

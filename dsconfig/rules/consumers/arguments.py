@@ -69,9 +69,9 @@ def _matching_arguments(job: FilledConfig, mismatch: Mismatch) -> Iterator[str]:
     if not all(isinstance(value, bool if either else int | float) for value in values):
         return
     names = [job.argument_names.get(name, name) for name in names]
-    if not job.has_flags:
+    if not job.has_flags or job.are_in_code:
         settings = (f"`{name}` to {quoted(value)}" for name, value in zip(names, values, strict=True))
-        yield f"set {' and '.join(settings)} in the launch file"
+        yield f"set {' and '.join(settings)} in {'the code' if job.are_in_code else 'the launch file'}"
     elif either:
         others = "".join(f" instead of `--{name}`" for name in job.precisions - {switch})
         yield f"pass `--{switch}`{others}" if mismatch.written else f"leave out `--{switch}`"
