@@ -106,6 +106,12 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     add("--attention", choices=ATTENTION, help="default: from the launch file, else sdpa")
     recompute = "activation checkpointing of each layer (default: from the launch file, else off)"
     checkpointing = add("--checkpointing", action=argparse.BooleanOptionalAction, help=recompute)
+    method = "training method: dpo, grpo, ppo, ... (default: from the launch file, else sft)"
+    add("--trainer", metavar="NAME", help=method)
+    frozen = "a reward or teacher model that stays loaded; may be repeated"
+    add("--frozen-model", metavar="MODEL", action="append", help=frozen)
+    vllm = "fraction of the GPU that vLLM reserves next to training; 0: it runs elsewhere"
+    add("--vllm", type=float, metavar="F", help=vllm)
     loss = "cross entropy over all logits, in recomputed chunks, or fused with the head as Liger's (default: full)"
     add("--loss", choices=("full", "chunked", "fused"), help=loss)
     optimizer = "optimizer that the script passes to DeepSpeed (default: adamw)"
@@ -291,7 +297,7 @@ def _run_options(args: argparse.Namespace) -> Options:
 
     names = (
         *("sequence_length", "micro_batch", "attention", "checkpointing", "lora", "optimizer", "zero_init"),
-        *("gpus_per_node", "sp", "imbalance", "launch", "loss", "quantize"),
+        *("gpus_per_node", "sp", "imbalance", "launch", "loss", "quantize", "trainer", "vllm"),
     )
     return Options(
         _model(args),
@@ -303,6 +309,8 @@ def _run_options(args: argparse.Namespace) -> Options:
         training_args=read_mapping(args.training_args),
         gpu_limit=args.gpu.usable(args.margin) if args.gpu is not None else None,
         parameters=args.params,
+        frozen_models=tuple(args.frozen_model or ()),
+        gpu_bytes=args.gpu.least if args.gpu is not None else args.fit and args.fit.least,
     )
 
 

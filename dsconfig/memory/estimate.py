@@ -14,6 +14,7 @@ from dsconfig.memory.engines.zero12 import DeepSpeedZeroOptimizer
 from dsconfig.memory.graph import Segment
 from dsconfig.memory.memory_ledger import SLACK, TERMS, Ledger, LimitExceededError, MemoryPool, with_slack
 from dsconfig.memory.models.registry import record
+from dsconfig.memory.trainers import FROZEN, GENERATION, NO_EXTRA, VALUE, VLLM, TrainerMemory
 from dsconfig.memory.unsupported import reject_run
 from dsconfig.memory.verdict import (
     ACTIVATION_TERMS,
@@ -428,7 +429,11 @@ NO_LIMIT = MemoryLimit()
 
 
 def simulate(
-    setup: Setup, tape: Tape, batch: MicroBatch, limit: MemoryLimit = NO_LIMIT
+    setup: Setup,
+    tape: Tape,
+    batch: MicroBatch,
+    limit: MemoryLimit = NO_LIMIT,
+    extra: TrainerMemory = NO_EXTRA,
 ) -> tuple[Ledger, Engine]:
     """Simulate an engine for a recorded model: load it, then run one step.
 
@@ -452,7 +457,14 @@ def simulate(
         ledger.rank.events = []
     ledger.allocate(WEIGHTS, tape.buffer_bytes)
     engine.allocate_at_rest()
+    if extra.has_value_model:
+        ledger.allocate(VALUE, ledger.rank.total)
+    ledger.allocate(FROZEN, extra.frozen)
+    ledger.allocate(VLLM, extra.vllm)
     ledger.rank.mark_step()
+    if extra.generation:
+        ledger.enter("forward")
+        ledger.allocate_briefly(GENERATION, extra.generation)
     if limit.host is not None and ledger.host.total > limit.host:
         raise LimitExceededError
     engine.run()
@@ -511,6 +523,7 @@ def estimate(
     ranks_of_host: int,
     assumptions: tuple[str, ...],
     limit: MemoryLimit = NO_LIMIT,
+    extra: TrainerMemory = NO_EXTRA,
 ) -> Estimate:
     """Estimate the rank with the highest usage, the first or the last, and a host with `ranks_of_host` ranks.
 
@@ -521,10 +534,14 @@ def estimate(
     ranks_are_equal = setup.stage in (0, 3)
     host = limit.host // ranks_of_host if ranks_are_equal and limit.host is not None else None
     tape = record(arch, batch)
+    if extra.gathered:
+        tape.add_transient(extra.gathered)
     # At stages 1 and 2 the last rank owns the last layers, whose gradients come while all activations are
     # alive. Rank 0 can still have the larger embedding.
     for number in (0,) if ranks_are_equal else sorted({0, setup.dp_world_size - 1}):
-        ledger, engine = simulate(setup._replace(rank=number), tape, batch, MemoryLimit(limit.rank, host))
+        ledger, engine = simulate(
+            setup._replace(rank=number), tape, batch, MemoryLimit(limit.rank, host), extra
+        )
         candidates.append((max(peak.bytes for peak in ledger.rank.peaks.values()), number, ledger, engine))
     _, number, ledger, engine = max(candidates, key=lambda entry: entry[0])
     calls = tuple(

@@ -438,6 +438,11 @@ class Tape:
         if not embedded.requires_grad:
             embedded.requires_grad, self.input_grad_bytes = True, embedded.bytes
 
+    def add_transient(self, count: int) -> None:
+        """Allocate bytes briefly at the end of the forward pass, when all activations are alive."""
+        index = next(n for n in reversed(range(len(self.steps))) if isinstance(self.steps[n], Operation))
+        self.steps.insert(index, Operation((), Tensor(0, 1, False, "temporaries"), (), (), count, 0, False))
+
     def scope(self, module: Module, *arguments: Tensor) -> ModuleScope:
         """Record the block as a module's forward; the caller keeps `arguments` alive."""
         return ModuleScope(self, module, arguments)

@@ -209,6 +209,14 @@ TERMS = {
         "Muon at stage 3: gradients and momenta of a bucket of matrices; up to 256 MiB are cached",
     ),
     "activations": TermInfo("train_micro_batch_size_per_gpu", "tensors saved for the backward pass, ∝ T"),
+    "frozen models": TermInfo(
+        f"{ZERO}stage", "b·n of reference, reward and teacher models; at stage 3 b·n/W"
+    ),
+    "value model": TermInfo(f"{ZERO}stage", "as much as the trained model at rest"),
+    "vLLM": TermInfo("vllm_gpu_memory_utilization", "its fraction of the GPU, next to training"),
+    "generation": TermInfo(
+        f"{ZERO}stage", "key/value cache of the generated answers; at stage 3 also b·P of gathered weights"
+    ),
     "offloaded activations": TermInfo(
         "train_micro_batch_size_per_gpu", "b·h·T of each checkpointed layer, on the host"
     ),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
@@ -27,6 +26,7 @@ from dsconfig.memory.graph import Adapter, Kernels, Quantization
 from dsconfig.memory.verdict import ACTIVATION_TERMS, HOST, RANK, NotModelledError, UnmodeledSetting
 from dsconfig.resolve.model_source import adapter_of
 from dsconfig.resolve.training_features import kernels_of, quantization_of
+from dsconfig.resolve.training_method import METHODS, Method, method_of
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
@@ -85,21 +85,14 @@ EFFECTS: Mapping[str, Effect] = {
     **dict.fromkeys(("additional_target", "modules_to_save"), _WHOLE),
     **dict.fromkeys(("lora_modules_to_save", "additional_trainable_parameters"), _WHOLE),
     **dict.fromkeys(("ref_model", "ref_model_name_or_path", "reward_model", "reward_model_path"), _MODELS),
-    **dict.fromkeys(("reward_model_name_or_path", "reward_funcs", "reward_pretrain"), _MODELS),
-    **dict.fromkeys(("critic_pretrain", "ref_pretrain", "num_generations", "use_vllm"), _MODELS),
-    **dict.fromkeys(("max_prompt_length", "max_completion_length"), _MODELS),
+    **dict.fromkeys(("reward_model_name_or_path", "reward_pretrain"), _MODELS),
+    **dict.fromkeys(("critic_pretrain", "ref_pretrain"), _MODELS),
 }
 """Effect of each argument that is set, for LLaMA-Factory (hparams/), the Trainer, TRL, Axolotl, ms-swift,
 OpenRLHF.
 """
-METHODS = ("stage", "rlhf_type", "rl")
-"""Arguments with which LLaMA-Factory, ms-swift and Axolotl select a training method."""
 PLAIN = ("pt", "sft")
-_PAIRS = "two answers per sample, and a reference model unless only adapters are trained"
-_ROLLOUTS = "answers are generated, and reward, value and reference models may be loaded"
-_ONLINE = ("ppo", "grpo", "rloo", "online_dpo", "gkd")
-_METHOD = r"(?<![a-z])(dpo|ipo|kto|orpo|cpo|simpo|ppo|grpo|rloo|gkd|reward|rm)(?![a-z])"
-"""Training method in a script's name, as in TRL, OpenRLHF and the alignment handbook."""
+_OTHER_METHOD = "another training method: it may load more models, or more sequences per sample"
 
 OPTIMIZERS: Mapping[str, str] = {
     **dict.fromkeys(("adamw_torch", "adamw_hf", "paged_adamw", "paged_adamw_32bit"), "adamw"),
@@ -139,13 +132,8 @@ def unmodeled_arguments(arguments: Mapping[str, Json], origin: str = "") -> Iter
     """Arguments without an estimate; `origin`: suffix such as ` in train.yaml`."""
     for key in METHODS:
         word = parse_value(arguments.get(key))
-        if isinstance(word, str) and word.lower() not in PLAIN:
-            text = _ROLLOUTS if word.lower() in _ONLINE else _PAIRS
-            yield UnmodeledSetting(f"{key}: {word}{origin}", text, _BOTH)
-    script = arguments.get("SCRIPT")
-    if isinstance(script, str) and (method := re.search(_METHOD, script.lower())):
-        text = _ROLLOUTS if method[1] in _ONLINE else _PAIRS
-        yield UnmodeledSetting(f"{script}{origin}", text, _BOTH)
+        if isinstance(word, str) and word.lower() not in PLAIN and method_of(arguments).trainer is None:
+            yield UnmodeledSetting(f"{key}: {word}{origin}", _OTHER_METHOD, _BOTH)
     for key, effect in EFFECTS.items():
         value = parse_value(arguments.get(key))
         number = value if type(value) in (int, float) else None
@@ -193,6 +181,7 @@ class LaunchSettings(NamedTuple):
     """Whether `zero.Init` builds the model at stage 3 (Accelerate's `zero3_init_flag`)."""
     kernels: Kernels = Kernels()
     quantization: Quantization | None = None
+    method: Method = Method()
 
 
 def launch_settings(document: Document, reader: Reader) -> LaunchSettings:
@@ -263,6 +252,7 @@ def _settings_of(job: LaunchedJob) -> LaunchSettings:
         optimizer_of(data),
         tuple(unmodeled_optimizer(data, f" in {name}")),
         kernels=kernels_of(data),
+        method=method_of(data),
         quantization=quantization_of(data),
     )
 

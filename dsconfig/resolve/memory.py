@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.check.build_job import MappingSource, build_job, job_from_arguments, read_training_arguments
 from dsconfig.core.batch_triplet import MICRO, STEPS, TRAIN
@@ -31,9 +31,8 @@ from dsconfig.memory.models.architecture import Architecture, MicroBatch
 from dsconfig.memory.models.registry import weights_of
 from dsconfig.memory.optimizers import zenflow_section as zenflow
 from dsconfig.memory.read_setup import OFFLOADED, SECTIONS, default_client, setup_of
+from dsconfig.memory.trainers import NO_EXTRA, TRAINERS, TrainerMemory, trainer_memory
 from dsconfig.memory.verdict import (
-    ASSUMED_CHECKPOINTING,
-    ASSUMED_LENGTH,
     SCRIPT_OPTIMIZER,
     NotModelledError,
 )
@@ -54,19 +53,19 @@ from dsconfig.resolve.resolve import resolve_job
 from dsconfig.resolve.run import Run
 from dsconfig.resolve.training_features import (
     LOSSES,
+    assumed_inputs,
     kernels_of,
-    quantization_named,
     quantization_of,
-    quantization_of_config,
+    with_features,
 )
 from dsconfig.resolve.training_features import notes as feature_notes
+from dsconfig.resolve.training_method import method_of, missing_model, trainer_notes, vllm_memory
 
 if TYPE_CHECKING:
     from dsconfig.core.batch_triplet import Parallelism
     from dsconfig.core.json_types import Json
     from dsconfig.core.releases import Target
     from dsconfig.launch.config_source import ConfigSource
-    from dsconfig.memory.graph import Loss, Quantization
     from dsconfig.memory.verdict import UnmodeledSetting
 
 
@@ -96,6 +95,9 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
     parameters: int | None = None,
     loss: str | None = None,
     quantize: str | None = None,
+    trainer: str | None = None,
+    frozen_models: Sequence[ModelSource] = (),
+    vllm: float | None = None,
     set: Mapping[str, Json] | None = None,
 ) -> Estimate:
     """Estimate the memory of a rank and its host in training, at rest and at the peaks of a step.
@@ -123,6 +125,9 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
         loss: `full`, `chunked` or `fused` (see `graph.Kernels`); None: from a launch file, else `full`.
         quantize: storage of the frozen layers next to adapters, `nf4`, `int8` or another one of `KINDS`; None: from
             a launch file or the model's config.json.
+        trainer: training method, `dpo`, `grpo` or another one of `TRAINERS`; None: from a launch file, else `sft`.
+        frozen_models: reward and teacher models that stay loaded; a reference model is the trained one.
+        vllm: fraction of the GPU that vLLM reserves next to training, 0 if it runs elsewhere; needs `gpu`.
         sp: sequence-parallel ranks (Ulysses); None: `sequence_parallel_size` of the config.
         set: values to set first, by dotted path.
         training_args: arguments from which the consumer resolves "auto"; see `check`.
@@ -138,7 +143,14 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
     )
     options = options._replace(
         launch=launch, gpu_limit=None if gpu is None else gpu_of(gpu).usable(), parameters=parameters
-    )._replace(loss=loss, quantize=quantize)
+    )._replace(
+        loss=loss,
+        quantize=quantize,
+        trainer=trainer,
+        frozen_models=tuple(frozen_models),
+        vllm=vllm,
+        gpu_bytes=None if gpu is None else gpu_of(gpu).least,
+    )
     return estimate_request(source if isinstance(source, Document) else read(source), options).answer()
 
 
@@ -180,6 +192,11 @@ class Options(NamedTuple):
     """Number of parameters, for a model whose layers are not supported."""
     loss: str | None = None
     quantize: str | None = None
+    trainer: str | None = None
+    frozen_models: tuple[ModelSource, ...] = ()
+    vllm: float | None = None
+    gpu_bytes: int | None = None
+    """Bytes of the GPU, of which vLLM reserves a fraction."""
 
     def job_of(self, located: LocatedConfig) -> Job:
         """Build the job of a config."""
@@ -192,6 +209,10 @@ class Options(NamedTuple):
             raise ValueError(f"attention {self.attention!r}: expected one of {', '.join(ATTENTION)}")
         if self.loss not in (None, *LOSSES):
             raise ValueError(f"loss {self.loss!r}: expected one of {', '.join(LOSSES)}")
+        if self.trainer not in (None, *TRAINERS):
+            raise ValueError(f"trainer {self.trainer!r}: expected one of {', '.join(TRAINERS)}")
+        if self.vllm is not None and not 0 <= self.vllm < 1:
+            raise ValueError(f"vllm {self.vllm!r}: expected a fraction from 0 to below 1")
         if self.imbalance is not None and not 1 <= self.imbalance <= MOST_IMBALANCE:
             raise ValueError(f"imbalance {self.imbalance!r}: expected a number from 1 to {MOST_IMBALANCE}")
         for name in ("sequence_length", "micro_batch", "gpus_per_node", "sp"):
@@ -218,6 +239,9 @@ class EstimateRequest(NamedTuple):
     unmodelled: tuple[UnmodeledSetting, ...] = ()
     assumes_optimizer: bool = False
     """Whether the script's optimizer is assumed."""
+    extra: TrainerMemory = NO_EXTRA
+    """Memory that the training method adds."""
+    trainer: str = "sft"
     assumed_inputs: tuple[UnmodeledSetting, ...] = ()
     """Inputs that neither the user nor a launch file gives."""
 
@@ -243,6 +267,7 @@ class EstimateRequest(NamedTuple):
             self.gpus_per_node,
             assumption_lines,
             room,
+            self.extra,
         )
         assumptions = (*result.assumed, SCRIPT_OPTIMIZER) if self.assumes_optimizer else result.assumed
         return replace(result, unmodelled=self.unmodelled, assumed=(*assumptions, *self.assumed_inputs))
@@ -290,7 +315,17 @@ def estimate_request(document: Document, options: Options) -> EstimateRequest:
     work = work._replace(
         attn_implementation=_attention(model.shape, options.attention or launch.attn_implementation)
     )
-    work = _with_features(work, options, launch, arguments, model.config)
+    kernels = launch.kernels if launch.name else kernels_of(arguments)
+    quantization = launch.quantization if launch.name else quantization_of(arguments)
+    work = with_features(work, kernels, quantization, options.loss, options.quantize, model.config)
+    method = launch.method if launch.name else method_of(arguments)
+    trainer_name = options.trainer or method.trainer or "sft"
+    trainer = method.adapt(TRAINERS[trainer_name])
+    work = work._replace(micro_batch_size=work.micro_batch_size * trainer.sequences_per_sample)
+    frozen = tuple(model_of(source).shape for source in options.frozen_models)
+    vllm_bytes, unknown = vllm_memory(method, options.vllm, options.gpu_bytes)
+    if trainer.needs_frozen and not frozen:
+        unknown = (*unknown, missing_model(trainer.needs_frozen))
     max_positions = model.shape.max_position_embeddings
     if max_positions and work.sequence_length > max_positions:
         if options.sequence_length or launch.sequence_length:
@@ -298,7 +333,13 @@ def estimate_request(document: Document, options: Options) -> EstimateRequest:
                 f"a sequence of {work.sequence_length} tokens exceeds the model's limit of {max_positions}"
             )
         work = work._replace(sequence_length=max_positions)
-    unmodelled = (*model.unmodelled, *launch.unmodelled, *unmodeled_arguments(arguments), *unmodelled)
+    unmodelled = (
+        *model.unmodelled,
+        *unknown,
+        *launch.unmodelled,
+        *unmodeled_arguments(arguments),
+        *unmodelled,
+    )
     assumes_optimizer = client is None and setup.optimizer.is_client
     return EstimateRequest(
         run,
@@ -311,53 +352,20 @@ def estimate_request(document: Document, options: Options) -> EstimateRequest:
         assumed,
         unmodelled,
         assumes_optimizer,
-        tuple(_assumed_inputs(model.shape, work, options, launch, arguments)),
+        trainer_memory(setup, model.shape, work, trainer, frozen, vllm_bytes),
+        trainer_name,
+        tuple(
+            assumed_inputs(
+                model.shape,
+                work,
+                gives_length=bool(options.sequence_length or launch.sequence_length),
+                gives_checkpointing=options.checkpointing is not None
+                or launch.gradient_checkpointing is not None
+                or bool(launch.name)
+                or "gradient_checkpointing" in arguments,
+            )
+        ),
     )
-
-
-def _with_features(
-    batch: MicroBatch,
-    options: Options,
-    launch: LaunchSettings,
-    arguments: Mapping[str, Json],
-    config: Mapping[str, Json],
-) -> MicroBatch:
-    """Add kernels and quantization to a micro batch.
-
-    Raises:
-        NotModelledError: a quantized model is trained without adapters, or its quantization is not supported.
-    """
-    kernels = launch.kernels if launch.name else kernels_of(arguments)
-    if options.loss is not None:
-        kernels = kernels._replace(loss=cast("Loss", options.loss))
-    if options.quantize is not None:
-        quantization: Quantization | None = quantization_named(options.quantize)
-    else:
-        given = launch.quantization if launch.name else quantization_of(arguments)
-        quantization = given or quantization_of_config(config)
-    if quantization is not None and batch.adapter is None:
-        raise NotModelledError(
-            f"a model stored as {quantization.name} is only trained with adapters", "pass `--lora`"
-        )
-    return batch._replace(kernels=kernels, quantization=quantization)
-
-
-def _assumed_inputs(
-    arch: Architecture,
-    batch: MicroBatch,
-    options: Options,
-    launch: LaunchSettings,
-    arguments: Mapping[str, Json],
-) -> Iterator[UnmodeledSetting]:
-    """Inputs of the activations that are not given."""
-    if arch.family in ("sized", "plain"):
-        return
-    is_longest = bool(arch.image_size) or batch.sequence_length == arch.max_position_embeddings
-    if not is_longest and options.sequence_length is None and launch.sequence_length is None:
-        yield ASSUMED_LENGTH
-    gives_checkpointing = launch.name or "gradient_checkpointing" in arguments
-    if options.checkpointing is None and launch.gradient_checkpointing is None and not gives_checkpointing:
-        yield ASSUMED_CHECKPOINTING
 
 
 def _client_optimizer(
@@ -545,6 +553,7 @@ def _assumptions(question: EstimateRequest) -> list[str]:
         lines.append("not counted: the CUDA context of SuperOffload's process, which it needs to pin memory")
     if setup.quantized_weights or setup.quantized_gradients:
         lines.append("quantized communication follows DeepSpeed's source and was not measured")
+    lines += trainer_notes(question.trainer, micro_batch.adapter is not None, setup.stage)
     lines += feature_notes(micro_batch.kernels, micro_batch.quantization)
     lines += question.batch_assumptions
     first, last = MEASURED

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from dsconfig.launch.training_arguments import parse_value
 from dsconfig.memory.graph import Kernels, Quantization
-from dsconfig.memory.verdict import NotModelledError
+from dsconfig.memory.verdict import ASSUMED_CHECKPOINTING, ASSUMED_LENGTH, NotModelledError
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json
+    from dsconfig.memory.graph import Loss
+    from dsconfig.memory.models.architecture import Architecture, MicroBatch
+    from dsconfig.memory.verdict import UnmodeledSetting
 
 # Losses and kernels.
 
@@ -160,6 +163,36 @@ _KEYS = (
 )
 
 
+def with_features(
+    batch: MicroBatch,
+    kernels: Kernels,
+    quantization: Quantization | None,
+    loss: str | None,
+    quantize: str | None,
+    config: Mapping[str, Json],
+) -> MicroBatch:
+    """Add kernels and quantization to a micro batch.
+
+    `kernels`, `quantization`: those of a launch file or of training arguments; `loss` and `quantize` are requested, and
+    `config` is the model's `config.json`.
+
+    Raises:
+        NotModelledError: a quantized model is trained without adapters, or its quantization is not supported.
+        ValueError: no quantization has the requested name.
+    """
+    if loss is not None:
+        kernels = kernels._replace(loss=cast("Loss", loss))
+    if quantize is not None:
+        quantization = quantization_named(quantize)
+    else:
+        quantization = quantization or quantization_of_config(config)
+    if quantization is not None and batch.adapter is None:
+        raise NotModelledError(
+            f"a model stored as {quantization.name} is only trained with adapters", "pass `--lora`"
+        )
+    return batch._replace(kernels=kernels, quantization=quantization)
+
+
 def notes(kernels: Kernels, quantization: Quantization | None) -> Iterator[str]:
     """Assumptions about these features."""
     if kernels.loss != "full":
@@ -171,3 +204,16 @@ def notes(kernels: Kernels, quantization: Quantization | None) -> Iterator[str]:
         yield "inputs of checkpointed layers are kept on the host"
     if quantization is not None:
         yield f"frozen linear layers are stored as {quantization.name}, all other weights in the model's dtype"
+
+
+def assumed_inputs(
+    arch: Architecture, batch: MicroBatch, *, gives_length: bool, gives_checkpointing: bool
+) -> Iterator[UnmodeledSetting]:
+    """Inputs of the activations that are not given."""
+    if arch.family in ("sized", "plain"):
+        return
+    is_longest = bool(arch.image_size) or batch.sequence_length == arch.max_position_embeddings
+    if not is_longest and not gives_length:
+        yield ASSUMED_LENGTH
+    if not gives_checkpointing:
+        yield ASSUMED_CHECKPOINTING
