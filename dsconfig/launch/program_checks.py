@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from dsconfig.core.json_types import Json, NamedTuple, at
 from dsconfig.document import Document
 from dsconfig.job.consumers import HUGGING_FACE
+from dsconfig.job.consumers.accelerate_launch_file import is_launch_file, plugin_config
 from dsconfig.job.consumers.consumer import BY_NAME
 from dsconfig.job.consumers.consumer_versions import does
 from dsconfig.launch.format_table import SCRIPT
@@ -126,6 +127,8 @@ _ARGUMENTS = "transformers 5.23 training_args.py:TrainingArguments.__post_init__
 
 def _fails(row: ProgramCheck, launch: Mapping[str, Json], config: Document | None) -> bool:
     data = None if config is None else config.value()
+    if is_launch_file(data) and isinstance(data, Mapping):  # Accelerate builds the config from its block
+        data = plugin_config(data)
     return (
         all(_sign_holds(sign, launch, data) for sign in row.signs)
         and (row.holds is None or row.holds(launch))
@@ -197,6 +200,7 @@ def _strict_json_check(key: str, source: str) -> ProgramCheck:
 _STAGE_3, _NOT_STAGE_3 = "config:zero_optimization.stage=3", "!config:zero_optimization.stage=3"
 _USE_STAGE_2 = "remove it, or use ZeRO stage 2"
 _FACTORY = "llamafactory 0.9.5 hparams/parser.py:get_train_args"
+_QUANTIZATION = "llamafactory 0.9.5 model/model_utils/quantization.py:configure_quantization"
 _AXOLOTL = "axolotl 0.19 utils/schemas/validation.py:"
 _SWIFT = "ms-swift 4.6 arguments/sft_args.py:SftArguments."
 _TRAINER = "transformers 5.23 trainer.py:Trainer."
@@ -209,6 +213,23 @@ PROGRAM_CHECKS: Mapping[str, tuple[ProgramCheck, ...]] = {
             for key in ("pure_bf16", "predict_with_generate", "pissa_init", "use_unsloth", "use_kt")
         ),
         *(ProgramCheck(key, (key,), _WITH_DEEPSPEED, _FACTORY) for key in ("use_galore", "use_apollo")),
+        *(
+            ProgramCheck(
+                "quantization_method",
+                ("quantization_bit", f"quantization_method={method}", _STAGE_3),
+                "with ZeRO-3",
+                _QUANTIZATION,
+                "use bitsandbytes with 4 bits, or ZeRO stage 2",
+            )
+            for method in ("hqq", "eetq")
+        ),
+        ProgramCheck(
+            "quantization_bit",
+            ("quantization_bit=8", "!quantization_method=hqq|eetq", _STAGE_3),
+            "with ZeRO-3",
+            _QUANTIZATION,
+            "use 4 bits, or ZeRO stage 2",
+        ),
         ProgramCheck(
             "badam_mode", ("use_badam", "badam_mode=ratio"), _WITH_DEEPSPEED, _FACTORY, 'write "layer"'
         ),

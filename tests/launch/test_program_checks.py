@@ -19,6 +19,8 @@ SEVERAL = {"CUDA_VISIBLE_DEVICES": "0,1,2,3", "NPROC_PER_NODE": 2}
 REFUSED: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("LLaMA-Factory", {"pure_bf16": True}, Z3, "pure_bf16"),
     ("LLaMA-Factory", {"use_galore": True}, AUTO, "use_galore"),
+    ("LLaMA-Factory", {"quantization_bit": 8}, Z3, "quantization_bit"),
+    ("LLaMA-Factory", {"quantization_bit": 4, "quantization_method": "hqq"}, Z3, "quantization_method"),
     ("LLaMA-Factory", {"use_badam": True}, AUTO, "use_badam"),
     ("LLaMA-Factory", {"use_badam": True, "badam_mode": "ratio"}, Z3, "badam_mode"),
     ("LLaMA-Factory", {"bf16": True, "fp16": True}, AUTO, "bf16"),
@@ -43,6 +45,8 @@ TAKEN: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("LLaMA-Factory", {"pure_bf16": True}, AUTO),
     ("LLaMA-Factory", {"use_galore": False, "fsdp": ""}, AUTO),
     ("LLaMA-Factory", {"use_badam": True}, Z3),
+    ("LLaMA-Factory", {"quantization_bit": 4}, Z3),
+    ("LLaMA-Factory", {"quantization_bit": 8}, AUTO),
     ("Axolotl", {"optimizer": "adamw_torch"}, AUTO),
     ("Axolotl", {"batch_size": 8, "fsdp": "${FSDP}"}, AUTO),
     ("LLaMA-Factory", {"learning_rate": "${lr}", "warmup_steps": 0.1, "max_steps": -1}, AUTO),
