@@ -23,7 +23,7 @@ class JobSummary(NamedTuple):
     formula: str
     """The batch in the number of GPUs, if only that is unknown: `train_batch_size = 2 × 4 × GPUs`."""
     unknown: str
-    """What leaves the world size or the batch to the run, as a clause; empty if nothing does."""
+    """Reason why the world size or the batch is known only to the run, as a clause; empty if both are known."""
     why_not_checked: str
     """Why its config is not checked, as a clause; empty if it is."""
     notes: tuple[str, ...]

@@ -367,7 +367,7 @@ FORMATS: tuple[Format, ...] = (
 """Special formats first: the last row matches any file with training arguments for the Trainer."""
 SCRIPTS = (".sh", ".bash", ".slurm", ".sbatch")
 """File name suffixes of shell scripts."""
-_SCRIPT_NAMES = re.compile(
+_SCRIPT_NAMES = (
     r"(?:GNU)?[Mm]akefile|[\w.-]+\.mk|(?:[\w.-]+\.)?(?:Docker|Container)file|(?:Docker|Container)file[\w.-]*"
 )
 """Names of other files with shell commands: recipes of make, and commands of images."""
@@ -375,7 +375,7 @@ _SCRIPT_NAMES = re.compile(
 
 def is_script(name: str) -> bool:
     """Whether a file with this name is read as shell commands."""
-    return name.endswith(SCRIPTS) or _SCRIPT_NAMES.fullmatch(name.rpartition("/")[2]) is not None
+    return name.endswith(SCRIPTS) or re.fullmatch(_SCRIPT_NAMES, name.rpartition("/")[2]) is not None
 
 
 SCRIPT = Format("the shell", "transformers", (), (), "bash", commands=("",))

@@ -334,7 +334,7 @@ class LaunchedJob(NamedTuple):
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """What decides the diagnostics of the job: equal for jobs that train different data in the same way."""
+        """Facts that decide the diagnostics of the job: equal for jobs that train different data in the same way."""
         arguments = self.training_arguments
         names = consumer_of(self.format.reader).arguments
         relevant = (

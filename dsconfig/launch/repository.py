@@ -136,15 +136,13 @@ def _mentions_deepspeed(data: bytes) -> bool:
     return b"dsconfig" in data and (b"elastic" in data or b"rdzv" in data)
 
 
-_LAUNCH_WORDS = re.compile(
-    rb"deepspeed|DeepSpeed|llamafactory|axolotl|openrlhf|--accelerate_config|swift |deepy\.py"
-)
+_LAUNCH_WORDS = rb"deepspeed|DeepSpeed|llamafactory|axolotl|openrlhf|--accelerate_config|swift |deepy\.py"
 """Words of which one is in every script that starts a job with DeepSpeed."""
 
 
 def may_start_job(data: bytes) -> bool:
     """Whether a script may start a job with DeepSpeed; a search for words is far cheaper than reading commands."""
-    return _LAUNCH_WORDS.search(data) is not None or _mentions_deepspeed(data)
+    return re.search(_LAUNCH_WORDS, data) is not None or _mentions_deepspeed(data)
 
 
 def stop_watching() -> None:

@@ -20,7 +20,7 @@ _MAX_FILES = 20
 _MAX_LINE = 4096
 """Longer lines are generated, and searching them takes quadratic time."""
 _LOCK_FILES = frozenset(("uv.lock", "poetry.lock", "pdm.lock"))
-_FILES = re.compile(
+_FILES = (
     r"[\w.-]*requirements[\w.-]*\.(?:txt|in)|constraints[\w.-]*\.txt|pyproject\.toml|setup\.(?:py|cfg)"
     r"|environment[\w.-]*\.ya?ml|conda[\w.-]*\.ya?ml|(?:[\w.-]+\.)?Dockerfile[\w.-]*|Containerfile"
 )
@@ -101,7 +101,7 @@ def _in_folder(folder: str, package: str, _: int) -> tuple[Requirement, ...]:
     except OSError:
         return ()
     locks = sorted(_LOCK_FILES.intersection(names))
-    others = sorted(filter(_FILES.fullmatch, names), key=lambda each: (len(each), each))
+    others = sorted(filter(re.compile(_FILES).fullmatch, names), key=lambda each: (len(each), each))
     for group in (locks, others[:_MAX_FILES]):
         requirements = [each for entry in group for each in _in_file(os.path.join(folder, entry), package)]
         if requirements:
