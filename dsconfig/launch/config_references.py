@@ -16,7 +16,16 @@ from dsconfig.job.consumers import ELASTIC
 from dsconfig.job.consumers.accelerate_launch_file import LINK, is_launch_file
 from dsconfig.job.detect_consumer import DEEPSPEED_CONFIG_FLAGS, Origin, PossibleConsumers, Reader
 from dsconfig.launch.format_table import format_of, is_script
-from dsconfig.launch.repository import FOLDER_STEPS, Budget, SpentError, cache_key, search, texts, tick
+from dsconfig.launch.repository import (
+    FOLDER_STEPS,
+    Budget,
+    SpentError,
+    cache_key,
+    project_root,
+    search,
+    texts,
+    tick,
+)
 
 # A script can run from any directory, so a path in it is compared with the end of the config's path:
 # `configs/z3.json` in a script matches any file `z3.json` in a directory `configs`. The nearest reference
@@ -270,7 +279,7 @@ def _repository_of(name: str) -> tuple[str, str, bool]:
     """The absolute path of a config, the root of its repository (else its directory), and whether it has one."""
     path = os.path.abspath(name)
     folder = os.path.dirname(path)
-    top = repository_root(folder)
+    top = project_root(folder)
     return path, top or folder, top is not None
 
 
@@ -447,6 +456,8 @@ def _classify(
     before = text[max(0, start - _CONTEXT) : start]
     for pattern, reader, why in (*_FLAGS_AND_KEYS, _YAML_KEY):
         if match := re.search(rf"{pattern}$", before):
+            if why == f"`{LINK}`" and is_script(script) and not before[: match.start()].endswith("--"):
+                continue  # a variable of the script, which may be named like Accelerate's key
             at = start - len(before) + match.start()
             return 3, _consumers_of_command(text, at, script, top, why) or _only(reader), why
     if (match := re.search(_VARIABLE, before)) and (use := variables.find(match[1])):

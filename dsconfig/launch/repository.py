@@ -208,6 +208,18 @@ class Lookup(NamedTuple):
         return f"{OUTSIDE} and is not read: pass {self.outside} as well to check it"
 
 
+def project_root(folder: str) -> str | None:
+    """The repository of a folder, or the current directory if the folder is in it; None for any other folder.
+
+    Users check folders without `.git` too: an archive, or a part of a repository.
+    """
+    if (top := repository_root(folder)) is not None:
+        return top
+    here = os.getcwd()
+    is_inside = folder.startswith(os.path.join(here, "")) and os.path.dirname(here) != here
+    return here if is_inside and here != os.path.expanduser("~") else None
+
+
 def search(reference: str, launch: str, script_folder: str = "") -> Lookup:
     """Resolve a path written in a launch file.
 
@@ -229,7 +241,7 @@ def search(reference: str, launch: str, script_folder: str = "") -> Lookup:
     if os.path.isabs(reference):
         return _lookup_at(reference, reference, launch, ()) or _search_suffixes(reference, launch)
     folder = os.path.dirname(os.path.abspath(launch))
-    folders, top = [os.curdir], repository_root(folder)
+    folders, top = [os.curdir], project_root(folder)
     while True:
         folders.append(folder)
         if folder == top or top is None or folder == os.path.dirname(folder):

@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from dsconfig.core.file_access import contents, is_own, repository_root
+from dsconfig.core.file_access import contents, is_own
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.releases import allows, installed_version
-from dsconfig.launch.repository import tick
+from dsconfig.launch.repository import project_root, tick
 
 # Nothing is executed or resolved: a requirement is a literal line of a file.
 
@@ -85,7 +85,7 @@ def requirements_of(package: str, name: str) -> Requirements | None:
     if name.startswith("<") or not name:
         return None
     folder = os.path.dirname(os.path.abspath(name))
-    top = repository_root(folder)
+    top = project_root(folder)
     while True:
         if requirements := _in_folder(folder, package, tick()):
             return Requirements(requirements)
@@ -248,7 +248,7 @@ def pinned_version(consumer: str, name: str) -> tuple[str, str] | None:
     if not name or name.startswith("<"):
         return None
     folder = os.path.dirname(os.path.abspath(name))
-    top = repository_root(folder)
+    top = project_root(folder)
     while True:
         if (pinned := _pinned_version(folder, consumer, tick())) is not None:
             return pinned

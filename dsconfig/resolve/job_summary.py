@@ -61,8 +61,8 @@ def summarize(located: LocatedConfig, job: Job, report: Report) -> JobSummary:
         return summary._replace(unknown=expressions, formula=formula or "")
     try:
         run = resolve_job(located, job, (None, None, None, None), {}, None, None)
-    except UnfilledError as error:
-        return summary._replace(unknown=error.reason)
+    except UnfilledError:
+        return summary._replace(unknown="batch unknown without the training arguments")
     except (ResolveError, ValueError, OSError):
         return summary  # the diagnostics say why there is no batch
     batch = run.train_batch_size, run.train_micro_batch_size_per_gpu, run.gradient_accumulation_steps
