@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from itertools import islice, takewhile
+from itertools import islice, pairwise, takewhile
 
 from dsconfig.core.json_types import Json, NamedTuple
 from dsconfig.job.detect_consumer import LaunchArguments
@@ -32,6 +32,7 @@ CONFIG_FLAGS = {
     "deepspeed_config": "deepspeed",
     "deepspeed": "transformers",
     "config_file": "accelerate",
+    "accelerate_config": "transformers",
 }
 """Flags that name a config or an Accelerate launch file, by precedence, and the consumer that each implies.
 """
@@ -72,6 +73,8 @@ class Command(NamedTuple):
     """Path of the Python program it starts, as written."""
     launcher: LauncherCall | None = None
     """The launcher with its own flags; None if dsconfig does not know it."""
+    argument_file: str = ""
+    """File with the arguments of its program, as written: `llamafactory-cli train x.yaml`, `--config x.yaml`."""
 
 
 def commands_in(shell: Shell) -> Iterator[Command]:
@@ -91,14 +94,16 @@ def _command(shell: ShellCommand) -> Command | None:
     config_flag = next(
         (config_flag for config_flag in CONFIG_FLAGS if _names_config(config_flag, flags, words, program)), ""
     )
+    argument_file = _argument_file(words, flags)
     if (
         not config_flag
         and not (program is not None and program.builds)
         and not _builds_plugin_config(words, flags)
+        and not argument_file
     ):
         return None
     consumer = CONFIG_FLAGS.get(config_flag, "accelerate")
-    if program is not None and config_flag in ("deepspeed", ""):
+    if program is not None and config_flag in ("deepspeed", "accelerate_config", ""):
         consumer = program.reader
     return _command_of(shell, flags, config_flag, consumer, program)
 
@@ -139,7 +144,30 @@ def _command_of(
         counts,
         _program_file(words),
         launcher_call(words, shell.variables),
+        argument_file,
     )
+
+
+def _argument_file(words: tuple[str, ...], flags: Mapping[str, Json]) -> str:
+    """The file that holds the arguments of a command's program; empty if there is none.
+
+    A flag `--config` names it, or it is the first word behind the program: transformers
+    hf_argparser.py:parse_yaml_file, LLaMA-Factory hparams/parser.py:read_args, axolotl cli/main.py:train.
+    """
+    named = flags.get("config")
+    if isinstance(named, str):
+        return named
+    is_behind_program = False
+    for last, word in pairwise(("", *words)):
+        if is_behind_program and not last.startswith("-") and word.endswith(_ARGUMENT_FILES):
+            return word
+        is_behind_program |= word.endswith(".py") or word in _TRAINING_COMMANDS or last in ("-m", "--module")
+    return ""
+
+
+_ARGUMENT_FILES = (".yaml", ".yml", ".json")
+_TRAINING_COMMANDS = frozenset(("train", "sft", "pt", "rlhf", "grpo", "dpo", "fine-tune"))
+"""Subcommands of LLaMA-Factory, Axolotl, ms-swift and TRL."""
 
 
 def _flag_as_written(flag: str, words: tuple[str, ...]) -> str:
@@ -227,7 +255,9 @@ def _names_config(
     # `--config_file` is Accelerate's only behind `accelerate launch`; many programs have a flag of this name.
     if flag == "config_file":
         return "launch" in words and any(word.endswith("accelerate") for word in words)
-    if flag == "deepspeed" and program is not None and program.preset and is_preset_name(value):
+    if flag == "accelerate_config" and (program is None or program.name != "TRL"):
+        return False
+    if program is not None and program.preset and flag in program.config and is_preset_name(value):
         return True
     return (
         # DeepSpeed opens any path, whatever its suffix: runtime/config.py:DeepSpeedConfig.__init__.

@@ -100,6 +100,7 @@ def _job_of_keys(launch_format: Format, launch: Document, data: JsonObject) -> L
     from dsconfig.job.consumers.accelerate_launch_file import BLOCK
     from dsconfig.launch.config_references import read_passed
     from dsconfig.launch.launched_job import LaunchedJob, decode_config
+    from dsconfig.launch.program_presets import PRESET, program_preset
     from dsconfig.launch.repository import installed_preset, search
     from dsconfig.launch.training_arguments import constant_value, parse_exponents, parse_human_numbers
 
@@ -139,6 +140,9 @@ def _job_of_keys(launch_format: Format, launch: Document, data: JsonObject) -> L
     # ms-swift tries preset names before paths: arguments/sft_args.py:_init_deepspeed.
     if preset := installed_preset(launch_format.preset, value):
         return job._replace(document=read_passed(contents(preset), preset, launch_format.reader))
+    if built := program_preset(launch_format.name, value):
+        preset_format = launch_format._replace(builds=PRESET)
+        return job._replace(format=preset_format, document=read_dict(built, f"{launch.name}: {key}"))
     lookup = search(value, launch.name)
     document = (
         None if lookup.path is None else read_passed(contents(lookup.path), lookup.path, launch_format.reader)

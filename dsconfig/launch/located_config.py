@@ -23,6 +23,7 @@ from dsconfig.launch.config_references import launchers_of, read_passed
 from dsconfig.launch.detect_config import why_not_checked
 from dsconfig.launch.find_jobs import job_of, jobs_of, with_version
 from dsconfig.launch.format_table import is_script
+from dsconfig.launch.program_presets import PRESET
 from dsconfig.launch.repository import Lookup, search
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
@@ -351,7 +352,7 @@ def _can_be_edited(job: LaunchedJob, fix: Fix) -> bool:
 _KEYS_AT_ROOT = "neox"
 """Program whose launch files have the keys of the config at their root, or under `EXTRA`."""
 _EXTRA_KEYS = "deepspeed_extra_args"
-_BUILDS_FROM_ARGUMENTS = ("lightning", "openrlhf")
+_BUILDS_FROM_ARGUMENTS = ("lightning", "openrlhf", PRESET)
 """Programs that build the whole config from a few arguments; the user cannot set the other keys."""
 
 

@@ -12,16 +12,17 @@ from itertools import islice
 
 from dsconfig.core.file_access import MAX_SIZE, contents
 from dsconfig.core.json_types import Json, JsonObject, NamedTuple, at
-from dsconfig.document import Document, read_bytes, read_dict
+from dsconfig.document import Document, read_bytes, read_dict, read_file
 from dsconfig.job.consumers.accelerate_launch_file import BLOCK, BLOCK_KEYS, is_launch_file
 from dsconfig.job.consumers.consumer import BY_NAME
 from dsconfig.job.detect_consumer import DEEPSPEED_CONFIG_FLAGS, Reader, consumer_of_content
 from dsconfig.launch.command import ArgumentsAtRanks, Command, ScriptSource, commands_in, script_source
 from dsconfig.launch.config_references import find_consumer, read_passed
-from dsconfig.launch.format_table import Format
+from dsconfig.launch.format_table import Format, format_of
 from dsconfig.launch.launched_job import LaunchedJob, decode_config
 from dsconfig.launch.program_arguments import FILLING_ARGUMENTS, arguments_in
 from dsconfig.launch.program_config import consumers_of_command
+from dsconfig.launch.program_presets import PRESET, program_preset
 from dsconfig.launch.repository import Budget, SpentError, installed_preset, search, text_budget, tick
 from dsconfig.launch.script_text import shell_text
 from dsconfig.launch.shell_interpreter import Shell
@@ -75,12 +76,17 @@ def jobs_of_commands(
             budget.spend(_LOOKUP_COST)
         if config_path is not None and not _names_config_at(config_path, command, launch):
             continue
-        job = _job(launch_format, launch, command, script.shell, read_once)
-        job = job and _with_program_arguments(job, command, script_source(script.shell))
-        if job is not None and data is None:
-            job = job._replace(line=script.shell.text.count("\n", 0, command.offset) + 1)
+        line = None if data is not None else script.shell.text.count("\n", 0, command.offset) + 1
+        if command.argument_file and (handed := _handed_over_job(command, launch, line)) is not None:
+            yield handed
+            continue
+        full_command, is_known = _with_argument_file(command, launch)
+        job = _job(launch_format, launch, full_command, script.shell, read_once)
+        job = job and _with_program_arguments(job, full_command, script_source(script.shell))
+        if job is not None and not is_known:
+            job = job._replace(training_arguments=None)
         if job is not None:
-            yield job
+            yield job._replace(line=line)
 
 
 def exceeds_budget(launch_format: Format, launch: Document, data: Mapping[str, Json] | None) -> bool:
@@ -135,6 +141,38 @@ def _names_config_at(config_path: str, command: Command, launch: Document) -> bo
     return path is not None and os.path.realpath(path) == config_path
 
 
+def _handed_over_job(command: Command, launch: Document, line: int | None) -> LaunchedJob | None:
+    """The job of a launch file that a command passes to its program; None if it passes no launch file."""
+    from dsconfig.launch.find_jobs import job_of
+
+    if command.flag.startswith("--") or not command.argument_file.endswith((".yaml", ".yml", ".json")):
+        return None  # the command names the config itself
+    lookup = search(command.argument_file, launch.name, command.folder)
+    if lookup.path is None:
+        return None
+    document = read_file(lookup.path)
+    inner_format = format_of(document.value())
+    if inner_format is None or inner_format.commands or (job := job_of(document)) is None:
+        return None
+    started_by = launch.name if line is None else f"{launch.name}:{line}"
+    job = job._replace(started_by=started_by)
+    if job.world_size is not None:
+        return job
+    return job._replace(world_size=command.world_size, processes=command.processes)
+
+
+def _with_argument_file(command: Command, launch: Document) -> tuple[Command, bool]:
+    """The command with the arguments in its file below its flags, and whether the file is known."""
+    if not command.argument_file or "config" not in command.arguments:
+        return command, True
+    lookup = search(command.argument_file, launch.name, command.folder)
+    data = None if lookup.path is None else read_file(lookup.path).value()
+    if not isinstance(data, dict):
+        return command, False
+    arguments = {str(key): value for key, value in data.items() if value is not None}
+    return command._replace(arguments={**arguments, **command.arguments}), True
+
+
 def _read_config(path: str, reader: str) -> Document:
     """Read the config at a path with the parser of its consumer."""
     return read_passed(contents(path), path, reader)
@@ -172,11 +210,7 @@ def _job(
             )
         )
     if not command.path:
-        if command.format is None:
-            job_format = job_format._replace(name="Accelerate", builds="accelerate")
-        return job._replace(
-            format=job_format, reference=command.flag, document=_built_config(command, launch)
-        )
+        return _built_job(job, command)
     if text := decode_config(command.path):
         config = read_bytes(text.data, f"{launch.name}: {command.flag}")
         return job._replace(
@@ -184,6 +218,9 @@ def _job(
         )
     if job_format.preset and (preset := installed_preset(job_format.preset, command.path)):
         return job._replace(document=read_passed(contents(preset), preset, job_format.reader))
+    if built := program_preset(job_format.name, command.path):
+        preset_format = job_format._replace(builds=PRESET)
+        return job._replace(format=preset_format, document=read_dict(built, f"{launch.name}: {command.flag}"))
     lookup = search(command.path, launch.name, command.folder)
     # A file that the script writes replaces the one that is there today.
     if (
@@ -209,6 +246,20 @@ def _job(
         if command.has_known_flags and not _trainer_arguments(command):
             job = job._replace(training_arguments=None)  # the program sets them in code
     return _with_program_consumer(job._replace(format=job_format, document=document, lookup=lookup), command)
+
+
+def _built_job(job: LaunchedJob, command: Command) -> LaunchedJob | None:
+    """The job of a command that names no config; None if its program builds none from the flags."""
+    job_format = job.format
+    if command.format is None:
+        if "use_deepspeed" not in command.arguments:
+            return None
+        job_format = job_format._replace(name="Accelerate", builds="accelerate")
+    elif not command.format.builds:
+        return None
+    return job._replace(
+        format=job_format, reference=command.flag, document=_built_config(command, job.launch)
+    )
 
 
 def _with_program_consumer(job: LaunchedJob, command: Command) -> LaunchedJob:

@@ -91,3 +91,60 @@ def test_a_job_without_its_config_says_what_is_missing(
     main(["check", ".", "--output-format", "json"])
     (file,) = json.loads(capsys.readouterr().out)["files"]
     assert file["job"]["notChecked"] == "`ds.json` was not found from the current folder"
+
+
+ACCELERATE = "distributed_type: DEEPSPEED\nnum_processes: 16\ndeepspeed_config:\n  zero_stage: 2\n"
+TRAINER = "from trl import SFTConfig, TrlParser\n(args,) = TrlParser(SFTConfig).parse_args_and_config()\n"
+ARGUMENTS = "model_name_or_path: a\nper_device_train_batch_size: 2\ngradient_accumulation_steps: 8\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [
+        (
+            "NNODES=2 NPROC_PER_NODE=4 llamafactory-cli train lf.yaml",
+            "LLaMA-Factory, Trainer with ds.json, 8 ranks, batch 128 = 2 × 8 × 8",
+        ),
+        (
+            "accelerate launch --num_processes 4 -m axolotl.cli.train ax.yaml",
+            "Axolotl, Trainer with ds.json, 4 ranks, batch 64 = 2 × 8 × 4",
+        ),
+        ("trl sft --config c.yaml --accelerate_config zero2", "TRL, Trainer, 8 ranks, batch 128 = 2 × 8 × 8"),
+        (
+            "NPROC_PER_NODE=2 swift sft --model a --deepspeed zero3 --gradient_accumulation_steps 4",
+            "ms-swift, Trainer, 2 ranks, batch 8 = 1 × 4 × 2",
+        ),
+        (
+            "accelerate launch --config_file acc.yaml t.py --config c.yaml",
+            "Trainer with acc.yaml, 16 ranks, batch 256 = 2 × 8 × 16",
+        ),
+        (
+            "accelerate launch --config_file acc.yaml t.py --config c.yaml --per_device_train_batch_size 1",
+            "Trainer with acc.yaml, 16 ranks, batch 128 = 1 × 8 × 16",
+        ),
+        (
+            "accelerate launch --config_file acc.yaml t.py --config $CONFIG",
+            "Trainer with acc.yaml, 16 ranks, batch unknown without the training arguments",
+        ),
+    ],
+)
+def test_arguments_in_a_file(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+    line: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("ds.json").write_text(json.dumps(AUTO))
+    Path("acc.yaml").write_text(ACCELERATE)
+    Path("c.yaml").write_text(ARGUMENTS)
+    Path("lf.yaml").write_text(
+        f"stage: sft\nfinetuning_type: full\noutput_dir: o\ndeepspeed: ds.json\n{ARGUMENTS}"
+    )
+    axolotl = "base_model: a\ndatasets: []\nmicro_batch_size: 2\ngradient_accumulation_steps: 8\nbf16: true\n"
+    Path("ax.yaml").write_text(f"{axolotl}deepspeed: ds.json\n")
+    Path("t.py").write_text(TRAINER)
+    Path("run.sh").write_text(f"{command}\n")
+    (first, *_) = lines(capsys, "run.sh")
+    assert first.startswith(f"run.sh:1: {line}")
