@@ -37,6 +37,11 @@ JOBS: dict[str, dict[str, Any]] = {
         "resources": {"accelerators": "A100:8"},
         "run": "deepspeed t.py --deepspeed_config ds/z.json",
     },
+    "Docker Compose": {"services": {"train": {"command": "deepspeed t.py --deepspeed_config ds/z.json"}}},
+    "GitHub Actions": {
+        "name": "train",
+        "jobs": {"train": {"steps": [{"run": "deepspeed t.py --deepspeed_config ds/z.json"}]}},
+    },
     "Azure ML": {
         "command": "python t.py --deepspeed_config ds/z.json",
         "distribution": {"type": "pytorch", "process_count_per_instance": 4},

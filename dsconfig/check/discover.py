@@ -94,10 +94,10 @@ def starts_job(entry: os.DirEntry[str]) -> bool:
     if not may_start_job(data):
         return False
     from dsconfig.document import read_bytes
-    from dsconfig.launch.find_jobs import jobs_of
+    from dsconfig.launch.script_jobs import starts_job as has_job
 
     try:
-        return next(jobs_of(read_bytes(data, _short(entry.path))), None) is not None
+        return has_job(read_bytes(data, _short(entry.path)))
     except OSError:
         return False
 

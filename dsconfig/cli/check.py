@@ -74,6 +74,13 @@ def _run(args: argparse.Namespace) -> tuple[int, set[str]]:
     if args.show_settings:
         sys.stdout.write(as_toml(options))
         return CLEAN, set()
+    from dsconfig.launch.repository import unchanged_files
+
+    with unchanged_files():
+        return _check_files(args, options)
+
+
+def _check_files(args: argparse.Namespace, options: Options) -> tuple[int, set[str]]:
     fixer = _fixer(args, options)
     checker = _checker(options, fixer, quiet=args.quiet)
     # An edit changes the config itself, whichever job loads it.

@@ -126,13 +126,12 @@ def arguments_in(
     flag_values = {name: None if name in varied else parse_value(value) for name, value in flags.items()}
     trl_version = version_of("trl", program)
     arguments = arguments_of(program, launch, flag_values, trl_version and trl_version[0])
-    config_path = flags.get("config")
-    if (
-        arguments is None
-        or arguments.is_code
-        or not isinstance(config_path, str)
-        or not config_path.endswith(_YAML_SUFFIXES)
-    ):
+    config_path = flags.get("config", "")
+    if arguments is None or arguments.is_code:
+        return arguments
+    if config_path is None:  # the file depends on the job's shell
+        return arguments._replace(defaults=dict.fromkeys(FILLING_ARGUMENTS))
+    if not isinstance(config_path, str) or not config_path.endswith(_YAML_SUFFIXES):
         return arguments
     # trl scripts/utils.py, TrlParser.parse_args_and_config: values of the file become defaults of the flags.
     path = search(config_path, launch).path

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from itertools import islice
 from time import monotonic
@@ -61,6 +62,17 @@ def tick() -> int:
 
 
 _generations: list[int] = []
+
+
+@contextmanager
+def unchanged_files() -> Iterator[None]:
+    """Keep cached results for the time of a block, in which the files do not change."""
+    outer = list(_generations)
+    invalidate()
+    try:
+        yield
+    finally:
+        _generations[:] = outer
 
 
 def invalidate() -> None:

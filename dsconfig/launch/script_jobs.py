@@ -18,7 +18,7 @@ from dsconfig.job.consumers.consumer import BY_NAME
 from dsconfig.job.detect_consumer import DEEPSPEED_CONFIG_FLAGS, Reader, consumer_of_content
 from dsconfig.launch.command import ArgumentsAtRanks, Command, ScriptSource, commands_in, script_source
 from dsconfig.launch.config_references import find_consumer, read_passed
-from dsconfig.launch.format_table import Format, format_of
+from dsconfig.launch.format_table import SCRIPT, Format, format_of
 from dsconfig.launch.launched_job import LaunchedJob, decode_config
 from dsconfig.launch.program_arguments import FILLING_ARGUMENTS, arguments_in
 from dsconfig.launch.program_config import consumers_of_command
@@ -94,6 +94,14 @@ def exceeds_budget(launch_format: Format, launch: Document, data: Mapping[str, J
     return _read_script(launch_format, launch, data).shell is None
 
 
+def starts_job(script: Document) -> bool:
+    """Whether a command of a script names a config, builds one, or passes a launch file to its program."""
+    commands = _read_script(SCRIPT, script, None).commands
+    if any(command.path or (command.format and command.format.builds) for command in commands):
+        return True
+    return any(True for _ in jobs_of_commands(SCRIPT, script, None)) if commands else False
+
+
 class _Script(NamedTuple):
     """The commands of a text that run DeepSpeed, and the shell that read it; None if it was not read."""
 
@@ -162,9 +170,14 @@ def _handed_over_job(command: Command, launch: Document, line: int | None) -> La
 
 
 def _with_argument_file(command: Command, launch: Document) -> tuple[Command, bool]:
-    """The command with the arguments in its file below its flags, and whether the file is known."""
+    """The command with the arguments in its file below its flags, and whether all arguments are known.
+
+    A Python program in the repository says itself how it reads the file: `program_arguments.arguments_in`.
+    """
     if not command.argument_file or "config" not in command.arguments:
         return command, True
+    if command.format is None:
+        return command, search(command.program_file, launch.name, command.folder).path is not None
     lookup = search(command.argument_file, launch.name, command.folder)
     data = None if lookup.path is None else read_file(lookup.path).value()
     if not isinstance(data, dict):

@@ -161,12 +161,17 @@ def test_programs_that_agree_and_name_no_file(repository: Path) -> None:
     assert reader(repository) == ("lightning", "script")
 
 
-def test_without_a_repository_only_the_folder_itself_is_searched(repository: Path) -> None:
+def test_without_a_repository_the_current_directory_is_searched(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (repository / ".git").rmdir()
     (repository / "run.sh").write_text("deepspeed train.py --deepspeed z2.json\n")
-    (repository / "conf" / "deep").mkdir()
-    (repository / "conf" / "deep" / "run.sh").write_text("deepspeed train.py --deepspeed z2.json\n")
-    assert reader(repository) == ("deepspeed", "default")
+    assert reader(repository) == ("transformers", "script")
+    # Only the folder of the file itself, if it is elsewhere.
+    elsewhere = repository / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    assert reader(repository, name=str(repository / "conf" / "z2.json")) == ("deepspeed", "default")
 
 
 def test_settings_and_the_config_block_win(repository: Path) -> None:
