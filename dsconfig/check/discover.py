@@ -94,10 +94,11 @@ def starts_job(entry: os.DirEntry[str]) -> bool:
     if not may_start_job(data):
         return False
     from dsconfig.document import read_bytes
+    from dsconfig.launch.find_jobs import job_of
     from dsconfig.launch.script_jobs import starts_job as has_job
 
     try:
-        return has_job(read_bytes(data, _short(entry.path)))
+        return has_job(read_bytes(data, _short(entry.path)), job_of)
     except OSError:
         return False
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 def read(name: str) -> Document:
     """Read the config; the run ends if it cannot be read."""
-    from dsconfig.launch.config_references import read_config
+    from dsconfig.launch.passed_config import read_config
 
     try:
         document = read_stdin("<stdin>") if name == "-" else read_config(name)

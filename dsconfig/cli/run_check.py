@@ -20,7 +20,7 @@ from dsconfig.core.file_access import register_named_paths
 from dsconfig.core.releases import Target
 from dsconfig.document import Document
 from dsconfig.job.detect_consumer import Reader, named_consumer
-from dsconfig.launch.config_references import read_config as read_file
+from dsconfig.launch.passed_config import read_config as read_file
 from dsconfig.render.terminal import Style, columns, printable
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms

@@ -19,7 +19,7 @@ from dsconfig.document.atomic_write import sweep
 from dsconfig.document.edit import reparse
 from dsconfig.fix.fix import Checker, FixedText, combine_checks, fix_document
 from dsconfig.fix.verify import LONG_TEXT, with_verified_fixes
-from dsconfig.launch.config_references import read_config
+from dsconfig.launch.passed_config import read_config
 from dsconfig.render.summary import count
 from dsconfig.render.terminal import printable
 

@@ -94,12 +94,11 @@ def _command(shell: ShellCommand) -> Command | None:
     config_flag = next(
         (config_flag for config_flag in CONFIG_FLAGS if _names_config(config_flag, flags, words, program)), ""
     )
-    argument_file = _argument_file(words, flags)
     if (
         not config_flag
         and not (program is not None and program.builds)
         and not _builds_plugin_config(words, flags)
-        and not argument_file
+        and not _argument_file(words, flags)
     ):
         return None
     consumer = CONFIG_FLAGS.get(config_flag, "accelerate")
@@ -144,7 +143,7 @@ def _command_of(
         counts,
         _program_file(words),
         launcher_call(words, shell.variables),
-        argument_file,
+        _argument_file(words, flags),
     )
 
 

@@ -50,7 +50,7 @@ def jobs_of(
             from dsconfig.launch.script_jobs import jobs_of_commands
 
             ranks = _world_size(launch_format, data)
-            for each in jobs_of_commands(launch_format, launch, data, config_path):
+            for each in jobs_of_commands(launch_format, launch, data, config_path, follow=job_of):
                 yield each._replace(world_size=ranks or each.world_size)
             return
         job = job_of(launch)
@@ -58,7 +58,7 @@ def jobs_of(
         return
     from dsconfig.launch.script_jobs import jobs_of_commands
 
-    yield from jobs_of_commands(SCRIPT, launch, None, config_path, budget)
+    yield from jobs_of_commands(SCRIPT, launch, None, config_path, budget, job_of)
 
 
 def exceeds_budget(launch: Document) -> bool:
@@ -81,7 +81,7 @@ def job_of(launch: Document) -> LaunchedJob | None:
     if is_script(launch.name):
         from dsconfig.launch.script_jobs import job_of_commands
 
-        return job_of_commands(SCRIPT, launch, None)
+        return job_of_commands(SCRIPT, launch, None, job_of)
     data = launch.value()
     launch_format = format_of(data)
     if launch_format is None or not isinstance(data, dict):
@@ -89,7 +89,7 @@ def job_of(launch: Document) -> LaunchedJob | None:
     if launch_format.commands:
         from dsconfig.launch.script_jobs import job_of_commands
 
-        job = job_of_commands(launch_format, launch, data)
+        job = job_of_commands(launch_format, launch, data, job_of)
         return job and job._replace(world_size=_world_size(launch_format, data) or job.world_size)
     return _job_of_keys(launch_format, launch, data)
 
@@ -98,8 +98,8 @@ def _job_of_keys(launch_format: Format, launch: Document, data: JsonObject) -> L
     """The job of a launch file that names or contains its config under a key."""
     # Imported here because most documents are not launch files and should not load these modules.
     from dsconfig.job.consumers.accelerate_launch_file import BLOCK
-    from dsconfig.launch.config_references import read_passed
     from dsconfig.launch.launched_job import LaunchedJob, decode_config
+    from dsconfig.launch.passed_config import read_passed
     from dsconfig.launch.program_presets import PRESET, program_preset
     from dsconfig.launch.repository import installed_preset, search
     from dsconfig.launch.training_arguments import constant_value, parse_exponents, parse_human_numbers

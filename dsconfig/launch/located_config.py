@@ -19,10 +19,11 @@ from dsconfig.job.consumers import HUGGING_FACE
 from dsconfig.job.consumers.accelerate_launch_file import LINK, block, is_launch_file
 from dsconfig.job.consumers.consumer_versions import split_spec
 from dsconfig.job.detect_consumer import Reader, consumer_of_content
-from dsconfig.launch.config_references import launchers_of, read_passed
+from dsconfig.launch.config_references import launchers_of
 from dsconfig.launch.detect_config import why_not_checked
 from dsconfig.launch.find_jobs import job_of, jobs_of, with_version
 from dsconfig.launch.format_table import is_script
+from dsconfig.launch.passed_config import read_passed
 from dsconfig.launch.program_presets import PRESET
 from dsconfig.launch.repository import Lookup, search
 

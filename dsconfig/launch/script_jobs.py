@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, lru_cache
 from itertools import islice
+from typing import TypeAlias
 
 from dsconfig.core.file_access import MAX_SIZE, contents
 from dsconfig.core.json_types import Json, JsonObject, NamedTuple, at
@@ -17,9 +18,10 @@ from dsconfig.job.consumers.accelerate_launch_file import BLOCK, BLOCK_KEYS, is_
 from dsconfig.job.consumers.consumer import BY_NAME
 from dsconfig.job.detect_consumer import DEEPSPEED_CONFIG_FLAGS, Reader, consumer_of_content
 from dsconfig.launch.command import ArgumentsAtRanks, Command, ScriptSource, commands_in, script_source
-from dsconfig.launch.config_references import find_consumer, read_passed
+from dsconfig.launch.config_references import find_consumer
 from dsconfig.launch.format_table import SCRIPT, Format, format_of
 from dsconfig.launch.launched_job import LaunchedJob, decode_config
+from dsconfig.launch.passed_config import read_passed
 from dsconfig.launch.program_arguments import FILLING_ARGUMENTS, arguments_in
 from dsconfig.launch.program_config import consumers_of_command
 from dsconfig.launch.program_presets import PRESET, program_preset
@@ -34,12 +36,16 @@ _MAX_COMMANDS = 200
 _UNEXPANDED = re.compile(r"\$[\w({]|`")
 
 
+FollowFile: TypeAlias = Callable[[Document], "LaunchedJob | None"]
+"""Function that returns the job of a launch file, as `find_jobs.job_of`."""
+
+
 def job_of_commands(
-    launch_format: Format, launch: Document, data: Mapping[str, Json] | None
+    launch_format: Format, launch: Document, data: Mapping[str, Json] | None, follow: FollowFile
 ) -> LaunchedJob | None:
     """The job of the first command whose config exists, else of the first that names one."""
     first: LaunchedJob | None = None
-    for job in jobs_of_commands(launch_format, launch, data):
+    for job in jobs_of_commands(launch_format, launch, data, follow=follow):
         if job.document is not None:
             return job
         first = first or job
@@ -52,11 +58,13 @@ def jobs_of_commands(
     data: Mapping[str, Json] | None,
     config_path: str | None = None,
     budget: Budget | None = None,
+    follow: FollowFile = lambda _: None,
 ) -> Iterator[LaunchedJob]:
     """Yield the job of each command; none if reading the commands exceeds the budget.
 
     `data`: manifest that contains the commands; None: the launch file is a script. `config_path`: real path of the
-    only config whose jobs are needed. `budget`: that of the directory.
+    only config whose jobs are needed. `budget`: that of the directory. `follow`: function that returns the job of a
+    launch file, for commands that pass one to their program.
 
     Raises:
         SpentError: the commands exceed their budget or that of the directory, if the latter is given.
@@ -77,7 +85,7 @@ def jobs_of_commands(
         if config_path is not None and not _names_config_at(config_path, command, launch):
             continue
         line = None if data is not None else script.shell.text.count("\n", 0, command.offset) + 1
-        if command.argument_file and (handed := _handed_over_job(command, launch, line)) is not None:
+        if command.argument_file and (handed := _handed_over_job(command, launch, line, follow)) is not None:
             yield handed
             continue
         full_command, is_known = _with_argument_file(command, launch)
@@ -94,12 +102,12 @@ def exceeds_budget(launch_format: Format, launch: Document, data: Mapping[str, J
     return _read_script(launch_format, launch, data).shell is None
 
 
-def starts_job(script: Document) -> bool:
+def starts_job(script: Document, follow: FollowFile) -> bool:
     """Whether a command of a script names a config, builds one, or passes a launch file to its program."""
     commands = _read_script(SCRIPT, script, None).commands
     if any(command.path or (command.format and command.format.builds) for command in commands):
         return True
-    return any(True for _ in jobs_of_commands(SCRIPT, script, None)) if commands else False
+    return any(True for _ in jobs_of_commands(SCRIPT, script, None, follow=follow)) if commands else False
 
 
 class _Script(NamedTuple):
@@ -149,10 +157,10 @@ def _names_config_at(config_path: str, command: Command, launch: Document) -> bo
     return path is not None and os.path.realpath(path) == config_path
 
 
-def _handed_over_job(command: Command, launch: Document, line: int | None) -> LaunchedJob | None:
+def _handed_over_job(
+    command: Command, launch: Document, line: int | None, follow: FollowFile
+) -> LaunchedJob | None:
     """The job of a launch file that a command passes to its program; None if it passes no launch file."""
-    from dsconfig.launch.find_jobs import job_of
-
     if command.flag.startswith("--") or not command.argument_file.endswith((".yaml", ".yml", ".json")):
         return None  # the command names the config itself
     lookup = search(command.argument_file, launch.name, command.folder)
@@ -160,7 +168,7 @@ def _handed_over_job(command: Command, launch: Document, line: int | None) -> La
         return None
     document = read_file(lookup.path)
     inner_format = format_of(document.value())
-    if inner_format is None or inner_format.commands or (job := job_of(document)) is None:
+    if inner_format is None or inner_format.commands or (job := follow(document)) is None:
         return None
     started_by = launch.name if line is None else f"{launch.name}:{line}"
     job = job._replace(started_by=started_by)
