@@ -123,7 +123,7 @@ class DeviceUsage:
     @property
     def low(self) -> int:
         """Lowest expected usage: the allocated bytes, without any cached ones."""
-        return max(self.allocated, self.unlimited.allocated) + self.overhead[0]
+        return self.allocated + self.overhead[0]
 
     def high(self, capacity: int | None = None) -> int:
         """Highest expected usage; torch releases cached segments before it exceeds the capacity."""

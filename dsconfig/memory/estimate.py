@@ -13,6 +13,7 @@ from dsconfig.memory.engines.select_engine import select_engine
 from dsconfig.memory.engines.zero12 import DeepSpeedZeroOptimizer
 from dsconfig.memory.graph import Segment
 from dsconfig.memory.memory_ledger import SLACK, TERMS, Ledger, LimitExceededError, MemoryPool, with_slack
+from dsconfig.memory.models.generic import APPROXIMATION
 from dsconfig.memory.models.registry import record
 from dsconfig.memory.trainers import FROZEN, GENERATION, NO_EXTRA, VALUE, VLLM, TrainerMemory
 from dsconfig.memory.unsupported import reject_run
@@ -337,6 +338,7 @@ class Estimate:
         device, most = self.device, least if most is None else most
         assert device is not None
         low, high = device.overhead
+        low -= max(0, self.rank.highest_peak - device.allocated)  # the doubt about a generic model
         lowering = [each for each in (*self.unmodelled, *self.assumed) if RANK in each.lowers]
         if self.rank.least_needed([]) + low > most:
             if self.rank.least_needed(lowering) + low > most:
@@ -571,9 +573,16 @@ def _device_usage(
     if pool.events is None:
         return None
     usage, events = usage_of(pool, engine), [Event(*event) for event in pool.events]
+    doubt = 0
+    if arch.family == "generic":
+        by_phase = [
+            sum(live.get(name, 0) for name in ACTIVATION_TERMS)
+            for live in (p.live for p in pool.peaks.values())
+        ]
+        doubt = int(APPROXIMATION * max(by_phase, default=0))
     return DeviceUsage(
-        usage.highest_peak,
-        usage.upper_bound,
+        usage.highest_peak - doubt,
+        usage.upper_bound + doubt,
         overheads_of(engine.setup, arch, batch),
         events[: pool.step_start],
         events[pool.step_start :],

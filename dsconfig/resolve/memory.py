@@ -237,6 +237,8 @@ class EstimateRequest(NamedTuple):
     batch_assumptions: tuple[str, ...]
     """Assumptions about the batch."""
     unmodelled: tuple[UnmodeledSetting, ...] = ()
+    approximates: str = ""
+    """Why the layers are those of a generic transformer."""
     assumes_optimizer: bool = False
     """Whether the script's optimizer is assumed."""
     extra: TrainerMemory = NO_EXTRA
@@ -351,6 +353,7 @@ def estimate_request(document: Document, options: Options) -> EstimateRequest:
         launch,
         assumed,
         unmodelled,
+        model.approximates,
         assumes_optimizer,
         trainer_memory(setup, model.shape, work, trainer, frozen, vllm_bytes),
         trainer_name,
@@ -521,6 +524,16 @@ def _parallelism_notes(question: EstimateRequest) -> list[str]:
     return notes
 
 
+def _model_notes(question: EstimateRequest) -> list[str]:
+    """Notes on the model, the training method and its kernels."""
+    micro_batch, notes = question.micro_batch, list[str]()
+    if question.approximates:
+        how = "its activations are those of a generic transformer of its sizes, within 40 %"
+        notes.append(f"{question.approximates}: {how}")
+    notes += trainer_notes(question.trainer, micro_batch.adapter is not None, question.setup.stage)
+    return [*notes, *feature_notes(micro_batch.kernels, micro_batch.quantization)]
+
+
 def _assumptions(question: EstimateRequest) -> list[str]:
     """Assumptions behind the numbers."""
     setup, micro_batch, gpus_per_node, launch = (
@@ -553,8 +566,7 @@ def _assumptions(question: EstimateRequest) -> list[str]:
         lines.append("not counted: the CUDA context of SuperOffload's process, which it needs to pin memory")
     if setup.quantized_weights or setup.quantized_gradients:
         lines.append("quantized communication follows DeepSpeed's source and was not measured")
-    lines += trainer_notes(question.trainer, micro_batch.adapter is not None, setup.stage)
-    lines += feature_notes(micro_batch.kernels, micro_batch.quantization)
+    lines += _model_notes(question)
     lines += question.batch_assumptions
     first, last = MEASURED
     if not NUMBERS[first] <= NUMBERS[question.run.release] <= NUMBERS[last]:

@@ -30,6 +30,8 @@ class Model(NamedTuple):
     config: Mapping[str, Json]
     unmodelled: tuple[UnmodeledSetting, ...] = ()
     """Parts of the model that are not known."""
+    approximates: str = ""
+    """Why the layers are those of a generic transformer."""
 
 
 def of_sizes(
@@ -81,7 +83,7 @@ def model_of(source: ModelSource | None, parameters: int | None = None) -> Model
 def _of_config(config: Mapping[str, Json], parameters: int | None) -> Model:
     """The model of a `config.json`: with its layers if they are supported, else with its parameters only."""
     from dsconfig.memory.models.from_hf_config import InvalidModelError, architecture_of
-    from dsconfig.memory.models.weight_count import sized_architecture
+    from dsconfig.memory.models.weight_count import generic_architecture, sized_architecture
 
     try:
         return Model(architecture_of(config), config)
@@ -90,6 +92,8 @@ def _of_config(config: Mapping[str, Json], parameters: int | None) -> Model:
     except NotModelledError as error:
         if parameters is not None:
             return _of_count(parameters, config, error.what)
+        if (shape := generic_architecture(config)) is not None:
+            return Model(shape, config, approximates=error.what)
         shape = sized_architecture(config)
         if shape is None:
             raise

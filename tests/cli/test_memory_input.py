@@ -28,7 +28,7 @@ def config(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             "`resid_pdrop` in config.json is `[1]`; expected a number from 0",
         ),
         ({"embd_pdrop": -3, "model_type": "gpt2"}, "`embd_pdrop` in config.json is `-3`"),
-        ({"model_type": "llava", "text_config": {"model_type": "llama"}}, "`llava` is not supported yet"),
+        ({"model_type": "llava", "text_config": {"model_type": "odd"}}, "`llava` is not supported yet"),
         ({"model_type": ["llama"]}, "the model type `['llama']` is not supported yet"),
         (
             {"model_type": "llama", "num_attention_heads": 1e400},

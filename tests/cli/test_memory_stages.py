@@ -13,6 +13,7 @@ from dsconfig.memory.models.model_zoo import CONFIGS, preset
 from dsconfig.memory.models.registry import record
 from dsconfig.memory.models.weight_count import architecture_of_count, sized_architecture
 from tests.cli.conftest import Runs
+from tests.cli.estimates import config_of, estimate
 
 NEW_TYPE = {
     "model_type": "brand_new",
@@ -60,11 +61,25 @@ def test_searches_need_a_config(run: Runs, option: str) -> None:
 
 
 def test_an_unknown_type_has_states_at_every_stage(run: Runs, here: Path) -> None:
-    (here / "config.json").write_text(json.dumps(NEW_TYPE))
+    config = {key: value for key, value in NEW_TYPE.items() if key != "vocab_size"}
+    (here / "config.json").write_text(json.dumps(config))
     code, out, _ = run("memory", "--model", "config.json", "--gpu", "h100", "--world-size", "8")
     assert (code, out.startswith("Unknown: 0 of 8")) == (2, True)
-    assert "8,030.0 million parameters" in out
+    assert "6,979.3 million parameters" in out
     assert "the model type `brand_new` is not supported yet. Only model states are estimated" in out
+
+
+def test_a_language_model_of_an_unknown_type_is_a_generic_transformer(run: Runs, here: Path) -> None:
+    (here / "config.json").write_text(json.dumps(NEW_TYPE))
+    (here / "ds.json").write_text(json.dumps(config_of(3)))
+    options = ("--world-size", "8", "--sequence-length", "4096", "--no-checkpointing", "--zero-init")
+    generic = estimate(run, "memory", "ds.json", "--model", "config.json", *options)
+    llama = estimate(run, "memory", "ds.json", "--model", "llama-3-8b", *options)
+    assert generic["rank"]["peak"]["backward"] == pytest.approx(llama["rank"]["peak"]["backward"], rel=0.01)
+    assert any("generic transformer of its sizes, within 40 %" in line for line in generic["assumptions"])
+    # The range allows for what the type does besides.
+    assert generic["expected"]["low"] < 0.85 * llama["expected"]["low"]
+    assert generic["expected"]["high"] > 1.1 * llama["expected"]["allocated"]
 
 
 def test_the_count_can_be_given_for_any_name(run: Runs) -> None:

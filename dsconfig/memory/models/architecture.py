@@ -23,7 +23,7 @@ class Architecture(NamedTuple):
     """Sizes of a model, named as in Hugging Face's `config.json`; unused fields keep their defaults."""
 
     family: str
-    """bert, decoder, gpt2, gpt_neox, opt, vit, plain, or sized (only the parameters are known)."""
+    """bert, decoder, gpt2, gpt_neox, opt, vit, plain, generic, or sized (only the parameters are known)."""
     hidden_size: int
     num_layers: int
     intermediate_size: int
@@ -75,6 +75,8 @@ class Architecture(NamedTuple):
     """Ranks that share the head. `num_heads` and `intermediate_size` are those of one rank already."""
     weight_blocks: tuple[WeightBlock, ...] = ()
     """Parameters of a model whose layers are not known."""
+    has_rms_norms: bool = True
+    """Whether a generic transformer has RMS norms; else layer norms."""
 
     @property
     def variant(self) -> DecoderVariant:

@@ -33,6 +33,8 @@ def record(arch: Architecture, batch: MicroBatch) -> Tape:
         from dsconfig.memory.models.opt import build
     elif arch.family == "plain":
         from dsconfig.memory.models.synthetic import build
+    elif arch.family == "generic":
+        from dsconfig.memory.models.generic import build
     elif arch.family == "sized":
         from dsconfig.memory.models.sized import build
     else:

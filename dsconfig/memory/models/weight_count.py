@@ -37,11 +37,114 @@ EXPERT_SIZE = ("moe_intermediate_size", "expert_ffn_hidden_size", "expert_interm
 SHARED_SIZE = ("shared_expert_intermediate_size", "shared_intermediate_size")
 GATED = ("silu", "swish", "swiglu", "geglu", "reglu", "gated-gelu", "gated-silu")
 """Activations of MLPs with a gate."""
+VOCABULARY = ("vocab_size", "padded_vocab_size")
+CHOSEN = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k", "moe_k", "top_k_experts")
+TEXT = ("text_config", "llm_config", "language_config", "thinker_config")
+"""Sections with the language model of a composite model."""
+IGNORED = ("talker_config", "code2wav_config", "token2wav_config", "quantization_config")
+"""Sections of parts that are not trained with the language model."""
+GROUPS = ("attn_config", "ffn_config")
+TIED_TYPES = (
+    *(
+        "bloom",
+        "mpt",
+        "falcon",
+        "cohere",
+        "cohere2",
+        "starcoder2",
+        "gemma3",
+        "gemma3_text",
+        "gemma3n",
+        "mamba",
+    ),
+    *("gemma3n_text", "gpt_bigcode", "ernie4_5_moe", "t5", "bart", "whisper"),
+)
+"""Model types whose class ties the head by default, which their files omit."""
+CLASS_DEFAULTS: Mapping[str, Mapping[str, Json]] = {
+    "llama": {
+        "hidden_size": 4096,
+        "num_hidden_layers": 32,
+        "intermediate_size": 11008,
+        "num_attention_heads": 32,
+        "vocab_size": 32000,
+        "rms_norm_eps": 1e-6,
+        "tie_word_embeddings": False,
+    },
+    "mistral": {
+        "hidden_size": 4096,
+        "num_hidden_layers": 32,
+        "intermediate_size": 14336,
+        "num_attention_heads": 32,
+        "vocab_size": 32000,
+        "rms_norm_eps": 1e-6,
+        "num_key_value_heads": 8,
+        "tie_word_embeddings": False,
+    },
+}
+"""Sizes that the text model of a composite file omits because they are the defaults of its class (LLaVA)."""
+GATED_TYPES = ("qwen", "modernbert", "dbrx", "jamba", "chatglm", "ministral", "nomic_bert")
+"""Model types with a gate that their other keys do not show."""
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "up_proj", "down_proj")
 Weights: TypeAlias = "tuple[tuple[str, int, int], ...]"
+UNGATED = ("relu2", "relu", "gelu_new", "gelu_fast", "gelu_python")
 LARGEST_SIZE, MOST_LAYERS, MOST_EXPERTS = 1 << 26, 2000, 1 << 12
 DEPTH = 4
 """Levels of nested configs that are read, such as `thinker_config.text_config`."""
+
+
+def generic_architecture(config: Mapping[str, Json]) -> Architecture | None:
+    """The generic transformer of a language model's sizes; None if it is none, or they are not stated."""
+    config = _merged(config)
+    text = next((config[key] for key in TEXT if isinstance(config.get(key), Mapping)), config)
+    if isinstance(text.get("text_config"), Mapping):  # Qwen Omni
+        text = text["text_config"]
+    text = _merged(text)
+    hidden, vocabulary = _number(text, HIDDEN), _number(text, VOCABULARY)
+    heads = _number(text, HEADS) or max(1, hidden // 64)
+    if not hidden or not vocabulary or not _number(text, LAYERS + DECODER_LAYERS, MOST_LAYERS):
+        return None
+    blocks = tuple(block for block in _blocks_of(config, DEPTH) if block.name not in ("embed",))
+    stack_names = {block.name for block in _stack(text)}
+    head_dim = _number(text, HEAD_DIM) or max(1, hidden // heads)
+    if _number(text, ("kv_lora_rank",)):
+        head_dim = _number(text, ("qk_nope_head_dim",)) + _number(text, ("qk_rope_head_dim",)) or head_dim
+    kv_heads = _number(text, KV_HEADS) or heads
+    if not stack_names or heads % kv_heads:
+        return None
+    experts = _number(text, EXPERTS, MOST_EXPERTS)
+    return Architecture(
+        "generic",
+        hidden,
+        _number(text, LAYERS, MOST_LAYERS) + _number(text, DECODER_LAYERS, MOST_LAYERS),
+        _intermediate(text, hidden),
+        heads,
+        kv_heads,
+        head_dim,
+        vocabulary,
+        tie_word_embeddings=not _has_untied_head({**text, **_head_keys(config)}),
+        num_experts=experts if experts > 1 else 0,
+        num_experts_per_tok=min(experts, _number(text, CHOSEN, MOST_EXPERTS) or 2),
+        moe_intermediate_size=_number(text, EXPERT_SIZE) or _intermediate(text, hidden),
+        rotary_dim=head_dim if any(key.startswith("rope") or key == "rotary_emb_base" for key in text) else 0,
+        weight_blocks=blocks,
+        name=str(config.get("model_type") or "")[:40],
+        has_rms_norms="rms_norm_eps" in text
+        or text.get("rmsnorm") is True
+        or ("norm_epsilon" not in text and "layer_norm_eps" not in text and "layer_norm_epsilon" not in text),
+    )
+
+
+def _head_keys(config: Mapping[str, Json]) -> dict[str, Json]:
+    return {key: config[key] for key in ("tie_word_embeddings", "architectures") if key in config}
+
+
+def _merged(config: Mapping[str, Json]) -> Mapping[str, Json]:
+    """The config with sections that only group its own sizes (DBRX, MPT)."""
+    sections = [config[key] for key in GROUPS if isinstance(config.get(key), Mapping)]
+    merged = {**CLASS_DEFAULTS.get(str(config.get("model_type")), {}), **config}
+    for section in sections:
+        merged = {**section, **merged}
+    return merged
 
 
 def sized_architecture(config: Mapping[str, Json]) -> Architecture | None:
@@ -95,7 +198,12 @@ def _number(config: Mapping[str, Json], names: tuple[str, ...], limit: int = LAR
 
 def _blocks_of(config: Mapping[str, Json], depth: int) -> Iterator[WeightBlock]:
     """Weights of a config and of the configs in it."""
-    nested = [value for key, value in config.items() if isinstance(value, Mapping) and "config" in key]
+    config = _merged(config)
+    nested = [
+        value
+        for key, value in config.items()
+        if isinstance(value, Mapping) and "config" in key and key not in IGNORED
+    ]
     nested += [config[key] for key in ("encoder", "decoder") if isinstance(config.get(key), Mapping)]
     parts = [block for value in nested if depth for block in _blocks_of(value, depth - 1)]
     text = config.get("text_config")
@@ -105,23 +213,45 @@ def _blocks_of(config: Mapping[str, Json], depth: int) -> Iterator[WeightBlock]:
     yield from parts
 
 
+def _is_tower(config: Mapping[str, Json]) -> bool:
+    """Whether a config describes an encoder of images or audio."""
+    return not _number(config, VOCABULARY)
+
+
 def _stack(config: Mapping[str, Json]) -> Iterator[WeightBlock]:
     """Embeddings and layers of one transformer."""
     hidden, layers = _number(config, HIDDEN), _number(config, LAYERS, MOST_LAYERS)
+    if "depth" in config and _number(
+        config, ("embed_dim",)
+    ):  # the tower of Qwen2-VL, whose `hidden_size` is the output
+        hidden = _number(config, ("embed_dim",))
     heads, head_dim = _number(config, HEADS), _number(config, HEAD_DIM)
     if not hidden and heads and head_dim:  # Diffusers
         hidden = heads * head_dim
     decoder_layers = _number(config, DECODER_LAYERS, MOST_LAYERS)
     if not hidden or not layers + decoder_layers:
         return
-    vocabulary = _number(config, ("vocab_size", "padded_vocab_size"))
+    if table := _number(config, ("hidden_size_per_layer_input",)):  # Gemma 3n
+        words = _number(config, ("vocab_size_per_layer_input",)) or _number(config, VOCABULARY)
+        yield WeightBlock("per_layer_embed", 1, (("tokens", words, layers * table),))
+    vocabulary = _number(config, VOCABULARY)
     if vocabulary:
         has_head = _has_untied_head(config)
         yield WeightBlock("embed", 1 + has_head, (("tokens", vocabulary, hidden),))
     elif patch := _number(config, ("patch_size",)):
         channels = _number(config, ("num_channels", "in_channels", "in_chans")) or 3
         yield WeightBlock("embed", 1, (("patches", hidden, channels * patch * patch),))
+    if config.get("state_size") and not heads:
+        yield WeightBlock("layers", layers, tuple(_state_space(config, hidden)))
+        return
+    if _is_tower(config):
+        attention = tuple(_attention(config, hidden, heads or max(1, hidden // 64), 0))
+        mlp = tuple(_mlp(hidden, _intermediate(config, hidden), _is_gated(config)))
+        yield WeightBlock("tower", layers, attention + mlp)
+        return
     attention = tuple(_attention(config, hidden, heads or max(1, hidden // 64), head_dim))
+    if config.get("model_type") == "albert":  # all layers share their weights
+        layers = _number(config, ("num_hidden_groups",)) or 1
     yield from _layers(config, hidden, layers, attention)
     if decoder_layers:  # with cross attention
         width = _number(config, ("decoder_ffn_dim",)) or _intermediate(config, hidden)
@@ -129,9 +259,24 @@ def _stack(config: Mapping[str, Json]) -> Iterator[WeightBlock]:
         yield WeightBlock("decoder", decoder_layers, attention * 2 + mlp)
 
 
+def _state_space(config: Mapping[str, Json], hidden: int) -> Iterator[tuple[str, int, int]]:
+    """Projections of a Mamba layer (modeling_mamba.py, `MambaMixer`)."""
+    inner = _number(config, ("intermediate_size", "d_inner")) or 2 * hidden
+    rank = _number(config, ("time_step_rank",)) or -(-hidden // 16)
+    states = _number(config, ("state_size",))
+    yield from (
+        ("in_proj", 2 * inner, hidden),
+        ("x_proj", rank + 2 * states, inner),
+        ("dt_proj", inner, rank),
+    )
+    yield ("out_proj", hidden, inner)
+
+
 def _has_untied_head(config: Mapping[str, Json]) -> bool:
     """Whether the output projection has weights of its own; a file omits the default of its class."""
     is_tied = config.get("tie_word_embeddings")
+    if is_tied is None and config.get("model_type") in TIED_TYPES:
+        return False
     names = config.get("architectures")
     is_decoder = not isinstance(names, list) or any("CausalLM" in str(name) for name in names)
     return is_tied is False or (is_tied is not True and is_decoder and not config.get("is_encoder_decoder"))
@@ -147,8 +292,8 @@ def _layers(
     if experts < 2:
         yield WeightBlock("layers", layers, attention + dense)
         return
-    expert_width = _number(config, EXPERT_SIZE) or width
-    shared = _number(config, SHARED_SIZE)
+    expert_width = _number(config, EXPERT_SIZE) or _number(config, ("intermediate_size",)) or width
+    shared = expert_width if "intermediate_size_mlp" in config else _number(config, SHARED_SIZE)
     shared = shared or expert_width * _number(config, ("n_shared_experts", "num_shared_experts"))
     # Experts are one tensor for each projection, and no linear layers (Transformers 5).
     routed = tuple(
@@ -156,6 +301,12 @@ def _layers(
         for name, rows, columns in _mlp(hidden, expert_width, gated)
     )
     block = attention + routed + (tuple(_mlp(hidden, shared, gated)) if shared else ())
+    step = _number(
+        config, ("interleave_moe_layer_step", "expert_layer_period", "decoder_sparse_step"), MOST_LAYERS
+    )
+    if step > 1:
+        yield WeightBlock("dense_layers", layers - layers // step, attention + dense)
+        layers //= step
     first_dense = min(layers - 1, _number(config, ("first_k_dense_replace", "num_dense_layers"), MOST_LAYERS))
     if first_dense:
         yield WeightBlock("dense_layers", first_dense, attention + dense)
@@ -179,13 +330,38 @@ def _attention(
         yield ("kv_b_proj", heads * (query // heads - rope + values), rank)
         yield ("o_proj", hidden, heads * values)
         return
+    if _number(config, ("linear_num_value_heads",)):
+        yield from _mixed_attention(config, hidden, heads, head_dim)
+        return
     kv_heads = _number(config, KV_HEADS) or (1 if config.get("multi_query") is True else heads)
     yield ("q_proj", heads * head_dim, hidden)
     yield from ((f"{name}_proj", kv_heads * head_dim, hidden) for name in "kv")
     yield ("o_proj", hidden, heads * head_dim)
 
 
+def _mixed_attention(
+    config: Mapping[str, Json], hidden: int, heads: int, head_dim: int
+) -> Iterator[tuple[str, int, int]]:
+    """Mean of gated delta nets and gated attention, one in four layers (Qwen3-Next, `Qwen3NextGatedDeltaNet`)."""
+    keys = _number(config, ("linear_num_key_heads",)) * _number(config, ("linear_key_head_dim",))
+    values = _number(config, ("linear_num_value_heads",)) * _number(config, ("linear_value_head_dim",))
+    interval = _number(config, ("full_attention_interval",)) or 4
+    kv_heads = _number(config, KV_HEADS) or heads
+
+    def mean(full: int, linear_rows: int) -> int:
+        return (full + (interval - 1) * linear_rows) // interval
+
+    yield ("q_proj", mean(2 * heads * head_dim, keys + values), hidden)
+    yield ("k_proj", mean(kv_heads * head_dim, keys), hidden)
+    yield ("v_proj", mean(kv_heads * head_dim, values), hidden)
+    yield ("o_proj", hidden, mean(heads * head_dim, values))
+
+
 def _intermediate(config: Mapping[str, Json], hidden: int) -> int:
+    if config.get("model_type") == "qwen":  # `w1` and `w2` have half of it each (modeling_qwen.py, `QWenMLP`)
+        return max(1, _number(config, ("intermediate_size",)) // 2)
+    if width := _number(config, ("intermediate_size_mlp",)):  # dense layers of Llama 4
+        return width
     if width := _number(config, INTERMEDIATE):
         return width
     ratio = config.get("mlp_ratio")
@@ -195,7 +371,11 @@ def _intermediate(config: Mapping[str, Json], hidden: int) -> int:
 
 def _is_gated(config: Mapping[str, Json]) -> bool:
     """Whether the MLP has a gate; models with RMS norms do."""
-    names = (config.get(key) for key in ("hidden_act", "activation_function", "feed_forward_proj"))
+    names = [config.get(key) for key in ("hidden_act", "activation_function", "feed_forward_proj")]
+    if any(str(name).lower() in UNGATED for name in names):
+        return False
+    if config.get("model_type") in GATED_TYPES or config.get("rmsnorm") is True:
+        return True
     return "rms_norm_eps" in config or any(str(name).lower() in GATED for name in names)
 
 

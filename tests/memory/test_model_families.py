@@ -1,0 +1,60 @@
+"""Model types without a module of their own: parameters as published, and an estimate with activations.
+
+The sizes are those of the published `config.json` files, with the keys that decide memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dsconfig.memory.models.architecture import MicroBatch
+from dsconfig.memory.models.registry import record
+from dsconfig.resolve.model_source import model_of
+from tests.memory.model_configs import APPROXIMATE, CONFIGS
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_parameters_are_those_of_the_published_model(name: str) -> None:
+    config, billions = CONFIGS[name]
+    tape = record(model_of(config).shape, MicroBatch(1, 16, 2))
+    count = sum(weight.numel for weight in tape.weights)
+    assert count / 1e9 == pytest.approx(billions, rel=APPROXIMATE.get(name, 0.03))
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_activations_grow_with_the_sequence(name: str) -> None:
+    config, _ = CONFIGS[name]
+    model = model_of(config)
+    assert model.unmodelled == ()
+
+    def saved(length: int) -> int:
+        tape = record(model.shape, MicroBatch(1, length, 2))
+        return sum(tensor.bytes for operation in tape.operations for tensor in operation.saved)
+
+    assert saved(512) > 1.8 * saved(256) > 0
+
+
+def text(**sizes: Any) -> dict[str, Any]:
+    return {"model_type": "brand_new", "rms_norm_eps": 1e-6, **sizes}
+
+
+def test_experts_are_copies_of_tokens() -> None:
+    sizes = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 100}
+    dense = model_of(text(**sizes, intermediate_size=128)).shape
+    routed = model_of(text(**sizes, intermediate_size=128, num_experts=8, num_experts_per_tok=4)).shape
+
+    def saved(arch: Any) -> int:
+        tape = record(arch, MicroBatch(1, 256, 2))
+        return sum(tensor.bytes for operation in tape.operations for tensor in operation.saved)
+
+    assert saved(routed) > 1.9 * saved(dense)
+
+
+def test_a_model_without_words_has_states_only() -> None:
+    """Diffusion transformers have no vocabulary."""
+    config = {"_class_name": "FluxTransformer2DModel", "num_layers": 19, "num_attention_heads": 24}
+    model = model_of({**config, "attention_head_dim": 128, "in_channels": 64, "patch_size": 1})
+    assert model.shape.family == "sized"
+    assert [setting.key for setting in model.unmodelled] == ["activations"]
