@@ -381,6 +381,10 @@ class _Source:
                 if is_model and self._is_after(start, call) and self._is_unconditional(call):
                     yield self._use("move to device", call)
 
+    def _is_called(self, node: ast.Name) -> bool:
+        parent = self.parents.get(id(node))
+        return isinstance(parent, ast.Call) and parent.func is node
+
     def _is_assigned_to(self, call: ast.Call, name: str) -> bool:
         parent = self.parents.get(id(call))
         return isinstance(parent, ast.Assign) and any(last_name(target) == name for target in parent.targets)
@@ -463,17 +467,29 @@ class _Source:
         starts = [call for call in self.calls if called_name(call) == "Accelerator"]
         if len(starts) != 1 or _ZERO_INIT_HANDLED.search(self.text):
             return
+        # Diffusers and others do not partition while they load.
+        partitioned = {
+            alias.asname or alias.name
+            for node in self.module.nodes
+            if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "transformers"
+            for alias in node.names
+        }
         for call in self._model_loads():
+            owner = call.func.value if isinstance(call.func, ast.Attribute) else None
             parent = self.parents.get(id(call))
             if not isinstance(parent, ast.Assign) or len(parent.targets) != 1:
+                continue
+            if last_name(owner) not in partitioned:
                 continue
             name = parent.targets[0].id if isinstance(parent.targets[0], ast.Name) else ""
             if not name or not self._is_after(call, starts[0]) or not self._is_unconditional(call):
                 continue
+            # The function of a call inside an argument, `unet(encoder(batch))`, is not passed on itself.
             is_argument = any(
-                name in _names(argument)
+                isinstance(each, ast.Name) and each.id == name and not self._is_called(each)
                 for other in self.calls
-                for argument in (*other.args, *(each.value for each in other.keywords))
+                for argument in (*other.args, *(word.value for word in other.keywords))
+                for each in ast.walk(argument)
             )
             is_run = any(
                 last_name(other.func) == name

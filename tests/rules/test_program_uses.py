@@ -185,6 +185,52 @@ def test_launch_file_of_accelerate(empty_repository: Path) -> None:
     assert [each.message for each in diagnostics] == []  # the key is not in the file, so it cannot be shown
 
 
+DIFFUSION = """
+from accelerate import Accelerator
+from transformers import CLIPTextModel
+from models import UNet
+accelerator = Accelerator()
+text_encoder = CLIPTextModel.from_pretrained('m')
+unet = UNet.from_pretrained('u')
+unet, loader = accelerator.prepare(unet, [])
+for batch in loader:
+    loss = unet(text_encoder(batch)[0])
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "flag", "count"),
+    [
+        (DIFFUSION, True, 1),
+        (DIFFUSION, False, 0),
+        (DIFFUSION.replace("prepare(unet, [])", "prepare(unet, text_encoder)"), True, 0),
+        (DIFFUSION.replace("loader:", "loader:  # zero3_init\n    zero3_init_context_manager"), True, 0),
+    ],
+)
+def test_partitioned_model_without_engine(
+    empty_repository: Path, program: str, flag: bool, count: int
+) -> None:
+    Path("train.py").write_text(program)
+    settings = {"zero_stage": 3, "zero3_init_flag": flag, "zero3_save_16bit_model": True}
+    Path("acc.yaml").write_text(
+        yaml.safe_dump({"distributed_type": "DEEPSPEED", "deepspeed_config": settings})
+    )
+    Path("run.sh").write_text("accelerate launch --config_file acc.yaml train.py\n")
+    messages = [each.message for each in check("acc.yaml", target="0.19.8") if each.code == "DSC849"]
+    assert len(messages) == count
+    assert all("train.py:6 loads a partitioned model" in message for message in messages)
+
+
+@pytest.mark.parametrize(("is_early", "codes"), [(True, "DSC838"), (False, "DSC833")])
+def test_model_before_arguments_is_not_partitioned(
+    empty_repository: Path, is_early: bool, codes: str
+) -> None:
+    load = "model = AutoModelForCausalLM.from_pretrained('m', device_map={'': 0})\n"
+    program = f"{IMPORTS}{load}{ARGUMENTS}" if is_early else f"{IMPORTS}{ARGUMENTS}{load}"
+    command = "deepspeed --num_gpus 2 train.py --output_dir o --deepspeed ds.json\n"
+    assert program_codes(program, TRAINER, command) == codes
+
+
 def test_message_names_the_line(empty_repository: Path) -> None:
     Path("train.py").write_text(LOAD % "device_map='auto'")
     Path("ds.json").write_text(json.dumps(TRAINER))

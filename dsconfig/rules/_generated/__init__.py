@@ -83,6 +83,7 @@ RULES: tuple[Entry, ...] = (
     ('DSC840', 'optimizer-in-code-and-config', 'altered', None, None, False, 'config', 'dsconfig.rules.consumers.program', ('<facts>',)),
     ('DSC841', 'zero-without-optimizer', 'crashes', '0.5.7', None, False, 'config', 'dsconfig.rules.consumers.program', ('<facts>',)),
     ('DSC848', 'partitioned-below-stage-3', 'altered', None, None, False, 'config', 'dsconfig.rules.consumers.program', ('<facts>',)),
+    ('DSC849', 'model-partitioned-without-engine', 'altered', None, None, False, 'launch file', 'dsconfig.rules.consumers.program', None),
     ('DSC829', 'schedule-argument-overridden', 'ignored', None, None, False, 'config', 'dsconfig.rules.consumers.schedule', ('<transformers>', 'scheduler.type')),
     ('DSC830', 'optimizer-argument-overridden', 'ignored', None, None, False, 'config', 'dsconfig.rules.consumers.schedule', ('<transformers>', 'optimizer.type')),
     ('DSC831', 'optimizer-argument-under-offload', 'altered', None, None, False, 'config', 'dsconfig.rules.consumers.schedule', ('zero_optimization.offload_optimizer.device',)),

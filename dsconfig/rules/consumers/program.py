@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dsconfig.core.diagnostic import EffectName
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.job.consumers.accelerate_launch_file import BLOCK, LINK, block
 from dsconfig.launch.program_uses import Kind, ProgramUse, uses_in
 from dsconfig.rules._effective_values import related_stage_key, stage, stage_path
 
@@ -57,13 +58,16 @@ def device_map_with_deepspeed(ctx: Context) -> Iterator[Finding]:
     if not _is_named(ctx) or not ctx.uses_plugin or not ctx.has("zero_optimization"):
         return
     is_stage_3 = stage(ctx) == 3
+    # Before the training arguments exist, `from_pretrained` does not know about stage 3 and accepts both.
+    early = {use.location for use in _first_uses(ctx, "model before arguments")}
     for use in _first_uses(ctx, "device map", "spread device map", "low memory load"):
+        is_partitioned = is_stage_3 and use.location not in early
         if use.kind == "low memory load":
-            if is_stage_3 and _rejects_low_memory_load(ctx):
+            if is_partitioned and _rejects_low_memory_load(ctx):
                 yield _at_stage(
                     ctx, use, "stage 3 rejects `low_cpu_mem_usage=True`", "remove `low_cpu_mem_usage`"
                 )
-        elif is_stage_3:
+        elif is_partitioned:
             yield _at_stage(ctx, use, "stage 3 rejects `device_map`", "remove `device_map`")
         elif use.kind == "spread device map" and ctx.world_size != 1:
             yield _at_stage(
@@ -308,4 +312,32 @@ def partitioned_below_stage_3(ctx: Context) -> Iterator[Finding]:
             f"{use.location} calls `{use.text}`, which partitions the parameters, but only stage 3 gathers them again",
             help="use stage 3, or pass `enabled=False`",
             related=related_stage_key(ctx),
+        )
+
+
+@rule("DSC849", effect="altered", source=_PREPARE, reads="launch file")
+def model_partitioned_without_engine(ctx: Context) -> Iterator[Finding]:
+    """`zero3_init_flag` partitions every model of the program, but one of them is never prepared.
+
+    With the flag, each `from_pretrained` after `Accelerator()` loads a partitioned model, also a frozen text encoder,
+    teacher or reference model. Only an engine gathers the parameters again: a model that is not passed to `prepare`
+    fails in its first forward pass, with "'weight' must be 2-D" or a tensor of size 0.
+
+    Good:
+
+        {"distributed_type": "DEEPSPEED",
+        "deepspeed_config": {"zero_stage": 3, "zero3_init_flag": false, "zero3_save_16bit_model": true}}
+    """
+    settings = block(ctx.data)
+    if not _is_named(ctx) or LINK in settings or settings.get("zero3_init_flag") is not True:
+        return
+    if ctx.data.get("distributed_type") != "DEEPSPEED" or str(settings.get("zero_stage", 2)) != "3":
+        return
+    for use in _first_uses(ctx, "unprepared model"):
+        yield ctx.at(
+            (BLOCK, "zero3_init_flag"),
+            f"`zero3_init_flag` is `true`, so {use.location} loads a partitioned model with `{use.text}`, but the"
+            " program never prepares it",
+            help="set it to `false`, or load the model inside `zero3_init_context_manager(enable=False)`",
+            related=[("the stage is set here", (BLOCK, "zero_stage"))],
         )
