@@ -1,1 +1,73 @@
-"""Memory model: usage of a rank and its host during training, from config and model."""
+"""Memory of a training job: `estimate(config, model, job)`, and what rules ask about a model.
+
+    job = TrainingJob("0.19.8", world_size=8, micro_batch=MicroBatch(1, 2048), gpus_per_node=8)
+    estimate(Values({"zero_optimization.stage": 3, "bf16.enabled": True}), preset_of("llama-3-8b"), job)
+
+Names are imported when they are first used, so that `check` without a model loads none of it.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dsconfig.memory.config_values import Values as Values
+    from dsconfig.memory.estimate import Estimate as Estimate
+    from dsconfig.memory.estimate import estimate as estimate
+    from dsconfig.memory.models.architecture import Architecture as Architecture
+    from dsconfig.memory.models.architecture import MicroBatch as MicroBatch
+    from dsconfig.memory.models.from_hf_config import architecture_of as architecture_of
+    from dsconfig.memory.models.model_zoo import preset_of as preset_of
+    from dsconfig.memory.models.registry import weights_of as weights_of
+    from dsconfig.memory.quantized_shapes import QUANTIZER_ALIGNMENT as QUANTIZER_ALIGNMENT
+    from dsconfig.memory.quantized_shapes import behind as behind
+    from dsconfig.memory.quantized_shapes import divided as divided
+    from dsconfig.memory.quantized_shapes import uneven as uneven
+    from dsconfig.memory.quirks import release_borders as release_borders
+    from dsconfig.memory.training_job import TrainingJob as TrainingJob
+    from dsconfig.memory.verdict import HOST_BUILD as HOST_BUILD
+    from dsconfig.memory.verdict import SCRIPT_OPTIMIZER as SCRIPT_OPTIMIZER
+    from dsconfig.memory.verdict import NotModelledError as NotModelledError
+
+EXPORTS = {
+    "Values": "config_values",
+    "Estimate": "estimate",
+    "estimate": "estimate",
+    "Architecture": "models.architecture",
+    "MicroBatch": "models.architecture",
+    "architecture_of": "models.from_hf_config",
+    "preset_of": "models.model_zoo",
+    "weights_of": "models.registry",
+    "QUANTIZER_ALIGNMENT": "quantized_shapes",
+    "behind": "quantized_shapes",
+    "divided": "quantized_shapes",
+    "uneven": "quantized_shapes",
+    "release_borders": "quirks",
+    "TrainingJob": "training_job",
+    "HOST_BUILD": "verdict",
+    "SCRIPT_OPTIMIZER": "verdict",
+    "NotModelledError": "verdict",
+}
+"""Module of each name."""
+
+
+class _Package(type(sys)):  # type: ignore[misc]  # the type of modules, without importing `types`
+    """Module type under which importing the module `estimate` does not replace the function; see `dsconfig`."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name in EXPORTS and isinstance(value, type(sys))):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
+
+
+def __getattr__(name: str) -> object:
+    if name not in EXPORTS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value: object = getattr(import_module(f"{__name__}.{EXPORTS[name]}"), name)
+    globals()[name] = value
+    return value

@@ -1,21 +1,30 @@
-"""Memory estimate of a config with a model: every term at rest and at each peak, and advice on settings."""
+"""Memory estimate of a config with a model: every term at rest and at each peak."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from dsconfig.memory.advice import Advice, advice_for
 from dsconfig.memory.caching_allocator import Event
 from dsconfig.memory.device import DeviceUsage, overheads_of
-from dsconfig.memory.engines.base import CONSOLIDATED, GATHERED, PINNED, SAVE, WEIGHTS
+from dsconfig.memory.engines.base import CONSOLIDATED, PINNED, SAVE, WEIGHTS
 from dsconfig.memory.engines.select_engine import select_engine
-from dsconfig.memory.engines.zero12 import DeepSpeedZeroOptimizer
-from dsconfig.memory.graph import Segment
 from dsconfig.memory.memory_ledger import SLACK, TERMS, Ledger, LimitExceededError, MemoryPool, with_slack
 from dsconfig.memory.models.generic import APPROXIMATION
 from dsconfig.memory.models.registry import record
-from dsconfig.memory.trainers import FROZEN, GENERATION, NO_EXTRA, VALUE, VLLM, TrainerMemory
+from dsconfig.memory.read_setup import micro_batch_of, setup_of
+from dsconfig.memory.trainers import (
+    FROZEN,
+    GENERATION,
+    NO_EXTRA,
+    VALUE,
+    VLLM,
+    TrainerMemory,
+    trainer_memory,
+)
 from dsconfig.memory.unsupported import reject_run
 from dsconfig.memory.verdict import (
     ACTIVATION_TERMS,
@@ -32,152 +41,12 @@ from dsconfig.memory.verdict import (
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
+    from dsconfig.memory.config_values import Values
     from dsconfig.memory.engines.base import Engine
     from dsconfig.memory.engines.setup import Setup
     from dsconfig.memory.graph import Tape
     from dsconfig.memory.models.architecture import Architecture, MicroBatch
-
-
-# Advice: settings that waste memory, or do not work, with this model.
-
-ZERO = "zero_optimization."
-NEARLY_ALL = 0.98
-
-
-class Advice(NamedTuple):
-    """A note on a setting that wastes memory or does not work with this model."""
-
-    key: str
-    text: str
-
-    def to_dict(self) -> JsonObject:
-        """The note as JSON."""
-        return {"key": self.key, "text": self.text}
-
-
-def advice_for(engine: Engine, ledger: Ledger) -> tuple[Advice, ...]:
-    """Collect the advice on an engine's settings."""
-    return (
-        *_oversized_bucket(engine),
-        *_flatten_location(engine, ledger),
-        *_stage3_gathering(engine, ledger),
-        *_recomputed_modules(engine),
-        *_mistaken_fp32_accumulation(engine),
-        *_experts_not_leaf(engine),
-        *_sequence_parallel_dtype(engine),
-        *_autoep_save(engine),
-        *_zenflow_layout(engine),
-    )
-
-
-def _oversized_bucket(engine: Engine) -> Iterator[Advice]:
-    """Warn about a reduce bucket that is larger than the model."""
-    setup = engine.setup
-    if setup.stage and setup.contiguous_gradients and setup.reduce_bucket_size > engine.trainable_numel:
-        text = (
-            f"the bucket of {setup.reduce_bucket_size:,} elements is larger than all {engine.trainable_numel:,}"
-            " trainable elements"
-        )
-        yield Advice(f"{ZERO}reduce_bucket_size", f"{text}, and is allocated in full")
-
-
-def _flatten_location(engine: Engine, ledger: Ledger) -> Iterator[Advice]:
-    """Say where stages 1 and 2 flatten the weights, if that decides the peak (`flatten_on_accelerator`)."""
-    if not isinstance(engine, DeepSpeedZeroOptimizer) or engine.setup.quirks.flattens_weights_on_host:
-        return
-    since = "since 0.19.0 stages 1 and 2 flatten the weights on the host if the GPU has no memory for a second copy"
-    if engine.flattened_on_host:
-        yield Advice(f"{ZERO}stage", f"{since}, as in this run")
-    peaks = {phase: peak.bytes for phase, peak in ledger.rank.peaks.items()}
-    if engine.setup.gpu_limit is None and max(peaks, key=lambda phase: peaks[phase]) == "load":
-        yield Advice(f"{ZERO}stage", f"{since}: pass `--gpu` to see which applies")
-
-
-def _stage3_gathering(engine: Engine, ledger: Ledger) -> Iterator[Advice]:
-    """Warn if stage 3 keeps the whole model gathered, or if `ratio` has no effect."""
-    setup = engine.setup
-    if setup.stage != 3:
-        return
-    peaks = ledger.rank.peaks
-    gathered = max(peaks[phase].live.get(GATHERED, 0) for phase in ("forward", "backward") if phase in peaks)
-    if setup.dp_world_size > 1 and gathered >= NEARLY_ALL * setup.itemsize * engine.total_numel:
-        text = "all parameters are gathered at once. Lower it together with `stage3_max_live_parameters`"
-        yield Advice(f"{ZERO}stage3_max_reuse_distance", text)
-    shards = sum(-(-weight.numel // setup.dp_world_size) for weight in engine.trainable)
-    if setup.offloads_optimizer and 0 < setup.offload_ratio < 1 and setup.stage3.sub_group_size >= shards:
-        text = f"everything is offloaded: the {shards:,} parameters of a rank form a single sub-group"
-        yield Advice(f"{ZERO}offload_optimizer.ratio", text)
-
-
-def _recomputed_modules(engine: Engine) -> Iterator[Advice]:
-    """Warn about parameters that non-reentrant checkpointing keeps gathered.
-
-    0.16.0 to 0.16.7 do not reset `ds_grads_remaining` before a pass (runtime/zero/parameter_offload.py).
-    """
-    setup = engine.setup
-    if not setup.depends_on_reentrant or setup.use_reentrant:
-        return
-    if any(isinstance(step, Segment) for step in engine.tape.steps):
-        text = "0.16.0 to 0.16.7 keep parameters that non-reentrant checkpointing recomputes gathered until the step"
-        yield Advice(f"{ZERO}stage", f"{text}: upgrade to 0.16.8, or pass `use_reentrant=True`")
-
-
-def _mistaken_fp32_accumulation(engine: Engine) -> Iterator[Advice]:
-    """Warn about releases that ignore fp32 gradient accumulation.
-
-    0.17.6 to 0.18.4 define `DDP_BFLOAT16` with the value of `BFLOAT16` (runtime/constants.py).
-    """
-    if engine.setup.accumulates_bf16_in_fp32 and engine.setup.quirks.fp32_accumulation_is_mistaken_for_bf16:
-        states = ", and every rank holds the full optimizer state" if engine.setup.stage else ""
-        yield Advice("data_types.grad_accum_dtype", f"0.17.6 to 0.18.4 accumulate in bf16 anyway{states}")
-
-
-def _experts_not_leaf(engine: Engine) -> Iterator[Advice]:
-    """Suggest leaf modules for MoE blocks, whose ranks can use different experts."""
-    classes = {module.class_name for module in engine.tape.modules if module.class_name}
-    if engine.setup.stage == 3 and classes and not classes & set(engine.setup.leaf_classes):
-        names = ", ".join(sorted(classes))
-        why = (
-            "with experts as separate modules (Transformers 4), a rank that skips an expert hangs the others"
-        )
-        if engine.setup.quirks.lacks_leaf_module_key:
-            call = f"deepspeed.utils.set_z3_leaf_modules(model, [{names}])"
-            yield Advice(f"{ZERO}stage", f"make {names} a leaf module, with `{call}` in the script: {why}")
-        else:
-            yield Advice(f"{ZERO}leaf_module.classes", f"make {names} a leaf module: {why}")
-
-
-def _sequence_parallel_dtype(engine: Engine) -> Iterator[Advice]:
-    """Warn about fp32 gradient communication, the default with sequence parallelism."""
-    setup = engine.setup
-    if setup.sp_size > 1 and setup.stage in (0, 3) and setup.comm_itemsize > setup.itemsize:
-        text = "gradients are communicated in fp32 with sequence parallelism"
-        bucket = f", and the bucket takes {setup.comm_itemsize} bytes per element" if setup.stage == 3 else ""
-        yield Advice(
-            "seq_parallel_communication_data_type", f"{text}{bucket}. Set it to bf16 or fp16 to halve that"
-        )
-
-
-def _autoep_save(engine: Engine) -> Iterator[Advice]:
-    """Warn about a save that fails.
-
-    `_zero3_consolidated_16bit_state_dict` raises if experts have their own partition group (0.19.8).
-    """
-    setup = engine.setup
-    if setup.ep_size and setup.stage == 3 and setup.gathers_on_save:
-        text = "with AutoEP at stage 3 the model cannot be gathered: DeepSpeed raises when it is saved"
-        yield Advice(f"{ZERO}stage3_gather_16bit_weights_on_model_save", text)
-
-
-def _zenflow_layout(engine: Engine) -> Iterator[Advice]:
-    """Warn about weights that ZenFlow transposes.
-
-    `_update_model_bit16_weights` reads the transposed weights with their original shape (0.19.7 and 0.19.8).
-    """
-    setup = engine.setup
-    if setup.zenflow and setup.stage in (1, 2):
-        text = "since 0.19.7 stages 1 and 2 read matrices by rows that ZenFlow stores by columns"
-        yield Advice(f"{ZERO}zenflow", f"{text}: the trained model is not the loaded one")
+    from dsconfig.memory.training_job import TrainingJob
 
 
 # The estimate: memory usage of a rank and of its host.
@@ -297,7 +166,6 @@ class Estimate:
     rank: MemoryUsage
     host: MemoryUsage
     collectives: tuple[Collective, ...]
-    assumptions: tuple[str, ...]
     findings: tuple[Advice, ...] = ()
     """Settings that waste memory, or do not work with this model."""
     unmodelled: tuple[UnmodeledSetting, ...] = ()
@@ -306,6 +174,8 @@ class Estimate:
     """Assumptions about the script."""
     device: DeviceUsage | None = None
     """Memory of the process in `nvidia-smi`; None if the simulation had a limit."""
+    assumptions: tuple[str, ...] = ()
+    """Assumptions about the run, in words."""
 
     @property
     def has_activations(self) -> bool:
@@ -436,8 +306,12 @@ def simulate(
     batch: MicroBatch,
     limit: MemoryLimit = NO_LIMIT,
     extra: TrainerMemory = NO_EXTRA,
+    *,
+    records_events: bool = False,
 ) -> tuple[Ledger, Engine]:
     """Simulate an engine for a recorded model: load it, then run one step.
+
+    `records_events`: keep the order of all allocations of the rank.
 
     Raises:
         LimitExceededError: the usage exceeds a limit; raised as soon as that is certain.
@@ -455,7 +329,7 @@ def simulate(
     ledger.allocate_briefly(PINNED, engine.pinned_padding() if setup.has_separate_host else 0, host=True)
     ledger.reset()
     ledger.enter(AT_REST)
-    if limit == NO_LIMIT:
+    if records_events:
         ledger.rank.events = []
     ledger.allocate(WEIGHTS, tape.buffer_bytes)
     engine.allocate_at_rest()
@@ -518,21 +392,45 @@ def bound(count: int, phase: str, engine: Engine | None = None) -> int:
 
 
 def estimate(
+    config: Values,
+    model: Architecture,
+    job: TrainingJob,
+    limit: MemoryLimit = NO_LIMIT,
+    *,
+    expects_device: bool = True,
+) -> Estimate:
+    """Estimate the memory of the rank that needs most, the first or the last, and of a host.
+
+    Args:
+        config: effective values of the config.
+        model: its sizes.
+        job: release, world size and what the script does.
+        limit: bytes at which to stop.
+        expects_device: whether to estimate what `nvidia-smi` shows, too.
+
+    Raises:
+        NotModelledError: config or model have no estimate; the text names the setting.
+        LimitExceededError: rank or host exceed their limit; raised as soon as that is certain.
+    """
+    setup = setup_of(config, job)
+    batch, extra = micro_batch_of(setup, job), NO_EXTRA
+    if job.trainer is not None:
+        extra = trainer_memory(setup, model, batch, job.trainer, job.frozen_models, job.vllm_bytes)
+    compute = _estimate if expects_device else _cached_estimate  # what the device shows takes memory
+    result = compute(setup, model, batch, limit, extra, expects_device)
+    return replace(result, release=job.release)
+
+
+def _estimate(
     setup: Setup,
     arch: Architecture,
     batch: MicroBatch,
-    release: str,
-    ranks_of_host: int,
-    assumptions: tuple[str, ...],
-    limit: MemoryLimit = NO_LIMIT,
-    extra: TrainerMemory = NO_EXTRA,
+    limit: MemoryLimit,
+    extra: TrainerMemory,
+    expects_device: bool,
 ) -> Estimate:
-    """Estimate the rank with the highest usage, the first or the last, and a host with `ranks_of_host` ranks.
-
-    Raises:
-        LimitExceededError: rank or host exceed their limit; raised as soon as that is certain.
-    """
-    candidates = []
+    candidates, ranks_of_host = [], setup.gpus_per_node
+    records = expects_device and limit == NO_LIMIT
     ranks_are_equal = setup.stage in (0, 3)
     host = limit.host // ranks_of_host if ranks_are_equal and limit.host is not None else None
     tape = record(arch, batch)
@@ -542,7 +440,12 @@ def estimate(
     # alive. Rank 0 can still have the larger embedding.
     for number in (0,) if ranks_are_equal else sorted({0, setup.dp_world_size - 1}):
         ledger, engine = simulate(
-            setup._replace(rank=number), tape, batch, MemoryLimit(limit.rank, host), extra
+            setup._replace(rank=number),
+            tape,
+            batch,
+            MemoryLimit(limit.rank, host),
+            extra,
+            records_events=records,
         )
         candidates.append((max(peak.bytes for peak in ledger.rank.peaks.values()), number, ledger, engine))
     _, number, ledger, engine = max(candidates, key=lambda entry: entry[0])
@@ -551,7 +454,7 @@ def estimate(
         for (phase, name, itemsize, ranks), (count, numel) in engine.calls.items()
     )
     return Estimate(
-        release,
+        "",
         setup.dp_world_size * setup.tp_size,
         number * setup.tp_size,
         engine.model_numel + sum(w.original_numel - w.numel for w in tape.weights if w.original_numel),
@@ -559,10 +462,13 @@ def estimate(
         usage_of(ledger.rank, engine),
         usage_of(ledger.host, times=ranks_of_host),
         calls,
-        assumptions,
         advice_for(engine, ledger),
         device=_device_usage(ledger, engine, arch, batch),
     )
+
+
+_cached_estimate = lru_cache(maxsize=32)(_estimate)
+"""Estimates of rules, which run again with each keystroke in an editor."""
 
 
 def _device_usage(

@@ -18,7 +18,8 @@ from dsconfig.memory.quirks import Quirks
 from dsconfig.memory.unsupported import reject_config
 
 if TYPE_CHECKING:
-    pass
+    from dsconfig.memory.models.architecture import MicroBatch
+    from dsconfig.memory.training_job import TrainingJob
 
 SECTIONS = (
     "train_micro_batch_size_per_gpu",
@@ -60,15 +61,33 @@ def default_client(values: Values) -> str | None:
     )
 
 
-def setup_of(values: Values, world: int, client: str | None, zero_init: bool, release: str) -> Setup:
-    """The setup of rank 0; `client`: name of the script's optimizer; `release`: such as `0.19.8`.
+def setup_of(values: Values, job: TrainingJob) -> Setup:
+    """The engine settings of rank 0.
 
     Raises:
         NotModelledError: the config has a setting without an estimate.
     """
-    quirks = Quirks(release)
-    reject_config(values, quirks, world, client, zero_init)
-    return _setup(values, world, client, zero_init, quirks)
+    quirks, client = Quirks(job.release), job.optimizer or default_client(values)
+    reject_config(values, quirks, job.world_size, client, job.zero_init)
+    setup = _setup(values, job.world_size, client, job.zero_init, quirks)
+    return setup._replace(
+        gpus_per_node=job.gpus_per_node, use_reentrant=job.use_reentrant, gpu_limit=job.gpu_limit
+    )
+
+
+def micro_batch_of(setup: Setup, job: TrainingJob) -> MicroBatch:
+    """The micro batch of a job, with the dtypes and the parallelism of a setup."""
+    batch = job.micro_batch
+    return batch._replace(
+        itemsize=setup.itemsize,
+        autocast=setup.autocast,
+        saves_linear_inputs=setup.memory_efficient_linear,
+        adapter=batch.adapter and batch.adapter._replace(stays_fp32=setup.keeps_fp32_adapters),
+        tensor_parallel=setup.tensor_parallel,
+        sp_size=setup.sp_size,
+        ep_size=setup.ep_size,
+        expert_imbalance=min(batch.expert_imbalance, max(1, setup.ep_size)),  # all tokens of all ranks
+    )
 
 
 def _setup(values: Values, world: int, client: str | None, zero_init: bool, quirks: Quirks) -> Setup:

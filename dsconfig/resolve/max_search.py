@@ -101,8 +101,8 @@ def _with_value(request: EstimateRequest, kind: str, value: int) -> EstimateRequ
     if kind == "model":
         return request._replace(arch=request.arch._replace(num_layers=value))
     if kind == "sequence":
-        return request._replace(micro_batch=request.micro_batch._replace(sequence_length=value))
-    return request._replace(micro_batch=request.micro_batch._replace(micro_batch_size=value))
+        return request.with_micro_batch(request.job.micro_batch._replace(sequence_length=value))
+    return request.with_micro_batch(request.job.micro_batch._replace(micro_batch_size=value))
 
 
 def _most(fits: Callable[[int], bool], limit: int) -> int:

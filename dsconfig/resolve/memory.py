@@ -30,8 +30,9 @@ from dsconfig.memory.memory_ledger import LimitExceededError
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
 from dsconfig.memory.models.registry import weights_of
 from dsconfig.memory.optimizers import zenflow_section as zenflow
-from dsconfig.memory.read_setup import OFFLOADED, SECTIONS, default_client, setup_of
-from dsconfig.memory.trainers import NO_EXTRA, TRAINERS, TrainerMemory, trainer_memory
+from dsconfig.memory.read_setup import OFFLOADED, SECTIONS, default_client, micro_batch_of, setup_of
+from dsconfig.memory.trainers import TRAINERS
+from dsconfig.memory.training_job import TrainingJob
 from dsconfig.memory.verdict import (
     SCRIPT_OPTIMIZER,
     NotModelledError,
@@ -228,11 +229,8 @@ class EstimateRequest(NamedTuple):
 
     run: Run
     values: Values
-    setup: Setup
     arch: Architecture
-    micro_batch: MicroBatch
-    gpus_per_node: int
-    """Ranks per host."""
+    job: TrainingJob
     launch: LaunchSettings
     batch_assumptions: tuple[str, ...]
     """Assumptions about the batch."""
@@ -241,11 +239,23 @@ class EstimateRequest(NamedTuple):
     """Why the layers are those of a generic transformer."""
     assumes_optimizer: bool = False
     """Whether the script's optimizer is assumed."""
-    extra: TrainerMemory = NO_EXTRA
-    """Memory that the training method adds."""
     trainer: str = "sft"
     assumed_inputs: tuple[UnmodeledSetting, ...] = ()
     """Inputs that neither the user nor a launch file gives."""
+
+    @property
+    def setup(self) -> Setup:
+        """The engine settings."""
+        return setup_of(self.values, self.job)
+
+    @property
+    def micro_batch(self) -> MicroBatch:
+        """The micro batch, with the dtypes and the parallelism of the config."""
+        return micro_batch_of(self.setup, self.job)
+
+    def with_micro_batch(self, micro_batch: MicroBatch) -> EstimateRequest:
+        """The request with another micro batch."""
+        return self._replace(job=self.job._replace(micro_batch=micro_batch))
 
     def answer(self) -> Estimate:
         """Compute the estimate."""
@@ -260,19 +270,14 @@ class EstimateRequest(NamedTuple):
         return estimate if room.fits(estimate) else None
 
     def _answer(self, room: MemoryLimit) -> Estimate:
-        assumption_lines = tuple(_assumptions(self))
-        result = estimate(
-            self.setup,
-            self.arch,
-            self.micro_batch,
-            self.run.release,
-            self.gpus_per_node,
-            assumption_lines,
-            room,
-            self.extra,
+        result = estimate(self.values, self.arch, self.job, room)
+        assumed = (*result.assumed, SCRIPT_OPTIMIZER) if self.assumes_optimizer else result.assumed
+        return replace(
+            result,
+            assumptions=tuple(_assumptions(self)),
+            unmodelled=self.unmodelled,
+            assumed=(*assumed, *self.assumed_inputs),
         )
-        assumptions = (*result.assumed, SCRIPT_OPTIMIZER) if self.assumes_optimizer else result.assumed
-        return replace(result, unmodelled=self.unmodelled, assumed=(*assumptions, *self.assumed_inputs))
 
 
 def estimate_request(document: Document, options: Options) -> EstimateRequest:
@@ -311,9 +316,8 @@ def estimate_request(document: Document, options: Options) -> EstimateRequest:
     checkpoints_by_arguments = bool(arguments.get("gradient_checkpointing"))
     reentrant = launch.use_reentrant or (checkpoints_by_arguments and is_reentrant(arguments))
     client, unmodelled = _client_optimizer(run, values, options.optimizer, launch, arguments)
-    setup = _setup(run, values, client, zero_init)
-    setup = setup._replace(gpus_per_node=gpus_per_node, use_reentrant=reentrant, gpu_limit=options.gpu_limit)
-    work = _micro_batch(run, setup, options, launch, checkpoints_by_arguments)
+    _reject_release(run.release)
+    work = _micro_batch(run, options, launch, checkpoints_by_arguments)
     work = work._replace(
         attn_implementation=_attention(model.shape, options.attention or launch.attn_implementation)
     )
@@ -328,13 +332,8 @@ def estimate_request(document: Document, options: Options) -> EstimateRequest:
     vllm_bytes, unknown = vllm_memory(method, options.vllm, options.gpu_bytes)
     if trainer.needs_frozen and not frozen:
         unknown = (*unknown, missing_model(trainer.needs_frozen))
-    max_positions = model.shape.max_position_embeddings
-    if max_positions and work.sequence_length > max_positions:
-        if options.sequence_length or launch.sequence_length:
-            raise ValueError(
-                f"a sequence of {work.sequence_length} tokens exceeds the model's limit of {max_positions}"
-            )
-        work = work._replace(sequence_length=max_positions)
+    gives_length = bool(options.sequence_length or launch.sequence_length)
+    work = _within_positions(work, model.shape.max_position_embeddings, gives_length)
     unmodelled = (
         *model.unmodelled,
         *unknown,
@@ -342,26 +341,37 @@ def estimate_request(document: Document, options: Options) -> EstimateRequest:
         *unmodeled_arguments(arguments),
         *unmodelled,
     )
-    assumes_optimizer = client is None and setup.optimizer.is_client
+    assumes_optimizer = client is None and default_client(values) is not None
+    training_job = TrainingJob(
+        run.release,
+        run.world_size,
+        work,
+        gpus_per_node,
+        client,
+        zero_init,
+        reentrant,
+        options.gpu_limit,
+        trainer,
+        frozen,
+        vllm_bytes,
+    )
+    setup_of(values, training_job)  # a config without an estimate raises now
     return EstimateRequest(
         run,
         values,
-        setup,
         model.shape,
-        work,
-        gpus_per_node,
+        training_job,
         launch,
         assumed,
         unmodelled,
         model.approximates,
         assumes_optimizer,
-        trainer_memory(setup, model.shape, work, trainer, frozen, vllm_bytes),
         trainer_name,
         tuple(
             assumed_inputs(
                 model.shape,
                 work,
-                gives_length=bool(options.sequence_length or launch.sequence_length),
+                gives_length=gives_length,
                 gives_checkpointing=options.checkpointing is not None
                 or launch.gradient_checkpointing is not None
                 or bool(launch.name)
@@ -369,6 +379,21 @@ def estimate_request(document: Document, options: Options) -> EstimateRequest:
             )
         ),
     )
+
+
+def _within_positions(batch: MicroBatch, max_positions: int, gives_length: bool) -> MicroBatch:
+    """Shorten an assumed sequence to the longest that the model takes.
+
+    Raises:
+        ValueError: the given length exceeds it.
+    """
+    if not max_positions or batch.sequence_length <= max_positions:
+        return batch
+    if gives_length:
+        raise ValueError(
+            f"a sequence of {batch.sequence_length} tokens exceeds the model's limit of {max_positions}"
+        )
+    return batch._replace(sequence_length=max_positions)
 
 
 def _client_optimizer(
@@ -451,25 +476,17 @@ def _launched_sp_size(launch_world_size: Parallelism, sp_size: int, requested: i
 
 
 def _micro_batch(
-    run: Run, setup: Setup, options: Options, launch: LaunchSettings, checkpoints_by_arguments: bool
+    run: Run, options: Options, launch: LaunchSettings, checkpoints_by_arguments: bool
 ) -> MicroBatch:
     checkpointing = (
         checkpoints_by_arguments if launch.gradient_checkpointing is None else launch.gradient_checkpointing
     )
-    adapter = launch.adapter if options.lora is None else adapter_of(options.lora)
     return MicroBatch(
         samples(run),
         options.sequence_length or launch.sequence_length or LENGTH,
-        setup.itemsize,
-        setup.autocast,
-        ATTENTION[0],
-        checkpointing if options.checkpointing is None else options.checkpointing,
-        saves_linear_inputs=setup.memory_efficient_linear,
-        adapter=adapter and adapter._replace(stays_fp32=setup.keeps_fp32_adapters),
-        tensor_parallel=setup.tensor_parallel,
-        sp_size=setup.sp_size,
-        ep_size=setup.ep_size,
-        expert_imbalance=min(options.imbalance or 1.0, max(1, setup.ep_size)),  # all tokens of all ranks
+        gradient_checkpointing=checkpointing if options.checkpointing is None else options.checkpointing,
+        adapter=launch.adapter if options.lora is None else adapter_of(options.lora),
+        expert_imbalance=options.imbalance or 1.0,
     )
 
 
@@ -484,11 +501,9 @@ def _attention(arch: Architecture, requested: str | None) -> str:
     return requested or supported[0]
 
 
-def _setup(run: Run, values: Values, optimizer: str | None, in_shards: bool) -> Setup:
-    if NUMBERS[run.release] < NUMBERS[OLDEST]:
-        raise NotModelledError(f"DeepSpeed {run.release} is not supported", f"use {OLDEST} or later")
-    client = optimizer or default_client(values)
-    return setup_of(values, run.world_size, client, in_shards, run.release)
+def _reject_release(release: str) -> None:
+    if NUMBERS[release] < NUMBERS[OLDEST]:
+        raise NotModelledError(f"DeepSpeed {release} is not supported", f"use {OLDEST} or later")
 
 
 def _effective_values(run: Run, sp_size: int) -> Values:
@@ -539,7 +554,7 @@ def _assumptions(question: EstimateRequest) -> list[str]:
     setup, micro_batch, gpus_per_node, launch = (
         question.setup,
         question.micro_batch,
-        question.gpus_per_node,
+        question.job.gpus_per_node,
         question.launch,
     )
     dtype = "in fp32" if setup.build_itemsize == 4 else "in half precision"

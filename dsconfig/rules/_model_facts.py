@@ -14,7 +14,7 @@ from dsconfig.job.run_facts import Model as Named
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
-    from dsconfig.memory.models.architecture import Architecture
+    from dsconfig.memory import Architecture
 
 
 # Model of a config. It is read lazily: most configs name no model, and most rules need none.
@@ -182,7 +182,7 @@ def _read(path: str, shown: str, *_: int) -> Model:
 
 
 def _described(shown: str, config: Mapping[str, Json]) -> Model:
-    from dsconfig.memory.models.from_hf_config import architecture_of
+    from dsconfig.memory import architecture_of
 
     try:
         return Model(shown, config, architecture_of(config))
@@ -192,7 +192,7 @@ def _described(shown: str, config: Mapping[str, Json]) -> Model:
 
 def _preset(name: str) -> Model:
     """Return a built-in preset."""
-    from dsconfig.memory.models.model_zoo import preset_of
+    from dsconfig.memory import preset_of
 
     preset = preset_of(name)
     if preset is None:
@@ -204,7 +204,7 @@ def _preset(name: str) -> Model:
 
 @lru_cache(maxsize=8)
 def _weights(shape: Architecture) -> tuple[Weight, ...]:
-    from dsconfig.memory.models.registry import weights_of
+    from dsconfig.memory import weights_of
 
     weights = weights_of(shape, 2, False).weights
     return tuple(Weight(weight.name, weight.numel, weight.shape, weight.is_linear) for weight in weights)

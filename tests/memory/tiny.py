@@ -10,7 +10,9 @@ from dsconfig.memory.engines.select_engine import select_engine
 from dsconfig.memory.engines.setup import Setup
 from dsconfig.memory.graph import Tape
 from dsconfig.memory.memory_ledger import Ledger
+from dsconfig.memory.models.architecture import MicroBatch
 from dsconfig.memory.read_setup import setup_of
+from dsconfig.memory.training_job import TrainingJob
 
 FIRST, SECOND = 8, 12
 """Elements of the weights: 4 × 2, then 3 × 4."""
@@ -46,7 +48,7 @@ def tiny_setup(stage: int, world: int = 2, release: str = "0.19.8", **values: An
     }
     keys |= {key.replace("__", "."): value for key, value in values.items()}
     sections = ["zero_optimization.zenflow."] if any("zenflow" in key for key in keys) else []
-    return setup_of(Values(keys, sections), world, None, False, release)
+    return setup_of(Values(keys, sections), TrainingJob(release, world, MicroBatch(1, 1)))
 
 
 def at_rest(setup: Setup, tape: Tape | None = None) -> tuple[dict[str, int], dict[str, int]]:

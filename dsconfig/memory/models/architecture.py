@@ -89,7 +89,7 @@ class MicroBatch(NamedTuple):
 
     micro_batch_size: int
     sequence_length: int
-    itemsize: int
+    itemsize: int = 4
     """Bytes of a model weight."""
     autocast: bool = False
     attn_implementation: str = "sdpa"

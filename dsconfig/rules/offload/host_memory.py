@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import lru_cache
 
 from dsconfig.core.json_types import Json
 from dsconfig.core.releases import name
@@ -17,9 +16,7 @@ from dsconfig.rules._numbers import rounded_up
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
-    from dsconfig.memory.engines.setup import Setup
-    from dsconfig.memory.estimate import Estimate
-    from dsconfig.memory.models.architecture import Architecture
+    from dsconfig.memory import Estimate
 
 _GPUS_PER_NODE, _SEQUENCE_LENGTH, _HALF_PRECISION = 8, 128, ("bf16", "fp16")
 
@@ -91,51 +88,40 @@ def _ranks_per_host(ctx: Context) -> int:
 
 
 def _host_estimate(ctx: Context) -> Estimate:
-    from dsconfig.memory.quirks import release_borders
-    from dsconfig.memory.verdict import NotModelledError
+    """The estimate of `dsconfig memory` for one short sample: the host holds no activations."""
+    from dsconfig.memory import (
+        HOST_BUILD,
+        SCRIPT_OPTIMIZER,
+        MicroBatch,
+        NotModelledError,
+        TrainingJob,
+        Values,
+        estimate,
+        release_borders,
+    )
 
     ctx.depends_on(*release_borders())
+    sections = [f"{ZENFLOW}."] if isinstance(ctx.value(ZENFLOW), dict) else []
+    values, model = Values(_Effective(ctx), sections), shape(ctx)
+    sample = MicroBatch(
+        1, _SEQUENCE_LENGTH * values.sp_size, attn_implementation=model.variant.attn_implementations[0]
+    )
+    job = TrainingJob(
+        name(ctx.release),
+        ctx.world_size or 1,
+        sample,
+        _ranks_per_host(ctx),
+        zero_init=ctx.consumer in HUGGING_FACE,
+    )
     try:
-        return _cached_estimate(shape(ctx), _setup(ctx), _ranks_per_host(ctx))
+        result = estimate(values, model, job, expects_device=False)
     except NotModelledError:
         raise SkipRule from None
+    is_client = not values.text("optimizer.type")
+    return replace(result, assumed=(HOST_BUILD, SCRIPT_OPTIMIZER) if is_client else (HOST_BUILD,))
 
 
-@lru_cache(maxsize=32)
-def _cached_estimate(architecture: Architecture, setup: Setup, ranks: int) -> Estimate:
-    """The estimate of `dsconfig memory` for one short sample: the host holds no activations."""
-    from dsconfig.memory.estimate import estimate
-    from dsconfig.memory.models.architecture import MicroBatch
-    from dsconfig.memory.verdict import HOST_BUILD, SCRIPT_OPTIMIZER
-
-    work = MicroBatch(
-        1,
-        _SEQUENCE_LENGTH * setup.sp_size,
-        setup.itemsize,
-        setup.autocast,
-        architecture.variant.attn_implementations[0],
-        saves_linear_inputs=setup.memory_efficient_linear,
-        tensor_parallel=setup.tensor_parallel,
-        sp_size=setup.sp_size,
-        ep_size=setup.ep_size,
-    )
-    result = estimate(setup, architecture, work, "", ranks, ())
-    return replace(
-        result, assumed=(HOST_BUILD, SCRIPT_OPTIMIZER) if setup.optimizer.is_client else (HOST_BUILD,)
-    )
-
-
-def _setup(ctx: Context) -> Setup:
-    """The engine setup, with the assumptions of `dsconfig memory`."""
-    from dsconfig.memory.config_values import Values
-    from dsconfig.memory.read_setup import default_client, setup_of
-
-    effective = _Effective(ctx)
-    uses_zenflow = isinstance(ctx.value("zero_optimization.zenflow"), dict)
-    values = Values(effective, ["zero_optimization.zenflow."] if uses_zenflow else [])
-    in_shards = ctx.consumer in HUGGING_FACE
-    setup = setup_of(values, ctx.world_size or 1, default_client(values), in_shards, name(ctx.release))
-    return setup._replace(gpus_per_node=_ranks_per_host(ctx))
+ZENFLOW = "zero_optimization.zenflow"
 
 
 class _Effective(Mapping[str, Json]):

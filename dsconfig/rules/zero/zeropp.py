@@ -128,7 +128,7 @@ def parameter_shorter_than_secondary_parts(ctx: Context) -> Iterator[Finding]:
     ranks, group = partitioning_ranks(ctx), secondary_partition_size(ctx)
     if ranks is None or not 1 < group <= ranks or ranks % group:
         return
-    from dsconfig.memory.quantized_shapes import behind
+    from dsconfig.memory import behind
 
     parameter = behind(((weight.name, weight.numel) for weight in weights(ctx)), ranks, group)
     if parameter is not None:
@@ -233,7 +233,7 @@ def shard_not_quantizable(ctx: Context) -> Iterator[Finding]:
     ranks = partitioning_ranks(ctx)
     if ranks is None or ranks == 1 or not ctx.is_on(_WEIGHTS):
         return
-    from dsconfig.memory.quantized_shapes import QUANTIZER_ALIGNMENT, uneven
+    from dsconfig.memory import QUANTIZER_ALIGNMENT, uneven
 
     group = min(secondary_partition_size(ctx), ranks)
     sizes = ((weight.name, weight.numel) for weight in weights(ctx))
@@ -359,7 +359,7 @@ def quantization_groups_not_divisible(ctx: Context) -> Iterator[Finding]:
         or _in_one_node(ctx, _MAX_GPUS_PER_NODE)
     ):
         return
-    from dsconfig.memory.quantized_shapes import divided
+    from dsconfig.memory import divided
 
     gradient = divided(((weight.name, weight.shape) for weight in weights(ctx)), ranks)
     if gradient is not None:

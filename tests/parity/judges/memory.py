@@ -16,6 +16,7 @@ from dsconfig.memory.models.from_hf_config import architecture_of
 from dsconfig.memory.models.registry import record
 from dsconfig.memory.optimizers import ADAM, FOREACH, FUSED, SINGLE, zenflow_section
 from dsconfig.memory.read_setup import SECTIONS, setup_of
+from dsconfig.memory.training_job import TrainingJob
 from dsconfig.resolve.effective_values import effective
 
 NAMES = {
@@ -99,7 +100,9 @@ def simulated(trial: dict[str, Any], release: str) -> tuple[Ledger, Engine]:
     counts = {found.key: found.value for found in shown.values if found.origin != "ignored"}
     values = Values(counts, zenflow_section(trial["config"]))
     model = trial["model"]
-    setup = setup_of(values, trial["world_size"], None, bool(model.get("zero_init")), release)
+    micro = MicroBatch(values.count("train_micro_batch_size_per_gpu"), trial["length"])
+    job = TrainingJob(release, trial["world_size"], micro, zero_init=bool(model.get("zero_init")))
+    setup = setup_of(values, job)
     own = (
         setup.optimizer.muon_method and setup.quirks.muon_has_its_own_adam
     )  # an Adam that is the same everywhere
