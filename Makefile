@@ -89,10 +89,17 @@ readme: $(VENV)/.dev
 
 # Add a DeepSpeed release, and print what it adds, removes and changes compared with the model.
 # `make census RELEASE=0.19.8`
+# With a program, print what its release changes of the code that dsconfig cites, and record it as read.
+# `make census PROGRAM=trl RELEASE=1.16.0`
 census: $(VENV)/.dev
+ifdef PROGRAM
+	-$(BIN)/python -m tests.parity.citations $(PROGRAM) $(RELEASE)
+	$(BIN)/python -m tests.parity.citations $(PROGRAM) $(RELEASE) --read
+else
 	$(BIN)/python -m schema.release $(RELEASE)
 	$(BIN)/python -m tests.parity.environment $(RELEASE)
 	$(BIN)/python -m tests.parity.census $(RELEASE)
+endif
 
 # Write every generated file, such as the schemas, from the model and the rules.
 generate: $(VENV)/.dev
@@ -153,7 +160,7 @@ schemastore: $(VENV)/.dev
 	cd $(CHECKOUT) && $(NPM) ci --silent --ignore-scripts --no-audit --no-fund && while read name; do \
 		node cli.js check --schema-name=$$name || exit 1; done < .ours
 
-# Fail if a new release of DeepSpeed, Transformers or Accelerate changes something that dsconfig states.
+# Fail if a new release of DeepSpeed, or of a program whose code is cited, changes something that dsconfig states.
 news: $(VENV)/.dev
 	$(BIN)/python -m tests.parity.news
 

@@ -17,6 +17,7 @@ from dsconfig.document import Document
 from dsconfig.document.document import location, location_of
 from dsconfig.evaluation.context import Context, Source
 from dsconfig.evaluation.evaluate import Outcome, TextFindings, evaluate
+from dsconfig.job.consumers.consumer_versions import unknown_version
 from dsconfig.job.detect_consumer import Overwrite, Reader
 from dsconfig.job.job import Job
 from dsconfig.launch import detect_config
@@ -330,7 +331,9 @@ def notes(document: Document, newest: Outcome, reader: Reader, *, is_truncated: 
     truncation = (
         f"{document.name}: only the first {limit} diagnostics of each rule are listed; there are more"
     )
-    remarks = (f"{document.name}: {remark}" for remark in newest.context.notes)
+    remarks = tuple(f"{document.name}: {remark}" for remark in newest.context.notes)
+    unknown = unknown_version(reader.name, reader.version)
+    remarks = (*remarks, *([f"{document.name}: {unknown}"] if unknown else []))
     return (*_unresolved_note(document, newest, reader), *remarks, *([truncation] if is_truncated else []))
 
 

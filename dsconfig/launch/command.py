@@ -235,7 +235,7 @@ def _flags(words: tuple[str, ...]) -> dict[str, Json]:
             name, equals, value = word[2:].partition("=")
             # Argparse takes a negative number such as `-1` as a value, not as a flag.
             is_switch = following.startswith("-") and not following[1:2].isdigit()
-            # HfArgumentParser accepts both spellings of a flag: transformers hf_argparser.py:_parse_dataclass_field.
+            # Both spellings are accepted: transformers hf_argparser.py:HfArgumentParser._parse_dataclass_field.
             flags[name.replace("-", "_")] = value if equals else True if is_switch else following
             if name in LORA_TARGET_KEYS and not equals and not is_switch:
                 # Several words may follow these flags: `--lora_target q_proj v_proj`.

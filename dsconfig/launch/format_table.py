@@ -154,7 +154,7 @@ FORMATS: tuple[Format, ...] = (
         "transformers",
         signs=(("model", "dataset", "deepspeed"), ("model", "tuner_type"), ("model", "train_type")),
         config=("deepspeed",),
-        source="ms-swift arguments/sft_args.py:_init_deepspeed",
+        source="ms-swift arguments/sft_args.py:SftArguments._init_deepspeed",
         preset="swift/config/{}.json",
         writes=(
             WriteRule("zero_hpz_partition_size", "zero_optimization.zero_hpz_partition_size"),

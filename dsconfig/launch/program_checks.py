@@ -122,7 +122,7 @@ def _number_checks(job: LaunchedJob) -> Iterator[ProgramCheck]:
 _SAMPLE_COUNTS = ("per_device_train_batch_size", "gradient_accumulation_steps")
 _PLACEHOLDER = re.compile(r"[${?<]")
 """Placeholders that another program replaces later."""
-_ARGUMENTS = "transformers 5.23 training_args.py:TrainingArguments.__post_init__"
+_ARGUMENTS = "transformers 5.24 training_args.py:TrainingArguments.__post_init__"
 
 
 def _fails(row: ProgramCheck, launch: Mapping[str, Json], config: Document | None) -> bool:
@@ -203,7 +203,7 @@ _FACTORY = "llamafactory 0.9.5 hparams/parser.py:get_train_args"
 _QUANTIZATION = "llamafactory 0.9.5 model/model_utils/quantization.py:configure_quantization"
 _AXOLOTL = "axolotl 0.19 utils/schemas/validation.py:"
 _SWIFT = "ms-swift 4.6 arguments/sft_args.py:SftArguments."
-_TRAINER = "transformers 5.23 trainer.py:Trainer."
+_TRAINER = "transformers 5.24 trainer.py:Trainer."
 _MOVE_TO_FILE = "put the config into a file of its own"
 _WITH_DEEPSPEED = "together with DeepSpeed"
 PROGRAM_CHECKS: Mapping[str, tuple[ProgramCheck, ...]] = {
@@ -327,7 +327,10 @@ PROGRAM_CHECKS: Mapping[str, tuple[ProgramCheck, ...]] = {
 """Checks by the program's name in the table of formats."""
 TRAINER_CHECKS = (
     ProgramCheck(
-        "bf16", ("bf16", "fp16"), "together with `fp16`", "transformers 5.23 training_args.py:_validate_args"
+        "bf16",
+        ("bf16", "fp16"),
+        "together with `fp16`",
+        "transformers 5.24 training_args.py:TrainingArguments._validate_args",
     ),
     ProgramCheck("fsdp", ("fsdp",), _WITH_DEEPSPEED, f"{_TRAINER}__init__"),
     ProgramCheck(

@@ -380,7 +380,7 @@ LEAF_MODULE_PROGRAMS = frozenset(("LLaMA-Factory", "Axolotl", "ms-swift"))
 """Programs that set leaf modules for every mixture-of-experts model they support.
 
 Sources: LLaMA-Factory model/model_utils/moe.py:add_z3_leaf_module; Axolotl
-loaders/model.py:_set_z3_leaf_modules; ms-swift model/register.py:_deepspeed_set_z3_leaf_modules.
+loaders/model.py:_set_z3_leaf_modules; ms-swift model/register.py:ModelLoader._deepspeed_set_z3_leaf_modules.
 """
 _LEAF_MODULE_WORDS = (
     b"set_z3_leaf_module",

@@ -199,7 +199,8 @@ def derive(program: str, values: JsonObject, data: Mapping[str, Json]) -> JsonOb
 def _derive_ms_swift(values: JsonObject, data: Mapping[str, Json]) -> JsonObject:
     """Derive the precision from the model's dtype, and the learning rate from the tuning type.
 
-    Source: ms-swift 4.6 arguments/base_args/model_args.py:_init_mixed_precision; sft_args.py:_init_override;
+    Source: ms-swift 4.6 arguments/base_args/model_args.py:ModelArguments._init_mixed_precision;
+    sft_args.py:_init_override;
     trainers/utils.py:prepare_deepspeed_elastic_config.
     """
     callbacks = data.get("callbacks")

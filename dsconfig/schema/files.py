@@ -148,7 +148,7 @@ def published(name: str, schema: Schema) -> str:
 def yaml_schema(release: str = LATEST) -> Schema:
     """The schema of YAML with a config or its path under `deepspeed`: Transformers, Axolotl, LLaMA-Factory.
 
-    Source: transformers 5.23 training_args.py, TrainingArguments.deepspeed.
+    Source: transformers 5.24 training_args.py, TrainingArguments.deepspeed.
     """
     config = json_schema(release)
     definitions: Schema = config.pop("definitions")

@@ -1,30 +1,22 @@
-"""What has been published since, and what of it changes what is said here: `python -m tests.parity.news`.
+"""Comparison with the newest releases of DeepSpeed and of the programs around it: `python -m tests.parity.news`.
 
 Adds DeepSpeed's newest release and compares the model with it, then "auto" with the newest Transformers' and
-Accelerate's own filling. The exit code is 1 where something differs. It changes `dsconfig/core/releases.py`, as
+Accelerate's own filling. Of every program whose code is cited, it prints what the newest release changes of that code
+(`tests.parity.citations`). The exit code is 1 where something differs. It changes `dsconfig/core/releases.py`, as
 `make census` does: where nothing else differs, that is the whole of the change.
 """
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 
 from dsconfig.core.releases import LATEST, NUMBERS, number
 from tests.parity import environment, loading
+from tests.parity.citations import newest
 
 FILLED = 2000
 """Configs of the Trainer, and of Accelerate, that are filled by both."""
-
-
-def newest(package: str) -> str:
-    """The newest release on the package index, pre-releases aside."""
-    command = [sys.executable, "-m", "pip", "index", "versions", package, "--disable-pip-version-check"]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    found = re.match(rf"{package} \(([\d.]+)\)", said)
-    assert found is not None, said
-    return found[1]
 
 
 def done(*arguments: str, python: str = sys.executable) -> bool:
@@ -45,6 +37,8 @@ def main() -> int:
     held = done("schema.release", release) and done("tests.parity.environment", release)
     held &= done("tests.parity.census", release, "--check")
     held &= done("tests.parity.filling", str(FILLED), python=str(loading.python(loading.LIBRARIES)))
+    held &= done("tests.parity.citations")
+    held &= done("tests.parity.citations", "all")
     if held and number(release) > NUMBERS[LATEST]:
         print(f"\nDeepSpeed {release} is new and reads what {LATEST} reads: `make census RELEASE={release}`")
         return 1

@@ -139,7 +139,7 @@ ACCELERATE = Consumer(
 
 # The Trainer of Transformers.
 #
-# Source: transformers 5.23 integrations/deepspeed.py, HfTrainerDeepSpeedConfig.
+# Source: transformers 5.24 integrations/deepspeed.py, HfTrainerDeepSpeedConfig.
 
 TRANSFORMERS = Consumer(
     "transformers",

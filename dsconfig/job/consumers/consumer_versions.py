@@ -191,6 +191,19 @@ def least_deepspeed(consumer: str, version: str | None) -> str | None:
     return limits[-1] if limits else None
 
 
+NEWEST_READ = {"transformers": "5.24.0", "accelerate": "1.15.0"}
+"""Newest version of each consumer whose code was compared with the table, see `tests/parity/programs.json`."""
+
+
+def unknown_version(consumer: str, version: str | None) -> str | None:
+    """Return a note on a version that is newer than those that were read; None for a known one."""
+    newest = NEWEST_READ.get(consumer)
+    if version is None or newest is None or version_tuple(version)[:2] <= version_tuple(newest)[:2]:
+        return None
+    known = f"the newest version that dsconfig knows; it is checked as {newest}"
+    return f"{consumer} {version} is newer than {newest}, {known}"
+
+
 _SPEC = r"(\w+)==\d{1,6}(?:\.[0-9a-z]{1,20}){0,6}"
 
 

@@ -1,0 +1,326 @@
+"""Whether the code that dsconfig cites is there: `python -m tests.parity.citations [PROGRAM [RELEASE]]`.
+
+Rules, keys and advisories name the DeepSpeed file and symbol that they are based on; tables and comments about other
+programs do the same. Without arguments, every DeepSpeed citation is looked up in the last release that it is made for.
+With a program, its citations are looked up in a release of the package index, the newest by default, and the code of
+each is compared with that of the release that was read last (`programs.json`); `--read` records the release as read.
+Nothing of a program is imported or run: its wheel is unpacked and parsed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import hashlib
+import json
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dsconfig.core.releases import LATEST, NEVER, NUMBERS, RELEASES
+from dsconfig.model.key_description import source_of
+from dsconfig.model.keyinfo import keys
+from dsconfig.rules import RULES
+from dsconfig.rules._advisories import advisories
+from tests.parity import environment
+from tests.source import ROOT
+
+READ = Path(__file__).with_name("programs.json")
+"""Release of each program that was read last, and a hash of the code of each symbol that we cite."""
+
+
+class Program(NamedTuple):
+    """A program whose code is cited: its distribution, and the folder of its package in the wheel."""
+
+    distribution: str
+    package: str
+
+
+PROGRAMS: Mapping[str, Program] = {
+    "transformers": Program("transformers", "transformers"),
+    "accelerate": Program("accelerate", "accelerate"),
+    "trl": Program("trl", "trl"),
+    "lightning": Program("lightning", "lightning"),
+    "ms-swift": Program("ms-swift", "swift"),
+    "llamafactory": Program("llamafactory", "llamafactory"),
+    "axolotl": Program("axolotl", "axolotl"),
+    "peft": Program("peft", "peft"),
+}
+"""Programs by the name in citations. Wheels of torch are too large for a nightly job; OpenRLHF and verl are cited by
+the keys of their launch files alone."""
+
+
+class Citation(NamedTuple):
+    """A file and symbol, and where they are cited; `release` is the last DeepSpeed release that it is made for."""
+
+    program: str
+    file: str
+    symbol: str
+    place: str
+    release: str = ""
+
+
+# What is cited.
+
+_PATH = re.compile(r"(?:[\w-]+/)*[\w-]+\.(?:py|cpp|cu|h)")
+
+
+def deepspeed_citations() -> Iterator[Citation]:
+    """Yield the citations of rules, keys and advisories."""
+    for rule in RULES.values():
+        last = rule.releases.last
+        yield from _of_text(rule.source, rule.code, _newest(0, last))
+    for path, info in keys():
+        if info.spans:
+            yield from _of_text(
+                source_of(info), ".".join(path), _newest(0, max(span.last for span in info.spans))
+            )
+    for each in advisories():
+        if "deepspeed" in each.versions and not each.source.startswith("accelerate "):
+            yield from _of_text(each.source, each.id, _newest(0, each.releases.last))
+
+
+def _newest(first: int, last: int) -> str:
+    known = [each for each in RELEASES if first <= NUMBERS[each] <= last]
+    return LATEST if last >= NEVER else known[-1]
+
+
+def _of_text(source: str, place: str, release: str) -> Iterator[Citation]:
+    """Yield the parts of a source: `a.py:B.c, D, e.cpp:f` cites B.c and D of a.py, and f of e.cpp."""
+    file = ""
+    for part in re.split(r",\s+", source):
+        name, colon, symbol = part.partition(":")
+        if _PATH.fullmatch(name):
+            file = name
+            yield Citation("deepspeed", file, symbol if colon else "", place, release)
+        elif file and re.fullmatch(r"[\w.]+", part):
+            yield Citation("deepspeed", file, part, place, release)
+
+
+_PROGRAM = re.compile(
+    rf"\b({'|'.join(map(re.escape, PROGRAMS))})(?: \d[\d.]*)? ((?:[\w-]+/)*[\w-]+\.py)"
+    r"(?:(?::|, )`?([A-Za-z_]\w*(?:\.\w+)*))?"
+)
+
+
+def program_citations(program: str) -> list[Citation]:
+    """The citations of another program in the source of the package."""
+    cited: dict[tuple[str, str], Citation] = {}
+    for path in sorted((ROOT / "dsconfig").rglob("*.py")):
+        if "_generated" in path.parts:
+            continue
+        text = path.read_text("utf-8")
+        for match in _PROGRAM.finditer(text):
+            name, file, symbol = match[1], match[2], match[3] or ""
+            if text[match.end() : match.end() + 2] in ('."', ".'"):  # a prefix of citations
+                continue
+            if name == program and (not symbol or symbol[0].isupper() or "_" in symbol):
+                place = f"{path.relative_to(ROOT)}:{text.count(chr(10), 0, match.start()) + 1}"
+                cited.setdefault((file, symbol), Citation(program, file, symbol, place))
+    return list(cited.values())
+
+
+# What is there.
+
+
+class Sources:
+    """The files of a release: a folder, or a wheel."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self._texts = texts
+
+    def text(self, file: str) -> str | None:
+        """The text of the file whose path ends with this one; None if there is none."""
+        matches = [name for name in self._texts if name == file or name.endswith(f"/{file}")]
+        return self._texts[min(matches, key=len)] if matches else None
+
+    def code(self, file: str, symbol: str) -> str | None:
+        """The code of a symbol without docstrings and layout, or of the file; None if it is not there."""
+        text = self.text(file)
+        if text is None:
+            return None
+        if not file.endswith(".py"):
+            return symbol if symbol.rpartition(":")[2] in text else None
+        definitions = _definitions(text)
+        return definitions.get(symbol) if symbol else text
+
+
+@cache
+def _definitions(text: str) -> dict[str, str]:
+    """Code of every class, function and assignment of a Python file, by qualified name."""
+    found: dict[str, str] = {}
+
+    def visit(body: Sequence[ast.stmt], prefix: str) -> None:
+        for node in body:
+            match node:
+                case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
+                    found.setdefault(f"{prefix}{node.name}", ast.dump(_without_docstrings(node)))
+                    visit(node.body, f"{prefix}{node.name}.")
+                case ast.Assign() | ast.AnnAssign():
+                    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                    for target in targets:
+                        if isinstance(target, ast.Name):
+                            found.setdefault(f"{prefix}{target.id}", ast.dump(node))
+                        elif isinstance(target, ast.Attribute):  # attributes that `__init__` sets
+                            owner = prefix.removesuffix("__init__.")
+                            found.setdefault(f"{owner}{target.attr}", ast.dump(node))
+                case ast.If() | ast.Try() | ast.With() | ast.For() | ast.While():
+                    visit(node.body, prefix)
+                    visit(getattr(node, "orelse", []), prefix)
+                    for handler in getattr(node, "handlers", []):
+                        visit(handler.body, prefix)
+
+    visit(ast.parse(text).body, "")
+    return found
+
+
+def _without_docstrings(node: ast.AST) -> ast.AST:
+    for each in ast.walk(node):
+        body = getattr(each, "body", None)
+        if isinstance(body, list) and body and isinstance(body[0], ast.Expr):
+            value = body[0].value
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                body[0] = ast.Pass()
+    return node
+
+
+@cache
+def deepspeed_sources(release: str) -> Sources:
+    """The sources of an unpacked DeepSpeed release, by their paths below `deepspeed/` or the root."""
+    root = environment.home() / "ds" / release
+    texts = {}
+    for folder, base in (
+        ("deepspeed", root / "deepspeed"),
+        ("csrc", root),
+        ("op_builder", root),
+        ("accelerator", root),
+    ):
+        for path in (root / folder).rglob("*"):
+            if path.suffix in (".py", ".cpp", ".cu", ".h"):
+                texts[path.relative_to(base).as_posix()] = path.read_text("utf-8", "replace")
+    return Sources(texts)
+
+
+def program_sources(program: str, release: str, folder: Path) -> Sources:
+    """The Python files of a program's wheel, which pip downloads without its requirements."""
+    distribution, package = PROGRAMS[program]
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--disable-pip-version-check", "-q"]
+    subprocess.run([*command, "--dest", str(folder), f"{distribution}=={release}"], check=True)
+    (wheel,) = folder.glob(f"{distribution.replace('-', '_')}-{release}-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = [
+            each for each in archive.namelist() if each.startswith(f"{package}/") and each.endswith(".py")
+        ]
+        return Sources(
+            {
+                name.removeprefix(f"{package}/"): archive.read(name).decode("utf-8", "replace")
+                for name in names
+            }
+        )
+
+
+# What differs.
+
+
+def missing_in_deepspeed(citations: Sequence[Citation]) -> list[Citation]:
+    """The citations that the last release they are made for does not have."""
+    return [
+        each for each in citations if deepspeed_sources(each.release).code(each.file, each.symbol) is None
+    ]
+
+
+def fingerprints(citations: Sequence[Citation], sources: Sources) -> dict[str, str]:
+    """A hash of the code of each citation that is there."""
+    hashes = {}
+    for each in citations:
+        code = sources.code(each.file, each.symbol)
+        if code is not None:
+            hashes[f"{each.file}:{each.symbol}"] = hashlib.sha256(code.encode()).hexdigest()[:16]
+    return hashes
+
+
+def changes(program: str, release: str, sources: Sources) -> list[str]:
+    """What a release changes of the code that is cited, one line each."""
+    citations = program_citations(program)
+    now = fingerprints(citations, sources)
+    before: dict[str, str] = read_releases().get(program, {}).get("code", {})
+    lines = []
+    for each in citations:
+        name = f"{each.file}:{each.symbol}"
+        if name not in now:
+            lines.append(f"{program} {release} has no {name.rstrip(':')} ({each.place})")
+        elif name in before and before[name] != now[name]:
+            lines.append(f"{program} {release} changes {name.rstrip(':')} ({each.place})")
+        elif name not in before:
+            lines.append(f"{name.rstrip(':')} is cited and not recorded ({each.place})")
+    return lines
+
+
+def read_releases() -> dict[str, Any]:
+    """The recorded releases by program."""
+    return json.loads(READ.read_text("utf-8")) if READ.exists() else {}
+
+
+def newest(distribution: str) -> str:
+    """The newest release on the package index, pre-releases aside."""
+    command = [sys.executable, "-m", "pip", "index", "versions", distribution, "--disable-pip-version-check"]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    match = re.match(rf"{re.escape(distribution)} \(([\w.]+)\)", output)
+    assert match is not None, output
+    return match[1]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Look up the citations; 0 if all are there and unchanged."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.parity.citations", description=__doc__.split("\n")[0]
+    )
+    parser.add_argument("program", nargs="?", choices=[*PROGRAMS, "all"], help="default: DeepSpeed")
+    parser.add_argument("release", nargs="?", help="default: the newest")
+    parser.add_argument("--read", action="store_true", help="record the release as read")
+    options = parser.parse_args(arguments)
+    if options.program is None:
+        return _deepspeed()
+    programs = list(PROGRAMS) if options.program == "all" else [options.program]
+    return max(_program(each, options.release, is_read=options.read) for each in programs)
+
+
+def _deepspeed() -> int:
+    citations = list(deepspeed_citations())
+    try:
+        environment.build(sorted({each.release for each in citations}, key=environment.order))
+    except (environment.BuildError, OSError) as error:
+        sys.exit(f"parity: {error}")
+    missing = missing_in_deepspeed(citations)
+    for each in missing:
+        print(f"DeepSpeed {each.release} has no {each.file}:{each.symbol} ({each.place})")
+    print(f"citations: {len(citations)} of DeepSpeed, {len(missing)} missing")
+    return 1 if missing else 0
+
+
+def _program(program: str, release: str | None, *, is_read: bool) -> int:
+    release = release or newest(PROGRAMS[program].distribution)
+    recorded = read_releases().get(program, {}).get("release")
+    sources = program_sources(program, release, environment.home() / "wheels")
+    lines = changes(program, release, sources)
+    print(
+        f"{program} {release} (read: {recorded}): {len(lines)} of {len(program_citations(program))} citations differ"
+    )
+    print("".join(f"  {line}\n" for line in lines), end="")
+    if is_read:
+        record = {"release": release, "code": fingerprints(program_citations(program), sources)}
+        READ.write_text(
+            json.dumps(read_releases() | {program: record}, indent=2, sort_keys=True) + "\n", "utf-8"
+        )
+        return 0
+    return 1 if lines else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
