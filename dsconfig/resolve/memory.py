@@ -48,7 +48,14 @@ from dsconfig.resolve.launch_overrides import (
     unmodeled_arguments,
     unmodeled_optimizer,
 )
-from dsconfig.resolve.memory_run import LONGEST, resolve_with_defaults, samples, with_micro_batch
+from dsconfig.resolve.memory_run import (
+    LONGEST,
+    configured_sp_size,
+    launched_sp_size,
+    resolve_with_defaults,
+    samples,
+    with_micro_batch,
+)
 from dsconfig.resolve.model_source import ModelSource, adapter_of, model_of
 from dsconfig.resolve.resolve import resolve_job
 from dsconfig.resolve.run import Run
@@ -63,7 +70,6 @@ from dsconfig.resolve.training_features import notes as feature_notes
 from dsconfig.resolve.training_method import method_of, missing_model, trainer_notes, vllm_memory
 
 if TYPE_CHECKING:
-    from dsconfig.core.batch_triplet import Parallelism
     from dsconfig.core.json_types import Json
     from dsconfig.core.releases import Target
     from dsconfig.launch.config_source import ConfigSource
@@ -296,9 +302,9 @@ def estimate_request(document: Document, options: Options) -> EstimateRequest:
     changes = dict(options.set or {})
     changes |= {} if options.micro_batch is None else {MICRO: options.micro_batch}
     args = read_training_arguments(options.training_args)
-    sp_size = options.sp or _configured_sp_size(document, changes)
+    sp_size = options.sp or configured_sp_size(document, changes)
     facts = read_input_config(located, job).facts
-    sp_size = _launched_sp_size(facts.parallelism, sp_size, options.sp)
+    sp_size = launched_sp_size(facts.parallelism, sp_size, options.sp)
 
     def resolving(batch: Mapping[str, Json], arguments: Mapping[str, Json] | None) -> Run:
         degrees = (None, None, sp_size if sp_size > 1 else options.sp, None)
@@ -449,30 +455,6 @@ def _reject_overwritten(document: Document, changes: Mapping[str, Json]) -> None
                 "the value in the file is not the effective one",
                 f'pass the value: `set={{"{overwrite.key}": VALUE}}`',
             )
-
-
-def _configured_sp_size(document: Document, changes: Mapping[str, Json]) -> int:
-    """Sequence-parallel ranks of the config, which divide the batch."""
-    data = document.value()
-    value = changes.get(SEQUENCE, data.get(SEQUENCE) if isinstance(data, dict) else None)
-    return value if type(value) is int and value > 1 else 1
-
-
-def _launched_sp_size(launch_world_size: Parallelism, sp_size: int, requested: int | None) -> int:
-    """Sequence-parallel ranks, including those of the launch file.
-
-    Raises:
-        NotModelledError: another kind of parallelism is used.
-    """
-    for degree in launch_world_size.degrees:
-        if degree.kind == "tensor" and degree.divides is False:
-            continue  # AutoTP, as the config has it
-        if degree.size == 1 or (degree.kind in ("sequence", "context") and requested is not None):
-            continue
-        if degree.kind != "sequence" or not degree.is_known or not degree.divides:
-            raise NotModelledError(f"{degree.kind} parallelism is not supported yet: {degree}")
-        sp_size = degree.size or sp_size
-    return sp_size
 
 
 def _micro_batch(

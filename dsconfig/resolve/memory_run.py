@@ -1,4 +1,4 @@
-"""Run for a memory estimate: defaults of missing training arguments, and a requested micro batch."""
+"""Run for a memory estimate: missing training arguments, a requested micro batch, sequence-parallel ranks."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.core.batch_triplet import MICRO, STEPS, TRAIN
+from dsconfig.memory.config_values import ULYSSES as SEQUENCE
+from dsconfig.memory.verdict import NotModelledError
 from dsconfig.resolve.errors import ResolveError, UnfilledError, UnknownWorldSizeError
 from dsconfig.resolve.run import Run
 
 if TYPE_CHECKING:
+    from dsconfig.core.batch_triplet import Parallelism
     from dsconfig.core.json_types import Json, JsonObject
+    from dsconfig.document import Document
 
 
 # Missing training arguments: those that decide memory are required, others get defaults.
@@ -138,3 +142,30 @@ def _with_other_batch(resolve: Callable[[Mapping[str, Json]], Resolved]) -> Iter
         else:
             note = f"`{TRAIN}` is {batch} with this micro batch"
         yield Resolved(run, (*assumed, note))
+
+
+# Sequence-parallel ranks of the config and of the launch file.
+
+
+def configured_sp_size(document: Document, changes: Mapping[str, Json]) -> int:
+    """Sequence-parallel ranks of the config, which divide the batch."""
+    data = document.value()
+    value = changes.get(SEQUENCE, data.get(SEQUENCE) if isinstance(data, dict) else None)
+    return value if type(value) is int and value > 1 else 1
+
+
+def launched_sp_size(launch_world_size: Parallelism, sp_size: int, requested: int | None) -> int:
+    """Sequence-parallel ranks, including those of the launch file.
+
+    Raises:
+        NotModelledError: another kind of parallelism is used.
+    """
+    for degree in launch_world_size.degrees:
+        if degree.kind == "tensor" and degree.divides is False:
+            continue  # AutoTP, as the config has it
+        if degree.size == 1 or (degree.kind in ("sequence", "context") and requested is not None):
+            continue
+        if degree.kind != "sequence" or not degree.is_known or not degree.divides:
+            raise NotModelledError(f"{degree.kind} parallelism is not supported yet: {degree}")
+        sp_size = degree.size or sp_size
+    return sp_size
