@@ -23,6 +23,8 @@ _CONFIG_CALLS: dict[str, tuple[str, tuple[str, ...], int | None, tuple[str, ...]
     ),
 }
 """Consumer, keyword and positional argument of each call that accepts a config, and the packages that define it."""
+_FABRIC = "fabric"
+"""Consumer of a strategy without the Trainer; dsconfig knows nothing of what it fills."""
 _AMBIGUOUS = frozenset(("initialize", "Init"))
 """Functions that many libraries have under the same name."""
 _ARGUMENTS_CLASS = re.compile(r"\w*(?:Arguments|Args|Config)")
@@ -36,11 +38,31 @@ def consumer_of(repository: ProgramRepository, module: Module, call: ast.Call, k
     if name in _CONFIG_CALLS:
         consumer, keywords, position, packages = _CONFIG_CALLS[name]
         if key in keywords if isinstance(key, str) else key == position:
-            return consumer if _is_from(repository, module, call.func, packages) else None
+            if not _is_from(repository, module, call.func, packages):
+                return None
+            is_fabric = consumer == "lightning" and _uses_fabric(repository, module, call)
+            return _FABRIC if is_fabric else consumer
         return None
     if key == _TRAINER_ARGUMENT and _ARGUMENTS_CLASS.fullmatch(name):
         return "transformers"
     return None
+
+
+def _uses_fabric(repository: ProgramRepository, module: Module, strategy: ast.Call) -> bool:
+    """Whether a strategy is for Lightning's Fabric, or its predecessor LightningLite, instead of the Trainer.
+
+    Only the Trainer rejects or fills batch keys: lightning strategies/deepspeed.py,
+    `_format_batch_size_and_grad_accum_config` returns if there is no module.
+    """
+    names = module.names
+    keyword = names.parents.get(strategy)
+    call = names.parents.get(keyword) if isinstance(keyword, ast.keyword) else None
+    definition = repository.definition(module, call.func) if isinstance(call, ast.Call) else None
+    if definition is not None and isinstance(definition[1], ast.ClassDef):
+        return not any(last_name(base).endswith("Trainer") for base in definition[1].bases)
+    return any((names.tree, name) in names.bindings for name in ("Fabric", "LightningLite")) or any(
+        name in names.attributes for name in ("Fabric", "LightningLite")
+    )
 
 
 def _is_from(

@@ -423,6 +423,8 @@ class _Source:
         if not why and not prepared:
             return None
         names = [name for name in _BY_WEIGHT if name in (why or prepared)]
+        if not names:
+            return None
         first = names[0]
         is_sure = bool(why) and len(names) == 1
         others = () if why else tuple(name for name in _BY_WEIGHT if name not in (first, "lightning"))

@@ -200,6 +200,15 @@ def test_the_call_that_receives_a_dict_is_found(
     assert (config.reader.name, config.unknown) == (consumer, unknown)
 
 
+def test_fabric_is_not_the_trainer_of_lightning() -> None:
+    text = (
+        "from lightning.fabric import Fabric\nfrom lightning.fabric.strategies import DeepSpeedStrategy\n"
+        "Fabric(strategy=DeepSpeedStrategy(config={'fp16': {}, 'gradient_accumulation_steps': 1}))"
+    )
+    (config,) = python_configs(text, "<x>")
+    assert (config.reader, config.unknown) == (None, {("*",)})
+
+
 def test_several_dicts_of_a_table_are_configs() -> None:
     text = "CONF = {'a': {'fp16': {}}, 'b': {'bf16': {}}}\ndeepspeed.initialize(config=CONF[name])"
     assert [each.reader and each.reader.name for each in python_configs(text, "<x>")] == ["deepspeed"] * 2
