@@ -253,6 +253,10 @@ def _rendezvous_of_torchrun(launcher: LauncherCall) -> Iterator[LauncherProblem]
     has_address = {"master_addr", "rdzv_endpoint", "rdzv_conf"} & flags.keys()
     if launcher.name != TORCHRUN or nodes is None or nodes < 2 or "standalone" in flags:
         return
+    if (
+        flags.get("node_rank") == "0"
+    ):  # the first node may reach itself like this; the others have another command
+        return
     if not has_address:
         yield LauncherProblem(
             "rendezvous",

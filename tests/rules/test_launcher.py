@@ -48,6 +48,7 @@ FINE = [
     "torchrun --nnodes=$N --nproc_per_node=8 {}",
     "torchrun --nnodes=2 --rdzv_backend c10d --rdzv_endpoint head:29500 {}",
     "torchrun --standalone --nnodes=1 {}",
+    "torchrun --nnodes=2 --node_rank=0 --master_addr=127.0.0.1 {}",
     "CUDA_VISIBLE_DEVICES=0,1,2,3 accelerate launch --num_machines 2 --num_processes 8 {}",
     "CUDA_VISIBLE_DEVICES=0,1 accelerate launch --config_file acc.yaml --num_processes 4 {}",
 ]
