@@ -109,6 +109,8 @@ class _Verifier:
     def verify(self, candidates: Sequence[Diagnostic]) -> list[Diagnostic]:
         """Return the diagnostics whose fixes hold."""
         if len(candidates) <= self.remaining:
+            if self._are_independent(candidates):
+                return list(candidates)
             return [diagnostic for diagnostic in candidates if self._holds([diagnostic])]
         verified: list[Diagnostic] = []
         while candidates and self.remaining > 0:
@@ -119,6 +121,25 @@ class _Verifier:
             tried = set(map(id, batch))
             candidates = [diagnostic for diagnostic in candidates if id(diagnostic) not in tried]
         return verified
+
+    def _are_independent(self, diagnostics: Sequence[Diagnostic]) -> bool:
+        """Whether one trial shows that each fix resolves its own diagnostic, and that nothing else changes.
+
+        A fix that changes more may be harmless only because of another one, and is tried alone.
+        """
+        if len(diagnostics) < 2 or self.report.is_truncated or any(map(is_textual, diagnostics)):
+            return False
+        placed = combine_fixes(self.document, diagnostics)
+        if len(placed) < len(diagnostics):
+            return False
+        outcome = trial(self.report, self.document, self.checker, placed)
+        if outcome is None:
+            return False
+        after = _all_diagnostics(outcome[1]())
+        keys = {(each.code, each.path) for each in after}
+        return len(after) == len(_all_diagnostics(self.report)) - len(diagnostics) and not any(
+            (each.code, each.path) in keys for each in diagnostics
+        )
 
     def _by_halves(self, diagnostics: list[Diagnostic]) -> list[Diagnostic]:
         if self.remaining <= 0 or not diagnostics:

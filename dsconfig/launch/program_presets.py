@@ -12,12 +12,12 @@ from dsconfig.core.json_types import Json, JsonObject
 
 PRESET = "preset"
 """Value of `Format.builds` for a job whose config is a preset."""
-_NAME = re.compile(r"zero([0-3])(_offload)?")
+_NAME = r"zero([0-3])(_offload)?"
 
 
 def program_preset(program: str, name: str) -> JsonObject | None:
     """The config, or the Accelerate launch file, that a program has under a name; None for any other name."""
-    match = _NAME.fullmatch(name)
+    match = re.fullmatch(_NAME, name)
     if match is None:
         return None
     stage, is_offloaded = int(match[1]), match[2] is not None
