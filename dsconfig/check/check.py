@@ -15,6 +15,7 @@ from dsconfig.core.releases import NUMBERS, Interval, Target
 from dsconfig.core.wording import in_yaml
 from dsconfig.document import Document
 from dsconfig.document.document import location, location_of
+from dsconfig.document.tree import unknown_paths
 from dsconfig.evaluation.context import Context, Source
 from dsconfig.evaluation.evaluate import Outcome, TextFindings, evaluate
 from dsconfig.job.consumers.consumer_versions import unknown_version
@@ -22,7 +23,7 @@ from dsconfig.job.detect_consumer import Overwrite, Reader
 from dsconfig.job.job import Job
 from dsconfig.launch import detect_config
 from dsconfig.launch.find_jobs import jobs_of
-from dsconfig.launch.format_table import is_script
+from dsconfig.launch.format_table import format_of, is_script
 from dsconfig.launch.located_config import LocatedConfig, locate, locate_job
 from dsconfig.launch.program_overwrites import overwrite_of, overwrites
 from dsconfig.rules import Rule
@@ -45,7 +46,9 @@ def check(located: LocatedConfig, job: Job) -> Report:
     if located.relation == "file":
         return _report(host, job, job.reader)
     # A shell script has no keys to check; its diagnostics are arguments that its program rejects.
-    is_checked = not is_script(host.name) or _is_rejected(located, job)
+    # Nor has a file of OmegaConf, which has the keys of a program of its own.
+    has_own_keys = is_script(host.name) or (located.job is not None and format_of(host.value()) is None)
+    is_checked = not has_own_keys or _is_rejected(located, job)
     if located.relation == "embedded" and located.config is not None:
         config = _report(located.config, job, job.reader)
         return _embedded_report(located, job, config, is_checked=is_checked)
@@ -152,6 +155,8 @@ def _report(
 
         unknown, overwrite = unknown_in(document), with_unknown(document, overwrite)
         program_notes = notes_of(document)
+    elif document.format == "yaml":
+        unknown = frozenset(unknown_paths(document.value()))
     source = Source(
         document, reader.spec, size, span, job.training_arguments, reader.facts, kind, unknown, overwrite
     )

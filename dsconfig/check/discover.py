@@ -186,7 +186,11 @@ def reads_as_config(path: str, data: bytes, *, yaml: bool) -> bool:
         document = _document(path, data, yaml=yaml)
         root = _root(document)
         is_other = describe_other_file(document) or describe_other_object(root)
-        if not is_other and (detect_config.contains_config(root) or detect_config.is_broken_config(document)):
+        if not is_other and (
+            detect_config.contains_config(root)
+            or detect_config.is_broken_config(document)
+            or (yaml and detect_config.has_config_below_a_key(document))
+        ):
             return True
     # `ds_config.json` can be nothing else: report it even if its content is broken or all keys are typos.
     named = not yaml and is_named_config(path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from dsconfig.core.json_types import NamedTuple
 
@@ -32,6 +32,16 @@ class Unknown:
 
 
 UNKNOWN: Final = Unknown()
+
+
+def unknown_paths(value: object, path: KeyPath = ()) -> Iterator[KeyPath]:
+    """Yield the paths of a config's objects whose value only a run shows."""
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield from unknown_paths(each, (*path, key))
+    elif value is UNKNOWN or (isinstance(value, list) and any(each is UNKNOWN for each in value)):
+        yield path
+
 
 MAX_VALUES: Final = 20_000
 """Maximal number of values, and of comments, in one text."""

@@ -10,6 +10,7 @@ from functools import cache
 from dsconfig.core.json_types import at
 from dsconfig.document.file_names import SUFFIXES, is_notebook
 from dsconfig.job.consumers.accelerate_launch_file import is_launch_file
+from dsconfig.launch.config_keys import LEAST_TYPICAL, TYPICAL, UNMISTAKABLE, are_config_keys
 from dsconfig.launch.find_jobs import exceeds_budget, job_of
 from dsconfig.launch.format_table import Format, format_of, is_script
 from dsconfig.model.keyinfo import ROOT, all_keys, section_keys
@@ -27,36 +28,6 @@ if TYPE_CHECKING:
 # The file name decides nothing. The root must have a key that only DeepSpeed configs have, or several typical
 # keys, and most keys must be DeepSpeed's: the settings of a training script share a few of them.
 
-UNMISTAKABLE = frozenset((
-    "zero_optimization",
-    "train_micro_batch_size_per_gpu",
-    "zero_allow_untested_optimizer",
-    "zero_force_ds_cpu_optimizer",
-    "deepspeed_transformer_kernel",
-    "wall_clock_breakdown",
-))  # fmt: skip
-TYPICAL = frozenset((
-    "train_batch_size",
-    "gradient_accumulation_steps",
-    "steps_per_print",
-    "gradient_clipping",
-    "prescale_gradients",
-    "optimizer",
-    "scheduler",
-    "fp16",
-    "bf16",
-    "activation_checkpointing",
-    "flops_profiler",
-    "comms_logger",
-    "communication_data_type",
-    "sparse_attention",
-    "compression_training",
-    "data_efficiency",
-    "elasticity",
-    "autotuning",
-))  # fmt: skip
-"""Keys that other programs use too; `_LEAST_TYPICAL` of them make a DeepSpeed config."""
-_LEAST_TYPICAL = 3
 _UNMISTAKABLE_BYTES = tuple(key.encode() for key in UNMISTAKABLE)
 _TYPICAL_BYTES = tuple(key.encode() for key in sorted(TYPICAL, key=len, reverse=True))
 _HALF_PRECISION = rb"""\b(?:fp16|bf16|bfloat16)["']?\s*:\s*\{?\s*["']?enabled\b"""
@@ -86,7 +57,7 @@ def may_contain_config(data: bytes) -> bool:
     count = 0
     for word in _TYPICAL_BYTES:
         count += word in data
-        if count == _LEAST_TYPICAL:
+        if count == LEAST_TYPICAL:
             return True
     return count > 1 and re.search(_HALF_PRECISION, data) is not None
 
@@ -106,12 +77,7 @@ _DEEPSPEED_WORDS = (b"deepspeed", b"DeepSpeed", b"accelerate_config")
 
 def is_config(keys: Collection[str]) -> bool:
     """Whether an object with these root keys is a DeepSpeed config, whatever the file name."""
-    return _are_config_keys(keys) and not is_mostly_unknown(keys)
-
-
-def _are_config_keys(keys: Collection[str], least: int = _LEAST_TYPICAL) -> bool:
-    """Whether one key is unmistakable, or at least `least` keys are typical."""
-    return not UNMISTAKABLE.isdisjoint(keys) or len(TYPICAL.intersection(keys)) >= least
+    return are_config_keys(keys) and not is_mostly_unknown(keys)
 
 
 def is_broken_config(document: Document) -> bool:
@@ -120,7 +86,7 @@ def is_broken_config(document: Document) -> bool:
         return False
     keys = scan_keys(document.text)
     has_half_precision = re.search(_HALF_PRECISION, document.text.encode(errors="replace"))
-    if not _are_config_keys(keys, _LEAST_TYPICAL - 1 if has_half_precision else _LEAST_TYPICAL):
+    if not are_config_keys(keys, LEAST_TYPICAL - 1 if has_half_precision else LEAST_TYPICAL):
         return False
     data = document.value()
     if not isinstance(data, dict) or not data:
@@ -136,6 +102,11 @@ def contains_config(data: Mapping[str, Json]) -> bool:
     line.
     """
     return is_config(data.keys()) if format_of(data) is None else names_config(data)
+
+
+def has_config_below_a_key(document: Document) -> bool:
+    """Whether a YAML file of OmegaConf or Hydra has a config, or a strategy with DeepSpeed, below some key."""
+    return document.format == "yaml" and format_of(document.value()) is None and job_of(document) is not None
 
 
 def names_config(data: Mapping[str, Json]) -> bool:
@@ -183,7 +154,7 @@ def why_not_config(document: Document) -> str | None:
             f"whose commands {_TOO_MUCH}" if exceeds_budget(document) else _why_no_config(launch_format, data)
         )
         return None if job_of(document) else f"a launch file of {launch_format.name} {reason}"
-    if not count or "$dsconfig" in data or is_launch_file(data):
+    if not count or "$dsconfig" in data or is_launch_file(data) or has_config_below_a_key(document):
         return None
     if not is_broken(document) and (kind := describe_other_object(data)) is not None:
         return kind

@@ -84,14 +84,25 @@ def job_of(launch: Document) -> LaunchedJob | None:
         return job_of_commands(SCRIPT, launch, None, job_of)
     data = launch.value()
     launch_format = format_of(data)
-    if launch_format is None or not isinstance(data, dict):
+    if not isinstance(data, dict):
         return None
+    if launch_format is None:
+        return _job_below_a_key(launch)
     if launch_format.commands:
         from dsconfig.launch.script_jobs import job_of_commands
 
         job = job_of_commands(launch_format, launch, data, job_of)
         return job and job._replace(world_size=_world_size(launch_format, data) or job.world_size)
     return _job_of_keys(launch_format, launch, data)
+
+
+def _job_below_a_key(launch: Document) -> LaunchedJob | None:
+    """The job of a YAML file of OmegaConf or Hydra; None for any other file, such as an Accelerate launch file."""
+    if launch.format != "yaml" or launch.embedded_at is not None or is_launch_file(launch.value()):
+        return None
+    from dsconfig.launch.omegaconf import job_in
+
+    return job_in(launch)
 
 
 def _job_of_keys(launch_format: Format, launch: Document, data: JsonObject) -> LaunchedJob | None:

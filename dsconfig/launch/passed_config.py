@@ -38,7 +38,17 @@ def read_config(path: str) -> Document:
     if not _is_yaml(path) or _is_launch_document(document):
         return document
     reader = consumer_of_path(path, flags_only=not _is_json(data))
-    return document if reader is None else read_passed(data, path, reader)
+    document = document if reader is None else read_passed(data, path, reader)
+    return _resolved(document)
+
+
+def _resolved(document: Document) -> Document:
+    """A YAML config with its interpolations resolved; plain JSON with `${...}` is a template."""
+    if document.format != "yaml" or "${" not in document.text:
+        return document
+    from dsconfig.launch.omegaconf import with_interpolations
+
+    return with_interpolations(document)
 
 
 def read_passed(data: bytes, path: str, reader: str, *, is_direct: bool = False) -> Document:

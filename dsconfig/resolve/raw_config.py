@@ -14,6 +14,7 @@ from dsconfig.core.diagnostic import Diagnostic, Effect, dotted
 from dsconfig.core.json_types import copy_json
 from dsconfig.core.releases import NUMBERS, Target
 from dsconfig.document import Document, read_dict
+from dsconfig.document.tree import unknown_paths
 from dsconfig.evaluation.context import Context, Source
 from dsconfig.job import detect_consumer as reader
 from dsconfig.job.consumers.autofill import Assumed, Filling, Message, MissingArgumentsError, fill
@@ -93,6 +94,12 @@ def read_raw_config(
     config = copy_json(context.original_data)
     for key, value in changes.items():
         _put(config, key, value)
+    if unknown := [dotted(path) for path in unknown_paths(config)]:
+        verb = "is" if len(unknown) == 1 else "are"
+        raise ResolveError(
+            f"{document.name}: `{'`, `'.join(unknown[:3])}` {verb} only known at run time",
+            [f"pass the value: `set={{{json.dumps(unknown[0])}: VALUE}}`"],
+        )
     return RawConfig(config, context.from_file, frozenset(changes))
 
 

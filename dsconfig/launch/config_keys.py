@@ -1,0 +1,41 @@
+"""Root keys by which a DeepSpeed config is recognized, whatever the name of its file."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+UNMISTAKABLE = frozenset((
+    "zero_optimization",
+    "train_micro_batch_size_per_gpu",
+    "zero_allow_untested_optimizer",
+    "zero_force_ds_cpu_optimizer",
+    "deepspeed_transformer_kernel",
+    "wall_clock_breakdown",
+))  # fmt: skip
+TYPICAL = frozenset((
+    "train_batch_size",
+    "gradient_accumulation_steps",
+    "steps_per_print",
+    "gradient_clipping",
+    "prescale_gradients",
+    "optimizer",
+    "scheduler",
+    "fp16",
+    "bf16",
+    "activation_checkpointing",
+    "flops_profiler",
+    "comms_logger",
+    "communication_data_type",
+    "sparse_attention",
+    "compression_training",
+    "data_efficiency",
+    "elasticity",
+    "autotuning",
+))  # fmt: skip
+"""Keys that other programs use too; `LEAST_TYPICAL` of them make a DeepSpeed config."""
+LEAST_TYPICAL = 3
+
+
+def are_config_keys(keys: Collection[str], least: int = LEAST_TYPICAL) -> bool:
+    """Whether one key is unmistakable, or at least `least` keys are typical."""
+    return not UNMISTAKABLE.isdisjoint(keys) or len(TYPICAL.intersection(keys)) >= least

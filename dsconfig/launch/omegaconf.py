@@ -1,0 +1,303 @@
+"""Configs in YAML files of OmegaConf and Hydra: below any key, in group files, with interpolations.
+
+Source: omegaconf grammar_parser.py and base.py:Container._maybe_resolve_interpolation; hydra
+_internal/config_loader_impl.py and core/default_element.py.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple
+from dsconfig.document import Document, read_dict, read_file
+from dsconfig.document.tree import UNKNOWN
+from dsconfig.job.detect_consumer import consumer_of_content
+from dsconfig.launch.config_keys import are_config_keys
+from dsconfig.launch.config_synthesis import lightning_config
+from dsconfig.launch.format_table import FORMATS, Format
+from dsconfig.launch.launched_job import LaunchedJob
+from dsconfig.launch.repository import Lookup, search
+from dsconfig.launch.training_arguments import parse_exponents, read_arguments
+
+OMEGACONF = Format("OmegaConf", "deepspeed", (), (), "omegaconf base.py:Container")
+_LIGHTNING = next(each for each in FORMATS if each.name == "Lightning")
+_INTERPOLATION = re.compile(r"\$\{([^${}]*)\}")
+_MAX_DEPTH = 10
+"""Deepest chain of interpolations, and deepest nesting in which a config is searched."""
+_MAX_FILES = 50
+"""Most group files of one defaults list."""
+_CONFIG_NAMES = frozenset(("deepspeed", "ds_config", "deepspeed_config", "deepspeed_cfg", "ds_cfg", "ds"))
+
+
+# Interpolations.
+
+
+def with_interpolations(document: Document, root: Json = None, base: KeyPath = ()) -> Document:
+    """The document with its interpolations resolved; a value that only a run shows is unknown.
+
+    `root`: the composed data to which the document belongs at `base`; None: the document itself.
+    """
+    if "${" not in document.text:
+        return document
+    value = parse_exponents(document.value())
+    return document.with_value(_resolve(value, value if root is None else parse_exponents(root), base, 0))
+
+
+def _resolve(value: Json, root: Json, path: KeyPath, depth: int) -> Any:
+    if isinstance(value, dict):
+        return {key: _resolve(each, root, (*path, key), depth) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_resolve(each, root, (*path, at), depth) for at, each in enumerate(value)]
+    if not isinstance(value, str) or "${" not in value:
+        return value
+    if match := _INTERPOLATION.fullmatch(value):
+        return _look_up(match[1], root, path, depth)
+    parts = [_look_up(name, root, path, depth) for name in _INTERPOLATION.findall(value)]
+    if "${" in _INTERPOLATION.sub("", value) or not all(
+        isinstance(each, str | int | float) for each in parts
+    ):
+        return UNKNOWN
+    replacements = iter(parts)
+    return _INTERPOLATION.sub(lambda _: str(next(replacements)), value)
+
+
+def _look_up(name: str, root: Json, path: KeyPath, depth: int) -> Any:
+    """The value of `${name}`: absolute, or relative with leading dots; resolvers such as `oc.env:` are unknown."""
+    if ":" in name or depth > _MAX_DEPTH:
+        return UNKNOWN
+    relative = name.lstrip(".")
+    dots = len(name) - len(relative)
+    start = path[: len(path) - dots] if dots else ()
+    keys = (*start, *(part for part in re.split(r"[.\[\]]+", relative) if part))
+    value: Any = root
+    for key in keys:
+        if isinstance(value, Mapping) and key in value:
+            value = value[key]
+        elif isinstance(value, list) and str(key).isdecimal() and int(key) < len(value):
+            value = value[int(key)]
+        else:
+            return UNKNOWN
+    return _resolve(value, root, keys, depth + 1)
+
+
+# Composition of group files.
+
+
+class _Composed(NamedTuple):
+    """Composed data, and the file from which each part comes."""
+
+    data: Any
+    files: tuple[tuple[KeyPath, Document], ...]
+    """Path at which the content of each group file is placed."""
+
+
+def _compose(launch: Document, data: JsonObject) -> _Composed:
+    """Compose a root config with the group files of its defaults list, as far as they are static."""
+    entries = data.get("defaults")
+    root_values = {key: value for key, value in data.items() if key != "defaults"}
+    if not isinstance(entries, list):
+        return _Composed(root_values, ())
+    composed: JsonObject = {}
+    files: list[tuple[KeyPath, Document]] = []
+    has_own = False
+    for entry in entries[:_MAX_FILES]:
+        if entry == "_self_":
+            composed, has_own = _merge(composed, root_values), True
+        elif isinstance(entry, dict):
+            for group, choice in entry.items():
+                if isinstance(choice, str) and (part := _group_file(launch, str(group), choice)) is not None:
+                    path, document = part
+                    files.append(part)
+                    nested = _without_defaults(document.value())
+                    for key in reversed(path):
+                        nested = {str(key): nested}
+                    composed = _merge(composed, nested)
+    return _Composed(composed if has_own else _merge(composed, root_values), tuple(files))
+
+
+def _group_file(launch: Document, group: str, choice: str) -> tuple[KeyPath, Document] | None:
+    """The file of a choice and the path at which it is placed: `- strategy@trainer.strategy: deepspeed`."""
+    group = group.removeprefix("override ").removeprefix("optional ").strip().lstrip("/")
+    group, _, package = group.partition("@")
+    lookup = search(os.path.join(group, choice.removesuffix(".yaml") + ".yaml"), launch.name)
+    if lookup.path is None:
+        return None
+    document = read_file(lookup.path)
+    if package == "_global_" or re.match(r"\s*#\s*@package\s+_global_", document.text):
+        return (), document
+    return tuple((package or group.replace("/", ".")).split(".")), document
+
+
+def _without_defaults(value: Json) -> Json:
+    return (
+        {key: each for key, each in value.items() if key != "defaults"} if isinstance(value, dict) else value
+    )
+
+
+def _merge(base: JsonObject, over: Json) -> JsonObject:
+    if not isinstance(over, dict):
+        return base
+    merged = dict(base)
+    for key, value in over.items():
+        inner = merged.get(key)
+        merged[key] = _merge(inner, value) if isinstance(inner, dict) and isinstance(value, dict) else value
+    return merged
+
+
+# Configs and strategies below any key.
+
+
+def job_in(launch: Document) -> LaunchedJob | None:
+    """The job of a YAML file that has a config, or a DeepSpeed strategy of Lightning, below some key."""
+    data = launch.value()
+    if launch.format != "yaml" or not isinstance(data, dict) or are_config_keys(_strings(data)):
+        return None
+    composed = _compose(launch, data)
+    data = parse_exponents(composed.data)
+    values = _resolve(data, data, (), 0)
+    # A node that an interpolation repeats has no text at its path, but at the path that is meant.
+    jobs = (_job_at(launch, composed, values, path, node) for path, node in _mappings(values))
+    return next((job for job in jobs if job is not None), None)
+
+
+def _job_at(
+    launch: Document, composed: _Composed, values: Any, path: KeyPath, node: Mapping[str, Any]
+) -> LaunchedJob | None:
+    """The job of a mapping of the composed data; None if it is neither a config nor a strategy."""
+    if _is_strategy(node.get("_target_")):
+        return _strategy_job(launch, composed, values, path, node)
+    if _names_strategy(path, node):
+        return _built_job(launch, composed, (*path, "strategy"), str(node["strategy"]), node)
+    if path and (are_config_keys(_strings(node)) or _is_small_config(path, node)):
+        return _config_job(launch, composed, path)
+    return None
+
+
+def _strings(data: Mapping[Any, Any]) -> list[str]:
+    return [key for key in data if isinstance(key, str)]
+
+
+def _mappings(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Mapping[str, Any]]]:
+    """Yield the mappings of a value, outer ones first."""
+    if isinstance(value, Mapping) and len(path) < _MAX_DEPTH:
+        yield path, value
+        for key, each in value.items():
+            yield from _mappings(each, (*path, key))
+
+
+def _is_strategy(target: object) -> bool:
+    return isinstance(target, str) and target.endswith("DeepSpeedStrategy")
+
+
+def _names_strategy(path: KeyPath, node: Mapping[str, Any]) -> bool:
+    """Whether a mapping is a Trainer of Lightning with the name of a DeepSpeed strategy."""
+    strategy, target = node.get("strategy"), node.get("_target_")
+    is_trainer = path[-1:] == ("trainer",) or (isinstance(target, str) and target.endswith(".Trainer"))
+    return isinstance(strategy, str) and strategy.startswith("deepspeed") and is_trainer
+
+
+def _is_small_config(path: KeyPath, node: Mapping[str, Any]) -> bool:
+    """Whether a mapping with the usual key of a config has two of its keys."""
+    return path[-1] in _CONFIG_NAMES and are_config_keys(_strings(node), 2)
+
+
+def _source(launch: Document, composed: _Composed, path: KeyPath) -> tuple[Document, KeyPath] | None:
+    """The file that holds a path of the composed data, and the path in it; None if it is composed only."""
+    if launch.has_path(path):
+        return launch, path
+    for base, document in reversed(composed.files):
+        if path[: len(base)] == base and (path == base or document.has_path(path[len(base) :])):
+            return document, path[len(base) :]
+    return None
+
+
+def _config_job(launch: Document, composed: _Composed, path: KeyPath) -> LaunchedJob | None:
+    """The job of a config that is a mapping at a path of the composed data."""
+    source = _source(launch, composed, path)
+    if source is None:
+        return None
+    host, inner = source
+    key = ".".join(map(str, path))
+    document = host if not inner else host.subdocument(inner)
+    if document is None:
+        return None
+    document = with_interpolations(document, composed.data, path)
+    job_format = OMEGACONF._replace(reader=consumer_of_content(document.value()).name)
+    job = LaunchedJob(job_format, host, key, ".".join(map(str, inner)), document, None, None, None)
+    if host is launch:
+        return job._replace(embedded_path=inner)
+    if not inner:  # the whole file is the config
+        return job._replace(
+            launch=launch, reference=host.name, key="defaults", lookup=Lookup(host.name, (os.curdir,))
+        )
+    return job._replace(embedded_path=inner, started_by=launch.name)
+
+
+def _strategy_job(
+    launch: Document, composed: _Composed, values: Any, path: KeyPath, node: Mapping[str, Any]
+) -> LaunchedJob | None:
+    """The job of a `DeepSpeedStrategy` with its arguments."""
+    config = node.get("config")
+    if isinstance(config, Mapping):
+        job = _config_job(launch, composed, (*path, "config"))
+    elif isinstance(config, str):
+        lookup = search(config, launch.name)
+        document = None if lookup.path is None else read_file(lookup.path)
+        key = ".".join(map(str, (*path, "config")))
+        job = LaunchedJob(OMEGACONF, launch, config, key, document, lookup, None, None)
+    else:
+        return _built_job(launch, composed, path, dict(node), _trainer_around(values, path))
+    trainer = _trainer_around(values, path)
+    return job and _with_trainer(job._replace(format=OMEGACONF._replace(reader="lightning")), trainer, node)
+
+
+def _trainer_around(values: Any, path: KeyPath) -> Mapping[str, Any]:
+    """The arguments of the Trainer: the mapping around the strategy, or the only `trainer` of the file."""
+    if path[-1:] == ("strategy",):
+        around = values
+        for key in path[:-1]:
+            around = around[key]
+        if len(path) > 1 or str(around.get("_target_")).endswith(".Trainer"):
+            return around if isinstance(around, Mapping) else {}
+    trainer = values.get("trainer")
+    return trainer if isinstance(trainer, Mapping) else {}
+
+
+def _with_trainer(job: LaunchedJob, trainer: Mapping[str, Any], strategy: Mapping[str, Any]) -> LaunchedJob:
+    """The job with the batch arguments and the world size of its Trainer."""
+    if not trainer:
+        return job
+    known = {key: value for key, value in trainer.items() if value is not UNKNOWN}
+    sizes = [trainer.get("devices"), trainer.get("num_nodes", 1)]
+    ranks = sizes[0] * sizes[1] if all(type(each) is int and each > 0 for each in sizes) else None
+    data: JsonObject = {"trainer": {**known, "strategy": {"class_path": "", "init_args": dict(strategy)}}}
+    arguments = read_arguments(_LIGHTNING, data)
+    if trainer.get("accumulate_grad_batches") is UNKNOWN:
+        sets = {key: value for key, value in arguments.sets.items() if key != "gradient_accumulation_steps"}
+        arguments = arguments._replace(sets=sets)
+    return job._replace(training_arguments=arguments, world_size=ranks)
+
+
+def _built_job(
+    launch: Document,
+    composed: _Composed,
+    path: KeyPath,
+    strategy: str | JsonObject,
+    trainer: Mapping[str, Any],
+) -> LaunchedJob | None:
+    """The job of a strategy without a config, from whose arguments Lightning builds one."""
+    given: Json = strategy if isinstance(strategy, str) else {"class_path": "", "init_args": strategy}
+    config = lightning_config({"trainer": {"strategy": given}})
+    if config is None:
+        return None
+    source = _source(launch, composed, path)
+    if source is None:
+        return None
+    host, inner = source
+    key = ".".join(map(str, inner)) or "_target_"
+    job = LaunchedJob(_LIGHTNING, host, key, key, read_dict(config, host.name), None, None, None)
+    job = job if host is launch else job._replace(started_by=launch.name)
+    return _with_trainer(job, trainer, strategy if isinstance(strategy, dict) else {})
