@@ -7,6 +7,7 @@ What a new release adds, removes and changes comes out of this, and what the mod
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import re
 import sys
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
+from dsconfig.memory.quirks import rows
 from tests.parity import environment
 from tests.parity.generators import bases, keyspace
 from tests.parity.generators.keyspace import Slot, Spec, arms
@@ -179,6 +181,36 @@ def source_words(release: str) -> frozenset[str]:
     return frozenset(words)
 
 
+def changed_engines(release: str, before: str) -> Iterator[str]:
+    """Symbols that memory estimates follow and that a release changed, with the quirks read in them.
+
+    Each may need a row in `dsconfig/memory/quirks.py`; engines of both releases say so
+    (`python -m tests.parity.memory --release RELEASE`).
+    """
+    names: dict[str, list[str]] = {}
+    for row in rows():
+        names.setdefault(row.source, []).append(row.name)
+    for source, quirks in names.items():
+        old, new = (symbol_text(each, source) for each in (before, release))
+        if old != new:
+            change = "is new" if old is None else "is gone" if new is None else "changed"
+            yield f"{source} {change} since {before}: {', '.join(quirks)}"
+
+
+def symbol_text(release: str, source: str) -> str | None:
+    """Code of a class or function, written `FILE:CLASS.FUNCTION`; the file where the last name is neither."""
+    name, _, symbol = source.partition(":")
+    path = environment.home() / "ds" / release / "deepspeed" / name
+    if not path.exists():
+        return None
+    node: ast.AST = ast.parse(path.read_text("utf-8", "replace"))
+    for part in filter(None, symbol.split(".")):
+        kinds = (ast.ClassDef, ast.FunctionDef)
+        inner = (each for each in ast.walk(node) if isinstance(each, kinds) and each.name == part)
+        node = next(inner, node)
+    return ast.unparse(node)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prints the differences; with `--check`, 1 where one is not explained."""
     parser = argparse.ArgumentParser(prog="python -m tests.parity.census", description=__doc__)
@@ -199,6 +231,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"DeepSpeed {release}: {len(open_)} differences from the model, {explained} explained")
         for one in found if options.explained else open_:
             print(f"  {one}" + (f" ({one.explanation})" if one.explanation else ""))
+        older = [each for each in available if environment.order(each) < environment.order(release)]
+        if options.releases and older:
+            newest = max(older, key=environment.order)
+            print(*(f"  memory: {line}" for line in changed_engines(release, newest)), sep="\n")
     return 1 if options.check and failed else 0
 
 
