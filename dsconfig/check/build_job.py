@@ -218,7 +218,10 @@ def _launch_file_facts(located: LocatedConfig, final: LocatedConfig) -> Job:
         ranks = accelerate_launch_file.num_processes(host.value())
         from dsconfig.launch.training_arguments import accelerate_parallelism
 
-        degrees = RunFacts(parallelism=accelerate_parallelism(host.value(), host.name))
+        degrees = RunFacts(
+            parallelism=accelerate_parallelism(host.value(), host.name),
+            loads_whole=accelerate_launch_file.loads_whole(host.value()),
+        )
         accelerate_facts = layer(degrees, "launch file", host.name)._replace(
             world_size=None if ranks is None else Fact(ranks, "launch file", host.name)
         )

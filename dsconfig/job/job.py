@@ -86,6 +86,8 @@ class Job(NamedTuple):
     """Whether the program trains with a Trainer of Transformers."""
     program_files: Fact[tuple[str, ...]] | None = None
     """Paths of the Python programs that pass the config to its consumer."""
+    loads_whole: Fact[bool] | None = None
+    """Whether `zero3_init_flag` of Accelerate is off, so that no model is partitioned while it is loaded."""
 
     @property
     def releases(self) -> Target:
@@ -115,6 +117,7 @@ class Job(NamedTuple):
             self.parallelism.value if self.parallelism else NONE,
             self.uses_trainer is not None and self.uses_trainer.value,
             self.program_files.value if self.program_files else (),
+            self.loads_whole is not None and self.loads_whole.value,
         )
 
     @property
@@ -152,6 +155,7 @@ def layer(facts: RunFacts, origin: Origin, source: str) -> Job:
         adapters=Fact(True, origin, source) if facts.adapters else None,
         uses_trainer=Fact(True, origin, source) if facts.uses_trainer else None,
         program_files=_fact(facts.program_files, origin, source),
+        loads_whole=Fact(True, origin, source) if facts.loads_whole else None,
     )
 
 

@@ -64,6 +64,8 @@ class RunFacts(NamedTuple):
     """Whether the launched program trains with a Trainer of Transformers, also behind an Accelerate launch file."""
     program_files: tuple[str, ...] = ()
     """Paths of the Python programs that pass the config to its consumer."""
+    loads_whole: bool = False
+    """Whether `zero3_init_flag` of Accelerate is off, so that no model is partitioned while it is loaded."""
 
     def over(self, weaker: RunFacts) -> RunFacts:
         """Complete these facts with those of a weaker source."""
@@ -76,6 +78,7 @@ class RunFacts(NamedTuple):
             self.parallelism if self.parallelism.degrees else weaker.parallelism,
             self.uses_trainer or weaker.uses_trainer,
             self.program_files or weaker.program_files,
+            self.loads_whole or weaker.loads_whole,
         )
 
 

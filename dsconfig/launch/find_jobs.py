@@ -452,6 +452,7 @@ def _with_common_facts(reader: Reader, jobs: list[LaunchedJob]) -> Reader:
         parallelism=_common_parallelism(job_facts),
         uses_trainer=bool(job_facts) and all(each.uses_trainer for each in job_facts),
         program_files=_program_files(jobs),
+        loads_whole=any(each.loads_whole for each in job_facts),
     )
     return reader._replace(facts=reader.facts.over(facts))
 

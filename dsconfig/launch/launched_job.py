@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple
 from dsconfig.document import Document, Span
-from dsconfig.job.consumers.accelerate_launch_file import BLOCK, LINK, block
+from dsconfig.job.consumers.accelerate_launch_file import BLOCK, LINK, block, loads_whole
 from dsconfig.job.consumers.consumer import consumer_of
 from dsconfig.job.consumers.consumer_versions import does
 from dsconfig.job.detect_consumer import LaunchArguments, Reader
@@ -416,6 +416,7 @@ class LaunchedJob(NamedTuple):
             parallelism=parallelism(self),
             uses_trainer=self.format.reader == "transformers",
             program_files=self.program_files,
+            loads_whole=self.document is not None and loads_whole(self.document.value()),
         )
 
     @property

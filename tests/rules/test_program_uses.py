@@ -221,6 +221,24 @@ def test_partitioned_model_without_engine(
     assert all("train.py:6 loads a partitioned model" in message for message in messages)
 
 
+@pytest.mark.parametrize("is_linked", [True, False])
+@pytest.mark.parametrize(("flag", "count"), [(True, 1), (False, 0)])
+def test_device_map_without_partitioned_loading(
+    empty_repository: Path, is_linked: bool, flag: bool, count: int
+) -> None:
+    Path("train.py").write_text(
+        f"from accelerate import Accelerator\n{IMPORTS}accelerator = Accelerator()\n"
+        "model = AutoModelForCausalLM.from_pretrained('m', device_map={'': 0})\n"
+    )
+    Path("ds.json").write_text(json.dumps(PLAIN))
+    settings: dict[str, Any] = {"deepspeed_config_file": "ds.json"} if is_linked else {"zero_stage": 3}
+    launch = {"distributed_type": "DEEPSPEED", "deepspeed_config": {**settings, "zero3_init_flag": flag}}
+    Path("acc.yaml").write_text(yaml.safe_dump(launch))
+    Path("run.sh").write_text("accelerate launch --config_file acc.yaml train.py\n")
+    report = check("ds.json" if is_linked else "acc.yaml", target="0.19.8")
+    assert [each.code for each in report].count("DSC833") == count
+
+
 @pytest.mark.parametrize(("is_early", "codes"), [(True, "DSC838"), (False, "DSC833")])
 def test_model_before_arguments_is_not_partitioned(
     empty_repository: Path, is_early: bool, codes: str

@@ -127,6 +127,14 @@ def zero_stage(settings: Mapping[str, Json]) -> int:
     return 2 if value is None else int(str(value))
 
 
+def loads_whole(data: Json) -> bool:
+    """Whether a launch file switches partitioned loading off; at stage 3 it is on by default.
+
+    Source: accelerate utils/dataclasses.py:DeepSpeedPlugin.__post_init__, `zero3_init_flag`.
+    """
+    return is_launch_file(data) and isinstance(data, Mapping) and block(data).get("zero3_init_flag") is False
+
+
 def plugin_config(data: Mapping[str, Json], version: str | None = None) -> JsonObject | None:
     """The config that the plugin builds from a block. `version`: of Accelerate; None: the newest.
 

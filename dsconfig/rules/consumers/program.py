@@ -61,7 +61,7 @@ def device_map_with_deepspeed(ctx: Context) -> Iterator[Finding]:
     # Before the training arguments exist, `from_pretrained` does not know about stage 3 and accepts both.
     early = {use.location for use in _first_uses(ctx, "model before arguments")}
     for use in _first_uses(ctx, "device map", "spread device map", "low memory load"):
-        is_partitioned = is_stage_3 and use.location not in early
+        is_partitioned = is_stage_3 and use.location not in early and not ctx.facts.loads_whole
         if use.kind == "low memory load":
             if is_partitioned and _rejects_low_memory_load(ctx):
                 yield _at_stage(
