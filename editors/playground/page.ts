@@ -8,25 +8,22 @@ import { Compartment, EditorState, type Text } from "@codemirror/state";
 import { EditorView, hoverTooltip, type ViewUpdate } from "@codemirror/view";
 import { basicSetup } from "codemirror";
 import type { CommandOutput } from "../worker/client";
-import { type JobOptions, Engine, type LspDiagnostic, type Format, type Position, type TextEdit } from "./engine";
+import { type JobOptions, Engine, type Fix, type LspDiagnostic, type Format, type Position, type TextEdit } from "./engine";
 import { guessFormat } from "./format";
 import { read, write } from "./link";
+import { EXAMPLES } from "./examples";
 import { listed } from "./list";
+import { block, inline } from "./markdown";
+import { sides, values } from "./output";
 
-const EXAMPLE = `{
-  "train_batch_size": 64,
-  "train_micro_batch_size_per_gpu": 4,
-  "zero_optimization": {
-    "stage": 3,
-    "cpu_offload": true,
-    "reduce_bucket_sise": 5e8
-  },
-  "fp16": { "enabled": true, "loss_scale": 0 }
-}
-`;
 /** Milliseconds from the last keystroke to the next check. */
 const DELAY = 10;
 const SEVERITIES = ["error", "error", "warning", "info"] as const;
+
+const SITE = new URL("../", import.meta.url).href;
+const root = document.querySelector<HTMLElement>(".playground") ?? document.body;
+/** Part of another page: an editor and its diagnostics only, and the address of that page stays as it is. */
+const isPart = root.dataset["part"] !== undefined;
 
 const element = <E extends HTMLElement>(id: string): E => document.getElementById(id) as E;
 const control = (id: string): HTMLInputElement => element<HTMLInputElement>(id);
@@ -70,7 +67,12 @@ async function diagnose(view: EditorView): Promise<readonly Diagnostic[]> {
   const text = view.state.doc;
   const options = jobOptions();
   const found = await engine.check(text.toString(), format(), options);
-  history.replaceState(null, "", await write({ text: text.toString(), format: format(), ...options }));
+  const link = await write({ text: text.toString(), format: format(), ...options });
+  if (isPart) {
+    document.getElementById("whole")?.setAttribute("href", `${SITE}playground/${link}`);
+  } else {
+    history.replaceState(null, "", link);
+  }
   element("summary").textContent = summary(found);
   scheduleOutput();
   const fixes = found.length
@@ -83,8 +85,7 @@ async function diagnose(view: EditorView): Promise<readonly Diagnostic[]> {
     source: each.code,
     message: each.message,
     renderMessage: () => message(each),
-    actions: fixes
-      .filter(({ codes, edits }) => edits.length && codes.includes(each.code))
+    actions: fixesOf(each, fixes)
       .slice(0, 4)
       .map(({ title, edits }) => ({
         name: title.replaceAll("`", ""),
@@ -97,11 +98,25 @@ async function diagnose(view: EditorView): Promise<readonly Diagnostic[]> {
   return diagnostics;
 }
 
+/** The fixes of a diagnostic: of those for its rule, the ones in its lines if there are any. */
+function fixesOf({ code, range }: LspDiagnostic, fixes: readonly Fix[]): readonly Fix[] {
+  const same = fixes.filter(({ codes, edits }) => edits.length && codes.includes(code));
+  const near = same.filter(({ edits }) => edits.some((edit) => edit.range.start.line <= range.end.line && edit.range.end.line >= range.start.line));
+  return near.length ? near : same;
+}
+
 function message(found: LspDiagnostic): HTMLElement {
   const made = document.createElement("div");
   const link = document.createElement("a");
-  Object.assign(link, { href: `../rules/${found.code}/`, textContent: found.code, target: "_blank" });
-  made.append(`${found.message} `, link);
+  Object.assign(link, { href: `${SITE}rules/${found.code}/`, textContent: `${found.code} ${found.data.name}`, target: "_blank" });
+  link.className = "rule";
+  const [text = "", ...more] = found.message.split("\n");
+  made.append(...inline(text));
+  for (const line of more) {
+    made.append(Object.assign(document.createElement("p"), { className: "help" }));
+    made.lastElementChild?.append(...inline(line));
+  }
+  made.append(link);
   return made;
 }
 
@@ -130,10 +145,10 @@ async function resolved(engine: Engine): Promise<CommandOutput> {
 }
 
 async function show(): Promise<void> {
-  if (!engine) {
+  const shown = document.getElementById("output");
+  if (!engine || !shown) {
     return;
   }
-  const shown = element("output");
   if (tab === "compat") {
     const { stdout, stderr } = await engine.command("compat", "--output-format", "json");
     shown.replaceChildren(stdout ? strip(stdout) : stderr);
@@ -151,19 +166,9 @@ async function show(): Promise<void> {
   if (text !== output && element("summary").textContent === summary([])) {
     element("summary").textContent = "the config that the launch file names is not on this page";
   }
-  shown.replaceChildren(...colored(text.split("\n").slice(0, MOST)));
-}
-
-function* colored(lines: readonly string[]): Generator<HTMLElement | string> {
-  for (const line of lines) {
-    const kind = /^\+(?!\+\+)/.test(line) ? "ins" : /^-(?!--)/.test(line) ? "del" : undefined;
-    if (kind && (tab === "fix" || tab === "migrate")) {
-      yield Object.assign(document.createElement(kind), { textContent: line });
-      yield "\n";
-    } else {
-      yield `${line}\n`;
-    }
-  }
+  const lines = text.split("\n").slice(0, MOST);
+  const isTable = tab === "show" ? values(lines) : tab === "fix" || tab === "migrate" ? sides(lines) : undefined;
+  shown.replaceChildren(...(isTable ?? [Object.assign(document.createElement("pre"), { textContent: lines.join("\n") })]));
 }
 
 interface Stretch {
@@ -192,7 +197,7 @@ const hover = hoverTooltip(async (view, at) => {
   if (!text) {
     return null;
   }
-  const dom = Object.assign(document.createElement("div"), { className: "hover", textContent: text.replace(/[`*]/g, "") });
+  const dom = Object.assign(block(text), { className: "hover" });
   return { pos: at, create: () => ({ dom }) };
 });
 
@@ -227,7 +232,7 @@ function pasted({ transactions, changes: made, state }: ViewUpdate): void {
 }
 
 async function main(): Promise<void> {
-  const given = await read(location.hash);
+  const given = isPart ? undefined : await read(location.hash);
   for (const [id, value] of Object.entries({
     target: given?.target,
     size: given?.worldSize,
@@ -241,10 +246,11 @@ async function main(): Promise<void> {
   const syntax = () => language.reconfigure(format() === "yaml" ? yaml() : format() === "sh" ? [] : json());
   const lint = linter(diagnose, { delay: DELAY });
   const rules = new Compartment();
+  element("editor").replaceChildren();
   const view = new EditorView({
     parent: element("editor"),
     state: EditorState.create({
-      doc: given?.text ?? EXAMPLE,
+      doc: given?.text ?? root.dataset["text"] ?? EXAMPLES[0]?.text ?? "",
       extensions: [
         EditorView.cspNonce.of("codemirror"), // for its own style element; the page's policy names it
         basicSetup,
@@ -262,6 +268,41 @@ async function main(): Promise<void> {
   for (const id of ["target", "size", "reader", "format"]) {
     control(id).addEventListener("change", again);
   }
+  const replace = (text: string): void => view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } });
+  if (!isPart) {
+    tools(replace, again);
+  }
+  engine = await Engine.start();
+  document.body.dataset["memory"] = engine.fromSnapshot ? "kept" : "new";
+  document.body.dataset["ready"] = String(Math.round(performance.now()));
+  again();
+  if (!isPart) {
+    await navigator.serviceWorker?.register("offline.js");
+  }
+}
+
+/** Examples, files, the link, and the tabs. */
+function tools(replace: (text: string) => void, again: () => void): void {
+  const examples = element<HTMLSelectElement>("examples");
+  examples.append(...EXAMPLES.map(({ title }, at) => new Option(title, String(at))));
+  examples.addEventListener("change", () => {
+    const sample = EXAMPLES[Number(examples.value)];
+    if (sample) {
+      control("format").value = sample.format;
+      control("size").value = sample.size ? String(sample.size) : "";
+      control("target").value = sample.target ?? "";
+      control("reader").value = "";
+      replace(sample.text);
+      again();
+    }
+    examples.value = "";
+  });
+  element("share").addEventListener("click", async ({ currentTarget }) => {
+    await navigator.clipboard.writeText(location.href);
+    const button = currentTarget as HTMLElement;
+    button.textContent = "Link copied";
+    setTimeout(() => (button.textContent = "Copy link"), 2000);
+  });
   for (const id of ["from", "to"]) {
     control(id).addEventListener("change", () => void show());
   }
@@ -270,7 +311,7 @@ async function main(): Promise<void> {
     if (file) {
       const text = await file.text();
       control("format").value = guessFormat(text, file.name);
-      view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } });
+      replace(text);
       again();
     }
   });
@@ -284,11 +325,6 @@ async function main(): Promise<void> {
       void show();
     });
   }
-  engine = await Engine.start();
-  document.body.dataset["memory"] = engine.fromSnapshot ? "kept" : "new";
-  document.body.dataset["ready"] = String(Math.round(performance.now()));
-  again();
-  await navigator.serviceWorker?.register("offline.js");
 }
 
 main().catch((error: unknown) => {

@@ -3,7 +3,7 @@
 import { Client, type Transport } from "../worker/client";
 import type { Start } from "../worker/messages";
 
-const at = (name: string): string => new URL(name, location.href).href;
+const at = (name: string): string => new URL(name, import.meta.url).href;
 
 /** Starts a worker. */
 export function begin(memory: Start["memory"]): Promise<Client> {

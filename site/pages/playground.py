@@ -1,35 +1,49 @@
-"""The playground that `make playground` built, or a placeholder page if it was not built."""
+"""The playground that `make playground` built, as a page of the site, or a page that says that it was not built."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 BUILT = Path(__file__).resolve().parents[2] / "editors" / "dist" / "playground"
+_CONTENT = re.compile(r"<!-- content -->\n(.*)<!-- end of content -->", re.DOTALL)
+_HEAD = """\
+---
+title: Playground
+description: >-
+  Check a DeepSpeed config in the browser: diagnostics for each release, fixes, effective values and the resolved
+  config. No data is sent.
+hide: [navigation, toc, footer]
+search: { exclude: true }
+---
+
+"""
+_TAIL = """
+<link rel="stylesheet" href="page.css">
+<script type="module" async src="start.js"></script>
+<script type="module" src="page.js"></script>
+"""
 NONE = """\
-<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="description" content="This build of the site has no playground; use dsconfig check instead.">
-<title>No playground – dsconfig</title>
-<link rel="icon" href="data:,">
-<style>
-  :root { color-scheme: light dark; font: 1rem/1.5 system-ui, sans-serif; }
-  body { max-width: 40rem; margin: 15vh auto; padding: 0 1rem; }
-</style>
-<main>
-<h1>This build of the site has no playground</h1>
-<p>It was built on a machine without npm, which the playground requires. Run <code>make docs</code> on a machine with
-npm to include it.</p>
-<p>On the command line, <code>dsconfig check</code> reports the same diagnostics: see
-<a href="../guides/first-check/">First check</a>. <a href="../">Home</a>.</p>
-</main>
-</html>
+# This build of the site has no playground
+
+It was built on a machine without npm, which the playground requires. Run `make docs` on a machine with npm to include
+it. On the command line, `dsconfig check` reports the same diagnostics: see [First check](../guides/first-check.md).
 """
 
 
 def files(built: Path = BUILT) -> dict[str, bytes]:
     """The content of every file of the playground, by its path below `docs`."""
     if not (built / "index.html").is_file():
-        return {"playground/index.html": NONE.encode()}
-    return {f"playground/{path.name}": path.read_bytes() for path in built.iterdir() if path.is_file()}
+        return {"playground/index.md": (_HEAD + NONE).encode()}
+    parts = {f"playground/{path.name}": path.read_bytes() for path in built.iterdir() if path.is_file()}
+    alone = parts.pop("playground/index.html").decode()
+    return {**parts, "playground/index.md": page(alone).encode()}
+
+
+def page(alone: str) -> str:
+    """Page of the site with the content of the page that `make playground` writes."""
+    content = _CONTENT.search(alone)
+    assert content is not None, "index.html has no content between its marks"
+    # A line that is empty would end the block of HTML.
+    body = "\n".join(line.strip() for line in content[1].splitlines() if line.strip())
+    return f"{_HEAD}{body}\n{_TAIL}"

@@ -11,10 +11,12 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import generate
+import home
 import pytest
 import yaml
 from pages import deepspeed_messages, key_entries, key_example, key_history, rules
 
+import dsconfig
 from dsconfig.cli import COMMANDS
 from dsconfig.core.diagnostic import SITE, rule_url
 from dsconfig.core.releases import RELEASES
@@ -169,3 +171,21 @@ def test_the_navigation_names_pages_that_are_there(docs: Path) -> None:
     named = re.findall(r"[\w/.-]+\.md", SETTINGS.partition("\nnav:")[2])
     assert [name for name in named if not (docs / name).is_file()] == []
     assert yaml.safe_load(SETTINGS.partition("\nmarkdown_extensions")[0])["strict"] is True
+
+
+def test_the_home_page_shows_what_dsconfig_says(built: Path) -> None:
+    text = (built / "index.html").read_text("utf-8")
+    report = dsconfig.check(home.EXAMPLE, target=home.TARGET, world_size=home.WORLD_SIZE)
+    assert len(report) >= 3
+    assert {each.severity for each in report} >= {"error", "warning"}
+    for each in report:
+        assert f'href="rules/{each.code}/"' in text
+    assert f"<b>{len(RULES)}</b> rules" in text
+    assert f"<b>{len(RELEASES)}</b> releases" in text
+    assert "<!-- example" not in text
+
+
+@pytest.mark.parametrize(("page", "other"), [("rules/DSC203", "../DSC204/"), ("keys/fp16", "../bf16/")])
+def test_pages_of_rules_and_keys_have_a_sidebar(built: Path, page: str, other: str) -> None:
+    sidebar = (built / page / "index.html").read_text("utf-8").partition("md-sidebar--primary")[2]
+    assert f'href="{other}"' in sidebar.partition("md-sidebar--secondary")[0]

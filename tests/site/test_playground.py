@@ -21,10 +21,16 @@ def test_a_build_without_it_says_so(tmp_path: Path) -> None:
 
 
 def test_every_file_of_it_is_served(tmp_path: Path) -> None:
-    made = {"index.html": b"page", "page.js": b"code", "pyodide.asm.wasm": b"\0asm\xff"}
+    made = {"page.js": b"code", "pyodide.asm.wasm": b"\0asm\xff"}
     for name, content in made.items():
         (tmp_path / name).write_bytes(content)
-    assert playground.files(tmp_path) == {f"playground/{name}": content for name, content in made.items()}
+    alone = "<title>a</title>\n<!-- content -->\n<div>\n\n  <b>it</b>\n</div>\n<!-- end of content -->\n"
+    (tmp_path / "index.html").write_text(alone)
+    files = playground.files(tmp_path)
+    page = files.pop("playground/index.md").decode()
+    assert files == {f"playground/{name}": content for name, content in made.items()}
+    assert "\n<div>\n<b>it</b>\n</div>\n" in page, "one block of HTML, without the head of the page alone"
+    assert "title>" not in page
 
 
 def test_the_site_leads_to_it(built: Path) -> None:
@@ -37,14 +43,10 @@ def test_the_site_leads_to_it(built: Path) -> None:
 
 def test_its_links_lead_into_the_site(built: Path) -> None:
     """They are relative: the site may be served below any address."""
-    (link,) = re.findall(r"href: `([^`]*)`", (SOURCES / "page.ts").read_text("utf-8"))
+    (link,) = re.findall(r"href: `\$\{SITE\}([^`]*)`", (SOURCES / "page.ts").read_text("utf-8"))
     for code in RULES:
-        to = built / "playground" / link.replace("${found.code}", code)
+        to = built / link.replace("${found.code}", code)
         assert (to.resolve() / "index.html").is_file(), code
-    for link in re.findall(
-        r'<a href="([^"]*)"', (SOURCES / "index.html").read_text("utf-8") + playground.NONE
-    ):
-        assert ((built / "playground" / link).resolve() / "index.html").is_file(), link
 
 
 def test_pages_that_run_the_command_take_what_the_playground_has() -> None:

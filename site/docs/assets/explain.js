@@ -42,14 +42,18 @@ function explainBox(root, folder, messages) {
   let run;
   let asked = 0;
   const show = async () => {
-    if (!run) return;
+    if (!run) {
+      if (pasted.value.trim()) status.textContent = "Starting dsconfig…";
+      return;
+    }
     const text = pasted.value;
     if (!text.trim()) {
       status.textContent = "Paste a line or a traceback.";
       return result.replaceChildren();
     }
     const turn = (asked += 1);
-    const answer = await run({}, ["explain", "--output-format", "json", "-"], text);
+    // A file, so that the folder of the command exists also where no other page wrote to it.
+    const answer = await run({ "/project/log.txt": "" }, ["explain", "--output-format", "json", "-"], text);
     if (turn !== asked) return;
     if (!answer.stdout) {
       status.textContent = answer.stderr.replace(/^dsconfig: error: /, "").trim();
@@ -64,16 +68,24 @@ function explainBox(root, folder, messages) {
     due = setTimeout(() => show().catch((error) => (status.textContent = String(error))), 300);
   });
   root.replaceChildren(element("p", {}, element("label", { htmlFor: pasted.id, textContent: "Line or traceback" }), pasted), status, result);
-  checker(folder).then(
-    (found) => {
-      run = found;
-      return show();
-    },
-    ({ message }) => {
-      status.replaceChildren(`The box cannot run here: ${message}. On the command line, `,
-        element("code", { textContent: "dsconfig explain - < log.txt" }), " prints the same.");
-    },
-  );
+  let begun = false;
+  const begin = () => {
+    if (begun) return;
+    begun = true;
+    checker(folder).then(
+      (found) => {
+        run = found;
+        return show();
+      },
+      ({ message }) => {
+        status.replaceChildren(`The box cannot run here: ${message}. On the command line, `,
+          element("code", { textContent: "dsconfig explain - < log.txt" }), " prints the same.");
+      },
+    );
+  };
+  // On the home page the checker starts with the first touch of the box, because it is 6 MB.
+  if (root.dataset.lazy === undefined) begin();
+  else for (const kind of ["focus", "input"]) pasted.addEventListener(kind, begin);
   status.textContent = "Paste a line or a traceback.";
 }
 

@@ -123,8 +123,22 @@ async function keyboardInThePlayground() {
   await page.close();
 }
 
+async function homeComesAlive() {
+  const before = site.told.sent;
+  const page = await opened("home");
+  must(site.told.sent - before < 1_000_000, "the home page does not load the checker by itself");
+  await page.click("#edit");
+  await page.waitForSelector(".cm-lintRange-error", { timeout: 120_000 });
+  must(await page.$$eval("#found li", (items) => items.length >= 3), "the example becomes an editor with the same diagnostics");
+  must(!page.url().includes("#"), "and the address stays");
+  await page.focus("#pasted-error");
+  await page.keyboard.type("AssertionError: Check batch related parameters. train_batch_size is not equal to 64 != 4 * 1 * 8");
+  await until("the traceback is explained", () => page.$eval("#explain-error", (each) => each.textContent.includes("What to do")));
+  await page.close();
+}
+
 const parts = Object.keys(PAGES).map((name) => [name, () => looked(name)]);
-parts.push(["keyboard, pages", keyboardOnPages], ["keyboard, playground", keyboardInThePlayground]);
+parts.push(["keyboard, pages", keyboardOnPages], ["keyboard, playground", keyboardInThePlayground], ["home, live", homeComesAlive]);
 await run(parts.filter(([name]) => !only || only.split(";").includes(name)));
 await run([["errors of pages", async () => must(!browser.errors.length && !browser.asked.length, [...browser.errors, ...browser.asked].join("; "))]]);
 await browser.end();
