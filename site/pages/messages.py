@@ -13,6 +13,7 @@ LIBRARIES = {
     "transformers": "Transformers",
     "accelerate": "Accelerate",
     "trl": "TRL",
+    "llamafactory": "LLaMA-Factory",
     "lightning": "Lightning",
     "torch": "PyTorch, CUDA and NCCL",
     "pydantic": "pydantic",
