@@ -33,6 +33,7 @@ CONFIG_FLAGS = {
     "deepspeed": "transformers",
     "config_file": "accelerate",
     "accelerate_config": "transformers",
+    "ds_config": "deepspeed",
 }
 """Flags that name a config or an Accelerate launch file, by precedence, and the consumer that each implies.
 """
@@ -241,7 +242,13 @@ def _flags(words: tuple[str, ...]) -> dict[str, Json]:
                 # Several words may follow these flags: `--lora_target q_proj v_proj`.
                 following_words = islice(words, at + 1, None)
                 flags[name] = list(takewhile(lambda each: not each.startswith("-"), following_words))
+        elif match := _HYDRA_OVERRIDE.fullmatch(word):
+            flags.setdefault(match[1], match[2])
     return flags
+
+
+_HYDRA_OVERRIDE = re.compile(r"\+{1,2}(?:\w+\.)*(deepspeed_config|ds_config)=(.*)")
+"""Override of a Hydra program that names a config: `++deepspeed_config=ds.json`."""
 
 
 def _names_config(
@@ -254,6 +261,8 @@ def _names_config(
     # `--config_file` is Accelerate's only behind `accelerate launch`; many programs have a flag of this name.
     if flag == "config_file":
         return "launch" in words and any(word.endswith("accelerate") for word in words)
+    if flag == "ds_config" and not any(word.startswith("+") and "ds_config=" in word for word in words):
+        return False  # a flag of this name may mean anything
     if flag == "accelerate_config" and (program is None or program.name != "TRL"):
         return False
     if program is not None and program.preset and flag in program.config and is_preset_name(value):

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 # Number of processes of a command, and the shell variables to change for another number.
 
 _PROCESS_FLAGS = ("num_gpus", "nproc_per_node", "num_processes")
+_RAY_FLAGS = (("actor.num_nodes", "actor.num_gpus_per_node"), ("actor_num_nodes", "actor_num_gpus_per_node"))
+"""Flags of OpenRLHF for the ranks of the trained model, which Ray starts: openrlhf cli/train_ppo_ray.py."""
 _NODE_FLAGS = ("nnodes", "num_nodes", "num_machines")
 _LAUNCHER_VARIABLES = (("NNODES", "NPROC_PER_NODE"), ("PET_NNODES", "PET_NPROC_PER_NODE"))
 """Environment variables that launchers read besides their flags: programs that start torchrun, then torchrun
@@ -59,6 +61,9 @@ def count_processes(flags: Mapping[str, Json], shell: ShellCommand) -> Processes
 
     `accelerate launch --num_processes` is the total; the flags of `deepspeed` and `torchrun` count per node.
     """
+    for nodes, counts in _RAY_FLAGS:
+        if nodes in flags and counts in flags:
+            return _product_of_counts({nodes: flags[nodes], counts: flags[counts]}, nodes, counts)
     name = next((name for name in _PROCESS_FLAGS if name in flags), None)
     if name is not None:
         return _from_flags(name, flags, shell.variables)

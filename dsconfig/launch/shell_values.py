@@ -146,7 +146,10 @@ class Values:
             text = " ".join(self.expanded([value], split=False))
             old_values = variables.get(name, ("",)) or ("",)
             if name in variables and _CALLER_VALUE.search(text) and "$" not in old_values[-1]:
-                return  # an option of the script: without it, the earlier value stays
+                # An option of the script: without it, the earlier value stays. An empty one has to be given.
+                if not old_values[-1]:
+                    self.forget(name)
+                return
             if is_integer:
                 number = self.lexer.arithmetic(text, variables)
                 text = f"${name}" if number is None else str(number)
@@ -213,7 +216,8 @@ class Values:
         if before.words is None and is_default:
             return Value(assigned[0].words, assigned[0].origins | {name})
         if may_stay and before.words is not None and (is_default or CALLER_CONDITION.search(scope.condition)):
-            return before  # without the caller's option the earlier value stays
+            # Without the caller's option the earlier value stays; an empty one has to be given.
+            return before if any(before.words) or is_default else Value((f"${name}",), frozenset((name,)))
         values: list[Value] = [*assigned, before] if may_stay else assigned
         distinct = {value.words for value in values}
         known = {words for words in distinct if words and not _CALLER_VALUE.search(" ".join(words))}

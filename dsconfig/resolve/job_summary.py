@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from dsconfig.core.diagnostic import Diagnostic
     from dsconfig.job.job import Job
+    from dsconfig.launch.launched_job import LaunchedJob
     from dsconfig.launch.located_config import LocatedConfig
 
 _CONSUMERS = {
@@ -53,6 +54,8 @@ def summarize(located: LocatedConfig, job: Job, report: Report) -> JobSummary:
     )
     if located.config is None and located.relation == "missing":
         return summary._replace(why_not_checked=_why_missing(located))
+    if _chooses_batch(located.job):
+        return summary._replace(unknown="batch chosen at run time")
     size = launch_world_size(located, job)
     if size is None or size.ranks is None:
         unsized = UnsizedConfig(located, job, Parallel(None, None, None, None), {})
@@ -69,6 +72,14 @@ def summarize(located: LocatedConfig, job: Job, report: Report) -> JobSummary:
     if not all(type(each) is int for each in batch):
         return summary
     return summary._replace(batch=batch, data_parallel_size=run.data_parallel_size)
+
+
+def _chooses_batch(job: LaunchedJob) -> bool:
+    """Whether the program fills each micro batch up to a number of tokens: OpenRLHF's dynamic batches."""
+    flags = job.arguments or {}
+    return job.format.name == "OpenRLHF" and bool(
+        flags.get("train.dynamic_batch_enable") or flags.get("use_dynamic_batch")
+    )
 
 
 def _why_missing(located: LocatedConfig) -> str:

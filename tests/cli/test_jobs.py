@@ -148,3 +148,38 @@ def test_arguments_in_a_file(
     Path("run.sh").write_text(f"{command}\n")
     (first, *_) = lines(capsys, "run.sh")
     assert first.startswith(f"run.sh:1: {line}")
+
+
+RAY = "ray job submit -- python3 -m openrlhf.cli.train_ppo_ray"
+USAGE = """DS=""
+while [ $# -gt 0 ]; do case $1 in --ds) DS="$2"; shift 2;; *) exit 1;; esac; done
+if [ -z "$DS" ]; then echo usage; exit 1; fi
+accelerate launch --config_file conf/$DS.yaml t.py
+"""
+"""A script that does nothing without its option."""
+SCRIPTS = {
+    f"{RAY} --actor.num_nodes 2 --actor.num_gpus_per_node 4 --train.batch_size 64 --train.micro_batch_size 2\n": (
+        "OpenRLHF, DeepSpeed, 8 ranks, batch 64 = 2 × 4 × 8"
+    ),
+    f"{RAY} --actor_num_nodes 1 --actor_num_gpus_per_node 4 --use_dynamic_batch\n": (
+        "OpenRLHF, DeepSpeed, 4 ranks, batch chosen at run time"
+    ),
+    "DS=ds.json\ndeepspeed --num_gpus 2 t.py --config-path conf ++deepspeed_config=$DS\n": (
+        "DeepSpeed with ds.json, 2 ranks"
+    ),
+    USAGE: "Accelerate, not checked: `conf/$DS.yaml` depends on variables of the job's shell",
+}
+
+
+@pytest.mark.parametrize(("text", "line"), SCRIPTS.items())
+def test_programs_and_options(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str, line: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("ds.json").write_text(
+        json.dumps({"train_micro_batch_size_per_gpu": 2, "zero_optimization": {"stage": 1}})
+    )
+    Path("run.sh").write_text(text)
+    main(["check", "."])
+    output = capsys.readouterr().out
+    assert f": {line}" in output
