@@ -51,8 +51,11 @@ def command_module(command: str) -> str:
 
 
 EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 130, 141
-_GC_THRESHOLD = 50_000
-"""Allocations before the garbage collector runs: collecting took a fifth of a check and freed 300 objects."""
+_GC_THRESHOLD = 200_000
+"""Allocations before the garbage collector runs: collecting took a fifth of a check and freed 300 objects.
+
+In a directory of 500 configs, which leave hardly any cycles either, 50,000 allocations still took 3 %.
+"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

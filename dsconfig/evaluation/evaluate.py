@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from functools import cache
-from itertools import chain
 
 from dsconfig.core.diagnostic import Effect, dotted, truncate_middle
 from dsconfig.core.json_types import Json, KeyPath, NamedTuple
@@ -198,16 +197,17 @@ def _boundaries() -> tuple[int, ...]:
 EVENTS = ("unknown", "rejected", "coerced", "unresolved_autos", "duplicate_aliases", "deprecated", "unused")
 """Attributes of a walk that can trigger a rule."""
 
-PathsByKey: TypeAlias = "Mapping[str, tuple[str, ...]]"
-"""All trigger paths of some rules, by top-level key."""
+PathsByKey: TypeAlias = "Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]]"
+"""All trigger paths of some rules, each with its keys below the top-level key, by top-level key."""
 
 
 @cache
 def triggers_of(rules: tuple[Rule, ...]) -> PathsByKey:
     """Return the triggers of these rules."""
-    by_top: dict[str, list[str]] = {}
+    by_top: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
     for path in sorted({path for rule in rules for path in rule.triggers or ()}):
-        by_top.setdefault(split_path(path)[0], []).append(path)
+        top, *below = split_path(path)
+        by_top.setdefault(top, []).append((path, tuple(below)))
     return {top: tuple(paths) for top, paths in by_top.items()}
 
 
@@ -220,19 +220,20 @@ def present_triggers(context: Context, paths: PathsByKey) -> frozenset[str]:
     # Hot path of a clean check: a lookup per top-level key of the config, not per trigger.
     tops = {*data, *walk.values, *(str(path[0]) for path in spelled)}
     triggers = set()
-    for path in chain.from_iterable(map(paths.__getitem__, paths.keys() & tops)):
-        parts = split_path(path)
-        for value in (data, walk.values):
-            for part in parts:
-                if not isinstance(value, dict) or part not in value:
+    for top in paths.keys() & tops:
+        sections = [each[top] for each in (data, walk.values) if top in each]
+        for path, below in paths[top]:
+            for value in sections:
+                for part in below:
+                    if not isinstance(value, dict) or part not in value:
+                        break
+                    value = value[part]  # noqa: PLW2901
+                else:
+                    triggers.add(path)
                     break
-                value = value[part]  # noqa: PLW2901
             else:
-                triggers.add(path)
-                break
-        else:
-            if spelled and context.has(path):
-                triggers.add(path)
+                if spelled and context.has(path):
+                    triggers.add(path)
     triggers.update(f"<{event}>" for event in EVENTS if getattr(walk, event))
     triggers.update(f"<{word}>" for word, holds in _job_triggers(context).items() if holds)
     triggers.add(f"<{context.consumer}>")
