@@ -202,8 +202,8 @@ class Estimate:
     def device_verdict(self, least: int, most: int | None = None) -> DeviceVerdict:
         """Whether the process of a rank fits on a GPU with `least` bytes (or `most`), with all that torch cannot see.
 
-        It fits if the upper bound does, with fragmentation and the highest overheads. It does not fit if not even the
-        allocated bytes do, with the lowest overheads.
+        It fits if the upper bound does, with all cached blocks and the highest overheads. It does not fit if not even
+        the allocated bytes do, with the lowest overheads.
         """
         device, most = self.device, least if most is None else most
         assert device is not None
@@ -223,11 +223,12 @@ class Estimate:
             return DeviceVerdict(
                 TIGHT, "the expected range exceeds the GPU: the CUDA context, NCCL and kernels decide"
             )
-        if not device.survives(least):
-            ways_out = "fragmentation decides"
+        if device.high() > least:
+            how = "torch has to release cached blocks, which takes time"
+            reason = how if device.survives(least) else "fragmentation decides"
             if device.survives(least, expandable=True):
-                ways_out += "; `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` avoids it"
-            return DeviceVerdict(TIGHT, ways_out)
+                reason += "; `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` avoids it"
+            return DeviceVerdict(TIGHT, reason)
         verdict = self._unless_raised(RANK)
         if verdict == UNKNOWN:
             return DeviceVerdict(UNKNOWN, "settings that are not estimated decide whether it fits")
