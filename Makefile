@@ -99,6 +99,7 @@ else
 	$(BIN)/python -m schema.release $(RELEASE)
 	$(BIN)/python -m tests.parity.environment $(RELEASE)
 	$(BIN)/python -m tests.parity.census $(RELEASE)
+	-$(BIN)/python -m tests.parity.citations deepspeed $(RELEASE)
 endif
 
 # Write every generated file, such as the schemas, from the model and the rules.

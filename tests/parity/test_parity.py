@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from tests.parity import census, environment
+from tests.parity import census, citations, environment, rehearsal
 from tests.parity.generators import bases, keyspace, mutate, situations, writing
 from tests.parity.generators.case import CLASSES, WORLD_SIZES, Case
 from tests.parity.generators.cases import generate
@@ -30,6 +30,16 @@ def release() -> str:
 
 def test_model_has_the_keys_of_deepspeed(release: str) -> None:
     assert [str(one) for one in census.differences(release) if one.explanation is None] == []
+
+
+def test_finds_every_change_of_a_new_release(release: str) -> None:
+    assert rehearsal.main() == 0
+
+
+def test_cites_code_that_is_there(release: str) -> None:
+    cited = [each for each in citations.deepspeed_citations() if each.release == release]
+    assert len(cited) > 500
+    assert citations.missing_in_deepspeed(cited) == []
 
 
 def test_agrees_with_deepspeed(release: str) -> None:

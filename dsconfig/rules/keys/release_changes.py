@@ -220,7 +220,7 @@ def key_without_effect(ctx: Context) -> Iterator[Finding]:
     "DSC930",
     effect="rejected",
     until="0.19.7",
-    source="compression/config.py:get_weight_quantization_different_groups and the like, "
+    source="compression/config.py:get_weight_quantization_different_groups, "
     "runtime/config.py:get_pld_params, get_quantize_training, "
     "runtime/data_pipeline/config.py:get_curriculum_params_legacy",
 )
