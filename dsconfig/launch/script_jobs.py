@@ -105,7 +105,11 @@ def exceeds_budget(launch_format: Format, launch: Document, data: Mapping[str, J
 def starts_job(script: Document, follow: FollowFile) -> bool:
     """Whether a command of a script names a config, builds one, or passes a launch file to its program."""
     commands = _read_script(SCRIPT, script, None).commands
-    if any(command.path or (command.format and command.format.builds) for command in commands):
+    # An Accelerate launch file may start another backend, so it has to be read.
+    if any(
+        (command.path and command.flag != "--config_file") or (command.format and command.format.builds)
+        for command in commands
+    ):
         return True
     return any(True for _ in jobs_of_commands(SCRIPT, script, None, follow=follow)) if commands else False
 
@@ -309,6 +313,9 @@ def _with_program_arguments(job: LaunchedJob, command: Command, script: ScriptSo
         else arguments_in(path, job.launch.name, command.arguments, command.varying_flags)
     )
     if program_arguments is None or (job.format.reader == "accelerate" and program_arguments.has_loop):
+        if job.format.reader == "accelerate" and path is not None and _imports_trainer(path):
+            why = f"{command.program_file} uses a Trainer and Accelerate itself"
+            return job._replace(other_consumers=("transformers",), why=why)
         return job
     # Also under `accelerate launch` the Trainer fills the config: transformers
     # integrations/deepspeed.py:propagate_args_to_deepspeed.
@@ -331,6 +338,21 @@ def _with_program_arguments(job: LaunchedJob, command: Command, script: ScriptSo
         note=program_arguments.note, explicit=explicit, are_in_code=program_arguments.is_code
     )
     return job._replace(training_arguments=arguments)
+
+
+_TRAINER_IMPORT = (
+    rb"from\s+(?:transformers|trl)[\w.]*\s+import\s+(?:\([^)]*|[^\n(]*)\b(?!PPO)\w*Trainer\b"
+    rb"|\btransformers\.Trainer\("
+)
+"""Import of a Trainer; TRL's PPOTrainer has a loop of its own."""
+
+
+def _imports_trainer(path: str) -> bool:
+    """Whether a program imports a Trainer, which fills a config even where the program also calls Accelerate."""
+    try:
+        return re.search(_TRAINER_IMPORT, contents(path, MAX_SIZE)) is not None
+    except OSError:
+        return False
 
 
 def _without_process_count(launch: Document, command: Command) -> Document:

@@ -183,3 +183,25 @@ def test_programs_and_options(
     main(["check", "."])
     output = capsys.readouterr().out
     assert f": {line}" in output
+
+
+@pytest.mark.parametrize(("trainer", "count"), [("", 2), ("from trl import RewardTrainer\n", 0)])
+def test_a_program_with_a_trainer_and_an_accelerator(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    trainer: str,
+    count: int,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    optimizer = {"type": "AdamW", "params": {"lr": "auto", "betas": "auto"}}
+    Path("ds.json").write_text(json.dumps({**AUTO, "optimizer": optimizer}))
+    Path("acc.yaml").write_text(
+        "distributed_type: DEEPSPEED\nnum_processes: 2\ndeepspeed_config:\n  deepspeed_config_file: ds.json\n"
+    )
+    Path("t.py").write_text(
+        f"from accelerate import Accelerator\n{trainer}accelerator = Accelerator()\naccelerator.prepare(1)\n"
+    )
+    Path("run.sh").write_text("accelerate launch --config_file acc.yaml t.py --output_dir o\n")
+    main(["check", "run.sh"])
+    assert capsys.readouterr().out.count("error[") == count
