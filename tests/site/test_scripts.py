@@ -14,6 +14,7 @@ from pages import key_entries, key_history, releases
 import dsconfig
 import elastic
 from dsconfig.cli import main
+from dsconfig.core.gpu_memory import CARDS
 from dsconfig.core.releases import RELEASES
 from dsconfig.memory.models.model_zoo import NAMES
 from tests.site.conftest import ROOT
@@ -99,6 +100,21 @@ def test_the_memory_planner_offers_the_models_that_are_known(tmp_path: Path) -> 
     assert set(node("script.MODELS", "memory.js", [], tmp_path)) == set(NAMES)
 
 
+def test_the_memory_planner_offers_cards_that_are_known(tmp_path: Path) -> None:
+    assert set(node("script.CARDS", "memory.js", [], tmp_path)) <= set(CARDS)
+
+
+def test_the_memory_planner_states_the_verdict_first(tmp_path: Path) -> None:
+    gib = 1 << 30
+    expected = {"low": 70 * gib, "high": 90 * gib}
+    limits = {"gpu": 80 * gib, "gpu_verdict": "tight", "gpu_reason": "fragmentation decides"}
+    (line,) = node(
+        "asked.map(script.verdict)", "memory.js", [{"expected": expected, "limits": limits}], tmp_path
+    )
+    range_ = "70.0 to 80.0 GiB expected in nvidia-smi; the GPU has 80.0 GiB"
+    assert line == f"It is tight: {range_}. Fragmentation decides."
+
+
 def test_the_memory_planner_asks_what_the_command_answers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -111,7 +127,7 @@ def test_the_memory_planner_asks_what_the_command_answers(
         file.write_text(json.dumps(config), encoding="utf-8")
         out.unlink(missing_ok=True)
         asked = [str(file) if each.endswith("ds_config.json") else each for each in arguments]
-        assert main([*asked, "--gpu", f"{state['memory']}GiB"]) in (0, 1)
+        assert main([*asked, "--gpu", f"{state['memory']}GiB"]) in (0, 1, 2)
         found = json.loads(capsys.readouterr().out)
         assert {"at_rest", "peak", "bound", "terms"} <= found["rank"].keys()
         assert {"gpu", "margin", "gpu_fits"} <= found["limits"].keys()

@@ -15,6 +15,8 @@ const MODELS = [
   "bert-base-cased", "bert-large-uncased", "bert-large-cased", "roberta-base", "roberta-large", "vit-base", "vit-large",
 ];
 const PASTED = "pasted";
+const AMOUNT = "amount";
+const CARDS = ["t4", "v100-32", "a10g", "l4", "3090", "4090", "5090", "a6000", "l40s", "a100-40", "a100-80", "h100", "h20", "gh200", "h200", "b200"];
 const PHASES = { at_rest: "at rest", load: "load", forward: "forward", backward: "backward", step: "step", save: "save" };
 const [CONFIG, MODEL] = ["/project/ds_config.json", "/project/model/config.json"];
 
@@ -36,8 +38,25 @@ function command(state) {
     "memory", CONFIG, "--model", state.model === PASTED ? MODEL : state.model, "--world-size", `${state.gpus}`,
     "--gpus-per-node", `${Math.min(state.each, state.gpus)}`, "--sequence-length", `${state.sequence}`,
     flag("checkpointing", state.checkpointing), flag("zero-init", state.sharded && state.stage === 3),
+    ...(state.attention && state.attention !== "default" ? ["--attention", state.attention] : []),
+    ...(state.loss ? ["--loss", state.loss] : []),
+    ...(state.trainer ? ["--trainer", state.trainer] : []),
+    ...(state.adapters && state.adapters !== "none" ? ["--lora", `r=${state.adapters},target=all`] : []),
+    ...(state.adapters !== "none" && state.quantize && state.quantize !== "none" ? ["--quantize", state.quantize] : []),
     "--output-format", "json",
   ];
+}
+
+/** The GPU as `--gpu` and `--fit` accept it. */
+const gpuOf = ({ card, memory }) => (card && card !== AMOUNT ? card : `${memory}GiB`);
+
+/** The verdict in words: what `nvidia-smi` should show, and what decides. */
+function verdict({ expected, limits }) {
+  const words = { fits: "It fits", tight: "It is tight", "does not fit": "It does not fit", unknown: "It is not known whether it fits" };
+  const high = Math.max(expected.low, limits.gpu_verdict === "does not fit" ? expected.high : Math.min(expected.high, Math.max(limits.gpu, expected.low)));
+  const range = `${(expected.low / 2 ** 30).toFixed(1)} to ${(high / 2 ** 30).toFixed(1)} GiB expected in nvidia-smi`;
+  const why = limits.gpu_reason ? ` ${limits.gpu_reason[0].toUpperCase()}${limits.gpu_reason.slice(1)}.` : "";
+  return `${words[limits.gpu_verdict]}: ${range}; the GPU has ${(limits.gpu / 2 ** 30).toFixed(1)} GiB.${why}`;
 }
 
 /** The config with the changes of `--fit`. */
@@ -65,7 +84,7 @@ function advice({ fits, changes, world_size: size, why }, memory) {
   return [...lines, why ?? `does not fit in ${memory} GiB`, ...(size ? [`${size} ranks would be enough`] : [])];
 }
 
-if (typeof module !== "undefined") module.exports = { MODELS, advice, applied, command, config, phases };
+if (typeof module !== "undefined") module.exports = { CARDS, MODELS, advice, applied, command, config, gpuOf, phases, verdict };
 
 function memoryPlanner(root, folder) {
   const element = (tag, properties, ...inner) => {
@@ -90,6 +109,7 @@ function memoryPlanner(root, folder) {
     sequence: number("sequence", 4096, 10_000_000),
     gpus: number("gpus", 8, 100_000),
     each: number("each", 8, 64),
+    card: choice("card", "h100", Object.fromEntries([...CARDS.map((name) => [name, name]), [AMOUNT, "another amount of memory"]])),
     memory: number("gpu-memory", 80, 1000),
     stage: choice("stage", "2", { 0: "0 (no partitioning)", 1: "1 (optimizer states)", 2: "2 (+ gradients)", 3: "3 (+ parameters)" }),
     offload: choice("offload", "none", { none: "none", optimizer: "optimizer to CPU", both: "optimizer and parameters to CPU" }),
@@ -99,11 +119,17 @@ function memoryPlanner(root, folder) {
     checkpointing: tick("checkpointing", false),
     sharded: tick("sharded", false),
     gathered: tick("gathered", false),
+    adapters: choice("adapters", "none", { none: "none, train all weights", 8: "LoRA, rank 8", 16: "LoRA, rank 16", 64: "LoRA, rank 64" }),
+    quantize: choice("quantize", "none", { none: "none", nf4: "4 bits (NF4)", int8: "8 bits", "gptq-4": "GPTQ, 4 bits", "awq-4": "AWQ, 4 bits" }),
+    attention: choice("attention", "default", { default: "default", sdpa: "sdpa", flash: "flash", eager: "eager" }),
+    loss: choice("loss", "full", { full: "over all logits", chunked: "in chunks", fused: "fused (Liger, cut cross entropy)" }),
+    trainer: choice("trainer", "sft", Object.fromEntries(["sft", "dpo", "kto", "orpo", "simpo", "reward", "grpo"].map((name) => [name, name.toUpperCase()]))),
   };
   const labels = {
-    model: "Model", sequence: "Sequence length", gpus: "GPUs", each: "GPUs per node", memory: "GPU memory (GiB)",
+    model: "Model", sequence: "Sequence length", gpus: "GPUs", each: "GPUs per node", card: "GPU", memory: "GPU memory (GiB)",
     stage: "ZeRO stage", offload: "Offload", precision: "Precision", micro: "Micro batch size per GPU", steps: "Gradient accumulation steps",
     checkpointing: "Activation checkpointing", sharded: "Build in shards (zero.Init)", gathered: "Gather 16-bit weights on save (rank 0)",
+    adapters: "Adapters", quantize: "Frozen layers stored in", attention: "Attention", loss: "Loss", trainer: "Training method",
   };
   const pasted = element("textarea", { id: "plan-pasted", rows: 6, spellcheck: false, placeholder: '{ "model_type": "llama", "hidden_size": 4096, … }' });
   const pastedField = element("p", {}, element("label", { htmlFor: pasted.id, textContent: "The model's config.json" }), pasted);
@@ -129,9 +155,9 @@ function memoryPlanner(root, folder) {
         part.style.width = share(term.phases[phase] ?? 0);
         return part;
       });
-      const limit = element("i", { title: "GPU memory minus headroom" });
-      limit.style.left = share(Math.max(0, limits.gpu - limits.margin));
-      const over = bound(phase) > limits.gpu - limits.margin;
+      const limit = element("i", { title: "GPU memory" });
+      limit.style.left = share(Math.max(0, limits.gpu));
+      const over = bound(phase) > limits.gpu;
       const label = `${gib(allocated(phase))} GiB${phase === "at_rest" ? "" : `, bound ${gib(bound(phase))}`}`;
       const bar = element("div", { className: "stack", role: "img", ariaLabel: `${name}: ${label}` }, ...parts, limit);
       return element("div", { className: "phase" }, element("span", { textContent: name }), bar,
@@ -162,14 +188,12 @@ function memoryPlanner(root, folder) {
   const draw = (state, estimate, fit) => {
     const { host, limits } = estimate;
     const peak = Math.max(host.at_rest, ...Object.values(host.bound));
-    const lines = advice(fit, state.memory).map((textContent) => element("li", { textContent }));
-    status.textContent = limits.gpu_fits
-      ? `It fits in ${state.memory} GiB with ${gib(limits.margin)} GiB of headroom.`
-      : `It does not fit in ${state.memory} GiB with ${gib(limits.margin)} GiB of headroom.`;
+    const lines = advice(fit, (limits.gpu / 2 ** 30).toFixed(1)).map((textContent) => element("li", { textContent }));
+    status.textContent = verdict(estimate);
     result.replaceChildren(
       bars(estimate),
       table(estimate),
-      element("p", { className: "status", textContent: `Host memory: upper bound ${gib(peak)} GiB per node. The line in each bar marks the GPU memory minus headroom.` }),
+      element("p", { className: "status", textContent: `Host memory: upper bound ${gib(peak)} GiB per node. The line in each bar marks the GPU memory.` }),
       element("h2", { textContent: "How to make it fit" }),
       element("ol", {}, ...lines),
       ...copied(JSON.stringify(applied(config(state), fit.fits ? fit.changes : []), null, 2)),
@@ -189,6 +213,8 @@ function memoryPlanner(root, folder) {
     const state = read();
     pastedField.hidden = state.model !== PASTED;
     fields.offload.disabled = state.stage === 0;
+    fields.memory.disabled = state.card !== AMOUNT;
+    fields.quantize.disabled = state.adapters === "none";
     fields.sharded.disabled = fields.gathered.disabled = state.stage !== 3;
     const wrong = Object.entries(fields).find(([, input]) => !input.checkValidity() || input.value === "");
     if (!run) return;
@@ -197,10 +223,10 @@ function memoryPlanner(root, folder) {
     history.replaceState(null, "", `#${new URLSearchParams(Object.entries(state).map(([name, value]) => [fields[name].id.replace("plan-", ""), String(Number.isFinite(Number(value)) ? Number(value) : value)]))}`);
     const turn = (latest += 1);
     const files = { [CONFIG]: JSON.stringify(config(state)), [MODEL]: pasted.value };
-    const estimate = await run(files, [...command(state), "--gpu", `${state.memory}GiB`]);
+    const estimate = await run(files, [...command(state), "--gpu", gpuOf(state)]);
     if (turn !== latest) return;
     if (!estimate.stdout) return showError(estimate.stderr);
-    const fit = await run({}, [...command(state), "--fit", `${state.memory}GiB`]);
+    const fit = await run({}, [...command(state), "--fit", gpuOf(state)]);
     if (turn !== latest) return;
     if (!fit.stdout) return showError(fit.stderr);
     draw(state, JSON.parse(estimate.stdout), JSON.parse(fit.stdout).fit);
@@ -214,7 +240,7 @@ function memoryPlanner(root, folder) {
   for (const input of [...Object.values(fields), pasted]) input.addEventListener("input", later);
   const field = ([name, input]) => element("p", {}, element("label", { htmlFor: input.id, textContent: labels[name] }), input);
   const [model, ...others] = Object.entries(fields).map(field);
-  root.replaceChildren(model, pastedField, ...others, status, result);
+  root.replaceChildren(status, model, pastedField, ...others, result);
   show();
   checker(folder).then(
     (command) => {
