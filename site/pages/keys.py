@@ -11,7 +11,7 @@ from dsconfig.model.key_description import members, page, summary
 from dsconfig.rules import RULES
 from pages import key_entries, key_example, markdown
 
-HIGH = "search:\n  boost: 1.3\n"
+HIGH = "search:\n  boost: 1.4\n"
 """A search for the name of a key lists its entry before the rules about it."""
 LOW = "search:\n  boost: 0.3\n"
 

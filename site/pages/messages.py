@@ -15,6 +15,7 @@ LIBRARIES = {
     "trl": "TRL",
     "llamafactory": "LLaMA-Factory",
     "lightning": "Lightning",
+    "llamafactory": "LLaMA-Factory",
     "torch": "PyTorch, CUDA and NCCL",
     "pydantic": "pydantic",
     "python": "Python",

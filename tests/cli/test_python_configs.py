@@ -94,8 +94,8 @@ def test_a_rule_finds_in_a_literal_what_it_finds_in_the_dict(here: Path, code: s
             config = json.loads(example.text)
         except ValueError:
             continue
-        if not isinstance(config, dict) or not config:
-            continue
+        if not isinstance(config, dict) or not config or "deepspeed" in config:
+            continue  # the last is a launch file, which a source does not contain
         options: dict[str, Any] = {
             "target": example.target,
             "world_size": example.world_size,

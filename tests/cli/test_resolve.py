@@ -122,7 +122,7 @@ def test_mismatch_with_the_trainer_is_a_finding(run: Runs, here: Path) -> None:
             "bad.json does not contain a JSON object",
         ),
         (
-            ("nan.json", "--world-size", "8", "--consumer", "lightning"),
+            ("nan.json", "--world-size", "8", "--consumer", "lightning", "--training-args", "batch.json"),
             "`gradient_clipping` is NaN, which JSON cannot",
         ),
         ((".", "--world-size", "8"), ".: is a directory"),
@@ -131,6 +131,7 @@ def test_mismatch_with_the_trainer_is_a_finding(run: Runs, here: Path) -> None:
 def test_wrong_use_is_one_line(run: Runs, here: Path, argv: tuple[str, ...], message: str) -> None:
     (here / "bad.json").write_text("[1")
     (here / "nan.json").write_text('{"train_batch_size": 8, "gradient_clipping": NaN}')
+    (here / "batch.json").write_text('{"per_device_train_batch_size": 1, "accumulate_grad_batches": 1}')
     code, out, err = run("resolve", *argv)
     assert (code, out) == (2, "")
     assert err.startswith("dsconfig: error: ")
