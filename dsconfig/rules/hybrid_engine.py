@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dsconfig.core.version_ranges import parse_range
 from dsconfig.core.wording import one_of
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._batch_triplet import divisors
 from dsconfig.rules._model_facts import has_model, model
 from dsconfig.rules._numbers import division
+from dsconfig.rules._program_versions import program_versions
 
 
 @rule(
@@ -80,4 +82,40 @@ def hybrid_engine_without_policy(ctx: Context) -> Iterator[Finding]:
             f"the hybrid engine is on, but has no inference policy for {trained.shown} (model type"
             f" {trained.kinds[0]})",
             help="set `hybrid_engine.enabled` to `false`",
+        )
+
+
+_RENAMED_CACHE = parse_range(">=5.24")
+"""Versions of Transformers in which OPT's decoder layer takes `cache` instead of `past_key_values`."""
+
+
+@rule(
+    "DSC884",
+    effect="altered",
+    since="0.19.8",
+    source="runtime/hybrid_engine.py:DeepSpeedHybridEngine.populate_all_inference_policies",
+)
+def opt_layers_with_renamed_cache(ctx: Context) -> Iterator[Finding]:
+    """The hybrid engine replaces the layers of an OPT model whose cache they do not support.
+
+    DeepSpeed's OPT layers know only the tuple cache of older versions of Transformers. DeepSpeed leaves the
+    model's own layers in place if their `forward` takes `past_key_values`, but Transformers 5.24 renamed that
+    argument to `cache` (models/opt/modeling_opt.py:OPTDecoderLayer). dsconfig reports this only if it knows the
+    model and the version of Transformers.
+
+    Good, read by transformers==5.23:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3}, "hybrid_engine": {"enabled": true}}
+    """
+    if not has_model(ctx) or not ctx.has("hybrid_engine") or not ctx.is_on("hybrid_engine.enabled"):
+        return
+    if "opt" not in model(ctx).kinds:
+        return
+    transformers = program_versions(ctx, "transformers")
+    if transformers is not None and transformers.versions.within(_RENAMED_CACHE):
+        yield ctx.at(
+            "hybrid_engine.enabled",
+            f"the hybrid engine replaces the OPT layers of Transformers {transformers.text}, whose cache its own layers"
+            " do not support",
+            help="set `hybrid_engine.enabled` to `false`, or use Transformers before 5.24",
         )

@@ -148,6 +148,7 @@ RULES: tuple[Entry, ...] = (
     ('DSC711', 'expert-parallel-without-experts', 'ignored', '0.19.2', None, False, 'config', 'dsconfig.rules.expert_parallel.conflicts', ('<facts>',)),
     ('DSC740', 'world-size-not-divided-by-inference-groups', 'ignored', '0.9.0', None, False, 'config', 'dsconfig.rules.hybrid_engine', ('<world size>',)),
     ('DSC712', 'hybrid-engine-without-policy', 'ignored', '0.19.7', None, False, 'config', 'dsconfig.rules.hybrid_engine', ('<facts>',)),
+    ('DSC884', 'opt-layers-with-renamed-cache', 'altered', '0.19.8', None, False, 'config', 'dsconfig.rules.hybrid_engine', ('<facts>',)),
     ('DSC101', 'unknown-key', 'ignored', None, None, False, 'config', 'dsconfig.rules.keys.unknown', ('<unknown>',)),
     ('DSC102', 'typo', 'ignored', None, None, False, 'config', 'dsconfig.rules.keys.unknown', ('<unknown>',)),
     ('DSC103', 'misplaced-key', 'ignored', None, None, False, 'config', 'dsconfig.rules.keys.unknown', ('<unknown>',)),
