@@ -107,7 +107,9 @@ def _versions(machine: Machine) -> Iterator[Item]:
 
 def _accelerator(machine: Machine, needs: Needs) -> Iterator[Item]:
     gpus = machine.gpus
-    if gpus is None:
+    if gpus is None and machine.platform == "darwin":
+        yield Item("gpu", "info", "macOS has no CUDA: DeepSpeed runs on the CPU or with MPS")
+    elif gpus is None:
         yield Item("gpu", "unknown", "`nvidia-smi` gives no list of GPUs: the number of GPUs is unknown")
     elif not gpus:
         yield Item("gpu", "warning", "`nvidia-smi` lists no GPU")
@@ -322,7 +324,7 @@ _LEAST_LOCKED_MEMORY = 1 << 30
 def _memory(machine: Machine, needs: Needs) -> Iterator[Item]:
     memory = machine.memory
     if memory is None:
-        yield Item("memory", "unknown", "/proc/meminfo cannot be read: host memory is unknown")
+        yield Item("memory", "unknown", "host memory is unknown: /proc/meminfo cannot be read")
     else:
         total, available = memory
         yield Item("memory", "ok", f"{_gib(total)} host memory, {_gib(available)} available")
@@ -366,7 +368,7 @@ def _drives(machine: Machine, needs: Needs) -> Iterator[Item]:
 
 
 def _drive(machine: Machine, key: str, name: str) -> Iterator[Item]:
-    if not os.path.isabs(name):
+    if not (os.path.isabs(name) or name.startswith("/")):  # the job may run on Linux, and this machine not
         yield Item(
             "nvme",
             "warning",

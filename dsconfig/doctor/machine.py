@@ -145,8 +145,10 @@ class Machine:
 
     def which(self, *names: str) -> str | None:
         """Return the first of these programs that is in a folder of `PATH`."""
-        folders = self.environ.get("PATH", "").split(os.pathsep)
-        for name in names:
+        is_windows = self.platform == "win32"
+        folders = self.environ.get("PATH", "").split(";" if is_windows else ":")
+        suffixes = self.environ.get("PATHEXT", ".EXE").lower().split(";") if is_windows else [""]
+        for name in (f"{each}{suffix}" for each in names for suffix in suffixes):
             for folder in filter(None, folders):
                 if os.access(self.path(os.path.join(folder, name)), os.X_OK):
                     return os.path.join(folder, name)
@@ -228,6 +230,9 @@ class Machine:
     @cached_property
     def memory(self) -> tuple[int, int] | None:
         """Total and available host memory in bytes, within the limit of a container; None if unknown."""
+        if self.platform == "darwin":
+            size = (self.run(("sysctl", "-n", "hw.memsize")) or "").strip()
+            return (int(size), int(size)) if size.isdecimal() else None
         text = self.read("/proc/meminfo") or ""
         values = {name: int(kilobytes) << 10 for name, kilobytes in re.findall(r"(\w+):\s+(\d+) kB", text)}
         if "MemTotal" not in values:

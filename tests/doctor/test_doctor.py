@@ -38,6 +38,7 @@ class Simulated:
         self.environ: dict[str, str] = {"PATH": "/usr/bin", "HOME": "/root"}
         self.commands: dict[str, str] = {}
         self.lock_limit: int | None = None
+        self.platform = "linux"
 
     def write(self, name: str, text: str = "", *, executable: bool = False) -> None:
         path = self.root / name.lstrip("/")
@@ -60,7 +61,7 @@ class Simulated:
             self.run,
             [str(self.packages)],
             lambda: self.lock_limit,
-            "linux",
+            self.platform,
         )
 
     def items(self, config: Mapping[str, Any] | None = None, ranks: int | None = None) -> list[Item]:
@@ -265,6 +266,32 @@ def test_environment_variables(node: Simulated) -> None:
     assert problems(items) == ["environment error: RANK is set, but MASTER_ADDR and MASTER_PORT are not"]
     shown = next(each.message for each in items if "NCCL_DEBUG=INFO" in each.message)
     assert "hidden" not in shown
+
+
+def test_a_mac(tmp_path: Path) -> None:
+    mac = Simulated(tmp_path / "mac")
+    mac.platform = "darwin"
+    mac.install(deepspeed="0.19.8", torch="2.13.0", ninja="1.11")
+    mac.commands["sysctl"] = f"{32 << 30}\n"
+    messages = [each.message for each in mac.items()]
+    assert "32.0 GiB host memory, 32.0 GiB available" in messages
+    assert any("macOS has no CUDA" in each for each in messages)
+    assert not any(each.status == "error" for each in mac.items())
+
+
+def test_a_windows_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    windows = Simulated(tmp_path / "windows")
+    windows.platform = "win32"
+    windows.environ = {"PATH": f"/tools;{os.sep}cuda", "PATHEXT": ".COM;.EXE"}
+    windows.install(deepspeed="0.16.4", torch="2.5.1+cu124", ninja="1.11")
+    windows.write("/tools/g++.exe", executable=True)
+    monkeypatch.delattr(os, "statvfs")
+    monkeypatch.setitem(sys.modules, "resource", None)
+    assert machine_module.memory_lock_limit() is None
+    items = windows.items(offload("nvme", "/local"))
+    assert any(each.message == "C++ compiler: /tools/g++.exe" for each in items)
+    assert {each.topic for each in items if each.status == "unknown"} == {"gpu", "memory", "nvme"}
+    assert not any("working directory" in each.message for each in items)
 
 
 def test_hostile_files_are_data(node: Simulated) -> None:
