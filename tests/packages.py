@@ -27,7 +27,7 @@ PACKAGES: Mapping[str, Package] = {
         "DeepSpeed's batch solver, plans based on it, and the elastic agent; never imports `dsconfig`"
     ),
     "document": Package(
-        "parsers and editors for JSON, JSONC, Hjson and YAML: a tree with a span for each key and value",
+        "parsers and editors for JSON, JSONC, Hjson, YAML, Python dicts and notebooks: a tree with a span for each key",
         "core",
     ),
     "model": Package(

@@ -240,3 +240,38 @@ def python_of_cell(text: str) -> str:
 
 def _blank(text: str) -> str:
     return re.sub(r"[^\r\n]", " ", text)
+
+
+# Cells as a shell script: `!command`, `%cd`, `%env`, and cells that a shell runs.
+
+_SHELL_CELL = re.compile(r"\s*%%(?:bash|sh|script\s+(?:ba)?sh)\b[^\n]*\n?")
+_SHELL_LINE = re.compile(r"\s*(?:!|%%?sx\s|%(?=cd\s))(?P<command>.*)", re.DOTALL)
+_ENVIRONMENT = re.compile(r"\s*%(?:set_)?env\s+(?P<name>\w+)[= ](?P<value>.*)", re.DOTALL)
+_EXPRESSION = re.compile(r"(?<![$\\])\{([^{}\n]*)\}")
+"""A Python expression in a command, whose value is known at run time only."""
+
+
+def shell_of_notebook(text: str) -> str:
+    """Return the shell commands of a notebook's cells, in their order; empty for a text that is no notebook."""
+    try:
+        cells = Notebook(text).cells
+    except ValueError:
+        return ""
+    return "".join(_shell_of_cell(cell.text) for cell in cells)
+
+
+def _shell_of_cell(text: str) -> str:
+    if match := _SHELL_CELL.match(text):
+        return text[match.end() :] + "\n"
+    commands, is_continued = "", False
+    for line in text.splitlines():
+        match, environment = _SHELL_LINE.fullmatch(line), _ENVIRONMENT.fullmatch(line)
+        command = line if is_continued else ""
+        if not is_continued and match:
+            command = match["command"].removeprefix("!")
+        elif not is_continued and environment:
+            command = f"export {environment['name']}={environment['value']}"
+        is_continued = bool(command) and command.endswith("\\")
+        if command:
+            commands += _EXPRESSION.sub("${NOTEBOOK_VALUE}", command) + "\n"
+    return commands

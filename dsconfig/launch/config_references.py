@@ -10,6 +10,7 @@ from itertools import islice
 
 from dsconfig.core.file_access import contents, may_read, repository_root
 from dsconfig.core.json_types import NamedTuple
+from dsconfig.document.file_names import is_notebook
 from dsconfig.job.consumers.accelerate_launch_file import LINK
 from dsconfig.job.detect_consumer import DEEPSPEED_CONFIG_FLAGS, Origin, PossibleConsumers, Reader
 from dsconfig.launch.format_table import is_script
@@ -81,7 +82,7 @@ anyway.
 """
 _MAX_TEXTS = 50
 """Largest number of texts that mention DeepSpeed: a larger repository holds several projects."""
-LAUNCHES = (".sh", ".bash", ".slurm", ".sbatch", ".yaml", ".yml", ".json")
+LAUNCHES = (".sh", ".bash", ".slurm", ".sbatch", ".yaml", ".yml", ".json", ".ipynb")
 """File name suffixes of scripts and launch files that can give arguments to a job."""
 _DEEPSPEED_FLAGS = tuple(f"`{flag}`" for flag in DEEPSPEED_CONFIG_FLAGS)
 _COMMAND_FLAGS = ("`--deepspeed`", *_DEEPSPEED_FLAGS)
@@ -218,7 +219,9 @@ def launchers_of(name: str) -> tuple[str, ...]:
     """
     path, top, deep = _repository_of(name)
     scripts = {
-        each.script: None for each in _references(path, top, deep, cache_key(path)) or () if each.rank == 3
+        each.script: None
+        for each in _references(path, top, deep, cache_key(path)) or ()
+        if each.rank == 3 or is_notebook(each.script)
     }
     return tuple(script for script in scripts if script.endswith(LAUNCHES))
 

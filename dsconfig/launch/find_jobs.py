@@ -8,9 +8,10 @@ from functools import partial
 from itertools import islice
 
 from dsconfig.core.batch_triplet import NONE, Parallelism
-from dsconfig.core.file_access import contents
+from dsconfig.core.file_access import MAX_NOTEBOOK_SIZE, contents
 from dsconfig.core.json_types import Json, JsonObject, at
 from dsconfig.document import Document, read_bytes, read_dict, read_file
+from dsconfig.document.file_names import is_notebook
 from dsconfig.job.consumers import HUGGING_FACE
 from dsconfig.job.consumers.accelerate_launch_file import is_launch_file, num_processes
 from dsconfig.job.consumers.consumer import consumer_of
@@ -539,7 +540,12 @@ def _jobs_reading(script: str, name: str, reader: str | None, budget: Budget) ->
     """
     path = os.path.realpath(name)
     try:
-        jobs = list(jobs_of(read_file(script), path, budget))
+        if is_notebook(script):
+            from dsconfig.launch.notebook_jobs import jobs_of_notebook
+
+            jobs = list(jobs_of_notebook(contents(script, MAX_NOTEBOOK_SIZE), script, path, budget))
+        else:
+            jobs = list(jobs_of(read_file(script), path, budget))
     except OSError:
         return []
     except SpentError:

@@ -8,6 +8,8 @@ from functools import lru_cache
 from itertools import islice
 
 from dsconfig.core.json_types import JsonObject, NamedTuple
+from dsconfig.document.file_names import NOTEBOOK, is_notebook
+from dsconfig.document.notebook import shell_of_notebook
 from dsconfig.job.detect_consumer import LaunchArguments, Reader
 from dsconfig.launch.command import Command, program_commands_in
 from dsconfig.launch.format_table import SCRIPT, SCRIPTS
@@ -39,7 +41,8 @@ class ProgramLaunch(NamedTuple):
     @property
     def location(self) -> str:
         """Location as shown in messages: `run.sh:12`."""
-        return f"{os.path.relpath(self.script)}:{self.line}"
+        path = os.path.relpath(self.script)
+        return path if is_notebook(path) else f"{path}:{self.line}"
 
 
 def launches_of(program: str) -> tuple[ProgramLaunch, ...]:
@@ -53,13 +56,14 @@ def _launches_of(path: str, _: tuple[int, ...]) -> tuple[ProgramLaunch, ...]:
     stem = os.path.basename(path).removesuffix(".py").encode()
     return tuple(
         launch
-        for script, data in scripts(path, SCRIPTS)
+        for script, data in scripts(path, (*SCRIPTS, NOTEBOOK))
         if stem in data
         for launch in _launches_in(script, data.decode("utf-8", "replace"), os.path.realpath(path))
     )
 
 
 def _launches_in(script: str, text: str, program: str) -> Iterator[ProgramLaunch]:
+    text = shell_of_notebook(text) if is_notebook(script) else text
     try:
         for command in islice(program_commands_in(Shell(text, script, {})), _MAX_COMMANDS):
             path = search(command.program_file, script, command.folder).path

@@ -122,3 +122,37 @@ def test_fix_edits_the_source_of_cells(empty_repository: Path) -> None:
 )
 def test_other_json_is_no_notebook(text: str) -> None:
     assert python_configs(text + " " * 10, "x.ipynb") == ()
+
+
+COMMAND = (
+    "!deepspeed --num_gpus 4 train.py \\\n  --deepspeed ds_config.json --output_dir o"
+    " --learning_rate {rate} --gradient_accumulation_steps 8"
+)
+AUTO = (
+    '{"train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": 4, "zero_optimization": {"stage": 2},'
+    ' "optimizer": {"type": "AdamW", "params": {"lr": 1e-5}}}'
+)
+
+
+@pytest.mark.parametrize(
+    "command", [COMMAND, "%%bash\n" + COMMAND.removeprefix("!").replace("{rate}", "$rate")]
+)
+@pytest.mark.parametrize("is_written", [True, False])
+def test_a_command_of_a_notebook_gives_arguments_and_ranks(
+    empty_repository: Path, command: str, *, is_written: bool
+) -> None:
+    cells = [f"%%writefile ds_config.json\n{AUTO}", command] if is_written else [command]
+    Path("train.ipynb").write_text(notebook(cells))
+    if not is_written:
+        Path("ds_config.json").write_text(AUTO)
+    report = check("train.ipynb" if is_written else "ds_config.json")
+    assert (report.consumer, report.reader.processes) == ("transformers", 4)
+    assert [each.dotted for each in report if each.code == "DSC809"] == ["gradient_accumulation_steps"]
+
+
+def test_a_notebook_starts_the_program_with_the_config(empty_repository: Path) -> None:
+    Path("train.ipynb").write_text(notebook(["!torchrun --nproc_per_node 2 train.py"]))
+    Path("train.py").write_text(
+        "import deepspeed\ndeepspeed.initialize(config={'train_micro_batch_size_per_gpu': 3})\n"
+    )
+    assert check("train.py").reader.processes == 2

@@ -1,0 +1,58 @@
+"""Jobs that the shell commands of a notebook start, also with files that its own cells write."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from dsconfig.document import Document
+from dsconfig.document.notebook import shell_of_notebook
+from dsconfig.document.tree import Tree
+from dsconfig.launch.format_table import SCRIPT
+from dsconfig.launch.program_text import UnreadableError, read_program
+from dsconfig.launch.repository import Budget
+from dsconfig.launch.script_jobs import jobs_of_commands
+
+if TYPE_CHECKING:
+    from dsconfig.job.detect_consumer import Reader
+    from dsconfig.launch.launched_job import LaunchedJob
+
+
+def reader_of_written_file(document: Document) -> Reader | None:
+    """Return the consumer of a file that a cell writes, from the one command that the notebook passes it to.
+
+    None for any other config, and if no command or several have the file.
+    """
+    if document.cell is None or document.format != "json" or document.embedded_at is not None:
+        return None
+    try:
+        written = read_program(document.file_text, document.name).written
+    except UnreadableError:
+        return None
+    paths = [os.path.normpath(file.path) for file in written if file.cell.number == document.cell.number]
+    data = document.file_text.encode("utf-8", "surrogatepass")
+    jobs = [job for job in jobs_of_notebook(data, document.name) if os.path.normpath(job.reference) in paths]
+    if len(jobs) != 1:
+        return None
+    (job,) = jobs
+    return job.reader._replace(
+        why=f"a command of {document.name} passes it to {job.program_file or 'the program'}",
+        training_arguments=job.training_arguments,
+        processes=job.world_size,
+        launch=document.name,
+    )
+
+
+def jobs_of_notebook(
+    data: bytes, name: str, config_path: str | None = None, budget: Budget | None = None
+) -> Iterator[LaunchedJob]:
+    """Yield the jobs of the shell commands in a notebook, such as `!deepspeed train.py --deepspeed ds.json`.
+
+    Raises:
+        SpentError: the commands exceed their budget or that of the directory, if the latter is given.
+    """
+    text = shell_of_notebook(data.decode("utf-8", "replace"))
+    launch = Document(name, text, "json", Tree(None, ()))
+    for job in jobs_of_commands(SCRIPT, launch, None, config_path, budget) if text else ():
+        yield job._replace(line=None)
