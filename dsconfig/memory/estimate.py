@@ -232,7 +232,8 @@ class Estimate:
         verdict = self._unless_raised(RANK)
         if verdict == UNKNOWN:
             return DeviceVerdict(UNKNOWN, "settings that are not estimated decide whether it fits")
-        return DeviceVerdict(verdict, _reasons(each for each in self.assumed if RANK in each.raises))
+        reason = _reasons(each for each in self.assumed if RANK in each.raises)
+        return DeviceVerdict(verdict, reason, is_assumed=verdict == TIGHT)
 
     def lower_bound(self, name: str) -> int:
         """Upper bound of `rank` or `host` without the terms that could be smaller than estimated."""
@@ -279,6 +280,8 @@ class DeviceVerdict(NamedTuple):
 
     word: Verdict
     reason: str = ""
+    is_assumed: bool = False
+    """Whether it fits with the values that are assumed for inputs that are not given."""
 
 
 def _reasons(settings: Iterable[UnmodeledSetting]) -> str:

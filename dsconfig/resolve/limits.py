@@ -36,6 +36,11 @@ class Limits(NamedTuple):
             return estimate.device_verdict(least, most)
         return DeviceVerdict(estimate.verdict("rank", least, most, self.margin or 0))
 
+    def fits_as_assumed(self, estimate: Estimate) -> bool:
+        """Whether rank and host fit, but on the GPU an input that is not given could change that."""
+        _, host = self.verdicts(estimate)
+        return host in (None, "fits") and self.gpu is not None and self.on_gpu(estimate).is_assumed
+
     def to_dict(self, estimate: Estimate) -> JsonObject:
         """The limits as JSON; `gpu_fits` and `host_fits` are null if the verdict is unknown."""
         rank, host = self.verdicts(estimate)

@@ -34,6 +34,8 @@ VERDICTS: Mapping[str, str] = {
     "does not fit": "Does NOT fit",
     "unknown": "Unknown",
 }
+ASSUMED = "fits, assumed"
+"""In the table of stages: tight, only because an input is not given."""
 COLUMNS = ("at_rest", "load", "forward", "backward", "step")
 
 
@@ -93,6 +95,9 @@ def stage_lines(rows: Sequence[Row], limits: Limits, style: Style) -> Iterator[s
         size = f"{gpu.least / GIB:.2f} GiB" + (f" ({gpu.name})" if gpu.name else "")
         word = stage_verdict(rows, limits) or "unknown"
         text = f"{count} of {sum(len(row.cells) for row in rows)} variants fit {size}"
+        estimates = [cell.estimate for row in rows for cell in row.cells if cell.estimate]
+        if more := sum(map(limits.fits_as_assumed, estimates)):
+            text += f", {more} more with what is assumed below"
         yield f"{style.paint(VERDICTS[word], TONES[word])}: {text}\n"
     columns = max(len(row.cells) for row in rows)
     names = ["no checkpointing", "checkpointing"] if columns > 1 else ["GPU"]
@@ -127,7 +132,8 @@ def _cell(cell: Cell, limits: Limits, style: Style) -> str:
     verdict = cell.verdict(limits)
     usage = cell.estimate.device
     text = f"{usage.low / GIB:.1f} to {usage.high() / GIB:.1f}" if usage else ""
-    word = f"{verdict or '':<13}"
+    is_assumed = limits.fits_as_assumed(cell.estimate)
+    word = f"{ASSUMED if is_assumed else verdict or '':<13}"
     return f"{text:<16}" + (style.paint(word, TONES[verdict]) if verdict else word)
 
 
@@ -198,7 +204,9 @@ def _why(estimate: Estimate, limits: Limits) -> Iterator[str]:
         large, small = " and ".join(large_enough), " and ".join(too_small)
         yield f"{large} would be large enough, {small} would not: name the card\n"
     elif verdict.reason:
-        yield f"{verdict.reason}\n"
+        yield (
+            "it fits with what is assumed below, but " if verdict.is_assumed else ""
+        ) + f"{verdict.reason}\n"
     elif verdict.word == "unknown" and estimate.unmodelled:
         yield "settings that are not estimated decide whether it fits\n"
     bounds = (count for phase, count in estimate.rank.bound.items() if phase != "load")

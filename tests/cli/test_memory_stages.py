@@ -42,6 +42,14 @@ def test_all_stages_are_listed_with_what_fits(run: Runs) -> None:
     assert "fits" in rows["3      optimizer, parameters"]
 
 
+def test_what_fits_only_as_assumed_is_listed_apart(run: Runs) -> None:
+    code, out, _ = run("memory", "--model", "llama-3-8b", "--gpu", "a100-40")
+    first, cells = out.splitlines()[0], out.count("fits, assumed")
+    assert (code, first.startswith("Tight: 0 of 16 variants fit")) == (2, True)
+    assert cells > 0
+    assert first.endswith(f", {cells} more with what is assumed below")
+
+
 def test_what_fits_nowhere_exits_with_1(run: Runs) -> None:
     code, out, _ = run("memory", "--model", "llama-3.1-405b", "--gpu", "t4", "--sequence-length", "4096")
     assert (code, out.startswith("Does NOT fit: 0 of 16")) == (1, True)
