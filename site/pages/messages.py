@@ -15,7 +15,6 @@ LIBRARIES = {
     "trl": "TRL",
     "llamafactory": "LLaMA-Factory",
     "lightning": "Lightning",
-    "llamafactory": "LLaMA-Factory",
     "torch": "PyTorch, CUDA and NCCL",
     "pydantic": "pydantic",
     "python": "Python",
