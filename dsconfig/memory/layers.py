@@ -302,23 +302,23 @@ def rotate_fused(tape: Tape, heads: Heads, qkv: Tensor, rotary_dim: int) -> tupl
     Only `rotary_dim` elements of a head are rotated, and `torch.cat` builds new query and key tensors. Values
     stay a slice.
     """
-    itemsize, rotated = tape.itemsize, []
-    for count in (heads.num_heads, heads.num_kv_heads):
-        # `rotate_half` builds a new tensor from two slices, which adds a temporary of half the size.
-        numel = heads.num_tokens * count * rotary_dim
-        x_cos = tape.op([], tape.tensor(numel, itemsize))
-        rotated_half = tape.tensor(numel, qkv.itemsize)
-        tape.op([qkv], rotated_half, temporary=rotated_half.bytes // 2, backward_temporary=rotated_half.bytes)
-        x_sin = tape.op([rotated_half], tape.tensor(numel, itemsize))
-        partial = tape.op([x_cos, x_sin], tape.tensor(numel, itemsize), shares_grad=True)
-        rotated.append(
-            tape.op(
-                [partial],
-                tape.tensor(heads.num_tokens * count * heads.head_dim, itemsize),
-                shares_grad=True,
-            )
-        )
-    return rotated[0], rotated[1], qkv
+    query, key = (
+        rotate_part(tape, heads, qkv, count, rotary_dim) for count in (heads.num_heads, heads.num_kv_heads)
+    )
+    return query, key, qkv
+
+
+def rotate_part(tape: Tape, heads: Heads, x: Tensor, count: int, rotary_dim: int) -> Tensor:
+    """Apply rotary embeddings to `rotary_dim` elements of each of `count` heads, and concatenate them with the rest."""
+    itemsize, numel = tape.itemsize, heads.num_tokens * count * rotary_dim
+    # `rotate_half` builds a new tensor from two slices, which adds a temporary of half the size.
+    x_cos = tape.op([], tape.tensor(numel, itemsize))
+    rotated_half = tape.tensor(numel, x.itemsize)
+    tape.op([x], rotated_half, temporary=rotated_half.bytes // 2, backward_temporary=rotated_half.bytes)
+    x_sin = tape.op([rotated_half], tape.tensor(numel, itemsize))
+    partial = tape.op([x_cos, x_sin], tape.tensor(numel, itemsize), shares_grad=True)
+    whole = tape.tensor(heads.num_tokens * count * heads.head_dim, itemsize)
+    return tape.op([partial], whole, shares_grad=True)
 
 
 def _eager_attention(
@@ -419,10 +419,11 @@ def language_loss(
     vocabulary: int,
     shards: int = 1,
     softcap: bool = False,
+    scaled: bool = False,
 ) -> None:
     """Output projection and cross entropy; `shards`: ranks that share the head.
 
-    `softcap`: logits go through a tanh (Gemma 2).
+    `softcap`: logits go through a tanh (Gemma 2); `scaled`: they are divided (Granite).
     """
     itemsize = 2 if tape.autocast else tape.itemsize
     hidden_states = x
@@ -436,6 +437,8 @@ def language_loss(
         if shards > 1:  # all-gathered, then concatenated (`GatherFromTensorParallelRegion`)
             gathered = tape.tensor(rows * vocabulary, itemsize, label=LOGITS)
             logits = tape.op([logits], gathered, temporary=gathered.bytes)
+    if scaled:
+        logits = tape.op([logits], tape.tensor(logits.numel, itemsize, label=LOGITS))
     if softcap:
         count, tanh = logits.numel, tape.tensor(logits.numel, itemsize, label=LOGITS)
         tape.op([tape.op([logits], tape.tensor(count, itemsize, label=LOGITS))], tanh, [tanh])

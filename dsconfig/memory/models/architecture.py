@@ -167,12 +167,18 @@ class DecoderVariant(NamedTuple):
     """Default of `tie_word_embeddings`."""
     rms_norm: Literal["llama", "olmo2", "gemma"] = "llama"
     """Implementation of RMSNorm; see `layers.rms_norm`."""
-    norm_position: Literal["pre", "post", "sandwich"] = "pre"
-    """Norms before attention and MLP, after them, or both."""
+    norm_position: Literal["pre", "post", "sandwich", "sandwich_glm4"] = "pre"
+    """Norms before attention and MLP, after them, or both; GLM-4 has its own names for both."""
     fused_projections: bool = False
     """Whether `qkv_proj` and `gate_up_proj` are fused, with partial rotary embeddings (Phi 3)."""
+    fused_gate_up: bool = False
+    """Whether only `gate_up_proj` is fused (GLM)."""
+    partial_rotary_factor: float = 0.0
+    """Default of `partial_rotary_factor`, if queries and keys are rotated in part, each on its own; 0: as a whole."""
     scales_embeddings: bool = False
-    """Whether embeddings are scaled (Gemma)."""
+    """Whether embeddings are scaled (Gemma, Granite)."""
+    scales_residuals: bool = False
+    """Whether the outputs of attention and MLP, and the logits, are scaled (Granite)."""
     rotary_tables: int = 1
     """Number of cos/sin tables: one per kind of layer."""
     rotary_in_fp32: bool = False
@@ -214,6 +220,7 @@ _OLMO = DecoderVariant(
     norm_position="post",
     rotary_in_fp32=True,
 )
+_GLM = DecoderVariant(head_dim=128, fused_gate_up=True, partial_rotary_factor=0.5)
 DECODER_VARIANTS: Mapping[str, DecoderVariant] = {
     "llama": LLAMA,
     "mistral": DecoderVariant(window_layers="all"),
@@ -254,4 +261,7 @@ DECODER_VARIANTS: Mapping[str, DecoderVariant] = {
     ),
     "olmo2": _OLMO,
     "olmo3": _OLMO._replace(num_masks=2, rotary_tables=2, window_layers="pattern", full_attention_interval=4),
+    "granite": LLAMA._replace(scales_embeddings=True, scales_residuals=True),
+    "glm": _GLM,
+    "glm4": _GLM._replace(norm_position="sandwich_glm4"),
 }

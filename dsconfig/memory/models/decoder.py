@@ -1,4 +1,4 @@
-"""Llama and similar decoders: Mistral, Mixtral, Qwen 2 and 3, Phi 3, Gemma 1 to 3, OLMo 2 and 3."""
+"""Llama and similar decoders: Mistral, Mixtral, Qwen 2 and 3, Phi 3, Gemma 1 to 3, OLMo 2 and 3, Granite, GLM 4."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from dsconfig.memory.layers import (
     rms_norm,
     rotate,
     rotate_fused,
+    rotate_part,
     saved_inputs,
 )
 from dsconfig.memory.models.architecture import Architecture, DecoderVariant, MicroBatch
@@ -54,7 +55,7 @@ def build(arch: Architecture, batch: MicroBatch) -> Tape:
         batch.micro_batch_size,
         batch.local_sequence_length,
         arch.attention_dropout,
-        is_concatenated=variant.fused_projections,
+        is_concatenated=variant.fused_projections or variant.partial_rotary_factor > 0,
     )
     rotary_numel = (
         batch.local_sequence_length
@@ -76,7 +77,15 @@ def build(arch: Architecture, batch: MicroBatch) -> Tape:
             x = rms_norm(tape, norm, x, rows, variant.rms_norm)
             masks.release()
         language_loss(
-            tape, head, head.weights, x, rows, arch.vocab_size, arch.lm_head_shards, arch.caps_logits
+            tape,
+            head,
+            head.weights,
+            x,
+            rows,
+            arch.vocab_size,
+            arch.lm_head_shards,
+            arch.caps_logits,
+            variant.scales_residuals,
         )
     tape.keep_alive(*cos_sin)
     return tape
@@ -131,12 +140,14 @@ NORM_NAMES = {
     "pre": ("input", "post_attention"),
     "post": ("post_attention", "post_feedforward"),
     "sandwich": ("input", "post_attention", "pre_feedforward", "post_feedforward"),
+    "sandwich_glm4": ("input", "post_attention", "post_self_attn", "post_mlp"),
 }
 """Names of a layer's norms, in the order of its parameters."""
 NORM_ORDER = {
     "pre": ("input", "", "post_attention", ""),
     "post": ("", "post_attention", "", "post_feedforward"),
     "sandwich": NORM_NAMES["sandwich"],
+    "sandwich_glm4": ("input", "post_self_attn", "post_attention", "post_mlp"),
 }
 """Norms before attention, after it, before the MLP, and after it."""
 
@@ -157,17 +168,20 @@ def record_layer(
         name = norm_names[position]
         return rms_norm(tape, layer.norms[name], y, rows, layer.style.rms_norm) if name else y
 
+    def scaled(y: Tensor) -> Tensor:
+        return tape.op([y], tape.tensor(y.numel, y.itemsize)) if layer.style.scales_residuals else y
+
     with tape.scope(layer.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
         y = normed(0, x)
         with tape.scope(layer.attention, y):
             y = _attention(tape, arch, layer, heads, batch, y, mask)
-        x = add(tape, x, normed(1, y))
+        x = add(tape, x, scaled(normed(1, y)))
         y = normed(2, x)
         if isinstance(layer.mlp, MoEBlock):
             y = layer.mlp.compute(tape, arch, batch, y, rows)
         else:
             y = layer.mlp.compute(tape, y, rows, arch.hidden_size)
-        return add(tape, x, normed(3, y))
+        return add(tape, x, scaled(normed(3, y)))
 
 
 def _attention(
@@ -185,7 +199,11 @@ def _attention(
         query, key, value = rotate_fused(tape, heads, qkv, arch.rotary_dim or heads.head_dim)
     else:
         query, key, value = _separate(tape, layer, heads, y)
-        query, key = rotate(tape, query, key, layer.style.rotary_in_fp32)
+        if layer.style.partial_rotary_factor:
+            query = rotate_part(tape, heads, query, heads.num_heads, arch.rotary_dim)
+            key = rotate_part(tape, heads, key, heads.num_kv_heads, arch.rotary_dim)
+        else:
+            query, key = rotate(tape, query, key, layer.style.rotary_in_fp32)
     if batch.sp_size > 1:
         output = ulysses_attention(tape, batch, heads, query, key, value)
     else:
@@ -220,10 +238,10 @@ class GatedMLP:
     def __init__(
         self, tape: Tape, arch: Architecture, variant: DecoderVariant, prefix: str, wide: int
     ) -> None:
-        self.intermediate_size, self.is_fused, hidden = wide, variant.fused_projections, arch.hidden_size
-        bias = arch.mlp_bias
+        self.intermediate_size, hidden, bias = wide, arch.hidden_size, arch.mlp_bias
+        self.is_fused = variant.fused_projections or variant.fused_gate_up
         self.module = tape.module(prefix)
-        if variant.fused_projections:
+        if self.is_fused:
             self.gate = tape.projection(f"{prefix}.gate_up_proj", 2 * wide, hidden)
         else:
             self.gate = tape.projection(f"{prefix}.gate_proj", wide, hidden, *([wide] if bias else []))

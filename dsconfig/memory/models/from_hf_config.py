@@ -234,7 +234,8 @@ def decoder(config: Mapping[str, Json], kind: str) -> Architecture:
         raise InvalidModelError(f"a hidden size of {hidden} is not divisible by {heads} heads")
     head_dim = count(config, "head_dim", variant.head_dim or max(1, hidden // heads))
     bias = variant.reads_attention_bias and config.get("attention_bias") is True
-    has_qkv_bias = kind == "qwen2_moe" and config.get("qkv_bias", True) is True
+    bias_key = {"qwen2_moe": "qkv_bias", "glm": "attention_bias", "glm4": "attention_bias"}.get(kind)
+    has_qkv_bias = bias_key is not None and config.get(bias_key, True) is True
     arch = Architecture(
         "decoder",
         hidden,
@@ -250,7 +251,9 @@ def decoder(config: Mapping[str, Json], kind: str) -> Architecture:
         mlp_bias=variant.reads_mlp_bias and config.get("mlp_bias") is True,
         caps_attn_scores=kind == "gemma2" and config.get("attn_logit_softcapping", 50.0) is not None,
         caps_logits=config.get("final_logit_softcapping", 30.0 if kind == "gemma2" else None) is not None,
-        rotary_dim=rotary_dim(config, head_dim) if variant.fused_projections else 0,
+        rotary_dim=rotary_dim(config, head_dim, default=variant.partial_rotary_factor or 1)
+        if variant.fused_projections or variant.partial_rotary_factor
+        else 0,
         attention_dropout=rate(config, "attention_dropout", 0.0),
         name=kind,
     )

@@ -10,7 +10,7 @@ from typing import Any
 Dict = dict[str, Any]
 GATED = (["q_proj", "v_proj"], ["q_proj", "k_proj", "v_proj", "o_proj"], "all-linear")
 TARGETS: dict[str, tuple[Any, ...]] = dict.fromkeys(
-    ("gemma", "gemma2", "gemma3_text", "olmo2", "olmo3"), GATED
+    ("gemma", "gemma2", "gemma3_text", "olmo2", "olmo3", "granite"), GATED
 ) | {
     "phi3": (["qkv_proj"], ["qkv_proj", "o_proj"], "all-linear"),
     "qwen3_moe": (["q_proj", "v_proj"],),
@@ -18,6 +18,9 @@ TARGETS: dict[str, tuple[Any, ...]] = dict.fromkeys(
     "gpt_neox": (["query_key_value"], ["query_key_value", "dense"], "all-linear"),
     **dict.fromkeys(("bert", "roberta"), (["query", "value"],)),
     "opt": (["q_proj", "v_proj"], ["fc1", "fc2"], "all-linear"),
+    **dict.fromkeys(
+        ("glm", "glm4"), (["q_proj", "v_proj"], ["q_proj", "k_proj", "v_proj", "o_proj"], "all-linear")
+    ),
 }
 """Which layers of a family get adapters."""
 
@@ -130,6 +133,19 @@ def olmo3(source: random.Random, spec: Dict) -> None:
     spec["sliding_window"] = source.choice((16, 64, 512))
 
 
+def granite(source: random.Random, spec: Dict) -> None:
+    """Scaled embeddings, residuals and logits."""
+    if source.random() < 0.3:
+        spec["tie_word_embeddings"] = True
+
+
+def glm(source: random.Random, spec: Dict) -> None:
+    """A part of each head is turned; biases of queries, keys and values."""
+    spec["head_dim"] = source.choice((32, 64))
+    if source.random() < 0.2:
+        spec["attention_bias"] = False
+
+
 KINDS: dict[str, Callable[[random.Random, Dict], None]] = {
     "qwen3_moe": qwen3_moe,
     "phi3": phi3,
@@ -141,6 +157,9 @@ KINDS: dict[str, Callable[[random.Random, Dict], None]] = {
     "gpt_neox": gpt_neox,
     "opt": opt,
     "olmo3": olmo3,
+    "granite": granite,
+    "glm": glm,
+    "glm4": glm,
     "bert": bert,
     "roberta": partial(bert, kind="Roberta"),
 }
