@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from dsconfig.core.diagnostic import Rename, Set
+from dsconfig.core.diagnostic import Operation, Rename, Set
 from dsconfig.document.edit import apply_operations, apply_to_value
 from dsconfig.launch.python_config import python_configs
 
@@ -78,7 +78,10 @@ def test_a_literal_is_read_and_edited_in_any_style(place: str, seed: int) -> Non
     assert json.loads(json.dumps(config.document.value())) == CONFIG
     assert config.reader is not None
     assert not config.unknown
-    operations = [Set(("zero_optimization", "stage"), 3), Rename(("fp16", "loss_scale"), "hysteresis")]
+    operations: list[Operation] = [
+        Set(("zero_optimization", "stage"), 3),
+        Rename(("fp16", "loss_scale"), "hysteresis"),
+    ]
     new = apply_operations(config.document, operations)
     ast.parse(new.text)
     assert new.text.endswith(after)
