@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import dsconfig
 from dsconfig.memory.models.architecture import MicroBatch
 from dsconfig.memory.models.registry import record
 from dsconfig.resolve.model_source import model_of
@@ -34,6 +35,27 @@ def test_activations_grow_with_the_sequence(name: str) -> None:
         return sum(tensor.bytes for operation in tape.operations for tensor in operation.saved)
 
     assert saved(512) > 1.8 * saved(256) > 0
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_every_parameter_gets_a_gradient(name: str) -> None:
+    """Engines wait for the gradient of each parameter."""
+    tape = record(model_of(CONFIGS[name][0]).shape, MicroBatch(1, 16, 2))
+    assert not [weight.name for weight in tape.weights if not weight.use_count]
+
+
+@pytest.mark.parametrize("stage", [0, 1, 2, 3])
+@pytest.mark.parametrize("name", ["mamba-2.8b", "olmoe-1b-7b", "deepseek-v2-lite", "t5-base", "qwen2-vl-7b"])
+def test_every_stage_trains_them(name: str, stage: int) -> None:
+    config = {
+        "train_micro_batch_size_per_gpu": 1,
+        "bf16": {"enabled": True},
+        "zero_optimization": {"stage": stage},
+    }
+    result = dsconfig.memory(
+        config, model=CONFIGS[name][0], world_size=2, sequence_length=64, checkpointing=True
+    )
+    assert result.rank.peak["backward"] > result.rank.at_rest
 
 
 def text(**sizes: Any) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from dsconfig.memory.layers import (
     multiply,
     rms_norm,
     rotate,
+    saved_inputs,
 )
 from dsconfig.memory.models.architecture import Architecture, MicroBatch, WeightBlock
 
@@ -45,7 +46,8 @@ class Block:
                 for weight in part.weights:
                     weight.is_linear = weight.is_autocast = False
             self.parts.setdefault(name, []).append(part)
-        self.norms = [tape.module(f"{prefix}.norm{number}", arch.hidden_size) for number in range(2)]
+        count = 1 if "in_proj" in self.parts else 2
+        self.norms = [tape.module(f"{prefix}.norm{number}", arch.hidden_size) for number in range(count)]
         self.shapes = {name: (rows, columns) for name, rows, columns in block.weights}
 
     def take(self, name: str) -> Module | None:
@@ -124,6 +126,8 @@ def _record(
     rows = heads.num_tokens
     with tape.scope(block.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
         y = _norm(tape, arch, block.norms[0], x, rows)
+        if block.parts.get("in_proj"):
+            return add(tape, x, _state_space(tape, arch, block, y, rows))
         x = add(tape, x, _attention(tape, arch, block, heads, batch, y))
         while block.parts.get("o_proj"):  # cross attention
             x = add(tape, x, _attention(tape, arch, block, heads, batch, x))
@@ -151,6 +155,20 @@ def _attention(
     return linear(tape, module, output, rows, arch.hidden_size) if module is not None else output
 
 
+def _state_space(tape: Tape, arch: Architecture, block: Block, y: Tensor, rows: int) -> Tensor:
+    """A Mamba mixer: two halves of the projection, a convolution, the step sizes, and the scan (`MambaMixer`)."""
+    width = block.shapes["out_proj"][1]
+    modules = [block.take(name) for name in ("in_proj", "x_proj", "dt_proj", "out_proj")]
+    into, states, steps, out = (module for module in modules if module is not None)
+    both = linear(tape, into, y, rows, 2 * width)
+    convolved = tape.op([both], tape.tensor(rows * width), [both])
+    x = activation(tape, None, convolved)
+    parameters = linear(tape, states, x, rows, block.shapes["x_proj"][0])
+    step = linear(tape, steps, parameters, rows, width)
+    scanned = tape.op([x, step, parameters], tape.tensor(rows * width), [x, step, parameters])
+    return linear(tape, out, multiply(tape, scanned, activation(tape, None, x)), rows, arch.hidden_size)
+
+
 def _mlp(tape: Tape, arch: Architecture, block: Block, y: Tensor, rows: int) -> Tensor:
     """The dense MLP or the shared expert, and the routed experts."""
     result: Tensor | None = None
@@ -162,8 +180,18 @@ def _mlp(tape: Tape, arch: Architecture, block: Block, y: Tensor, rows: int) -> 
         product = _product(tape, gated, linear(tape, up, y, rows, width))
         assert down is not None
         result = linear(tape, down, product, rows, arch.hidden_size)
-    if block.take("router") is not None:
-        routed = _experts(tape, arch, block, y, rows)
+    router = block.take("router")
+    if router is not None:
+        with tape.scope(router, y):
+            scores = tape.op(
+                [y],
+                tape.tensor(rows * arch.num_experts),
+                saved_inputs(tape, y, router.weights),
+                router.weights,
+            )
+        probs = tape.tensor(rows * arch.num_experts, 4)
+        tape.op([scores], probs, [probs])
+        routed = _experts(tape, arch, block, y, probs, rows)
         result = routed if result is None else add(tape, result, routed)
     return y if result is None else result
 
@@ -177,7 +205,7 @@ def _product(tape: Tape, gate: Tensor | None, up: Tensor) -> Tensor:
     return multiply(tape, activation(tape, None, gate), up)
 
 
-def _experts(tape: Tape, arch: Architecture, block: Block, y: Tensor, rows: int) -> Tensor:
+def _experts(tape: Tape, arch: Architecture, block: Block, y: Tensor, probs: Tensor, rows: int) -> Tensor:
     """Experts as grouped products over copies of the tokens, as `MoEBlock` of the Llama-like decoders has them."""
     routed, hidden = rows * arch.num_experts_per_tok, arch.hidden_size
     width = arch.moe_intermediate_size
@@ -192,5 +220,5 @@ def _experts(tape: Tape, arch: Architecture, block: Block, y: Tensor, rows: int)
     gate = grouped(parts["gate"], copies, routed * width) if parts["gate"] else None
     product = _product(tape, gate, grouped(parts["up"], copies, routed * width))
     output = grouped(parts["down"], product, routed * hidden)
-    weighted = tape.op([output], tape.tensor(routed * hidden), [output])
+    weighted = tape.op([output, probs], tape.tensor(routed * hidden), [output])
     return tape.op([weighted], tape.tensor(rows * hidden), temporary=routed * hidden * tape.itemsize)
