@@ -171,6 +171,10 @@ class DecoderVariant(NamedTuple):
     """Norms before attention and MLP, after them, or both; GLM-4 has its own names for both."""
     fused_projections: bool = False
     """Whether `qkv_proj` and `gate_up_proj` are fused, with partial rotary embeddings (Phi 3)."""
+    layer_norms: bool = False
+    """Whether norms are `nn.LayerNorm`, with a bias."""
+    plain_mlp: bool = False
+    """Whether the MLP has no gate (`c_fc`, `c_proj`)."""
     fused_gate_up: bool = False
     """Whether only `gate_up_proj` is fused (GLM)."""
     partial_rotary_factor: float = 0.0
@@ -262,6 +266,9 @@ DECODER_VARIANTS: Mapping[str, DecoderVariant] = {
     "olmo2": _OLMO,
     "olmo3": _OLMO._replace(num_masks=2, rotary_tables=2, window_layers="pattern", full_attention_interval=4),
     "granite": LLAMA._replace(scales_embeddings=True, scales_residuals=True),
+    "starcoder2": DecoderVariant(
+        tie_word_embeddings=True, layer_norms=True, plain_mlp=True, window_layers="all", sliding_window=0
+    ),
     "glm": _GLM,
     "glm4": _GLM._replace(norm_position="sandwich_glm4"),
 }

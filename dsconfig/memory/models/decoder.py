@@ -1,4 +1,4 @@
-"""Llama and similar decoders: Mistral, Mixtral, Qwen 2 and 3, Phi 3, Gemma 1 to 3, OLMo 2 and 3, Granite, GLM 4."""
+"""Llama and similar decoders, from Mistral and Qwen to Gemma, OLMo, Granite, GLM and StarCoder 2."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from dsconfig.memory.layers import (
     embed,
     gated_activation,
     language_loss,
+    layer_norm,
     linear,
     lm_head,
     multiply,
@@ -43,7 +44,7 @@ def build(arch: Architecture, batch: MicroBatch) -> Tape:
         casts=arch.tie_word_embeddings,
     )
     layers = [DecoderLayer(tape, arch, batch, index) for index in range(arch.num_layers)]
-    norm = tape.module("model.norm", arch.hidden_size)
+    norm = tape.module("model.norm", *_norm_sizes(arch))
     rotary = tape.module("model.rotary_emb", inputs_require_grad=False)
     head = lm_head(tape, embedding, arch)
     tape.input_bytes = (24 if is_sequence_parallel else 8) * rows  # position ids and shifted labels
@@ -74,7 +75,7 @@ def build(arch: Architecture, batch: MicroBatch) -> Tape:
                     )
             for layer in layers:
                 x = record_layer(tape, arch, layer, heads, batch, x, masks.for_layer(layer.number))
-            x = rms_norm(tape, norm, x, rows, variant.rms_norm)
+            x = _norm(tape, variant, norm, x, rows)
             masks.release()
         language_loss(
             tape,
@@ -98,18 +99,20 @@ class DecoderLayer:
     """Modules of one layer."""
 
     def __init__(self, tape: Tape, arch: Architecture, batch: MicroBatch, number: int) -> None:
-        self.number, self.style, hidden = number, arch.variant, arch.hidden_size
+        self.number, self.style = number, arch.variant
         prefix = f"model.layers.{number}"
         self.module = tape.module(prefix)
         self.attention = tape.module(f"{prefix}.self_attn", inputs_require_grad=False)
         self._projections(tape, arch, f"{prefix}.self_attn")
-        self.mlp: MoEBlock | GatedMLP
-        if arch.num_experts and number not in arch.mlp_only_layers:
+        self.mlp: MoEBlock | GatedMLP | PlainMLP
+        if self.style.plain_mlp:
+            self.mlp = PlainMLP(tape, arch, f"{prefix}.mlp")
+        elif arch.num_experts and number not in arch.mlp_only_layers:
             self.mlp = MoEBlock(tape, arch, self.style, batch, f"{prefix}.mlp")
         else:
             self.mlp = GatedMLP(tape, arch, self.style, f"{prefix}.mlp", arch.intermediate_size)
         self.norms = {
-            name: tape.module(f"{prefix}.{name}_layernorm", hidden)
+            name: tape.module(f"{prefix}.{name}_layernorm", *_norm_sizes(arch))
             for name in NORM_NAMES[self.style.norm_position]
         }
 
@@ -134,6 +137,17 @@ class DecoderLayer:
             self.head_norms = {
                 name: tape.module(f"{prefix}.{name}_norm", count) for name, count in sizes.items()
             }
+
+
+def _norm_sizes(arch: Architecture) -> list[int]:
+    """Sizes of a norm's parameters."""
+    return [arch.hidden_size] * (2 if arch.variant.layer_norms else 1)
+
+
+def _norm(tape: Tape, variant: DecoderVariant, module: Module, x: Tensor, rows: int) -> Tensor:
+    if variant.layer_norms:
+        return layer_norm(tape, module, x, rows)
+    return rms_norm(tape, module, x, rows, variant.rms_norm)
 
 
 NORM_NAMES = {
@@ -166,7 +180,7 @@ def record_layer(
 
     def normed(position: int, y: Tensor) -> Tensor:
         name = norm_names[position]
-        return rms_norm(tape, layer.norms[name], y, rows, layer.style.rms_norm) if name else y
+        return _norm(tape, layer.style, layer.norms[name], y, rows) if name else y
 
     def scaled(y: Tensor) -> Tensor:
         return tape.op([y], tape.tensor(y.numel, y.itemsize)) if layer.style.scales_residuals else y
@@ -263,6 +277,27 @@ class GatedMLP:
                 activated = activation(tape, self.act, gate)
                 product = multiply(tape, activated, linear(tape, self.up, y, rows, intermediate_size))
             return linear(tape, self.down, product, rows, hidden)
+
+
+class PlainMLP:
+    """MLP without a gate (StarCoder2)."""
+
+    def __init__(self, tape: Tape, arch: Architecture, prefix: str) -> None:
+        self.intermediate_size, hidden, wide = (
+            arch.intermediate_size,
+            arch.hidden_size,
+            arch.intermediate_size,
+        )
+        self.module = tape.module(prefix)
+        self.up = tape.projection(f"{prefix}.c_fc", wide, hidden, *([wide] if arch.mlp_bias else []))
+        self.down = tape.projection(f"{prefix}.c_proj", hidden, wide, *([hidden] if arch.mlp_bias else []))
+        self.act = tape.module(f"{prefix}.act")
+
+    def compute(self, tape: Tape, y: Tensor, rows: int, hidden: int) -> Tensor:
+        """Record the MLP."""
+        with tape.scope(self.module, y):
+            y = activation(tape, self.act, linear(tape, self.up, y, rows, self.intermediate_size))
+            return linear(tape, self.down, y, rows, hidden)
 
 
 class MoEBlock:

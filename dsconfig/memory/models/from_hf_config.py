@@ -233,7 +233,10 @@ def decoder(config: Mapping[str, Json], kind: str) -> Architecture:
     if config.get("head_dim") is None and not variant.head_dim and hidden % heads:
         raise InvalidModelError(f"a hidden size of {hidden} is not divisible by {heads} heads")
     head_dim = count(config, "head_dim", variant.head_dim or max(1, hidden // heads))
-    bias = variant.reads_attention_bias and config.get("attention_bias") is True
+    uses_bias = (
+        variant.plain_mlp and config.get("use_bias", True) is True
+    )  # StarCoder2 has one key for all layers
+    bias = uses_bias or (variant.reads_attention_bias and config.get("attention_bias") is True)
     bias_key = {"qwen2_moe": "qkv_bias", "glm": "attention_bias", "glm4": "attention_bias"}.get(kind)
     has_qkv_bias = bias_key is not None and config.get(bias_key, True) is True
     arch = Architecture(
@@ -248,7 +251,7 @@ def decoder(config: Mapping[str, Json], kind: str) -> Architecture:
         tie_word_embeddings=config.get("tie_word_embeddings", variant.tie_word_embeddings) is True,
         qkv_bias=variant.qkv_bias or bias or has_qkv_bias,
         o_proj_bias=bias,
-        mlp_bias=variant.reads_mlp_bias and config.get("mlp_bias") is True,
+        mlp_bias=uses_bias or (variant.reads_mlp_bias and config.get("mlp_bias") is True),
         caps_attn_scores=kind == "gemma2" and config.get("attn_logit_softcapping", 50.0) is not None,
         caps_logits=config.get("final_logit_softcapping", 30.0 if kind == "gemma2" else None) is not None,
         rotary_dim=rotary_dim(config, head_dim, default=variant.partial_rotary_factor or 1)
@@ -259,6 +262,10 @@ def decoder(config: Mapping[str, Json], kind: str) -> Architecture:
     )
     if variant.fused_projections and any(rate(config, key, 0.0) for key in ("resid_pdrop", "embd_pdrop")):
         raise NotModelledError("a model with `resid_pdrop` or `embd_pdrop` above 0 is not supported yet")
+    if variant.plain_mlp and any(rate(config, f"{key}_dropout", 0.0) for key in ("residual", "embedding")):
+        raise NotModelledError(
+            "a model with `residual_dropout` or `embedding_dropout` above 0 is not supported yet"
+        )
     return _with_sliding_window(config, variant, _with_experts(config, variant, arch))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 Dict = dict[str, Any]
 GATED = (["q_proj", "v_proj"], ["q_proj", "k_proj", "v_proj", "o_proj"], "all-linear")
 TARGETS: dict[str, tuple[Any, ...]] = dict.fromkeys(
-    ("gemma", "gemma2", "gemma3_text", "olmo2", "olmo3", "granite"), GATED
+    ("gemma", "gemma2", "gemma3_text", "olmo2", "olmo3", "granite", "starcoder2"), GATED
 ) | {
     "phi3": (["qkv_proj"], ["qkv_proj", "o_proj"], "all-linear"),
     "qwen3_moe": (["q_proj", "v_proj"],),
@@ -139,6 +139,16 @@ def granite(source: random.Random, spec: Dict) -> None:
         spec["tie_word_embeddings"] = True
 
 
+def starcoder2(source: random.Random, spec: Dict) -> None:
+    """Layer norms, and an MLP without a gate."""
+    if source.random() < 0.2:
+        spec["use_bias"] = False
+    if source.random() < 0.3:
+        spec["tie_word_embeddings"] = False
+    if source.random() < 0.3:
+        spec["sliding_window"] = source.choice((16, 64, 512))
+
+
 def glm(source: random.Random, spec: Dict) -> None:
     """A part of each head is turned; biases of queries, keys and values."""
     spec["head_dim"] = source.choice((32, 64))
@@ -158,6 +168,7 @@ KINDS: dict[str, Callable[[random.Random, Dict], None]] = {
     "opt": opt,
     "olmo3": olmo3,
     "granite": granite,
+    "starcoder2": starcoder2,
     "glm": glm,
     "glm4": glm,
     "bert": bert,
