@@ -19,7 +19,7 @@ from dsconfig.launch.config_keys import are_config_keys
 from dsconfig.launch.config_synthesis import lightning_config
 from dsconfig.launch.format_table import FORMATS, Format
 from dsconfig.launch.launched_job import LaunchedJob
-from dsconfig.launch.repository import Lookup, search
+from dsconfig.launch.repository import Budget, Lookup, SpentError, search
 from dsconfig.launch.training_arguments import parse_exponents, read_arguments
 
 OMEGACONF = Format("OmegaConf", "deepspeed", (), (), "omegaconf base.py:Container")
@@ -27,6 +27,8 @@ _LIGHTNING = next(each for each in FORMATS if each.name == "Lightning")
 _INTERPOLATION = re.compile(r"\$\{([^${}]*)\}")
 _MAX_DEPTH = 10
 """Deepest chain of interpolations, and deepest nesting in which a config is searched."""
+_MAX_VALUES = 50_000
+"""Most values of resolved data: interpolations of lists of interpolations multiply them."""
 _MAX_FILES = 50
 """Most group files of one defaults list."""
 _CONFIG_NAMES = frozenset(("deepspeed", "ds_config", "deepspeed_config", "deepspeed_cfg", "ds_cfg", "ds"))
@@ -43,19 +45,23 @@ def with_interpolations(document: Document, root: Json = None, base: KeyPath = (
     if "${" not in document.text:
         return document
     value = parse_exponents(document.value())
-    return document.with_value(_resolve(value, value if root is None else parse_exponents(root), base, 0))
+    data = value if root is None else parse_exponents(root)
+    try:
+        return document.with_value(_resolve(value, data, base, 0, Budget(_MAX_VALUES)))
+    except SpentError:
+        return document
 
 
-def _resolve(value: Json, root: Json, path: KeyPath, depth: int) -> Any:
+def _resolve(value: Json, root: Json, path: KeyPath, depth: int, budget: Budget) -> Any:
     if isinstance(value, dict):
-        return {key: _resolve(each, root, (*path, key), depth) for key, each in value.items()}
+        return {key: _resolve(each, root, (*path, key), depth, budget) for key, each in value.items()}
     if isinstance(value, list):
-        return [_resolve(each, root, (*path, at), depth) for at, each in enumerate(value)]
+        return [_resolve(each, root, (*path, at), depth, budget) for at, each in enumerate(value)]
     if not isinstance(value, str) or "${" not in value:
         return value
     if match := _INTERPOLATION.fullmatch(value):
-        return _look_up(match[1], root, path, depth)
-    parts = [_look_up(name, root, path, depth) for name in _INTERPOLATION.findall(value)]
+        return _look_up(match[1], root, path, depth, budget)
+    parts = [_look_up(name, root, path, depth, budget) for name in _INTERPOLATION.findall(value)]
     if "${" in _INTERPOLATION.sub("", value) or not all(
         isinstance(each, str | int | float) for each in parts
     ):
@@ -64,7 +70,7 @@ def _resolve(value: Json, root: Json, path: KeyPath, depth: int) -> Any:
     return _INTERPOLATION.sub(lambda _: str(next(replacements)), value)
 
 
-def _look_up(name: str, root: Json, path: KeyPath, depth: int) -> Any:
+def _look_up(name: str, root: Json, path: KeyPath, depth: int, budget: Budget) -> Any:
     """The value of `${name}`: absolute, or relative with leading dots; resolvers such as `oc.env:` are unknown."""
     if ":" in name or depth > _MAX_DEPTH:
         return UNKNOWN
@@ -80,7 +86,7 @@ def _look_up(name: str, root: Json, path: KeyPath, depth: int) -> Any:
             value = value[int(key)]
         else:
             return UNKNOWN
-    return _resolve(value, root, keys, depth + 1)
+    return _resolve(value, root, keys, depth + 1, budget)
 
 
 # Composition of group files.
@@ -157,7 +163,10 @@ def job_in(launch: Document) -> LaunchedJob | None:
         return None
     composed = _compose(launch, data)
     data = parse_exponents(composed.data)
-    values = _resolve(data, data, (), 0)
+    try:
+        values = _resolve(data, data, (), 0, Budget(_MAX_VALUES))
+    except SpentError:
+        return None
     # A node that an interpolation repeats has no text at its path, but at the path that is meant.
     jobs = (_job_at(launch, composed, values, path, node) for path, node in _mappings(values))
     return next((job for job in jobs if job is not None), None)

@@ -110,7 +110,7 @@ def _read_body(shell: Shell, options: str, names: list[str], body: str) -> None:
     """Read a here-document or here-string into variables."""
     values = shell.values
     origins = values.last_origins()
-    separator = values.variables.get("IFS", ("",))[0]
+    separator = "".join(values.variables.get("IFS", ())[:1])
     if "d" in options:
         values.set(names[-1], (body,), origins)
     elif not is_unknown(body) and "a" in options:

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from dsconfig.core.file_access import contents
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.launch import shell_builtins, shell_parser
-from dsconfig.launch.repository import Budget, search, text_budget
+from dsconfig.launch.repository import Budget, SpentError, search, text_budget
 from dsconfig.launch.shell_builtins import ASSUMED, FAILURE, SUCCESS, UNKNOWN
 from dsconfig.launch.shell_lexer import MAX_LENGTH, Lexer
 from dsconfig.launch.shell_output import OutputFiles, Redirections, redirections
@@ -124,6 +124,12 @@ class Shell:
             SpentError: reading them exceeds the budget.
         """
         self._nesting = depth
+        try:
+            yield from self._all_commands()
+        except RecursionError:  # nesting deeper than the interpreter's stack
+            raise SpentError from None
+
+    def _all_commands(self) -> Iterator[ShellCommand]:
         yield from self._block(shell_parser.parse(self.values.lexer))
         self.stop = ""
         # A function without a visible call may be called by a name that only the caller knows.

@@ -151,6 +151,6 @@ def _substitutions(values: Values, exported: Collection[str]) -> tuple[tuple[str
     """The edits of `envsubst`, which replaces exported variables."""
     edits: tuple[tuple[str, str], ...] = ()
     for name in sorted(exported, key=len, reverse=True):  # `$NODES` before `$N`
-        value = values.variables.get(name, ("",))[0]
+        value = "".join(values.variables.get(name, ())[:1])
         edits += ((f"${{{name}}}", value), (f"${name}", value))
     return edits

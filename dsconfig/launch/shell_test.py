@@ -7,6 +7,8 @@ from fnmatch import fnmatchcase
 
 from dsconfig.launch import shell_arithmetic
 
+_MAX_WORDS = 200
+
 
 def is_unknown(*texts: str) -> bool:
     """Whether a text contains a value that is unknown before the run."""
@@ -14,7 +16,8 @@ def is_unknown(*texts: str) -> bool:
 
 
 def evaluate_test(words: list[str], *, is_double: bool) -> bool | None:
-    """Result of a test with expanded words; None if it depends on an unknown value."""
+    """Result of a test with expanded words; None if it depends on an unknown value, or is too long to be real."""
+    words = words if len(words) <= _MAX_WORDS else ["$"]
     for operators, absorbing in ((("||", "-o"), True), (("&&", "-a"), False)):
         at = next(
             (at for at, word in enumerate(words) if word in operators and 0 < at < len(words) - 1), None
