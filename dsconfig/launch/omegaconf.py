@@ -53,6 +53,7 @@ def with_interpolations(document: Document, root: Json = None, base: KeyPath = (
 
 
 def _resolve(value: Json, root: Json, path: KeyPath, depth: int, budget: Budget) -> Any:
+    budget.spend(1)
     if isinstance(value, dict):
         return {key: _resolve(each, root, (*path, key), depth, budget) for key, each in value.items()}
     if isinstance(value, list):
