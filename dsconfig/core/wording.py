@@ -138,4 +138,6 @@ def _number(spec: Spec) -> str:
     bounds = [f"{text} {limit:g}" for text, limit in zip(_BOUNDS, spec[1:], strict=True) if limit is not None]
     if not bounds:
         return word
+    if bounds[0].startswith("at least") and bounds[-1].startswith("at most"):
+        return f"{word} from {spec[1]:g} to {spec[3]:g}"
     return f"{word} {'of ' if bounds[0].startswith('at') else ''}{' and '.join(bounds)}"

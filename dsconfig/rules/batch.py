@@ -348,12 +348,16 @@ def sequence_parallel_size_leaves_fraction(ctx: Context) -> Iterator[Finding]:
     size = _divides_ranks(ctx)
     ranks = ctx.world_size
     if size is not None and ranks is not None and ranks % size:
-        divisors_of_ranks = [str(number) for number in divisors(ranks)][:8]
+        smaller = (
+            f"use a divisor of {ranks} ({', '.join(map(str, divisors(ranks)[:8]))})"
+            if ranks > 1
+            else "remove it"
+        )
         yield ctx.at(
             _SEQUENCE,
             f"`{_SEQUENCE}` {size} does not divide the world size {ranks}: DeepSpeed continues with "
             f"{ranks} / {size} = {ranks / size:g} data-parallel ranks",
-            help=f"use a divisor of {ranks} ({', '.join(divisors_of_ranks)}), or run on a multiple of {size} ranks",
+            help=f"{smaller}, or run on a multiple of {size} ranks",
         )
 
 

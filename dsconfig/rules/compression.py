@@ -98,10 +98,9 @@ def shared_parameters_outside_technique(ctx: Context) -> Iterator[Finding]:
     if isinstance(shared, dict) and shared.get("enabled") and ctx.before("0.19.3"):
         yield ctx.at(
             f"{_OUTSIDE}.enabled",
-            f"`{_OUTSIDE}.enabled` is {quoted(shared['enabled'])} outside a technique, and DeepSpeed reads"
-            " it as the switch of MoQ, whose code was removed",
-            help="remove `compression_training.shared_parameters`, and write them in the technique that they"
-            " belong to",
+            f"`{_OUTSIDE}.enabled` is {quoted(shared['enabled'])}: outside a technique, DeepSpeed takes it for"
+            " the switch of MoQ, which has been removed",
+            help=f"remove `{_OUTSIDE}`, and write them in the technique that they belong to",
         )
 
 

@@ -163,7 +163,7 @@ def vocabulary_size_not_a_number(ctx: Context) -> Iterator[Finding]:
     if value is not MISSING and value and not _has_remainder(value):
         yield ctx.at(
             "vocabulary_size",
-            f"`vocabulary_size` is {described(value)} but DeepSpeed divides it by 8",
+            f"`vocabulary_size` is {described(value)} but must be an integer: DeepSpeed checks whether 8 divides it",
             help="set it to an integer, or remove it: DeepSpeed uses it only for a warning",
         )
 

@@ -129,7 +129,7 @@ def diagnosis_left_on(ctx: Context) -> Iterator[Finding]:
             yield ctx.at(
                 row.path,
                 f"`{name}` is on: {row.cost}",
-                help="set it to `false`, unless you profile or debug",
+                help="set it to `false`, unless you are profiling or debugging",
                 fix=Fix(f"set `{name}` to `false`", (Set(ctx.written_path(row.path), row.off),)),
             )
 

@@ -13,7 +13,7 @@ from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.evaluation.key_walk import Coercion, KnownKey, Rejection
 from dsconfig.evaluation.rule import rule
 from dsconfig.model.key import HALF, SCRIPT
-from dsconfig.model.keyinfo import along, child_section
+from dsconfig.model.keyinfo import along, child_section, section_keys
 from dsconfig.rules._consumer import consumer_label
 from dsconfig.rules._effective_values import training_dtype
 from dsconfig.rules._suggest_section import format_key
@@ -211,9 +211,20 @@ def section_not_an_object(ctx: Context) -> Iterator[Finding]:
                 if is_removable
                 else 'use `{"stage": 0}`'
                 if is_required
-                else "use an object with its keys",
+                else f"use {_example_object(rejection)}",
                 fix=Fix("remove the section", (Remove(rejection.path),), safe=True) if is_removable else None,
             )
+
+
+_EXAMPLES = {"enabled": "true", "device": '"cpu"', "stage": "0"}
+"""Keys that many sections have, with a value for an example."""
+
+
+def _example_object(rejection: Rejection) -> str:
+    """An object for the section, with its most telling key if it has one of the usual keys."""
+    child = child_section(rejection.key.type)
+    name = next((name for name in _EXAMPLES if child and name in section_keys(child)), None)
+    return "an object with its keys" if name is None else f'`{{"{name}": {_EXAMPLES[name]}}}`'
 
 
 # Values out of range, and strings that the key does not accept.

@@ -753,11 +753,11 @@ class OffloadOptimizerDict(TypedDict, total=False):
     fast_init: bool
     """Initialize the optimizer faster if its state is offloaded to NVMe.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.3.15 and later"""
     ratio: float
-    """Fraction of the optimizer state and update that is offloaded to the CPU; the rest stays on the GPU. Values below 1 require stage 3.\n\n- Accepts: a number of at least 0 and at most 1\n- Default: `1.0`\n- Releases: 0.12.3 and later"""
+    """Fraction of the optimizer state and update that is offloaded to the CPU; the rest stays on the GPU. Values below 1 require stage 3.\n\n- Accepts: a number from 0 to 1\n- Default: `1.0`\n- Releases: 0.12.3 and later"""
     super_offload: bool
     """Use the offload strategy for superchips, whose CPU and GPU are tightly coupled; stage 3.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.18.0 and later"""
     cpuadam_cores_perc: float
-    """With `super_offload`: fraction of the CPU cores that run the update.\n\n- Accepts: a number of at least 0 and at most 1\n- Default: `0.8`\n- Releases: 0.18.0 and later"""
+    """With `super_offload`: fraction of the CPU cores that run the update.\n\n- Accepts: a number from 0 to 1\n- Default: `0.8`\n- Releases: 0.18.0 and later"""
 
 class ZenFlowDict(TypedDict, total=False):
     """Update the important gradient columns on the GPU at once, and the others later on the CPU."""
@@ -774,11 +774,11 @@ class ZenFlowDict(TypedDict, total=False):
     offload: bool
     """Offload the state of the important columns to the CPU too; saves GPU memory, costs transfers.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.17.5 and later"""
     auto_ratio: float
-    """Threshold by which "auto" picks the update interval.\n\n- Accepts: a number of at least 0 and at most 1\n- Default: `0.99`\n- Releases: 0.17.5 and later"""
+    """Threshold by which "auto" picks the update interval.\n\n- Accepts: a number from 0 to 1\n- Default: `0.99`\n- Releases: 0.17.5 and later"""
     full_warm_up_rounds: int
     """Initial rounds in which every gradient is applied at once.\n\n- Accepts: an integer\n- Unit: rounds\n- Default: `0`\n- Releases: 0.17.5 and later"""
     pt_reserved_cores_perc: float
-    """Fraction of the CPU cores reserved for PyTorch; the others run the update.\n\n- Accepts: a number of at least 0 and at most 1\n- Default: `0.5`\n- Releases: 0.17.6 and later"""
+    """Fraction of the CPU cores reserved for PyTorch; the others run the update.\n\n- Accepts: a number from 0 to 1\n- Default: `0.5`\n- Releases: 0.17.6 and later"""
     steps_per_epoch: int | None
     """Set by the engine when it starts.\n\n- Accepts: an integer or `null`\n- Note: for internal use by DeepSpeed\n- Releases: 0.17.5 and later"""
 
@@ -1514,7 +1514,7 @@ class SparseGroupDict(TypedDict, total=False):
 class DenseRatioDict(TypedDict, total=False):
     """Parameters of a pruned group."""
     dense_ratio: Required[float]
-    """Fraction of weights that are kept; 0.1 removes nine tenths. DeepSpeed rejects the config without it.\n\n- Accepts: a number of at least 0 and at most 1\n- Default: required\n- Releases: 0.7.0 to 0.19.6"""
+    """Fraction of weights that are kept; 0.1 removes nine tenths. DeepSpeed rejects the config without it.\n\n- Accepts: a number from 0 to 1\n- Default: required\n- Releases: 0.7.0 to 0.19.6"""
 
 class RowPruningDict(TypedDict, total=False):
     """Pruning of rows."""

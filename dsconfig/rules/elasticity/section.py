@@ -146,8 +146,8 @@ def _version(block: JsonObject, semantics: Semantics) -> Iterator[Fault]:
     model, node = block.get("model_parallel_size", 1), block.get("num_gpus_per_node", 1)
     if version not in versions:
         message = (
-            f"`version` is {quoted(value)}, but this release implements only "
-            f"{' and '.join(map(str, versions))} of the algorithm"
+            f"`version` is {quoted(value)}, but this release implements only version{'s' * (len(versions) > 1)} "
+            f"{' and '.join(map(str, versions))} of the elasticity algorithm"
         )
         yield Fault("DSC603", "version", message, f"use {' or '.join(map(str, versions))}")
     elif 0.2 not in versions:

@@ -258,7 +258,7 @@ def more_limited_groups_than_groups(ctx: Context) -> Iterator[Finding]:
     if numbers and groups >= 1 and limited > groups:
         yield ctx.at(
             f"{EP}.num_limited_groups",
-            f"`num_limited_groups` {quoted(limited)} is more than `num_expert_groups` {quoted(groups)}",
+            f"`num_limited_groups` is {quoted(limited)}, more than the {quoted(groups)} of `num_expert_groups`",
             help=f"set it to at most {quoted(groups)}",
             related=[("the number of groups is set here", f"{EP}.num_expert_groups")],
         )

@@ -185,7 +185,7 @@ def dead_key(ctx: Context) -> Iterator[Finding]:
         value = key.entry.value
         yield ctx.at(
             key.path,
-            f"`{key.name}` was never a DeepSpeed key {key.where}, although examples show it: {key.fate}",
+            f"`{key.name}` was never a DeepSpeed key {key.where}, although some examples use it: {key.fate}",
             help=f"use `{dotted(to)}` instead" if to else "remove it",
             effect=key.effect,
             part="key",
@@ -209,7 +209,7 @@ class Future(NamedTuple):
 
 
 class NeverRead(NamedTuple):
-    """No release ever read the key, although examples show it."""
+    """No release ever read the key, although some examples use it."""
 
     replacement: KeyPath
     """Path of the key to use instead; empty if there is none."""

@@ -526,7 +526,7 @@ def untested_optimizer_with_zero(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             "optimizer.type",
             f"`optimizer.type` is {quoted(written_type(ctx, 'optimizer'))}, which builds {untested}: ZeRO"
-            f" rejects optimizers that it is not tested with unless `{_FLAG}` is `true`",
+            f" rejects untested optimizers unless `{_FLAG}` is `true`",
             help=f'add `"{_FLAG}": true`, or '
             # The first releases are not tested with torch's AdamW either.
             + ("remove `zenflow`" if untested == _ZENFLOW_ADAM else f'use `"{_tested_type(ctx)}"`'),

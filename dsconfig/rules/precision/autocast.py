@@ -197,7 +197,7 @@ def autocast_modules_not_importable(ctx: Context) -> Iterator[Finding]:
                 continue
             yield ctx.at(
                 (*ctx.written_path(_MODULES), index),
-                f"{quoted(name)} has no module to import it from",
+                f"{quoted(name)} is not the full name of a class: there is no module to import it from",
                 help=f'use the full name of the class, such as "torch.nn.{name or "Linear"}"',
             )
 

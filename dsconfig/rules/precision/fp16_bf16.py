@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from dsconfig.core.diagnostic import Fix, Remove, Set
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.core.wording import kind, quoted
+from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import Absent, Condition, Is, rule
 from dsconfig.job.consumers import HUGGING_FACE
@@ -187,8 +187,8 @@ def auto_cast_without_fp16(ctx: Context) -> Iterator[Finding]:
     in_bf16 = any(ctx.raw(f"{section}.enabled") is True for section in ("bf16", "bfloat16"))
     yield ctx.at(
         path,
-        "`auto_cast` casts positional inputs to fp16 although `fp16` is not enabled; keyword arguments, as"
-        f" {consumer_label(ctx)} uses them, stay unchanged"
+        "`auto_cast` casts positional inputs to fp16 although `fp16` is not enabled; keyword arguments,"
+        f" which {consumer_label(ctx)} uses, are not cast"
         if uses_keywords
         else "`auto_cast` casts positional inputs to fp16 although `fp16` is not enabled: the layers of the"
         f" {training_dtype(ctx)} model do not accept them",
@@ -216,8 +216,8 @@ def bfloat16_beside_bf16(ctx: Context) -> Iterator[Finding]:
     if "bfloat16" in ctx.data and "bf16" in ctx.data and (new is not None or ctx.before("0.17.1")):
         yield ctx.at(
             "bfloat16",
-            f"`bfloat16` is the old name of `bf16`, which is {kind(new)} here: DeepSpeed reads only `bf16`",
-            help="keep only `bf16`",
+            "`bfloat16`, the old name of `bf16`, has no effect: `bf16` is set too, and DeepSpeed reads only that",
+            help="remove `bfloat16`",
             part="key",
             related=[("`bf16` is set here", "bf16")],
             fix=removal(("bfloat16",), safe=True),
@@ -398,7 +398,7 @@ def master_weights_in_two_formats(ctx: Context) -> Iterator[Finding]:
         unused = bf16_key if ctx.is_on("fp16.enabled") else _FP16
         yield ctx.at(
             unused,
-            f"`{_FP16}` and `{bf16_key}` are both `true`, but exclude each other",
+            f"`{_FP16}` and `{bf16_key}` are mutually exclusive, but both are `true`",
             help=f"remove `{unused}`",
             related=[("the other key is set here", _FP16 if unused == bf16_key else bf16_key)],
             fix=Fix(f"remove `{unused}`", (Remove(ctx.written_path(unused)),)),

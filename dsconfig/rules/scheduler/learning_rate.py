@@ -394,6 +394,8 @@ def invalid_step_count(ctx: Context) -> Iterator[Finding]:
                 f"`{key}` is {_with_kind(value)}, but {chosen.built} requires {accepted}",
                 help="use 1 for almost no warmup"
                 if key == "warmup_num_steps" and value == 0
+                else f"use {quoted(int(value))}"
+                if isinstance(value, float) and value > 0 and value.is_integer()
                 else f"use {accepted}",
                 fix=_step_count_fix(key, value),
             )
@@ -544,8 +546,8 @@ def momentum_cycle_without_betas(ctx: Context) -> Iterator[Finding]:
     names = one_of((f"`{key}`" for key in unused), "and")
     yield ctx.at(
         f"scheduler.params.{unused[0]}",
-        f"{names} {'has' if len(unused) == 1 else 'have'} no effect: {chosen.built} has no `betas`, and"
-        " `OneCycle` cycles no other momentum",
+        f"{names} {'has' if len(unused) == 1 else 'have'} no effect: `OneCycle` cycles momentum only through"
+        f" `betas`, which {chosen.built} does not have",
         help="remove " + ("it" if len(unused) == 1 else "them"),
         part="key",
         related=[("the optimizer is set here", "optimizer.type")],
