@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 else:
     from collections import _tuplegetter  # with which `namedtuple` itself reads fields
     from functools import cache
+    from itertools import repeat
     from types import FunctionType
 
     class _Record(tuple):
@@ -61,9 +62,9 @@ else:
     @cache
     def _constructor(fields):
         """A `__new__` of so many fields, which needs only their names to become that of a class."""
-        names = [f"_{number}" for number in range(fields)]
-        values = "".join(f"{name}, " for name in names)
-        return eval(f"lambda {', '.join(['_cls', *names])}: _new(_cls, ({values}))", {"_new": tuple.__new__})
+        names = list(map("_{}".format, range(fields)))
+        values = f"({', '.join(names)},)" if names else "()"
+        return eval(f"lambda {', '.join(['_cls', *names])}: _new(_cls, {values})", {"_new": tuple.__new__})
 
     class _Fields(type):
         def __new__(cls, name, bases, body):
@@ -73,13 +74,13 @@ else:
             fields = tuple(annotations)
             template = _constructor(len(fields))
             code = template.__code__.replace(co_name="__new__", co_varnames=("_cls", *fields))
-            defaults = tuple(body[field] for field in fields if field in body)
+            defaults = tuple(map(body.__getitem__, filter(body.__contains__, fields)))
             constructor = FunctionType(code, template.__globals__, "__new__", defaults)
             constructor.__annotations__ = annotations
             constructor.__qualname__ = f"{name}.__new__"  # which a TypeError names
             body["__new__"] = constructor
             body |= {"__slots__": (), "_fields": fields, "__match_args__": fields}
-            body |= {field: _tuplegetter(number, None) for number, field in enumerate(fields)}
+            body |= zip(fields, map(_tuplegetter, range(len(fields)), repeat(None)), strict=True)
             return type(name, (_Record,), body)
 
     class NamedTuple(metaclass=_Fields):

@@ -45,15 +45,13 @@ if TYPE_CHECKING:
 def with_verified_fixes(report: Report) -> Report:
     """Return the report and its children with the fixes that were tried and are harmless."""
     children = tuple(map(with_verified_fixes, report.children))
-    if not any(diagnostic.fix for diagnostic in report):
+    if not any(map(_is_fixable, report)):
         return report.copy_with(children=children)
     return verified(report, partial(recheck, report, is_located=False)).copy_with(children=children)
 
 
 def verified(report: Report, checker: Checker) -> Report:
     """Return the report with the fixes that hold, marked safe if certain; `checker` made the report."""
-    if not any(_is_fixable(diagnostic) for diagnostic in report):
-        return report
     return report.copy_with(diagnostics=tuple(verify_fixes(report, checker, report.diagnostics)))
 
 
@@ -109,9 +107,11 @@ class _Verifier:
     def verify(self, candidates: Sequence[Diagnostic]) -> list[Diagnostic]:
         """Return the diagnostics whose fixes hold."""
         if len(candidates) <= self.remaining:
-            if self._are_independent(candidates):
+            placed = combine_fixes(self.document, candidates)
+            if len(placed) == len(candidates) and self._are_independent(placed):
                 return list(candidates)
-            return [diagnostic for diagnostic in candidates if self._holds([diagnostic])]
+            single = {id(each.diagnostic): [each] for each in placed}
+            return [each for each in candidates if self._holds([each], single.get(id(each)))]
         verified: list[Diagnostic] = []
         while candidates and self.remaining > 0:
             batch = [each.diagnostic for each in combine_fixes(self.document, candidates)]
@@ -122,23 +122,22 @@ class _Verifier:
             candidates = [diagnostic for diagnostic in candidates if id(diagnostic) not in tried]
         return verified
 
-    def _are_independent(self, diagnostics: Sequence[Diagnostic]) -> bool:
+    def _are_independent(self, fixes: Sequence[PlacedFix]) -> bool:
         """Whether one trial shows that each fix resolves its own diagnostic, and that nothing else changes.
 
         A fix that changes more may be harmless only because of another one, and is tried alone.
         """
-        if len(diagnostics) < 2 or self.report.is_truncated or any(map(is_textual, diagnostics)):
+        diagnostics = [each.diagnostic for each in fixes]
+        if len(fixes) < 2 or self.report.is_truncated or any(map(is_textual, diagnostics)):
             return False
-        placed = combine_fixes(self.document, diagnostics)
-        if len(placed) < len(diagnostics):
-            return False
-        outcome = trial(self.report, self.document, self.checker, placed)
+        outcome = trial(self.report, self.document, self.checker, fixes)
         if outcome is None:
             return False
         after = _all_diagnostics(outcome[1]())
-        keys = {(each.code, each.path) for each in after}
-        return len(after) == len(_all_diagnostics(self.report)) - len(diagnostics) and not any(
-            (each.code, each.path) in keys for each in diagnostics
+        remaining = {(each.code, each.path) for each in after}
+        resolved = {(each.code, each.path) for each in diagnostics}
+        return len(after) + len(fixes) == len(_all_diagnostics(self.report)) and remaining.isdisjoint(
+            resolved
         )
 
     def _by_halves(self, diagnostics: list[Diagnostic]) -> list[Diagnostic]:
@@ -151,9 +150,10 @@ class _Verifier:
             [*self._by_halves(diagnostics[:middle]), *self._by_halves(diagnostics[middle:])] if middle else []
         )
 
-    def _holds(self, diagnostics: list[Diagnostic]) -> bool:
+    def _holds(self, diagnostics: list[Diagnostic], placed: list[PlacedFix] | None = None) -> bool:
+        """Whether the fixes hold together; `placed`: the same fixes, if they were combined before."""
         self.remaining -= 1
-        placed = combine_fixes(self.document, diagnostics)
+        placed = combine_fixes(self.document, diagnostics) if placed is None else placed
         return bool(placed) and trial(self.report, self.document, self.checker, placed) is not None
 
 
@@ -241,7 +241,8 @@ def combine_fixes(document: Document, diagnostics: Iterable[Diagnostic]) -> list
         # Offsets of a fix of the text are valid in the original text only, so it must go into the first
         # round.
         round_limit = None if paths else 1
-        if paths_taken.are_free(paths) and any(each.claim(fix_edits) for each in rounds[:round_limit]):
+        claim = partial(_ClaimedRanges.claim, edits=fix_edits)
+        if paths_taken.are_free(paths) and any(map(claim, rounds[:round_limit])):
             paths_taken.claim(paths)
             accepted.append(PlacedFix(diagnostic, diagnostic.fix, fix_edits))
     return accepted
@@ -257,16 +258,16 @@ class _ClaimedPaths:
 
     def are_free(self, paths: Iterable[KeyPath]) -> bool:
         """Whether no changed path equals, contains or lies below one of these."""
-        return not any(
-            path in self.ancestors or any(path[:length] in self.paths for length in range(len(path)))
-            for path in paths
-        )
+        for path in paths:
+            if path in self.ancestors or not self.paths.isdisjoint([path[:end] for end in range(len(path))]):
+                return False
+        return True
 
     def claim(self, paths: Iterable[KeyPath]) -> None:
         """Mark these paths as changed."""
         for path in paths:
             self.paths.add(path)
-            self.ancestors.update(path[:length] for length in range(len(path) + 1))
+            self.ancestors.update([path[:end] for end in range(len(path) + 1)])
 
 
 class _ClaimedRanges:
@@ -278,7 +279,7 @@ class _ClaimedRanges:
     def claim(self, edits: Iterable[Edit]) -> bool:
         """Claim the ranges of these edits; claim none if any of them overlaps."""
         edits = list(edits)
-        if any(self._touches(edit) for edit in edits):
+        if any(map(self._touches, edits)):
             return False
         for edit in edits:
             insort(self.ranges, (edit.start, edit.end))
@@ -289,7 +290,7 @@ class _ClaimedRanges:
         at = bisect_left(self.ranges, (edit.start, edit.end))
         # Claimed ranges do not overlap, so only neighbors can conflict.
         neighbors = self.ranges[max(0, at - 2) : at + 2]
-        return any(_conflict((edit.start, edit.end), claimed) for claimed in neighbors)
+        return any(map(partial(_conflict, (edit.start, edit.end)), neighbors))
 
 
 def _conflict(first: tuple[int, int], second: tuple[int, int]) -> bool:
@@ -376,15 +377,13 @@ def does_harm(old: Report, new: Report, steps: Iterable[Operation]) -> bool:
         path = _moved_path(diagnostic.path, moves)
         for rank in range(SEVERITIES.index(diagnostic.severity), len(SEVERITIES)):
             before_by_place.setdefault((diagnostic.code, path, rank), set()).update(_releases(diagnostic))
-    return any(
-        _releases(diagnostic) - before_by_place.get(_diagnostic_key(diagnostic), set())
-        for diagnostic in after
-        if not _is_text(diagnostic)
-    )
-
-
-def _diagnostic_key(diagnostic: Diagnostic) -> _Key:
-    return diagnostic.code, diagnostic.path, SEVERITIES.index(diagnostic.severity)
+    for diagnostic in after:
+        if diagnostic.code.startswith(_TEXT_RULES):
+            continue
+        key = diagnostic.code, diagnostic.path, SEVERITIES.index(diagnostic.severity)
+        if not _releases(diagnostic) <= before_by_place.get(key, set()):
+            return True
+    return False
 
 
 def _releases(diagnostic: Diagnostic) -> set[str]:
@@ -397,7 +396,7 @@ _ANY_SIZE = (0,)
 
 
 def _is_accepted(diagnostics: Iterable[Diagnostic]) -> bool:
-    return all(each.effect is not Effect.REJECTED for each in diagnostics)
+    return Effect.REJECTED not in {each.effect for each in diagnostics}
 
 
 def _errors(diagnostics: Iterable[Diagnostic]) -> int:
@@ -410,11 +409,11 @@ def _all_diagnostics(report: Report) -> list[Diagnostic]:
 
 def _text_counts(diagnostics: Iterable[Diagnostic]) -> Counter[str]:
     """Count the diagnostics of text rules: each stands for all places, wherever the first is."""
-    return Counter(each.code for each in diagnostics if _is_text(each))
+    return Counter([each.code for each in diagnostics if each.code.startswith(_TEXT_RULES)])
 
 
-def _is_text(diagnostic: Diagnostic) -> bool:
-    return diagnostic.code.startswith("DSC0")
+_TEXT_RULES = "DSC0"
+"""Prefix of the codes of rules on the text."""
 
 
 _Moves: TypeAlias = "dict[KeyPath, list[tuple[int, Operation]]]"
@@ -435,8 +434,12 @@ def _moved_path(path: KeyPath, moves: _Moves) -> KeyPath:
     """Return where the key at a path is after the operations."""
     last_number = -1
     while moves:
-        prefixes = (path[:length] for length in range(len(path) + 1))
-        pending = [move for prefix in prefixes for move in moves.get(prefix, ()) if move[0] > last_number]
+        pending = [
+            move
+            for end in range(len(path) + 1)
+            for move in moves.get(path[:end], ())
+            if move[0] > last_number
+        ]
         if not pending:
             break
         last_number, step = min(pending, key=lambda move: move[0])
