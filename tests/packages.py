@@ -76,13 +76,9 @@ PACKAGES: Mapping[str, Package] = {
         "the functions of `import dsconfig`; `Config`, `load` and presets",
         "check core document fix job launch model resolve schema",
     ),
-    "doctor": Package(
-        "facts about a machine (versions, GPUs, compilers, memory, drives), and what it cannot do for a config",
-        "core launch rules",
-    ),
     "cli": Package(
-        "the command line, one module per command; manifests and torchrun's entry point for `elastic`",
-        "check core doctor document elastic fix job launch memory model render resolve rules schema",
+        "the command line, one module per command; facts about a machine (`doctor`); torchrun and `elastic`",
+        "check core document elastic fix job launch memory model render resolve rules schema",
     ),
     "lsp": Package(
         "the language server: `service` answers requests as plain data, `server` is the transport",

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from dsconfig.core.diagnostic import Diagnostic, Effect
-from dsconfig.core.job_summary import JobSummary
 from dsconfig.core.releases import Target
 from dsconfig.rules import RULES, Rule
 from dsconfig.rules._batch_triplet import format_world_sizes
@@ -15,6 +14,7 @@ TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
     from typing import overload
 
+    from dsconfig.core.job_summary import JobSummary
     from dsconfig.core.json_types import KeyPath
     from dsconfig.document import Document
     from dsconfig.job.detect_consumer import LaunchArguments, Reader
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 class Report:
     """The diagnostics of one config, and the assumptions behind them.
 
-    A report iterates over its diagnostics, `ok` says whether none is an error, and `str()` gives the output
-    of
+    A report iterates over its diagnostics, `ok` says whether none is an error, and `str()` gives the output of
     `dsconfig check`.
     """
 

@@ -76,36 +76,33 @@ def _run(args: argparse.Namespace) -> tuple[int, set[str]]:
         return CLEAN, set()
     from dsconfig.launch.repository import unchanged_files
 
+    # Not in a function of its own: its frame would be on the stack of every rule.
     with unchanged_files():
-        return _check_files(args, options)
+        fixer = _fixer(args, options)
+        checker = _checker(options, fixer, quiet=args.quiet)
+        # An edit changes the config itself, whichever job loads it.
+        checker.finds_jobs = fixer is None and not args.add_ignore
+        checker.tally.shows_jobs = args.output_format == "full"
+        names = checker.gather(args.paths or ["."])
+        if fixer is not None:
+            fixer.named_by = checker.named_by
+        if args.show_files:
+            from dsconfig.render.terminal import printable
 
+            sys.stdout.writelines(f"{printable(line)}\n" for line in checker.listed(names))
+        elif args.add_ignore:
+            from dsconfig.cli.add_ignore import add_ignores
 
-def _check_files(args: argparse.Namespace, options: Options) -> tuple[int, set[str]]:
-    fixer = _fixer(args, options)
-    checker = _checker(options, fixer, quiet=args.quiet)
-    # An edit changes the config itself, whichever job loads it.
-    checker.finds_jobs = fixer is None and not args.add_ignore
-    checker.tally.shows_jobs = args.output_format == "full"
-    names = checker.gather(args.paths or ["."])
-    if fixer is not None:
-        fixer.named_by = checker.named_by
-    if args.show_files:
-        from dsconfig.render.terminal import printable
-
-        sys.stdout.writelines(f"{printable(line)}\n" for line in checker.listed(names))
-    elif args.add_ignore:
-        from dsconfig.cli.add_ignore import add_ignores
-
-        add_ignores(checker, names, quiet=args.quiet)
-    else:
-        reports = list(checker.unread)
-        # Not through `reports`: its frame would be on the stack of every rule.
-        for name in checker.progress.over(names):
-            for document in checker.documents(name):
-                reports += checker.attempt(name, document)
-        _show(args, checker, names, reports, fixer)
-    dependencies = {*names, *checker.tally.paths, *options.finder.paths}
-    return _exit_code(args, checker, fixer), dependencies
+            add_ignores(checker, names, quiet=args.quiet)
+        else:
+            reports = list(checker.unread)
+            # Not through `reports`: its frame would be on the stack of every rule.
+            for name in checker.progress.over(names):
+                for document in checker.documents(name):
+                    reports += checker.attempt(name, document)
+            _show(args, checker, names, reports, fixer)
+        dependencies = {*names, *checker.tally.paths, *options.finder.paths}
+        return _exit_code(args, checker, fixer), dependencies
 
 
 def _exit_code(args: argparse.Namespace, checker: Checker, fixer: Fixer | None) -> int:

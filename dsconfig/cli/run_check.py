@@ -26,6 +26,8 @@ from dsconfig.render.terminal import Style, columns, printable
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
     from dsconfig.cli.run_fix import Fixer
+    from dsconfig.job.job import Job
+    from dsconfig.launch.located_config import LocatedConfig
 
 
 # Checking.
@@ -175,7 +177,11 @@ class Checker:
         unread_before = len(self.unread)
         try:
             if self.fixer is None:
-                reports = self._check(document)
+                reports = []
+                # Here, not in a method: its frame would be on the stack of every rule.
+                for located in locate_jobs(document):
+                    job = self.options.of(document.name).job(located)
+                    reports.append(self._completed(check(located, job), located, job))
             else:
                 reports = [self.fixer.fix(name, document)]
         except OSError as error:
@@ -201,18 +207,14 @@ class Checker:
             return [*result, *self.unread[unread_before:]]
         return self.unread[unread_before:]
 
-    def _check(self, document: Document) -> list[Report]:
-        """The report on a config, or on each job that a launch file or script starts."""
-        reports = []
-        for located in locate_jobs(document):
-            job = self.options.of(document.name).job(located)
-            report = _with_verified_fixes(apply_options(check(located, job), self.options))
-            if located.job is not None:
-                from dsconfig.resolve.job_summary import with_summary
+    def _completed(self, report: Report, located: LocatedConfig, job: Job) -> Report:
+        """The report with the options applied, fixes verified, and a line on the job that was followed."""
+        report = _with_verified_fixes(apply_options(report, self.options))
+        if located.job is None:
+            return report
+        from dsconfig.resolve.job_summary import with_summary
 
-                report = with_summary(report, located, job)
-            reports.append(report)
-        return reports
+        return with_summary(report, located, job)
 
     def _report_unreadable(self, name: str, why: str) -> None:
         print_error(f"{name}: {why}")

@@ -1,7 +1,7 @@
-"""Configs that Lightning and GPT-NeoX build from their own arguments and YAML files.
+"""Configs that Lightning, GPT-NeoX and OpenRLHF build from their own arguments and YAML files.
 
-Both build a config only where the user names none. Checking the built config shows problems the user can fix
-by changing those arguments.
+The first two build a config only where the user names none; OpenRLHF reads no config file. Checking the built
+config shows problems the user can fix by changing those arguments.
 """
 
 from __future__ import annotations
@@ -233,3 +233,53 @@ def _batch_triplet(config: Mapping[str, Json], ranks: int | None) -> tuple[Json,
     elif micro is None and train is not None:
         micro = train // ranks // steps
     return train, micro, steps
+
+
+# Config that OpenRLHF builds from its flags; it reads no file.
+#
+# Source: OpenRLHF 0.11 utils/deepspeed/deepspeed_utils.py, get_train_ds_config; deepspeed.py,
+# DeepspeedStrategy.get_ds_train_config; flags of older releases: 0.8 cli/train_sft.py.
+
+
+def openrlhf_config(flags: Mapping[str, Json]) -> JsonObject:
+    """The config of an OpenRLHF job from its parsed flags; flags with unknown values keep OpenRLHF's defaults."""
+
+    def flag(default: Json, *names: str) -> Json:
+        return next((flags[name] for name in names if flags.get(name) is not None), default)
+
+    stage = flag(2, "ds.zero_stage", "zero_stage")
+    dtype = flag("bf16", "ds.param_dtype", "param_dtype")
+    ring_size = flag(1, "ds.ring_attn_size", "ring_attn_size")
+    tensor_size = flag(1, "ds.tensor_parallel_size", "ds_tensor_parallel_size")
+    zero: JsonObject = {
+        "stage": stage,
+        "offload_param": {"device": "none"},
+        "offload_optimizer": {
+            "device": "cpu" if flag(False, "ds.adam_offload", "adam_offload") else "none",
+            "pin_memory": True,
+        },
+        "zero_hpz_partition_size": flag(1, "ds.zpg", "zpg"),
+    }
+    if flag(False, "ds.overlap_comm", "overlap_comm"):
+        zero |= {"overlap_comm": True, "contiguous_gradients": True}
+    if stage == 3:
+        zero["reduce_scatter"] = True
+    config: JsonObject = {
+        "zero_optimization": zero,
+        "bf16": {"enabled": dtype == "bf16"},
+        "fp16": {"enabled": dtype == "fp16"},
+        "gradient_clipping": flag(1.0, "max_norm", "adam.max_norm"),
+    }
+    if tensor_size != 1:
+        config["tensor_parallel"] = {"autotp_size": tensor_size}
+    batch = flag(None, "train.batch_size", "train_batch_size")
+    micro = flag(None, "train.micro_batch_size", "micro_train_batch_size")
+    if flag(False, "train.dynamic_batch_enable", "use_dynamic_batch"):
+        return config | {"train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 1}
+    if micro is not None:
+        config["train_micro_batch_size_per_gpu"] = micro
+    # Ring-attention and tensor-parallel ranks share samples, but DeepSpeed divides the batch by all ranks:
+    # get_ds_train_config multiplies it to compensate.
+    if batch is not None and all(type(each) is int for each in (batch, ring_size, tensor_size)):
+        config["train_batch_size"] = batch * ring_size * tensor_size
+    return config

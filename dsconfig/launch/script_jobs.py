@@ -19,6 +19,7 @@ from dsconfig.job.consumers.consumer import BY_NAME
 from dsconfig.job.detect_consumer import DEEPSPEED_CONFIG_FLAGS, Reader, consumer_of_content
 from dsconfig.launch.command import ArgumentsAtRanks, Command, ScriptSource, commands_in, script_source
 from dsconfig.launch.config_references import find_consumer
+from dsconfig.launch.config_synthesis import openrlhf_config
 from dsconfig.launch.format_table import SCRIPT, Format, format_of
 from dsconfig.launch.launched_job import LaunchedJob, decode_config
 from dsconfig.launch.passed_config import read_passed
@@ -388,7 +389,9 @@ def _built_config(command: Command, launch: Document) -> Document | None:
     """The config that a program builds from its flags."""
     name = f"{launch.name}: {command.flag}"
     if command.format is not None and command.format.builds == "openrlhf":
-        return read_dict(openrlhf_config(command.arguments), name)
+        return read_dict(
+            openrlhf_config({key: parse_value(value) for key, value in command.arguments.items()}), name
+        )
     # `accelerate launch --use_deepspeed` without further flags: ZeRO stage 2 (commands/launch.py,
     # `--zero_stage`).
     block = {key: parse_value(value) for key, value in command.arguments.items() if key in BLOCK_KEYS}
@@ -558,53 +561,3 @@ def _replica_count(value: Json) -> Json:
     counts = [each.get("replicas", 1) for each in value.values() if isinstance(each, Mapping)]
     integers = [count for count in counts if type(count) is int]
     return sum(integers) if integers and len(integers) == len(counts) else None
-
-
-# Config that OpenRLHF builds from its flags; it reads no file.
-#
-# Source: OpenRLHF 0.11 utils/deepspeed/deepspeed_utils.py, get_train_ds_config; deepspeed.py,
-# DeepspeedStrategy.get_ds_train_config; flags of older releases: 0.8 cli/train_sft.py.
-
-
-def openrlhf_config(flags: Mapping[str, Json]) -> JsonObject:
-    """The config of an OpenRLHF job; flags with unknown values keep DeepSpeed's defaults."""
-
-    def flag(default: Json, *names: str) -> Json:
-        return next((parse_value(flags[name]) for name in names if flags.get(name) is not None), default)
-
-    stage = flag(2, "ds.zero_stage", "zero_stage")
-    dtype = flag("bf16", "ds.param_dtype", "param_dtype")
-    ring_size = flag(1, "ds.ring_attn_size", "ring_attn_size")
-    tensor_size = flag(1, "ds.tensor_parallel_size", "ds_tensor_parallel_size")
-    zero: JsonObject = {
-        "stage": stage,
-        "offload_param": {"device": "none"},
-        "offload_optimizer": {
-            "device": "cpu" if flag(False, "ds.adam_offload", "adam_offload") else "none",
-            "pin_memory": True,
-        },
-        "zero_hpz_partition_size": flag(1, "ds.zpg", "zpg"),
-    }
-    if flag(False, "ds.overlap_comm", "overlap_comm"):
-        zero |= {"overlap_comm": True, "contiguous_gradients": True}
-    if stage == 3:
-        zero["reduce_scatter"] = True
-    config: JsonObject = {
-        "zero_optimization": zero,
-        "bf16": {"enabled": dtype == "bf16"},
-        "fp16": {"enabled": dtype == "fp16"},
-        "gradient_clipping": flag(1.0, "max_norm", "adam.max_norm"),
-    }
-    if tensor_size != 1:
-        config["tensor_parallel"] = {"autotp_size": tensor_size}
-    batch = flag(None, "train.batch_size", "train_batch_size")
-    micro = flag(None, "train.micro_batch_size", "micro_train_batch_size")
-    if flag(False, "train.dynamic_batch_enable", "use_dynamic_batch"):
-        return config | {"train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 1}
-    if micro is not None:
-        config["train_micro_batch_size_per_gpu"] = micro
-    # Ring-attention and tensor-parallel ranks share samples, but DeepSpeed divides the batch by all ranks:
-    # get_ds_train_config multiplies it to compensate.
-    if batch is not None and all(type(each) is int for each in (batch, ring_size, tensor_size)):
-        config["train_batch_size"] = batch * ring_size * tensor_size
-    return config

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from dsconfig.cli import main
-from dsconfig.doctor import machine as machine_module
-from dsconfig.doctor.examine import NO_NEEDS, Item, Needs, examine
-from dsconfig.doctor.machine import Machine
+from dsconfig.cli.doctor import machine as machine_module
+from dsconfig.cli.doctor.examine import NO_NEEDS, Item, Needs, examine
+from dsconfig.cli.doctor.machine import Machine
 
 A100 = "NVIDIA A100-SXM4-80GB, 81920, 8.0\n"
 V100 = "Tesla V100-SXM2-32GB, 32768, 7.0\n"

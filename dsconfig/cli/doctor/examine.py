@@ -15,7 +15,7 @@ from dsconfig.launch.hostfile import read_hostfile
 from dsconfig.rules._advisories import affecting
 
 if TYPE_CHECKING:
-    from dsconfig.doctor.machine import Machine
+    from dsconfig.cli.doctor.machine import Machine
 
 Status: TypeAlias = Literal["ok", "info", "unknown", "warning", "error"]
 
