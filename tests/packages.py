@@ -45,7 +45,7 @@ PACKAGES: Mapping[str, Package] = {
         "core",
     ),
     "launch": Package(
-        "launch files, shell scripts, manifests and Python programs: the config and the job they describe",
+        "launch files, manifests, shell scripts (`shell/`), programs (`python/`): the config and job they describe",
         "core document job model",
     ),
     "evaluation": Package(

@@ -204,7 +204,7 @@ def _detected_reader(located: LocatedConfig) -> Reader:
         return Reader("accelerate", "it is an Accelerate launch file", "content")
     if host.is_in_program:
         from dsconfig.launch.notebook_jobs import reader_of_written_file
-        from dsconfig.launch.python_config import reader_of
+        from dsconfig.launch.python.config import reader_of
 
         return reader_of_written_file(host) or reader_of(host)
     content = consumer_of_content(host.value())

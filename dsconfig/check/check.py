@@ -151,7 +151,7 @@ def _report(
     unknown: frozenset[KeyPath] = frozenset()
     program_notes: tuple[str, ...] = ()
     if document.is_in_program:
-        from dsconfig.launch.python_config import notes_of, unknown_in, with_unknown
+        from dsconfig.launch.python.config import notes_of, unknown_in, with_unknown
 
         unknown, overwrite = unknown_in(document), with_unknown(document, overwrite)
         program_notes = notes_of(document)
@@ -472,7 +472,7 @@ def _without_claim(document: Document, fix: Fix | None) -> Fix | None:
     """Return the fix, not claimed to be safe if the program around the config looks up a key that it takes away."""
     if fix is None or not fix.safe or not document.is_in_program:
         return fix
-    from dsconfig.launch.python_config import is_read_by_program
+    from dsconfig.launch.python.config import is_read_by_program
 
     removed = [each.path for each in fix.operations if isinstance(each, Rename | Move | Remove)]
     return fix._replace(safe=not any(is_read_by_program(document, path) for path in removed))

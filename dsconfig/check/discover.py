@@ -217,7 +217,7 @@ def _holds_python_config(path: str, data: bytes) -> bool:
     """Whether a Python source contains a config dict that is no test data."""
     if not re.search(_WORDS, data) or re.search(_IS_TEST, path.replace(os.sep, "/")):
         return False
-    from dsconfig.launch.python_config import documents_in
+    from dsconfig.launch.python.config import documents_in
 
     return bool(documents_in(data, path))
 
@@ -227,7 +227,7 @@ def _why_program_unread(path: str) -> str | None:
     data = read_small_file(path)
     if not re.search(_UNIQUE_WORDS, data) or re.search(_IS_TEST, path.replace(os.sep, "/")):
         return None
-    from dsconfig.launch.python_config import why_unread
+    from dsconfig.launch.python.config import why_unread
 
     return why_unread(data, path)
 

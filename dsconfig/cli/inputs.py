@@ -54,7 +54,7 @@ def read(name: str) -> Document:
 
 def _require_single_config(document: Document) -> None:
     """End the run for a Python source with several configs."""
-    from dsconfig.launch.python_config import siblings_of
+    from dsconfig.launch.python.config import siblings_of
 
     configs = siblings_of(document)
     if len(configs) > 1:
@@ -70,7 +70,7 @@ def require_known_values(document: Document) -> None:
     """End the run for a config in a Python source with values that are only known at run time."""
     if not document.is_in_program:
         return
-    from dsconfig.launch.python_config import unknown_in
+    from dsconfig.launch.python.config import unknown_in
 
     unknown = sorted(".".join(map(str, path)) for path in unknown_in(document))
     if unknown:

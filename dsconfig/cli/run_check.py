@@ -152,7 +152,7 @@ class Checker:
         try:
             documents = [self._read(name)]
             if documents[0].is_in_program:
-                from dsconfig.launch.python_config import siblings_of
+                from dsconfig.launch.python.config import siblings_of
 
                 documents = siblings_of(documents[0])
         except OSError as error:

@@ -70,7 +70,7 @@ class Fixer:
         """Return the config with this index in a Python source, after the fixes of the configs before it."""
         if self._source is None or not document.is_in_program:
             return document
-        from dsconfig.launch.python_config import siblings_of
+        from dsconfig.launch.python.config import siblings_of
 
         return siblings_of(document, self._source[1])[number]
 

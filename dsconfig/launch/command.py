@@ -23,7 +23,7 @@ from dsconfig.launch.launched_job import (
 from dsconfig.launch.launcher_call import LauncherCall, launcher_call
 from dsconfig.launch.model_argument import LORA_TARGET_KEYS
 from dsconfig.launch.repository import FOLDER_STEPS, Budget, SpentError, is_preset_name
-from dsconfig.launch.shell_interpreter import Shell, ShellCommand
+from dsconfig.launch.shell.interpreter import Shell, ShellCommand
 from dsconfig.launch.training_arguments import read_arguments
 
 # The programs that start jobs, and their flags, are rows of `dsconfig.launch.format_table`.

@@ -296,7 +296,7 @@ def describe_other_file(document: Document) -> str | None:
 
 def _why_program_unread(document: Document) -> str:
     """Why a Python file was not searched for configs, as a description of the file; empty if it was."""
-    from dsconfig.launch.python_config import why_unread
+    from dsconfig.launch.python.config import why_unread
 
     why = why_unread(document.text.encode("utf-8", "surrogatepass"), document.name)
     kind = "Jupyter notebook" if is_notebook(document.name) else "Python file"

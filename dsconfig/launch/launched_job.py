@@ -22,7 +22,7 @@ from dsconfig.launch.launcher_call import LauncherCall
 from dsconfig.launch.repository import Lookup, is_preset_name, search
 
 if TYPE_CHECKING:
-    from dsconfig.launch.shell_interpreter import ShellCommand
+    from dsconfig.launch.shell.interpreter import ShellCommand
 
 
 # Number of processes of a command, and the shell variables to change for another number.

@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterator
 from functools import partial
 
-from dsconfig.launch.config_calls import consumer_of
 from dsconfig.launch.program_config import KeyWrite
-from dsconfig.launch.python_calls import BUILTIN_COPIES, DICT_COPIES
-from dsconfig.launch.python_flow import Flow
-from dsconfig.launch.python_names import ANY, last_name, returns_of
-from dsconfig.launch.python_source import Module, ProgramRepository
+from dsconfig.launch.python.calls import BUILTIN_COPIES, DICT_COPIES
+from dsconfig.launch.python.config_calls import consumer_of
+from dsconfig.launch.python.flow import Flow
+from dsconfig.launch.python.names import ANY, last_name, returns_of
+from dsconfig.launch.python.source import Module, ProgramRepository
 
 _LOADS = re.compile(
     r"(?:safe_|full_|unsafe_)?loads?|(?:load|read|parse|open)_\w+|from_(?:file|json|yaml)|_load_config"

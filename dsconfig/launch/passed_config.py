@@ -30,7 +30,7 @@ def read_config(path: str) -> Document:
     """
     data = contents(path, MAX_NOTEBOOK_SIZE) if is_notebook(path) else contents(path)
     if is_python(path):
-        from dsconfig.launch.python_config import documents_in
+        from dsconfig.launch.python.config import documents_in
 
         if configs := documents_in(data, path):
             return configs[0]

@@ -18,8 +18,8 @@ from dsconfig.job.consumers import training_args
 from dsconfig.job.consumers.consumer import BY_NAME, PLUGIN_DEFAULTS, SCHEDULE_ARGUMENTS
 from dsconfig.job.detect_consumer import LaunchArguments
 from dsconfig.launch.format_table import Format
-from dsconfig.launch.python_constants import Constants
-from dsconfig.launch.python_source import (
+from dsconfig.launch.python.constants import Constants
+from dsconfig.launch.python.source import (
     Module,
     ProgramRepository,
     called_name,

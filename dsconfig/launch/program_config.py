@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.job.detect_consumer import PossibleConsumers
-from dsconfig.launch.python_source import Module, called_name, calls, keyword, last_name, program_modules
+from dsconfig.launch.python.source import Module, called_name, calls, keyword, last_name, program_modules
 from dsconfig.launch.repository import search, tick
 
 # Consumer of a config that a command passes to a Python program.

@@ -21,7 +21,7 @@ from dsconfig.launch.program_arguments import (
     common_arguments,
 )
 from dsconfig.launch.repository import SpentError, cache_key, scripts, search
-from dsconfig.launch.shell_interpreter import Shell
+from dsconfig.launch.shell.interpreter import Shell
 from dsconfig.launch.training_arguments import read_arguments
 
 # A config in a Python source, or one that a Python source names, has no flag in a command. The scripts that start the

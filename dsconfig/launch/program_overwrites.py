@@ -87,7 +87,7 @@ def _programs(files: tuple[tuple[str, bytes], ...]) -> tuple[str, ...]:
     if not candidates:
         return ()
     from dsconfig.launch.program_config import passes_config
-    from dsconfig.launch.python_source import parse_module
+    from dsconfig.launch.python.source import parse_module
 
     parsed_modules = (parse_module(program, data) for program, data in candidates)
     return tuple(module.path for module in parsed_modules if module is not None and passes_config(module))
@@ -104,7 +104,7 @@ def _writes_of(program: str, _: int) -> tuple[Overwrite, ...]:
 def _writes(program: str) -> Iterator[Overwrite]:
     from dsconfig.launch.loaded_config import loaded_config_writes
     from dsconfig.launch.program_config import ANY_KEY, writes_in
-    from dsconfig.launch.python_source import program_modules
+    from dsconfig.launch.python.source import program_modules
 
     for module in program_modules(program, program):
         for write in (*writes_in(module), *loaded_config_writes(module, program)):

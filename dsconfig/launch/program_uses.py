@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.launch.python_source import Module, called_name, constant, keyword, last_name, program_modules
+from dsconfig.launch.python.source import Module, called_name, constant, keyword, last_name, program_modules
 from dsconfig.launch.repository import tick
 
 # Only the program file itself is examined, not the modules that it imports: those also serve evaluation and export.

@@ -28,7 +28,7 @@ from dsconfig.launch.program_config import consumers_of_command
 from dsconfig.launch.program_presets import PRESET, program_preset
 from dsconfig.launch.repository import Budget, SpentError, installed_preset, search, text_budget, tick
 from dsconfig.launch.script_text import shell_text
-from dsconfig.launch.shell_interpreter import Shell
+from dsconfig.launch.shell.interpreter import Shell
 from dsconfig.launch.training_arguments import parse_value, read_arguments
 
 _KUBERNETES_VARIABLE = re.compile(r"\$\((\w+)\)")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from dsconfig.document.file_names import PYTHON
-from dsconfig.launch.python_config import python_configs
+from dsconfig.launch.python.config import python_configs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

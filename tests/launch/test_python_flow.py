@@ -9,7 +9,7 @@ import pytest
 
 from dsconfig import check
 from dsconfig.document.tree import UNKNOWN
-from dsconfig.launch.python_config import PythonConfig, python_configs
+from dsconfig.launch.python.config import PythonConfig, python_configs
 
 IMPORTS = "import copy, json, deepspeed\n"
 LITERAL = "cfg = {'train_batch_size': 8, 'zero_optimization': {'stage': 2, 'cpu_offload': False}}\n"

@@ -10,7 +10,7 @@ import pytest
 
 from dsconfig.core.diagnostic import Operation, Rename, Set
 from dsconfig.document.edit import apply_operations, apply_to_value
-from dsconfig.launch.python_config import python_configs
+from dsconfig.launch.python.config import python_configs
 
 CONFIG = {
     "train_batch_size": 64,

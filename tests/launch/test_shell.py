@@ -11,7 +11,7 @@ import pytest
 from dsconfig import ResolveError, UnknownWorldSizeError, check, resolve
 from dsconfig.launch.command import Command, commands_in
 from dsconfig.launch.repository import SpentError
-from dsconfig.launch.shell_interpreter import Shell
+from dsconfig.launch.shell.interpreter import Shell
 from tests.launches import AUTO
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dsconfig.launch.shell_interpreter import Shell
+from dsconfig.launch.shell.interpreter import Shell
 
 DATA = Path(__file__).parent / "shell" / "scripts.txt"
 """Scripts under their names; each starts `deepspeed` or `torchrun` once or more."""

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from dsconfig.core.file_access import contents, is_file, may_read, repository_root
 from dsconfig.core.json_types import Json, NamedTuple
-from dsconfig.launch.python_names import Binding, Names
+from dsconfig.launch.python.names import Binding, Names
 from dsconfig.launch.repository import cache_key, programs, tick
 
 _MAX_FILE, _MAX_PROGRAM = 256 * 1024, 512 * 1024

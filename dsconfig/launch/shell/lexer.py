@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.launch import shell_arithmetic
 from dsconfig.launch.repository import Budget
 from dsconfig.launch.repository import text_budget as _of_text
+from dsconfig.launch.shell import arithmetic as shell_arithmetic
 
 _SPACE, _OPERATORS_AND_LINE_END = " \t\r", "\n;&|()"
 _NESTED = re.compile(r"\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"|(?:(?<=\s)|^)#[^\n]*|[()]", re.DOTALL)

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeAlias
 
-from dsconfig.launch.python_calls import (
+from dsconfig.launch.python.calls import (
     BUILTIN_COPIES,
     BUILTIN_READS,
     DICT_COPIES,
@@ -19,8 +19,8 @@ from dsconfig.launch.python_calls import (
     only_reads,
     parameter_of,
 )
-from dsconfig.launch.python_names import ANY, Binding, Function, Names, Steps, last_name
-from dsconfig.launch.python_source import Module, ProgramRepository
+from dsconfig.launch.python.names import ANY, Binding, Function, Names, Steps, last_name
+from dsconfig.launch.python.source import Module, ProgramRepository
 
 Path: TypeAlias = tuple[str, ...]
 _MAX_REFERENCES = 2000

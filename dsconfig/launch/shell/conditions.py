@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 
-from dsconfig.launch import shell_arithmetic
+from dsconfig.launch.shell import arithmetic as shell_arithmetic
 
 _MAX_WORDS = 200
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.launch.shell_lexer import Lexer, Token
+from dsconfig.launch.shell.lexer import Lexer, Token
 
 _MAX_DEPTH = 40
 """Deepest nesting of compound commands; the keywords of deeper ones are read as words."""

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.launch.repository import Budget
-from dsconfig.launch.shell_lexer import MAX_LENGTH, Lexer
-from dsconfig.launch.shell_test import evaluate_test
+from dsconfig.launch.shell.conditions import evaluate_test
+from dsconfig.launch.shell.lexer import MAX_LENGTH, Lexer
 
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[([^\]]*)\])?(\+?)=(.*)", re.DOTALL)
 _ELEMENT = re.compile(r"\[([^\]]*)\]=(.*)", re.DOTALL)

@@ -23,13 +23,13 @@ from dsconfig.document.python_source import (
 from dsconfig.document.python_source import with_unknown as with_unknown_value
 from dsconfig.document.tree import UNKNOWN, Node, Tree, shifted
 from dsconfig.job.detect_consumer import Overwrite, Reader, consumer_of_content
-from dsconfig.launch.config_calls import consumer_of
-from dsconfig.launch.json_literal import at_span, json_keys, json_tree
 from dsconfig.launch.program_text import ProgramText, UnreadableError, decode, read_program
-from dsconfig.launch.python_constants import Constants
-from dsconfig.launch.python_flow import Flow, Receiver, Write
-from dsconfig.launch.python_names import ANY, Names, last_name
-from dsconfig.launch.python_source import Module, ProgramRepository
+from dsconfig.launch.python.config_calls import consumer_of
+from dsconfig.launch.python.constants import Constants
+from dsconfig.launch.python.flow import Flow, Receiver, Write
+from dsconfig.launch.python.json_literal import at_span, json_keys, json_tree
+from dsconfig.launch.python.names import ANY, Names, last_name
+from dsconfig.launch.python.source import Module, ProgramRepository
 from dsconfig.launch.repository import cache_key
 
 if TYPE_CHECKING:

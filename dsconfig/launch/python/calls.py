@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dsconfig.launch.python_names import ANY, Function, last_name
+from dsconfig.launch.python.names import ANY, Function, last_name
 
 BUILTIN_READS = frozenset((
     "print", "len", "str", "repr", "bool", "isinstance", "issubclass", "type", "id", "hash", "any", "all", "sum", "min",

@@ -6,8 +6,8 @@ import ast
 from typing import TYPE_CHECKING
 
 from dsconfig.document.tree import UNKNOWN
-from dsconfig.launch.python_names import Binding
-from dsconfig.launch.python_source import Module, ProgramRepository
+from dsconfig.launch.python.names import Binding
+from dsconfig.launch.python.source import Module, ProgramRepository
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json

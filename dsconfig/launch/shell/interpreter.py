@@ -11,12 +11,14 @@ from types import MappingProxyType
 
 from dsconfig.core.file_access import contents
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.launch import shell_builtins, shell_parser
 from dsconfig.launch.repository import Budget, SpentError, search, text_budget
-from dsconfig.launch.shell_builtins import ASSUMED, FAILURE, SUCCESS, UNKNOWN
-from dsconfig.launch.shell_lexer import MAX_LENGTH, Lexer
-from dsconfig.launch.shell_output import OutputFiles, Redirections, redirections
-from dsconfig.launch.shell_parser import (
+from dsconfig.launch.shell import builtins as shell_builtins
+from dsconfig.launch.shell import parser as shell_parser
+from dsconfig.launch.shell.builtins import ASSUMED, FAILURE, SUCCESS, UNKNOWN
+from dsconfig.launch.shell.conditions import is_unknown
+from dsconfig.launch.shell.lexer import MAX_LENGTH, Lexer
+from dsconfig.launch.shell.output import OutputFiles, Redirections, redirections
+from dsconfig.launch.shell.parser import (
     Arithmetic,
     Block,
     Case,
@@ -33,8 +35,7 @@ from dsconfig.launch.shell_parser import (
     While,
     describe,
 )
-from dsconfig.launch.shell_test import is_unknown
-from dsconfig.launch.shell_values import ASSIGNMENT, CALLER_CONDITION, Scope, Value, Values, expand_numbers
+from dsconfig.launch.shell.values import ASSIGNMENT, CALLER_CONDITION, Scope, Value, Values, expand_numbers
 from dsconfig.launch.slurm_options import slurm_variables
 
 # The tree of a script is evaluated in the order in which a shell would run it. An unknown value stays as written,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import re
 
-from dsconfig.launch.python_names import Binding, Names, last_name
-from dsconfig.launch.python_source import Module, ProgramRepository
+from dsconfig.launch.python.names import Binding, Names, last_name
+from dsconfig.launch.python.source import Module, ProgramRepository
 
 _CONFIG_CALLS: dict[str, tuple[str, tuple[str, ...], int | None, tuple[str, ...]]] = {
     "initialize": ("deepspeed", ("config", "config_params"), None, ("deepspeed",)),

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.launch import shell_arithmetic
-from dsconfig.launch.shell_test import is_unknown
-from dsconfig.launch.shell_values import Values
+from dsconfig.launch.shell import arithmetic as shell_arithmetic
+from dsconfig.launch.shell.conditions import is_unknown
+from dsconfig.launch.shell.values import Values
 
 SUCCESS, FAILURE, ASSUMED, UNKNOWN = "success", "failure", "assumed", "unknown"
 """Statuses of a command. Commands other than tests are assumed to succeed."""

@@ -7,8 +7,8 @@ from collections.abc import Collection
 
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.launch.repository import SpentError
-from dsconfig.launch.shell_parser import Simple
-from dsconfig.launch.shell_values import Values
+from dsconfig.launch.shell.parser import Simple
+from dsconfig.launch.shell.values import Values
 
 _SED_SUBSTITUTION = re.compile(r"s([/|#,@])((?:(?!\1).)+)\1(.*)\1g?", re.DOTALL)
 _MAX_EDITS = 100

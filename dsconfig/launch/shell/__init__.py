@@ -1,0 +1,1 @@
+"""Shell scripts: parsed as bash does, and evaluated without running anything."""
