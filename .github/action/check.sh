@@ -16,7 +16,7 @@ if [[ "${INPUT_SUMMARY:-true}" == true && -n "${GITHUB_STEP_SUMMARY:-}" ]]; then
   check --quiet --exit-zero --output-format markdown >>"$GITHUB_STEP_SUMMARY"
 fi
 # The matcher annotates lines from the concise output, which also stays readable in the log.
-echo "::add-matcher::$GITHUB_ACTION_PATH/.github/action/matcher.json"
+echo "::add-matcher::$GITHUB_ACTION_PATH/matcher.json"
 check --output-format concise --color never
 code=$?
 echo "::remove-matcher owner=dsconfig::"

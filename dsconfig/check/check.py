@@ -118,9 +118,7 @@ def _is_rejected(located: LocatedConfig, job: Job) -> bool:
 
     if located.job is None:
         return False
-    return any(failed_checks(located.job, job.reader.version)) or any(
-        any(launcher_problems(each)) for each in jobs_of(located.host)
-    )
+    return any(failed_checks(located.job, job.reader.version)) or any(launcher_problems(located.job))
 
 
 def _report(

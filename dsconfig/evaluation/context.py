@@ -126,7 +126,7 @@ class Context:
         """Whether there are more findings than are listed."""
         self.parser: Parser = self._parser()
         self._root_kind, self._overwrite = source.root_kind, source.overwrite
-        self._open = [path[:-1] for path in source.unknown if path[-1] == "*"]
+        self._open = [path[:-1] for path in source.unknown if path[-1:] == ("*",)]
         """Sections of a Python source that may have more keys than it shows."""
         # DeepSpeed switched from json to Hjson in 0.8.1, so that findings about the text differ there.
         self.same_parser = self.equivalent

@@ -45,6 +45,8 @@ def with_interpolations(document: Document, root: Json = None, base: KeyPath = (
     if "${" not in document.text:
         return document
     value = parse_exponents(document.value())
+    if not isinstance(value, dict):
+        return document
     data = value if root is None else parse_exponents(root)
     try:
         return document.with_value(_resolve(value, data, base, 0, Budget(_MAX_VALUES)))

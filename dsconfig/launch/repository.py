@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import islice
@@ -249,38 +249,40 @@ def search(reference: str, launch: str, script_folder: str = "") -> Lookup:
         lookup = search(reference[match.end() :], launch)
         return lookup if lookup.path is not None else lookup._replace(path=None)
     if launch.startswith("<"):
-        return _lookup_at(reference, reference, launch, (os.curdir,)) or Lookup(None, (os.curdir,))
+        return _lookup_at(reference, launch, (os.curdir,)) or Lookup(None, (os.curdir,))
     if os.path.isabs(reference):
-        return _lookup_at(reference, reference, launch, ()) or _search_suffixes(reference, launch)
+        return _lookup_at(reference, launch, ()) or _search_suffixes(reference, launch)
     folder = os.path.dirname(os.path.abspath(launch))
-    folders, top = [os.curdir], project_root(folder)
+    folders, top, here = [os.curdir], project_root(folder), os.getcwd()
     while True:
-        folders.append(folder)
+        if folder != here:
+            folders.append(folder)
         if folder == top or top is None or folder == os.path.dirname(folder):
             break
         folder = os.path.dirname(folder)
-    tried: list[str] = []
     outside: str | None = None
-    for each in folders:
-        if os.path.abspath(each) not in map(os.path.abspath, tried):
-            tried.append(each)
-            path = os.path.normpath(os.path.join(each, reference))
-            if (candidate := _lookup_at(path, _display_path(path), launch, tuple(tried))) is None:
-                continue
-            if candidate.path is not None:
-                return candidate
-            outside = outside or candidate.outside
-    return Lookup(None, tuple(tried), outside)
+    for at, each in enumerate(folders, 1):
+        path = os.path.normpath(os.path.join(each, reference))
+        if (candidate := _lookup_at(path, launch, folders[:at], is_relative=True)) is None:
+            continue
+        if candidate.path is not None:
+            return candidate
+        outside = outside or candidate.outside
+    return Lookup(None, tuple(folders), outside)
 
 
-def _lookup_at(path: str, display_path: str, launch: str, tried: tuple[str, ...]) -> Lookup | None:
-    """The file at a path; None if there is none. A file that may not be read is `outside`."""
+def _lookup_at(path: str, launch: str, tried: Sequence[str], *, is_relative: bool = False) -> Lookup | None:
+    """The file at a path; None if there is none. A file that may not be read is `outside`.
+
+    `is_relative`: whether messages show the path relative to the current directory.
+    """
     on_share = is_on_share(path)
     if not on_share and not is_file(path):  # checked first: resolving the links of each candidate is slower
         return None
+    display_path = _display_path(path) if is_relative else path
     if may_read(path, launch):
-        return Lookup(display_path, tried) if not on_share or is_file(path) else None
-    return Lookup(None, tried, display_path)
+        return Lookup(display_path, tuple(tried)) if not on_share or is_file(path) else None
+    return Lookup(None, tuple(tried), display_path)
 
 
 def _search_suffixes(reference: str, launch: str) -> Lookup:

@@ -65,8 +65,12 @@ WRONG_USE = {
     "an unknown command": (["chek"], "did you mean `check`?"),
     "a file for a command": (["clean.json"], "did you mean `dsconfig check clean.json`?"),
     "nothing to explain": (["explain"], "CODE|NAME|KEY"),
-    "an unknown code": (["explain", "DSC999"], "`DSC999` is not a rule or a key", "did you mean `DSC"),
-    "an unknown word": (["explain", "@@@"], "`@@@` is not a rule or a key\n"),
+    "an unknown code": (
+        ["explain", "DSC999"],
+        "`DSC999` is not a rule, an advisory or a key",
+        "did you mean `DSC",
+    ),
+    "an unknown word": (["explain", "@@@"], "`@@@` is not a rule, an advisory or a key\n"),
 }
 
 

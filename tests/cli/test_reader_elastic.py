@@ -64,7 +64,7 @@ def test_what_starts_it_leads_to_it(job: Path, run: Runs, name: str, text: str) 
     (job / name).write_text(text)
     done = run("check", name)
     assert done.code == 0
-    assert "reads conf/e.json" in done.out
+    assert "elastic with conf/e.json" in done.out
     (job / "conf" / "e.json").write_text(json.dumps({"zero_optimization": {"stage": 2}}))
     assert "DSC609" in run("check", name).out
 

@@ -30,7 +30,7 @@ def acted(folder: Path, **inputs: str) -> subprocess.CompletedProcess[str]:
     variables = {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "GITHUB_ACTION_PATH": str(ROOT),
+        "GITHUB_ACTION_PATH": str(FOLDER),
         "GITHUB_OUTPUT": str(folder / "output"),
         "GITHUB_STEP_SUMMARY": str(folder / "summary"),
         **{f"INPUT_{name.upper()}": text for name, text in inputs.items()},
@@ -72,7 +72,7 @@ def test_no_input_becomes_a_command(repository: Path) -> None:
     done = acted(repository, paths="$(touch owned)\n`touch owned`; touch owned", arguments="--target=0.19.8")
     assert done.returncode == 2
     assert not (repository / "owned").exists()
-    action = yaml.safe_load((ROOT / "action.yml").read_text())
+    action = yaml.safe_load((FOLDER / "action.yml").read_text())
     for step in action["runs"]["steps"]:
         assert "${{" not in step.get("run", "")
         assert re.search(r"@[0-9a-f]{40}$", step["uses"]) if "uses" in step else step["shell"] == "bash"
