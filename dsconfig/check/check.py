@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 def check(located: LocatedConfig, job: Job) -> Report:
     """Check an embedded, linked or plain config as its job reads it. Fixes are not verified yet; see `fix.verify`."""
     host = located.host
-    if reason := why_not_config(host):
+    if located.job is None and (reason := why_not_config(host)):
         return _empty_report(host, job, job.reader, f"{host.name}: {reason}", reason=reason)
     if located.relation == "file":
         return _report(host, job, job.reader)

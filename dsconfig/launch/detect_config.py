@@ -11,7 +11,7 @@ from dsconfig.core.json_types import at
 from dsconfig.document.file_names import SUFFIXES, is_notebook
 from dsconfig.job.consumers.accelerate_launch_file import is_launch_file
 from dsconfig.launch.config_keys import LEAST_TYPICAL, TYPICAL, UNMISTAKABLE, are_config_keys
-from dsconfig.launch.find_jobs import exceeds_budget, job_of, jobs_of
+from dsconfig.launch.find_jobs import exceeds_budget, job_of
 from dsconfig.launch.format_table import Format, format_of, is_script
 from dsconfig.model.keyinfo import ROOT, all_keys, section_keys
 
@@ -172,8 +172,7 @@ def _why_no_config_in_script(script: Document) -> str | None:
     if any(problem.kind == "too-large" for problem in script.problems):
         return "a shell script that is too large to be read"
     reason = _TOO_MUCH if exceeds_budget(script) else "name no config: pass the config itself"
-    # The first job is enough: that of a script with hundreds of commands is looked for once for each of them.
-    return None if next(jobs_of(script), None) else f"a shell script whose commands {reason}"
+    return None if job_of(script) else f"a shell script whose commands {reason}"
 
 
 def why_not_checked(document: Document) -> str | None:
