@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from dsconfig.core.file_access import contents
 from dsconfig.core.json_types import NamedTuple
+from dsconfig.document import Document
+from dsconfig.launch.find_jobs import jobs_of
 from dsconfig.launch.hostfile import Hostfile, included_slots, read_hostfile
 from dsconfig.launch.launched_job import LaunchedJob
 from dsconfig.launch.launcher_call import ACCELERATE, DEEPSPEED, TORCHRUN, LauncherCall
-from dsconfig.launch.repository import search
+from dsconfig.launch.repository import search, tick
 
 Kind: TypeAlias = Literal["ignored devices", "conflict", "hostfile", "rendezvous", "too few devices"]
 
@@ -45,6 +48,21 @@ def launcher_problems(job: LaunchedJob) -> Iterator[LauncherProblem]:
     else:
         yield from _too_few_devices(launcher)
         yield from _rendezvous_of_torchrun(launcher)
+
+
+def problems_in(script: Document) -> tuple[tuple[LaunchedJob, LauncherProblem], ...]:
+    """The problems of the launchers in every command of a script or manifest, each with its job.
+
+    Raises:
+        OSError: a config that a command names cannot be read.
+    """
+    return _problems_in(script, tick())
+
+
+@lru_cache(maxsize=8)
+def _problems_in(script: Document, _: int) -> tuple[tuple[LaunchedJob, LauncherProblem], ...]:
+    # Several rules ask for the problems of one kind each, in each class of releases.
+    return tuple((job, problem) for job in jobs_of(script) for problem in launcher_problems(job))
 
 
 _COUNTS, _FILTERS = ("num_gpus", "num_accelerators", "num_nodes"), ("include", "exclude")

@@ -8,9 +8,8 @@ from dsconfig.core.json_types import KeyPath
 from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
 from dsconfig.job.consumers.accelerate_launch_file import BLOCK
-from dsconfig.launch.find_jobs import jobs_of
 from dsconfig.launch.launched_job import LaunchedJob
-from dsconfig.launch.launcher_checks import Kind, launcher_problems
+from dsconfig.launch.launcher_checks import Kind, problems_in
 
 _RUNNER = "launcher/runner.py:main"
 
@@ -18,16 +17,15 @@ _RUNNER = "launcher/runner.py:main"
 def _findings(ctx: Context, kind: Kind) -> Iterator[Finding]:
     """Yield the problems of one kind in every command of a script or manifest."""
     try:
-        jobs = list(jobs_of(ctx.document))
+        problems = problems_in(ctx.document)
     except OSError:  # a note of the report says why
         raise SkipRule from None
-    for job in jobs:
-        for problem in launcher_problems(job):
-            if problem.kind != kind or (problem.since and ctx.before(problem.since)):
-                continue
-            if problem.until and not ctx.between("0.3.1", problem.until):
-                continue
-            yield ctx.at(_path(job), problem.message, help=problem.help)._replace(span=job.line_span)
+    for job, problem in problems:
+        if problem.kind != kind or (problem.since and ctx.before(problem.since)):
+            continue
+        if problem.until and not ctx.between("0.3.1", problem.until):
+            continue
+        yield ctx.at(_path(job), problem.message, help=problem.help)._replace(span=job.line_span)
 
 
 def _path(job: LaunchedJob) -> KeyPath:
