@@ -68,6 +68,13 @@ def add_color(parser: Container) -> None:
     )
 
 
+def add_text_or_json(parser: Container) -> None:
+    """Add `--output-format` with text, the default, and JSON."""
+    parser.add_argument(
+        "--output-format", choices=("text", "json"), default="text", help="output format (default: text)"
+    )
+
+
 _LAUNCH = "script or launch file that starts the job, if several in the repository use the config"
 
 

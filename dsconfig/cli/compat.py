@@ -6,7 +6,14 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.arguments import add_color, add_file, add_job_options, add_settings, set_exit_codes
+from dsconfig.cli.arguments import (
+    add_color,
+    add_file,
+    add_job_options,
+    add_settings,
+    add_text_or_json,
+    set_exit_codes,
+)
 from dsconfig.cli.errors import CLEAN, PROBLEMS, fail
 from dsconfig.cli.inputs import read, reason
 from dsconfig.render.fingerprint import as_json
@@ -24,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--target", metavar="RANGE", help="only these releases, for example '>=0.14'")
     add_job_options(parser)
-    add("--output-format", choices=("text", "json"), default="text", help="output format (default: text)")
+    add_text_or_json(parser)
     add_color(parser)
     add_settings(parser)
     rejected = "the newest of these releases rejects the config, or crashes with it"

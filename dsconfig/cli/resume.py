@@ -9,7 +9,14 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.arguments import add_color, add_file, add_job_options, add_settings, set_exit_codes
+from dsconfig.cli.arguments import (
+    add_color,
+    add_file,
+    add_job_options,
+    add_settings,
+    add_text_or_json,
+    set_exit_codes,
+)
 from dsconfig.cli.errors import CLEAN, PROBLEMS, fail
 from dsconfig.cli.inputs import read, reason
 from dsconfig.cli.output import write_text
@@ -26,9 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_file(parser)
     parser.add_argument("--target", metavar="RELEASE", help="DeepSpeed release (default: the installed one)")
     add_job_options(parser)
-    parser.add_argument(
-        "--output-format", choices=("text", "json"), default="text", help="output format (default: text)"
-    )
+    add_text_or_json(parser)
     add_color(parser)
     add_settings(parser)
     blocked = "something has to be converted or changed first, or is not known"

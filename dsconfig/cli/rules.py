@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.arguments import add_color, comma_list, set_exit_codes
+from dsconfig.cli.arguments import add_color, add_text_or_json, comma_list, set_exit_codes
 from dsconfig.cli.errors import CLEAN, fail
 from dsconfig.render.fingerprint import as_json
 
@@ -25,9 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--advisories", action="store_true", help="list the known defects of releases that rules DSC88 report"
     )
-    parser.add_argument(
-        "--output-format", choices=("text", "json"), default="text", help="output format (default: text)"
-    )
+    add_text_or_json(parser)
     add_color(parser)
     set_exit_codes(parser, {CLEAN: "rules listed"})
 

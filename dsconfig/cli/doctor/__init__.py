@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.arguments import add_color, add_job_options, add_settings, set_exit_codes
+from dsconfig.cli.arguments import add_color, add_job_options, add_settings, add_text_or_json, set_exit_codes
 from dsconfig.cli.errors import CLEAN, PROBLEMS
 from dsconfig.render.fingerprint import as_json
 
@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_job_options(parser)
     fail_on = "lowest status for exit code 1 (default: error)"
     add("--fail-on", choices=("error", "warning"), default="error", help=fail_on)
-    add("--output-format", choices=("text", "json"), default="text", help="output format (default: text)")
+    add_text_or_json(parser)
     add_color(parser)
     add_settings(parser)
     set_exit_codes(parser, {CLEAN: "nothing at or above --fail-on", PROBLEMS: "problems found"})
