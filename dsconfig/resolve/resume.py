@@ -130,13 +130,18 @@ def _incomplete(checkpoint: CheckpointFolder, wanted: _Wanted) -> Iterator[Obsta
             ("use an earlier step",),
         )
     if checkpoint.tag is None and checkpoint.layout != "weights" and not wanted.loads_universal:
-        step = os.path.basename(os.path.normpath(checkpoint.path))
-        yield Obstacle(
-            "blocked",
-            f"{checkpoint.root} has no file `latest`: `load_checkpoint` then loads nothing, with a warning only",
-            (f'pass `tag="{step}"` to `load_checkpoint`', "write the file"),
-            (f"echo {shlex.quote(step)} > {shlex.quote(os.path.join(checkpoint.root, 'latest'))}",),
-        )
+        yield _without_tag(checkpoint, "latest", "`load_checkpoint` then loads nothing, with a warning only")
+
+
+def _without_tag(checkpoint: CheckpointFolder, name: str, consequence: str) -> Obstacle:
+    """The file that names the step to load is missing."""
+    step = os.path.basename(os.path.normpath(checkpoint.path))
+    return Obstacle(
+        "blocked",
+        f"{checkpoint.root} has no file `{name}`: {consequence}",
+        (f'pass `tag="{step}"` to `load_checkpoint`', "write the file"),
+        (f"echo {shlex.quote(step)} > {shlex.quote(os.path.join(checkpoint.root, name))}",),
+    )
 
 
 def _be(names: tuple[str, ...]) -> str:
@@ -166,13 +171,8 @@ def _universal(checkpoint: CheckpointFolder, wanted: _Wanted, release: int) -> I
             (_UNIVERSAL_KEY,),
         )
     elif checkpoint.universal_tag is None:
-        step = os.path.basename(os.path.normpath(checkpoint.path))
-        yield Obstacle(
-            "blocked",
-            f'{checkpoint.root} has no file `latest_universal`: DeepSpeed raises "Invalid for universal checkpoint"',
-            (f'pass `tag="{step}"` to `load_checkpoint`', "write the file"),
-            (f"echo {shlex.quote(step)} > {shlex.quote(os.path.join(checkpoint.root, 'latest_universal'))}",),
-        )
+        consequence = 'DeepSpeed raises "Invalid for universal checkpoint"'
+        yield _without_tag(checkpoint, "latest_universal", consequence)
     if wanted.loads_universal and wanted.swaps_optimizer:
         yield Obstacle(
             "blocked",
