@@ -100,7 +100,7 @@ def _inline(text: str) -> str:
 
 
 def numbers() -> str:
-    """What the checker knows, counted."""
+    """Counts of the rules, keys and releases that the checker knows."""
     facts = {
         f"{len(RULES)}": "rules, each with a page and checked examples",
         f"{sum(1 for _ in keys())}": "keys with type, default, unit and releases",

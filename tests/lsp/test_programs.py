@@ -14,7 +14,7 @@ engine = deepspeed.initialize(model=m, config=first)
 second = {'fp16': {'enabledd': True}, 'train_batch_size': 8}
 deepspeed.initialize(config=second)
 """
-CELL = "vscode-notebook-cell:/work/train.ipynb#"
+CELL = "vscode-notebook-cell:/project/train.ipynb#"
 
 
 def messages(diagnostics: list[dict[str, object]]) -> list[str]:
