@@ -43,7 +43,7 @@ EXPORTS = {
     "resolve": "dsconfig.resolve.resolve",
     "show": "dsconfig.resolve.effective_values",
     "json_schema": "dsconfig.schema",
-    "Estimate": "dsconfig.memory.estimate",
+    "Estimate": "dsconfig.memory.estimates",
     "NotModelledError": "dsconfig.memory.verdict",
 }
 """Module of each public name except the section classes; `make generate` writes the stub from it."""

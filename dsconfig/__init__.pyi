@@ -26,7 +26,7 @@ from dsconfig.core.releases import (
 )
 from dsconfig.fix.fix import FixResult as FixResult, fix as fix
 from dsconfig.fix.migrate import Migration as Migration
-from dsconfig.memory.estimate import Estimate as Estimate
+from dsconfig.memory.estimates import Estimate as Estimate
 from dsconfig.memory.verdict import NotModelledError as NotModelledError
 from dsconfig.model._generated.root_sections import *
 from dsconfig.model.compose import Difference as Difference

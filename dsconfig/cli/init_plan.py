@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject
     from dsconfig.core.releases import Target
     from dsconfig.job.consumers import HUGGING_FACE
-    from dsconfig.memory.estimate import Estimate
+    from dsconfig.memory.estimates import Estimate
 from dsconfig.memory.verdict import Verdict
 
 

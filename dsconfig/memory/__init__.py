@@ -8,13 +8,12 @@ Names are imported when they are first used, so that `check` without a model loa
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dsconfig.memory.config_values import Values as Values
-    from dsconfig.memory.estimate import Estimate as Estimate
-    from dsconfig.memory.estimate import estimate as estimate
+    from dsconfig.memory.estimates import Estimate as Estimate
+    from dsconfig.memory.estimates import estimate as estimate
     from dsconfig.memory.models.architecture import Architecture as Architecture
     from dsconfig.memory.models.architecture import MicroBatch as MicroBatch
     from dsconfig.memory.models.from_hf_config import architecture_of as architecture_of
@@ -32,8 +31,8 @@ if TYPE_CHECKING:
 
 EXPORTS = {
     "Values": "config_values",
-    "Estimate": "estimate",
-    "estimate": "estimate",
+    "Estimate": "estimates",
+    "estimate": "estimates",
     "Architecture": "models.architecture",
     "MicroBatch": "models.architecture",
     "architecture_of": "models.from_hf_config",
@@ -50,17 +49,6 @@ EXPORTS = {
     "NotModelledError": "verdict",
 }
 """Module of each name."""
-
-
-class _Package(type(sys)):  # type: ignore[misc]  # the type of modules, without importing `types`
-    """Module type under which importing the module `estimate` does not replace the function; see `dsconfig`."""
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if not (name in EXPORTS and isinstance(value, type(sys))):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> object:

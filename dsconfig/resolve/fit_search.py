@@ -20,7 +20,7 @@ from dsconfig.job.consumers import HUGGING_FACE
 from dsconfig.job.consumers.consumer import consumer_of
 from dsconfig.job.consumers.consumer_versions import split_spec
 from dsconfig.launch.located_config import locate
-from dsconfig.memory.estimate import Estimate, MemoryLimit
+from dsconfig.memory.estimates import Estimate, MemoryLimit
 from dsconfig.memory.models.registry import record
 from dsconfig.memory.verdict import EXCEEDS, FITS, HOST, RANK, UNKNOWN, NotModelledError
 from dsconfig.resolve.config_changes import (

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.memory.estimate import DeviceVerdict
+from dsconfig.memory.estimates import DeviceVerdict
 
 if TYPE_CHECKING:
     from dsconfig.core.gpu_memory import Gpu
     from dsconfig.core.json_types import JsonObject
-    from dsconfig.memory.estimate import Estimate
+    from dsconfig.memory.estimates import Estimate
     from dsconfig.memory.verdict import Verdict
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dsconfig.memory.estimate import MemoryLimit
+from dsconfig.memory.estimates import MemoryLimit
 from dsconfig.memory.verdict import EXCEEDS, FITS, RANK, UNKNOWN, NotModelledError
 from dsconfig.resolve.errors import UnfilledError
 from dsconfig.resolve.memory import EstimateRequest, Options, estimate_request

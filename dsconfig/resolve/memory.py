@@ -24,8 +24,8 @@ from dsconfig.launch.program_overwrites import overwrite_of, overwrites
 from dsconfig.memory.config_values import ULYSSES as SEQUENCE
 from dsconfig.memory.config_values import Values
 from dsconfig.memory.engines.setup import Setup
-from dsconfig.memory.estimate import NO_LIMIT, MemoryLimit, estimate
-from dsconfig.memory.estimate import Estimate as Estimate  # noqa: PLC0414  # callers get it here
+from dsconfig.memory.estimates import NO_LIMIT, MemoryLimit, estimate
+from dsconfig.memory.estimates import Estimate as Estimate  # noqa: PLC0414  # callers get it here
 from dsconfig.memory.memory_ledger import LimitExceededError
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
 from dsconfig.memory.models.registry import weights_of

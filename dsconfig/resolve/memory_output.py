@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from dsconfig.core.gpu_memory import Gpu
-    from dsconfig.memory.estimate import Estimate, MemoryUsage
+    from dsconfig.memory.estimates import Estimate, MemoryUsage
     from dsconfig.memory.verdict import UnmodeledSetting, Verdict
     from dsconfig.render.terminal import Style
     from dsconfig.resolve.fit_search import Fit

@@ -11,7 +11,7 @@ from dsconfig.resolve.memory import NODE, Options, estimate_request
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
-    from dsconfig.memory.estimate import Estimate
+    from dsconfig.memory.estimates import Estimate
     from dsconfig.resolve.limits import Limits
 
 ROWS: tuple[tuple[int, str], ...] = (

@@ -6,7 +6,7 @@ import pytest
 
 import dsconfig
 from dsconfig.core.json_types import Json, JsonObject
-from dsconfig.memory.estimate import MemoryUsage
+from dsconfig.memory.estimates import MemoryUsage
 
 OFFLOADED: JsonObject = {"offload_optimizer": {"device": "cpu"}, "offload_param": {"device": "cpu"}}
 CONFIGS: dict[str, JsonObject] = {

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dsconfig.memory.estimate import bound
+from dsconfig.memory.estimates import bound
 from tests.parity import environment
 from tests.parity.generators.fits import Problem, changed, problem
 from tests.parity.judges.memory import simulated

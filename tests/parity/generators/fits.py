@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from dsconfig.document import Document, read_dict
-from dsconfig.memory.estimate import MemoryLimit
+from dsconfig.memory.estimates import MemoryLimit
 from dsconfig.memory.verdict import NotModelledError
 from dsconfig.resolve.config_changes import Change
 from dsconfig.resolve.fit_search import Fit, Search, search_of

@@ -8,7 +8,7 @@ from dsconfig.memory.config_values import Values
 from dsconfig.memory.engines.base import SAVE, Engine
 from dsconfig.memory.engines.param_groups import GRAM
 from dsconfig.memory.engines.setup import OptimizerCost
-from dsconfig.memory.estimate import PHASES, bound, simulate
+from dsconfig.memory.estimates import PHASES, bound, simulate
 from dsconfig.memory.graph import Adapter
 from dsconfig.memory.memory_ledger import Ledger
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
