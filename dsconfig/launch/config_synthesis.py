@@ -237,8 +237,9 @@ def _batch_triplet(config: Mapping[str, Json], ranks: int | None) -> tuple[Json,
 
 # Config that OpenRLHF builds from its flags; it reads no file.
 #
-# Source: OpenRLHF 0.11 utils/deepspeed/deepspeed_utils.py, get_train_ds_config; deepspeed.py,
-# DeepspeedStrategy.get_ds_train_config; flags of older releases: 0.8 cli/train_sft.py.
+# Sources: OpenRLHF 0.11 utils/deepspeed/deepspeed_utils.py:get_train_ds_config;
+# OpenRLHF 0.11 utils/deepspeed/deepspeed.py:DeepspeedStrategy.get_ds_train_config; the flags of older releases are
+# those of OpenRLHF 0.8 cli/train_sft.py.
 
 
 def openrlhf_config(flags: Mapping[str, Json]) -> JsonObject:

@@ -10,8 +10,8 @@ from types import FrameType
 class Drain:
     """Whether this process was asked to leave.
 
-    Whenever torch starts workers, it installs its own handler, which ends them at once
-    (`elastic/multiprocessing/api.py`, `PContext.start`), so `listen` has to replace it again.
+    Whenever torch starts workers, it installs its own handler, which ends them at once, so `listen` has to replace it
+    again.  Source: torch distributed/elastic/multiprocessing/api.py:PContext.start.
     """
 
     def __init__(self) -> None:

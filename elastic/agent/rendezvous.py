@@ -29,8 +29,10 @@ from elastic.agent.settings import RendezvousSettings
 from elastic.agent.store import connect_store, host_if_local
 from elastic.agent.torch_releases import assume_identical_workers, successful_exit
 
-# Only the documented interface is used (`torch/distributed/elastic/rendezvous/api.py`, `RendezvousHandler`,
-# `RendezvousInfo`, `RendezvousStoreInfo`): DeepSpeed's agent broke because it overrode private methods.
+# Only the documented interface is used, because DeepSpeed's agent broke when it overrode private methods.
+# Sources: torch distributed/elastic/rendezvous/api.py:RendezvousHandler;
+# torch distributed/elastic/rendezvous/api.py:RendezvousInfo;
+# torch distributed/elastic/rendezvous/api.py:RendezvousStoreInfo.
 
 LINGER = 10.0
 """Seconds that the node with the store waits at the end for the others to leave."""
@@ -119,8 +121,8 @@ class PlanRendezvous(RendezvousHandler):
     def shutdown(self) -> bool:
         """End this agent, successfully or with the exception that torch's launcher is propagating.
 
-        torch 2.6 calls this once more for failed workers, without an exception
-        (`elastic/agent/server/local_elastic_agent.py`, `LocalElasticAgent._shutdown`).
+        torch 2.6 calls this once more for failed workers, without an exception.
+        Source: torch distributed/elastic/agent/server/local_elastic_agent.py:LocalElasticAgent._shutdown.
         """
         exception = sys.exc_info()[1]
         exception = None if exception is self._outer else exception
@@ -189,8 +191,8 @@ class RoundStore(Store):
     """Store without content, so that torch's exit barrier, its only user, is passed at once.
 
     torch enters the barrier when all workers of the node have succeeded, and waits 300 s for a node that was killed
-    since (`elastic/agent/server/api.py`, `SimpleElasticAgent._exit_barrier`).  Here the job's state records when all
-    nodes have succeeded (`Node.succeed`), and which were lost.
+    since.  Here the job's state records when all nodes have succeeded (`Node.succeed`), and which were lost.
+    Source: torch distributed/elastic/agent/server/api.py:SimpleElasticAgent._exit_barrier.
     """
 
     def __init__(self) -> None:

@@ -7,8 +7,11 @@ import re
 from typing import Final
 
 OLDEST: Final = (2, 6)
-"""First release with entry points `torchrun.handlers` (`elastic/rendezvous/registry.py`) and with
-`TORCH_ELASTIC_WORKER_IDENTICAL` (`elastic/agent/server/api.py`); `RendezvousInfo` was added in 2.4.
+"""First release with entry points `torchrun.handlers` and with `TORCH_ELASTIC_WORKER_IDENTICAL`; `RendezvousInfo`
+was added in 2.4.
+
+Sources: torch distributed/elastic/rendezvous/registry.py:_register_out_of_tree_handlers;
+torch distributed/elastic/agent/server/api.py:SimpleElasticAgent._assign_worker_ranks.
 """
 
 
@@ -29,7 +32,7 @@ def libuv_takes_sockets(version: str) -> bool:
 def set_shutdown_timeout(seconds: int) -> None:
     """Set how long workers have to exit after SIGTERM: `LaunchConfig.shutdown_timeout` of newer releases.
 
-    Older releases always wait for 30 s (`elastic/multiprocessing/api.py`, `PContext.close`).
+    Older releases always wait for 30 s.  Source: torch distributed/elastic/multiprocessing/api.py:PContext.close.
     """
     os.environ["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] = str(seconds)
 
@@ -37,8 +40,8 @@ def set_shutdown_timeout(seconds: int) -> None:
 def successful_exit() -> SystemExit:
     """Exception that ends an agent whose job has succeeded without it.
 
-    `RendezvousGracefulExitError` is meant for this, but the launcher of 2.6 to 2.14 fails on it, since there is no
-    result to check for failure (`launcher/api.py`, `launch_agent`).
+    `RendezvousGracefulExitError` is meant for this, but the launcher of 2.6 to 2.15 fails on it, since there is no
+    result to check for failure.  Source: torch distributed/launcher/api.py:launch_agent.
     """
     return SystemExit(0)
 
@@ -46,6 +49,7 @@ def successful_exit() -> SystemExit:
 def assume_identical_workers() -> None:
     """Tell torch that all nodes have the same number of workers, so that it does not ask each node.
 
-    It would wait for a node that has just died (`elastic/agent/server/api.py`, `_assign_worker_ranks`).
+    It would wait for a node that has just died.
+    Source: torch distributed/elastic/agent/server/api.py:SimpleElasticAgent._assign_worker_ranks.
     """
     os.environ["TORCH_ELASTIC_WORKER_IDENTICAL"] = "1"

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
+
+import pytest
 
 from dsconfig import check
 from dsconfig.job.consumers.consumer_versions import CHANGES, NEWEST_READ, version_tuple
@@ -12,6 +17,7 @@ from tests.parity.citations import (
     deepspeed_citations,
     fingerprints,
     program_citations,
+    program_sources,
     read_releases,
 )
 
@@ -58,3 +64,31 @@ def test_code_is_compared_without_docstrings_and_layout() -> None:
     assert first == fingerprints(citations, text('    """Other text."""\n\n    return  1  # why'))
     assert first != fingerprints(citations, text('    """Text."""\n    return 2'))
     assert fingerprints(citations, Sources({})) == {}
+
+
+def test_the_package_of_a_wheel_with_libraries_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    downloads: list[list[str]] = []
+
+    def download(command: list[str], *, check: bool) -> None:
+        downloads.append(command)
+        name = command[-1].replace("==", "-")
+        with ZipFile(tmp_path / f"{name}-py3-none-any.whl", "w") as wheel:
+            wheel.writestr(f"{name}.data/purelib/openrlhf/cli/train.py", "def main(): pass")
+            wheel.writestr(f"{name}.data/purelib/tests/cli/train.py", "def main(): fail()")
+            wheel.writestr("torch/distributed/run.py", "def main(): pass")
+
+    monkeypatch.setattr(subprocess, "run", download)
+    assert program_sources("openrlhf", "0.11.2", tmp_path).code("cli/train.py", "main") is not None
+    assert program_sources("torch", "2.15.0", tmp_path).code("distributed/run.py", "main") is not None
+    # A source distribution would run the program's code, and torch's wheels for Linux have gigabytes of libraries.
+    assert all(command[command.index("--only-binary") + 1] == ":all:" for command in downloads)
+    assert "--platform" in downloads[1]
+
+
+def test_citations_name_programs_as_they_write_themselves() -> None:
+    files = {(each.file, each.symbol) for each in program_citations("openrlhf")}
+    assert ("utils/deepspeed/deepspeed_utils.py", "get_train_ds_config") in files
+    places = {each.place.partition("/")[0] for each in program_citations("torch")}
+    assert places == {"dsconfig", "elastic"}

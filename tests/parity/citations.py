@@ -35,10 +35,16 @@ READ = Path(__file__).with_name("programs.json")
 
 
 class Program(NamedTuple):
-    """A program whose code is cited: its distribution, and the folder of its package in the wheel."""
+    """A program whose code is cited.
+
+    `package` is the folder of its package in the wheel; `platform` and `python` select a wheel that runs elsewhere,
+    which is never imported.
+    """
 
     distribution: str
     package: str
+    platform: str = ""
+    python: str = ""
 
 
 PROGRAMS: Mapping[str, Program] = {
@@ -50,9 +56,11 @@ PROGRAMS: Mapping[str, Program] = {
     "llamafactory": Program("llamafactory", "llamafactory"),
     "axolotl": Program("axolotl", "axolotl"),
     "peft": Program("peft", "peft"),
+    "openrlhf": Program("openrlhf", "openrlhf"),
+    # The wheel for macOS has no CUDA libraries: a tenth of the size, and the same Python files.
+    "torch": Program("torch", "torch", "macosx_14_0_arm64", "3.12"),
 }
-"""Programs by the name in citations. Wheels of torch are too large for a nightly job; OpenRLHF and verl are cited by
-the keys of their launch files alone."""
+"""Programs by the name in citations, in lower case."""
 
 
 EXPLAINED = {
@@ -116,7 +124,7 @@ def _of_text(source: str, place: str, release: str) -> Iterator[Citation]:
 
 
 _PROGRAM = re.compile(
-    rf"\b({'|'.join(map(re.escape, PROGRAMS))})(?: \d[\d.]*)? ((?:[\w-]+/)*[\w-]+\.py)"
+    rf"\b((?i:{'|'.join(map(re.escape, PROGRAMS))}))(?: v?\d[\d.]*)? ((?:[\w-]+/)*[\w-]+\.py)"
     r"(?:(?::|, )`?([A-Za-z_]\w*(?:\.\w+)*))?"
 )
 
@@ -124,12 +132,13 @@ _PROGRAM = re.compile(
 def program_citations(program: str) -> list[Citation]:
     """The citations of another program in the source of the package."""
     cited: dict[tuple[str, str], Citation] = {}
-    for path in sorted((ROOT / "dsconfig").rglob("*.py")):
+    files = [path for package in ("dsconfig", "elastic") for path in (ROOT / package).rglob("*.py")]
+    for path in sorted(files):
         if "_generated" in path.parts:
             continue
         text = path.read_text("utf-8")
         for match in _PROGRAM.finditer(text):
-            name, file, symbol = match[1], match[2], match[3] or ""
+            name, file, symbol = match[1].lower(), match[2], match[3] or ""
             if text[match.end() : match.end() + 2] in ('."', ".'"):  # a prefix of citations
                 continue
             if name == program and (not symbol or symbol[0].isupper() or "_" in symbol):
@@ -224,21 +233,22 @@ def deepspeed_sources(release: str) -> Sources:
 
 def program_sources(program: str, release: str, folder: Path) -> Sources:
     """The Python files of a program's wheel, which pip downloads without its requirements."""
-    distribution, package = PROGRAMS[program]
+    distribution, package, platform, python = PROGRAMS[program]
     folder.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--disable-pip-version-check", "-q"]
+    # A source distribution would run the program's own code to tell its name.
+    command += [
+        "--only-binary",
+        ":all:",
+        *(["--platform", platform, "--python-version", python] if platform else []),
+    ]
     subprocess.run([*command, "--dest", str(folder), f"{distribution}=={release}"], check=True)
     (wheel,) = folder.glob(f"{distribution.replace('-', '_')}-{release}-*.whl")
     with zipfile.ZipFile(wheel) as archive:
-        names = [
-            each for each in archive.namelist() if each.startswith(f"{package}/") and each.endswith(".py")
-        ]
-        return Sources(
-            {
-                name.removeprefix(f"{package}/"): archive.read(name).decode("utf-8", "replace")
-                for name in names
-            }
-        )
+        # Wheels with a library keep their package in `NAME.data/purelib` or directly in the archive.
+        inside = re.compile(rf"(?:[^/]+\.data/(?:pure|plat)lib/)?{re.escape(package)}/(.+\.py)")
+        matches = [match for match in map(inside.fullmatch, archive.namelist()) if match]
+        return Sources({each[1]: archive.read(each[0]).decode("utf-8", "replace") for each in matches})
 
 
 # What differs.

@@ -218,7 +218,7 @@ def trl_defaults(name: str, version: str | None) -> JsonObject:
         and version is not None
         and version_tuple(version)[:2] == version_tuple("0.14")[:2]
     ):
-        # trl v0.14.0 trl/trainer/grpo_config.py; v0.15.0 removed both.
+        # Only v0.14.0 sets these two (`GRPOConfig` in its trainer/grpo_config.py).
         defaults |= {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 8}
     return defaults
 

@@ -51,8 +51,8 @@ def consumer_of(repository: ProgramRepository, module: Module, call: ast.Call, k
 def _uses_fabric(repository: ProgramRepository, module: Module, strategy: ast.Call) -> bool:
     """Whether a strategy is for Lightning's Fabric, or its predecessor LightningLite, instead of the Trainer.
 
-    Only the Trainer rejects or fills batch keys: lightning strategies/deepspeed.py,
-    `_format_batch_size_and_grad_accum_config` returns if there is no module.
+    Only the Trainer rejects or fills batch keys: the method returns if there is no module.
+    Source: lightning pytorch/strategies/deepspeed.py:DeepSpeedStrategy._format_batch_size_and_grad_accum_config.
     """
     names = module.names
     keyword = names.parents.get(strategy)
