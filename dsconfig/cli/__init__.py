@@ -112,9 +112,19 @@ def _report_error(error: Exception) -> int:
         print_error(str(error))
     elif isinstance(error, OSError) and error.filename is None:
         return _output_error(error)
+    elif isinstance(error, ImportError | AttributeError) and (problems := _shadowing_problems()):
+        for problem in problems:
+            print_error(problem)
     else:
         print_internal_error(error)
     return FAILED
+
+
+def _shadowing_problems() -> list[str]:
+    """Why a module or name of ours is missing, if other software hides our packages."""
+    from dsconfig.cli.shadowed_packages import shadowing_problems
+
+    return list(shadowing_problems())
 
 
 def _output_error(error: OSError) -> int:

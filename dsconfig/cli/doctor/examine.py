@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from dsconfig.cli.shadowed_packages import shadowing_problems
 from dsconfig.core.json_types import Json, JsonObject, NamedTuple, at
 from dsconfig.core.version_ranges import version_numbers
 from dsconfig.core.wording import one_of
@@ -83,6 +84,9 @@ def _versions(machine: Machine) -> Iterator[Item]:
         )
     if "torch" not in versions:
         yield Item("versions", "warning", "PyTorch is not installed in this environment", "pip install torch")
+    for problem in shadowing_problems(machine.packages):
+        message, _, remedy = problem.partition("; ")
+        yield Item("versions", "warning", message, remedy)
     dependent = 0
     for each in affecting(versions):
         if each.when:
