@@ -354,7 +354,7 @@ def _padding(around: Surroundings, node: Node) -> str | None:
 
 def _comma(around: Surroundings, node: Node) -> str | None:
     """Return the separator of entries on lines of their own."""
-    if around.layout.yaml:
+    if around.layout.yaml or around.layout.python:
         return ","
     for entry, next_entry in zip(node.members, node.members[1:], strict=False):
         is_unquoted = entry.node.kind == "string" and around.text[entry.node.span.start] not in "'\""

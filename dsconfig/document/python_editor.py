@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import ast
 import keyword
+import re
 from typing import TYPE_CHECKING
 
-from dsconfig.document.json_editor import JsonEditor, find_entry, new_entry
-from dsconfig.document.python_source import open_objects
+from dsconfig.document.json_editor import JsonEditor, add_entry, find_entry, new_entry
+from dsconfig.document.python_source import has_hidden_entries
 from dsconfig.document.text_edit import Edit, EditError
+from dsconfig.document.tree import UNKNOWN, Member, Node, Span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dsconfig.core.json_types import Json, KeyPath
-    from dsconfig.document.tree import Node
+    from dsconfig.document.document import Document
 
 
 class PythonEditor(JsonEditor):
     """Editor of a dict in a Python source.
 
-    In `dict(...)` a key is a keyword argument: it can be renamed, removed or set, but no key can be added.
+    In `dict(...)` a key is a keyword argument: it can be renamed, removed or set, but no key can be added. A key that a
+    statement sets (`ds_config["fp16"] = {...}`) is removed with its statement; new keys go into the literal.
     """
+
+    def __init__(self, document: Document) -> None:
+        super().__init__(document)
+        self._literals: dict[int, Node] = {}
 
     def rename(self, path: KeyPath, name: str) -> list[Edit]:
         """Rename a key and keep its quotes; a keyword argument has none."""
@@ -40,17 +47,60 @@ class PythonEditor(JsonEditor):
 
     def remove_entries(self, parent: Node, indexes: Sequence[int]) -> list[Edit]:
         """Remove entries, but not the only visible one beside `**other` or a key that is not a literal."""
-        if len(parent.members) == 1 and _has_hidden_entries(
+        literal = self._literal(parent)
+        if len(literal.members) == 1 and _has_hidden_entries(
             self.document.text[parent.span.start : parent.span.end]
         ):
             raise EditError("the dict has keys that its source does not show")
-        return super().remove_entries(parent, indexes)
+        if parent.kind != "object":
+            return super().remove_entries(parent, indexes)
+        keys = [each.key_span for each in literal.members]
+        removed = [parent.members[index] for index in indexes]
+        inside = [keys.index(each.key_span) for each in removed if each.key_span in keys]
+        edits = [self._remove_statement(each) for each in removed if each.key_span not in keys]
+        return [*super().remove_entries(literal, inside), *edits]
 
     def _add(self, path: KeyPath, value: Json) -> list[Edit]:
-        section, _, _ = new_entry(self.document, path, value)
+        section, key, value = new_entry(self.document, path, value)
         if self.document.text[section.span.start] != "{":
             raise EditError("a key can be added to a dict literal, but not to a call of dict()")
-        return super()._add(path, value)
+        return add_entry(self.around, self._literal(section), key, value)
+
+    def _literal(self, node: Node) -> Node:
+        """Return an object with the members that its literal has, and the name of a variable instead of its dict."""
+        if id(node) not in self._literals:
+            members = tuple(
+                self._as_written(each) for each in node.members if _is_inside(each.key_span, node.span)
+            )
+            self._literals[id(node)] = node._replace(members=members)
+        return self._literals[id(node)]
+
+    def _as_written(self, member: Member) -> Member:
+        name = _NAME.match(self.document.text, member.key_span.end)
+        if name is None or name.start(1) == member.node.span.start:
+            return member
+        return member._replace(node=Node("unknown", Span(*name.span(1)), UNKNOWN))
+
+    def _remove_statement(self, member: Member) -> Edit:
+        """Remove the statement `variable["key"] = value` with its line."""
+        text, start = self.document.text, self.around.line_start(member.key_span.start)
+        end = self.around.after_blanks(member.node.span.end)
+        newline = self.around.newline(end)
+        if (newline is None and end < len(text)) or not _TARGET.fullmatch(
+            text[start : member.key_span.start]
+        ):
+            raise EditError("the key is part of a statement that does more")
+        return Edit(start, end if newline is None else newline, "")
+
+
+_NAME = re.compile(r"\s*[:=]\s*([A-Za-z_]\w*(?:\.\w+)*)(?=\s*[,})#])")
+"""The variable behind a key: `"zero_optimization": zero`."""
+_TARGET = re.compile(r"""[ \t]*[A-Za-z_][\w.]*(?:\[["']\w+["']\])*\[""")
+"""The statement in front of its last key: `ds_config["zero_optimization"][`."""
+
+
+def _is_inside(inner: Span, outer: Span) -> bool:
+    return outer.start <= inner.start and inner.end <= outer.end
 
 
 def _has_hidden_entries(source: str) -> bool:
@@ -59,4 +109,4 @@ def _has_hidden_entries(source: str) -> bool:
         value = ast.parse(f"({source})", mode="eval").body
     except SyntaxError:
         return True
-    return () in open_objects(value)
+    return has_hidden_entries(value)

@@ -96,22 +96,22 @@ class NodeBuilder:
     def __init__(self, text: PythonText, evaluate: Callable[[ast.expr], Json]) -> None:
         self._text, self._evaluate, self._count = text, evaluate, 0
 
-    def node(self, value: ast.expr, depth: int = 0) -> Node:
-        """Convert an expression to a node with its value and span."""
+    def node(self, value: ast.expr, path: KeyPath = ()) -> Node:
+        """Convert an expression, which is at a path of the config, to a node with its value and span."""
         span = self._text.span(value)
         self._count += 1
-        if depth > MAX_DEPTH or self._count > MAX_VALUES:
+        if len(path) > MAX_DEPTH or self._count > MAX_VALUES:
             return Node("unknown", span, UNKNOWN)
         if isinstance(value, ast.Dict):
             members = tuple(
-                Member(key.value, self._text.span(key), self.node(item, depth + 1))
+                Member(key.value, self._text.span(key), self.node(item, (*path, key.value)))
                 for key, item in zip(value.keys, value.values, strict=True)
                 if isinstance(key, ast.Constant) and isinstance(key.value, str)
             )
             return Node("object", span, {each.key: each.node.value for each in members}, members)
         if is_dict(value) and isinstance(value, ast.Call):
             members = tuple(
-                Member(each.arg, self._text.argument_span(each), self.node(each.value, depth + 1))
+                Member(each.arg, self._text.argument_span(each), self.node(each.value, (*path, each.arg)))
                 for each in value.keywords
                 if each.arg is not None
             )
@@ -119,28 +119,19 @@ class NodeBuilder:
         if isinstance(value, ast.List | ast.Tuple) and not any(
             isinstance(each, ast.Starred) for each in value.elts
         ):
-            items = tuple(self.node(each, depth + 1) for each in value.elts)
+            items = tuple(self.node(each, (*path, index)) for index, each in enumerate(value.elts))
             return Node("array", span, [each.value for each in items], items=items)
         constant = self._evaluate(value)
         return Node(_kind(constant), span, constant)
 
 
-def open_objects(value: ast.expr, path: KeyPath = ()) -> Iterator[KeyPath]:
-    """Yield the objects with keys that the source does not show: `**other`, or a key that is not a literal."""
+def has_hidden_entries(value: ast.expr) -> bool:
+    """Whether a dict expression itself has keys that the source does not show."""
     if isinstance(value, ast.Dict):
-        for key, item in zip(value.keys, value.values, strict=True):
-            if isinstance(key, ast.Constant) and isinstance(key.value, str):
-                yield from open_objects(item, (*path, key.value))
-            else:
-                yield path
-    elif is_dict(value) and isinstance(value, ast.Call):
-        if value.args:
-            yield path
-        for each in value.keywords:
-            if each.arg is None:
-                yield path
-            else:
-                yield from open_objects(each.value, (*path, each.arg))
+        return any(not (isinstance(key, ast.Constant) and isinstance(key.value, str)) for key in value.keys)
+    return isinstance(value, ast.Call) and (
+        bool(value.args) or any(each.arg is None for each in value.keywords)
+    )
 
 
 def is_dict(value: ast.expr) -> bool:

@@ -11,23 +11,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.document import Document
 from dsconfig.document.file_names import is_named_config, is_notebook
-from dsconfig.document.python_source import (
-    NodeBuilder,
-    PythonText,
-    is_dict,
-    keys_of,
-    member_of,
-    open_objects,
-    walk,
-)
-from dsconfig.document.python_source import with_unknown as with_unknown_value
-from dsconfig.document.tree import UNKNOWN, Node, Tree, shifted
+from dsconfig.document.python_source import PythonText, has_hidden_entries, is_dict, keys_of, member_of
+from dsconfig.document.tree import Tree, shifted
 from dsconfig.job.detect_consumer import Overwrite, Reader, consumer_of_content
 from dsconfig.launch.program_text import ProgramText, UnreadableError, decode, read_program
 from dsconfig.launch.python.config_calls import consumer_of
+from dsconfig.launch.python.config_tree import ChangedConfig, ConfigNodes, Section, json_literal_tree
 from dsconfig.launch.python.constants import Constants
 from dsconfig.launch.python.flow import Flow, Receiver, Write
-from dsconfig.launch.python.json_literal import at_span, json_keys, json_tree
+from dsconfig.launch.python.json_literal import json_keys, json_tree
+from dsconfig.launch.python.key_statements import Position, statements_setting_keys, variable_of
 from dsconfig.launch.python.names import ANY, Names, last_name
 from dsconfig.launch.python.source import Module, ProgramRepository
 from dsconfig.launch.repository import cache_key
@@ -41,6 +34,8 @@ _WORDS = re.compile(
 """Keys of which every source with a config contains at least one: searching for them is cheaper than parsing."""
 _PREPARES = frozenset(("HfDeepSpeedConfig",))
 """Calls that prepare the loading of a model, whatever library trains it."""
+_EARLY_CALLS = _PREPARES | {"Init"}
+"""Calls before the one that trains; the program may change the config in between."""
 _BY_WEIGHT = ("transformers", "accelerate", "lightning", "deepspeed")
 """Consumers of a dict that several calls receive, the decisive one first: the Trainer fills Accelerate's dict."""
 _NAME = re.compile(
@@ -72,7 +67,6 @@ _SCHEMA_WORDS = frozenset(
 )
 """Keys of a JSON Schema, or of a table that documents settings."""
 _TYPES = frozenset(("int", "float", "bool", "str", "dict", "list", "object", "Any", "Optional", "Union"))
-_QUOTES = ("'", '"', "'''", '"""')
 
 
 class PythonConfig(NamedTuple):
@@ -314,7 +308,7 @@ class _Source:
             for node in self.module.nodes
             if isinstance(node, ast.expr)
             and is_dict(node)
-            and (id(node) in passed or not _ROOT_KEYS.isdisjoint(keys_of(node)))
+            and (id(node) in passed or not _ROOT_KEYS.isdisjoint(self._keys_of(node)))
         ]
         return sorted(dicts, key=lambda each: (each.lineno, each.col_offset))
 
@@ -330,20 +324,23 @@ class _Source:
                         each.value for each in self.names.bindings_of(argument) if each.value is not None
                     ]
                 # The program fills an empty dict later.
-                yield from (value for value in values if is_dict(value) and keys_of(value))
+                yield from (value for value in values if is_dict(value) and self._keys_of(value))
 
     def _candidate(self, value: ast.expr) -> _Candidate | None:
         """Return a dict with what happens to it; None if it is not a config."""
-        flow = Flow(
-            self.repository, partial(consumer_of, self.repository), partial(_is_scalar, value)
-        ).follow(self.module, value)
+        flow = self._flow(value)
         if flow.receivers:
             return _Candidate(value, flow)
-        count = len(_ROOT_KEYS.intersection(keys_of(value)))
-        has_keys = count > 1 and not _UNIQUE_KEYS.isdisjoint(keys_of(value))
-        if has_keys or (count and self._is_named_like_config(value)):
+        literal_keys, keys = keys_of(value), self._keys_of(value)
+        is_named = not _ROOT_KEYS.isdisjoint(literal_keys) and self._is_named_like_config(value)
+        if is_named or (len(_ROOT_KEYS.intersection(keys)) > 1 and not _UNIQUE_KEYS.isdisjoint(keys)):
             return _Candidate(value, flow) if _has_config_values(value) else None
         return None
+
+    def _keys_of(self, value: ast.expr) -> list[str]:
+        """Return the keys of a dict: those of its literal, and those that the statements behind it set."""
+        statements = statements_setting_keys(variable_of(self.names, value), _ROOT_KEYS)
+        return [*keys_of(value), *(each.path[0] for each in statements)]
 
     def _is_named_like_config(self, value: ast.expr) -> bool:
         """Whether a dict is assigned to a name such as `ds_config`."""
@@ -363,24 +360,26 @@ class _Source:
 
     def _config(self, candidate: _Candidate) -> PythonConfig:
         value, flow, literal, json_text = candidate
+        nodes = ConfigNodes(self.text, self.names, self.constants, partial(self._is_in_cell_of, value))
         if literal is None:
-            root = NodeBuilder(self.text, self.constants.value).node(value)
-            tree = Tree(root, (), tuple(self.text.comments(root.span)))
+            root = nodes.node(value)
+            tree = Tree(root, (), tuple(nodes.comments))
         else:
-            tree = self._json_tree(literal, json_text)
-        assert tree.root is not None
-        root = tree.root
-        nodes = list(walk(root))
-        changed = _Changed(root, dict(nodes), {path for path, node in nodes if node.value is UNKNOWN})
+            tree = json_literal_tree(self.text, literal, json_text)
+            assert tree.root is not None
+            root = tree.root
+        changed = ChangedConfig(root)
         reader = self._reader(flow.receivers)
         if reader is None:
             changed.unknown.add((ANY,))  # the dict may be only part of the config that the program passes on
-        if literal is None:
-            changed.unknown |= {(*path, ANY) for path in open_objects(value)}
-            for path in self._overwritten(value, ()):
-                changed.set(path, "")
-        for write in flow.writes:
-            changed.apply(write, self._place(write.module, write.node))
+        changed.unknown |= nodes.open_paths
+        for path in nodes.overwritten:
+            changed.set(path, "")
+        for section in (Section((), value), *nodes.sections):
+            section_flow = self._flow(section.value, is_section=True) if section.path else flow
+            for write in self._writes_before_use(value, section_flow, flow.receivers):
+                if write.node not in nodes.writes:
+                    changed.apply(write, self._place(write.module, write.node), section.path)
         start, cell = self.program.cell_at(root.span.start)
         tree = shifted(tree._replace(root=root._replace(value=changed.value)), -start)
         text = self.text.text if cell is None else cell.text
@@ -389,15 +388,38 @@ class _Source:
         unknown, places = frozenset(changed.unknown), changed.places
         return PythonConfig(document, reader, unknown, places, frozenset(flow.reads))
 
-    def _json_tree(self, literal: ast.expr, text: str) -> Tree:
-        """Return the tree of a JSON text in a string literal; all spans are those of the literal if it has escapes."""
-        span = self.text.span(literal)
-        source = self.text.text[span.start : span.end]
-        at = source.find(text)
-        if at >= 0 and source[:at].strip("rRuUbB") in _QUOTES and source[at + len(text) :] in _QUOTES:
-            return json_tree(text, span.start + at)
-        tree = json_tree(text, 0)
-        return tree._replace(root=at_span(tree.root, span) if tree.root else None, problems=(), comments=())
+    def _is_in_cell_of(self, value: ast.expr, other: ast.expr) -> bool:
+        """Whether two expressions are in the same cell of a notebook; always in a source file."""
+        cells = [self.program.cell_at(self.text.span(each).start)[0] for each in (value, other)]
+        return cells[0] == cells[1]
+
+    def _writes_before_use(self, value: ast.expr, flow: Flow, receivers: list[Receiver]) -> Iterator[Write]:
+        """Yield the changes of a dict, without those behind the last call that receives it: they come too late."""
+        variable = variable_of(self.names, value)
+        used_at: Position | None = None
+        if variable is not None and flow.receivers == receivers:
+            calls = [
+                None if each.module is not self.module else variable.position(each.call) for each in receivers
+            ]
+            positions = [each for each in calls if each is not None]
+            is_early = all(
+                isinstance(each.call, ast.Call) and last_name(each.call.func) in _EARLY_CALLS
+                for each in receivers
+            )
+            used_at = None if is_early or len(positions) < len(calls) else max(positions)
+        for write in flow.writes:
+            at = None if used_at is None or variable is None else variable.position(write.node)
+            if at is None or used_at is None or at <= used_at:
+                yield write
+
+    def _flow(self, value: ast.expr, *, is_section: bool = False) -> Flow:
+        """Return what the program does with the value of an expression."""
+        return Flow(
+            self.repository,
+            partial(consumer_of, self.repository),
+            partial(_is_scalar, value),
+            is_section=is_section,
+        ).follow(self.module, value)
 
     def _place(self, module: Module, node: ast.AST) -> str:
         """Return the location of code as shown in messages: `train.py:12`, in a notebook `train.ipynb:cell 3:12`."""
@@ -432,55 +454,6 @@ class _Source:
             first, (why or prepared)[first], "content", likely=not is_sure, others=tuple(names[1:]) or others
         )
 
-    def _overwritten(self, value: ast.expr, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-        """Yield the keys of a literal that stand before `**other` or a key that is not a literal."""
-        if not isinstance(value, ast.Dict):
-            return
-        before: list[tuple[str, ...]] = []
-        for key, item in zip(value.keys, value.values, strict=True):
-            if isinstance(key, ast.Constant) and isinstance(key.value, str):
-                before.append((*path, key.value))
-                yield from self._overwritten(item, (*path, key.value))
-            else:
-                yield from before
-                before = []
-
-
-class _Changed:
-    """The value of a config with `UNKNOWN` where the program changes it."""
-
-    def __init__(self, root: Node, nodes: dict[KeyPath, Node], unknown: set[KeyPath]) -> None:
-        self._root, self._nodes = root, nodes
-        self.value: Json = root.value
-        self.unknown = unknown
-        self.places: dict[KeyPath, str] = {}
-
-    def apply(self, write: Write, place: str) -> None:
-        """Apply a change of the program at a location."""
-        *parent, last = write.path
-        path: KeyPath = write.path
-        if last != ANY:
-            if not (write.absent_only and path in self._nodes):
-                self.set(path, place)
-            return
-        section = self._nodes.get(tuple(parent))
-        if section is not None and section.kind == "object":
-            self.unknown.add(path)
-            if not write.absent_only:
-                self.places.setdefault(path, place)
-                # A key that is only known at run time may be any of the keys that the literal shows.
-                for member in section.members:
-                    self.set((*parent, member.key), place)
-        elif parent:
-            self.set(tuple(parent), place)
-
-    def set(self, path: KeyPath, place: str) -> None:
-        """Make the value at a path unknown."""
-        self.unknown.add(path)
-        if place:
-            self.places.setdefault(path, place)
-        self.value = with_unknown_value(self.value, path)
-
 
 def _has_config_values(value: ast.expr) -> bool:
     """Whether the values of a dict can be those of a config: a JSON Schema or a table of help texts has others."""
@@ -513,7 +486,7 @@ def _is_scalar(root: ast.expr, path: tuple[str, ...]) -> bool:
     """Whether the literal has a number, string, boolean or None at a path, which no code can change in place."""
     value: ast.expr | None = root
     for key in path:
-        if value is None or not is_dict(value) or any(True for _ in open_objects(value) if not _):
+        if value is None or not is_dict(value) or has_hidden_entries(value):
             return False
         value = member_of(value, key)
     return isinstance(value, ast.Constant)

@@ -76,12 +76,16 @@ class Flow:
         repository: ProgramRepository,
         consumer_of: Callable[[Module, ast.Call, int | str], str | None],
         is_scalar: Callable[[Path], bool] = lambda _: False,
+        *,
+        is_section: bool = False,
     ) -> None:
+        """Prepare to follow a value. `is_section`: it is part of a config, which calls receive instead of it."""
         self.writes: list[Write] = []
         self.reads: set[Path] = set()
         """Keys that the program looks up by name."""
         self.receivers: list[Receiver] = []
         self._repository, self._consumer_of, self._is_scalar = repository, consumer_of, is_scalar
+        self._is_section = is_section
         self._seen: set[tuple[ast.AST, Steps, Path]] = set()
         self._queue: list[Reference] = []
 
@@ -441,7 +445,7 @@ class Flow:
         if consumer is not None:
             if not ref.inside and not ref.path:
                 self.receivers.append(Receiver(consumer, ref.module, call))
-            elif ref.inside:
+            elif ref.inside and not self._is_section:
                 self._open(ref)
             return
         if definition := self._definition(ref.module, call.func):

@@ -1,0 +1,180 @@
+"""Tree of a config in a Python source: its dict literal, the keys that later statements set, and what is unknown."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from dsconfig.document.python_source import NodeBuilder, PythonText, has_hidden_entries, is_dict, walk
+from dsconfig.document.python_source import with_unknown as with_unknown_value
+from dsconfig.document.tree import UNKNOWN, Member, Node, Span, Tree
+from dsconfig.launch.python.json_literal import at_span, json_tree
+from dsconfig.launch.python.key_statements import variable_of
+from dsconfig.launch.python.names import ANY
+
+if TYPE_CHECKING:
+    from dsconfig.core.json_types import Json, KeyPath
+    from dsconfig.launch.python.constants import Constants
+    from dsconfig.launch.python.flow import Write
+    from dsconfig.launch.python.names import Names
+
+_QUOTES = ("'", '"', "'''", '"""')
+_MAX_VARIABLES = 20
+"""Most variables of one config whose dicts are read."""
+
+
+class Section(NamedTuple):
+    """A dict that is in the config by the name of its variable: `{"zero_optimization": zero}`."""
+
+    path: KeyPath
+    value: ast.expr
+
+
+class ConfigNodes(NodeBuilder):
+    """Nodes of a config that consists of a literal, of dicts in variables, and of statements that set keys.
+
+    `is_in_text`: whether an expression is in the text of the config; each cell of a notebook is a text of its own.
+    """
+
+    def __init__(
+        self, text: PythonText, names: Names, constants: Constants, is_in_text: Callable[[ast.expr], bool]
+    ) -> None:
+        super().__init__(text, constants.value)
+        self._names, self._constants, self._is_in_text = names, constants, is_in_text
+        self.sections: list[Section] = []
+        self.open_paths: set[KeyPath] = set()
+        """Objects with keys that the source does not show, each with a final `*`."""
+        self.overwritten: set[KeyPath] = set()
+        """Keys in front of `**other` or of a key that is no literal, which may overwrite them."""
+        self.writes: set[ast.AST] = set()
+        """Nodes of the statements that set a key."""
+        self.comments: dict[tuple[Span, str], None] = {}
+
+    def node(self, value: ast.expr, path: KeyPath = ()) -> Node:
+        """Convert an expression to a node; a name becomes the dict of its variable."""
+        literal = self._dict_of(value)
+        if literal is not None:
+            self.sections.append(Section(path, literal))
+            value = literal
+        node = super().node(value, path)
+        if not is_dict(value):
+            return node
+        self.comments |= dict.fromkeys(self._text.comments(node.span))
+        if has_hidden_entries(value):
+            self.open_paths.add((*path, ANY))
+            self.overwritten |= set(_overwritten(value, path))
+        return self._with_statements(value, path, node)
+
+    def _dict_of(self, value: ast.expr) -> ast.expr | None:
+        """Return the dict that a name stands for; None if it may be something else."""
+        if not isinstance(value, ast.Name) or len(self.sections) >= _MAX_VARIABLES:
+            return None
+        literal = self._constants.binding(value)
+        if literal is None or not is_dict(literal) or not self._is_in_text(literal):
+            return None
+        return None if any(each.value is literal for each in self.sections) else literal
+
+    def _with_statements(self, value: ast.expr, path: KeyPath, node: Node) -> Node:
+        """Add the keys that the statements behind a dict set in it."""
+        variable = variable_of(self._names, value)
+        for each in () if variable is None else variable.key_statements():
+            key = each.key.value if isinstance(each.key, ast.keyword) else each.key
+            full_path = (*path, *each.path)
+            if not self._is_in_text(key) or _section_at(node, each.path[:-1]) is None:
+                continue
+            for paths in (self.open_paths, self.overwritten):
+                paths -= {known for known in paths if known[: len(full_path)] == full_path}
+            span = (
+                self._text.argument_span(each.key)
+                if isinstance(each.key, ast.keyword)
+                else self._text.span(each.key)
+            )
+            node = _with_member(
+                node, each.path, Member(each.path[-1], span, self.node(each.value, full_path))
+            )
+            self.comments |= dict.fromkeys(self._text.comments(self._text.span(each.value)))
+            self.writes.add(each.write)
+        return node
+
+
+def _section_at(node: Node, path: KeyPath) -> Node | None:
+    """Return the object at a path below a node; None if there is none."""
+    for key in path:
+        if node.kind != "object":
+            return None
+        inner = next((each.node for each in reversed(node.members) if each.key == key), None)
+        if inner is None:
+            return None
+        node = inner
+    return node if node.kind == "object" else None
+
+
+def _with_member(node: Node, path: KeyPath, member: Member) -> Node:
+    """Return an object with a member at a path, which replaces one with the same key."""
+    if len(path) > 1:
+        index = max(at for at, each in enumerate(node.members) if each.key == path[0])
+        old = node.members[index]
+        new = old._replace(node=_with_member(old.node, path[1:], member))
+        members = (*node.members[:index], new, *node.members[index + 1 :])
+    else:
+        members = (*(each for each in node.members if each.key != member.key), member)
+    return node._replace(members=members, value={each.key: each.node.value for each in members})
+
+
+def _overwritten(value: ast.expr, path: KeyPath) -> Iterator[KeyPath]:
+    """Yield the keys of a literal that stand before `**other` or a key that is not a literal."""
+    before: list[KeyPath] = []
+    for key in value.keys if isinstance(value, ast.Dict) else ():
+        if isinstance(key, ast.Constant) and isinstance(key.value, str):
+            before.append((*path, key.value))
+        else:
+            yield from before
+            before = []
+
+
+def json_literal_tree(text: PythonText, literal: ast.expr, json_text: str) -> Tree:
+    """Return the tree of a JSON text in a string literal; all spans are those of the literal if it has escapes."""
+    span = text.span(literal)
+    source = text.text[span.start : span.end]
+    at = source.find(json_text)
+    if at >= 0 and source[:at].strip("rRuUbB") in _QUOTES and source[at + len(json_text) :] in _QUOTES:
+        return json_tree(json_text, span.start + at)
+    tree = json_tree(json_text, 0)
+    return tree._replace(root=at_span(tree.root, span) if tree.root else None, problems=(), comments=())
+
+
+class ChangedConfig:
+    """The value of a config with `UNKNOWN` where the program changes it."""
+
+    def __init__(self, root: Node) -> None:
+        self._nodes = dict(walk(root))
+        self.value: Json = root.value
+        self.unknown: set[KeyPath] = {path for path, node in self._nodes.items() if node.value is UNKNOWN}
+        self.places: dict[KeyPath, str] = {}
+
+    def apply(self, write: Write, place: str, path: KeyPath = ()) -> None:
+        """Apply a change of the program at a location. `path`: the dict that is changed."""
+        parent, last = (*path, *write.path[:-1]), write.path[-1]
+        full_path: KeyPath = (*parent, last)
+        if last != ANY:
+            if not (write.absent_only and full_path in self._nodes):
+                self.set(full_path, place)
+            return
+        section = self._nodes.get(tuple(parent))
+        if section is not None and section.kind == "object":
+            self.unknown.add(full_path)
+            if not write.absent_only:
+                self.places.setdefault(full_path, place)
+                # A key that is only known at run time may be any of the keys that the literal shows.
+                for member in section.members:
+                    self.set((*parent, member.key), place)
+        elif parent:
+            self.set(tuple(parent), place)
+
+    def set(self, path: KeyPath, place: str) -> None:
+        """Make the value at a path unknown."""
+        self.unknown.add(path)
+        if place:
+            self.places.setdefault(path, place)
+        self.value = with_unknown_value(self.value, path)
