@@ -17,21 +17,21 @@ EXPORTS = {
     "CommentsDroppedWarning": "dsconfig.api.config",
     "Config": "dsconfig.api.config",
     "load": "dsconfig.api.config",
-    "ConfigError": "dsconfig.api.typed_model",
+    "ConfigError": "dsconfig.api.construct_config",
     "check": "dsconfig.api.check",
-    "Stretch": "dsconfig.check.compat",
-    "compat": "dsconfig.check.compat",
+    "Stretch": "dsconfig.check.accepting_releases",
+    "compat": "dsconfig.check.accepting_releases",
     "Report": "dsconfig.check.report",
     "Diagnostic": "dsconfig.core.diagnostic",
     "Effect": "dsconfig.core.diagnostic",
     "Fix": "dsconfig.core.diagnostic",
     "Location": "dsconfig.core.diagnostic",
     "Related": "dsconfig.core.diagnostic",
-    "migrate": "dsconfig.api.migrate_api",
+    "migrate": "dsconfig.api.migrate",
     "FixResult": "dsconfig.fix.fix",
     "fix": "dsconfig.fix.fix",
     "Migration": "dsconfig.fix.migrate",
-    "Difference": "dsconfig.model.compose",
+    "Difference": "dsconfig.model.config_operations",
     "LATEST": "dsconfig.core.releases",
     "RELEASES": "dsconfig.core.releases",
     "UnknownReleaseError": "dsconfig.core.releases",
@@ -60,7 +60,7 @@ def sections() -> tuple[str, ...]:
     """Section classes in the top namespace."""
     from importlib import import_module
 
-    keys = import_module("dsconfig.model.keyinfo")
+    keys = import_module("dsconfig.model.key_table")
     names = {keys.child_section(info.type) for info in keys.section_keys(keys.ROOT).values()} - {None}
     return (*sorted(names), *EXTRA_EXPORTS)
 

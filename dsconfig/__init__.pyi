@@ -8,9 +8,9 @@ from dsconfig.api.config import (
     Config as Config,
     load as load,
 )
-from dsconfig.api.migrate_api import migrate as migrate
-from dsconfig.api.typed_model import ConfigError as ConfigError
-from dsconfig.check.compat import Stretch as Stretch, compat as compat
+from dsconfig.api.migrate import migrate as migrate
+from dsconfig.api.construct_config import ConfigError as ConfigError
+from dsconfig.check.accepting_releases import Stretch as Stretch, compat as compat
 from dsconfig.check.report import Report as Report
 from dsconfig.core.diagnostic import (
     Diagnostic as Diagnostic,
@@ -29,7 +29,7 @@ from dsconfig.fix.migrate import Migration as Migration
 from dsconfig.memory.estimates import Estimate as Estimate
 from dsconfig.memory.verdict import NotModelledError as NotModelledError
 from dsconfig.model._generated.root_sections import *
-from dsconfig.model.compose import Difference as Difference
+from dsconfig.model.config_operations import Difference as Difference
 from dsconfig.resolve.effective_values import Shown as Shown, show as show
 from dsconfig.resolve.errors import (
     ResolveError as ResolveError,

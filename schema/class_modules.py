@@ -15,13 +15,13 @@ _MODEL = "dsconfig.model"
 _WIDTH = 110
 _NO_SECTIONS = {
     "_generated",
-    "annotations",
     "build_section",
-    "compose",
+    "config_operations",
+    "field_annotations",
     "iter_fields",
     "key",
     "key_description",
-    "keyinfo",
+    "key_table",
     "section",
     "to_json_value",
     "torch_classes",

@@ -29,7 +29,7 @@ def generate() -> dict[str, str]:
     _execute("dsconfig.model._generated.descriptions", files[f"{MODEL}/descriptions.py"])
     files[f"{MODEL}/classes.py"] = class_modules.render(config)
     _execute("dsconfig.model._generated.classes", files[f"{MODEL}/classes.py"])
-    from dsconfig.schema.files import texts
+    from dsconfig.schema.schema_files import texts
     from schema import type_stubs
 
     files[f"{MODEL}/classes.pyi"] = type_stubs.class_stub(config)

@@ -1,4 +1,4 @@
-"""Source of `_generated/__init__.py`: the key table, plain literals that `dsconfig.model.keyinfo` reads."""
+"""Source of `_generated/__init__.py`: the key table, plain literals that `dsconfig.model.key_table` reads."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from dsconfig.model import iter_fields
 from dsconfig.model.key_description import describe
-from dsconfig.model.keyinfo import section_keys
+from dsconfig.model.key_table import section_keys
 from dsconfig.model.section import Section, is_section
 
 _WIDTH = 106

@@ -8,7 +8,7 @@ from typing import Any
 import dsconfig
 from dsconfig.core.diagnostic import Diagnostic
 from dsconfig.core.releases import RELEASES
-from dsconfig.model.keyinfo import keys
+from dsconfig.model.key_table import keys
 from dsconfig.rules import RULES
 
 TARGET, WORLD_SIZE = "0.19.8", 8

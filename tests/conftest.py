@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from dsconfig.cli.output import CI_VARIABLES
+from dsconfig.cli.output_files import CI_VARIABLES
 from tests.heavy import HEAVY
 from tests.launches import AUTO
 

@@ -15,7 +15,7 @@ HEAVY: Mapping[str, str] = {
     "tests/lsp/test_emacs.py": "needs Emacs",
     "tests/lsp/test_neovim.py": "needs Neovim",
     "tests/lsp/test_wire.py": SLOW,
-    "tests/model/test_composing.py": "needs torch",
+    "tests/model/test_config_operations.py": "needs torch",
     "tests/model/test_editor.py": "needs pyright",
     "tests/model/test_odd_values.py": "needs torch",
     "tests/model/test_typing.py": "needs mypy, pyright",

@@ -31,7 +31,7 @@ PACKAGES: Mapping[str, Package] = {
         "core",
     ),
     "model": Package(
-        "the typed model of all config keys; `keyinfo` reads its generated table, which needs no pydantic",
+        "the typed model of all config keys; `key_table` reads its generated table, which needs no pydantic",
         "core",
     ),
     "memory": Package(

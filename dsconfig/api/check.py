@@ -14,7 +14,7 @@ from dsconfig.check.build_job import (
 from dsconfig.check.check import check as judge
 from dsconfig.check.report import Report
 from dsconfig.core.releases import Target
-from dsconfig.fix.verify import with_verified_fixes
+from dsconfig.fix.verify_fixes import with_verified_fixes
 from dsconfig.launch.config_source import ConfigSource, read
 from dsconfig.launch.located_config import locate
 

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from dsconfig.api.typed_model import Options, read_into
+from dsconfig.api.construct_config import Options, read_into
 from dsconfig.model import Config as Keys
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dsconfig.core.releases import Target
     from dsconfig.launch.config_source import ConfigSource
     from dsconfig.model._generated.dicts import ConfigDict
-    from dsconfig.model.compose import Difference
+    from dsconfig.model.config_operations import Difference
 
 
 # `Config`.
@@ -69,7 +69,7 @@ class Config(Keys):
         """
         from pathlib import Path
 
-        from dsconfig.api.typed_model import Options, read_into
+        from dsconfig.api.construct_config import Options, read_into
 
         config, report = read_into(cls, Path(path), Options(target, None, consumer), fields_only=True)
         if report.document is not None and report.document.comments:
@@ -94,8 +94,8 @@ class Config(Keys):
             ConfigError: the release rejects one of the fields.
             BuildError: JSON cannot represent a value.
         """
-        from dsconfig.api.typed_model import Options, read_into
-        from dsconfig.model.compose import json_object
+        from dsconfig.api.construct_config import Options, read_into
+        from dsconfig.model.config_operations import json_object
 
         config, _ = read_into(cls, json_object(data), Options(target, None, consumer), fields_only=True)
         return config
@@ -110,7 +110,7 @@ class Config(Keys):
             ValueError: a value is NaN or infinite, which JSON cannot represent.
         """
         from dsconfig.document.atomic_write import write
-        from dsconfig.document.json_format import in_yaml, pretty_config
+        from dsconfig.document.pretty_print import in_yaml, pretty_config
 
         name = os.fspath(path)
         text = (in_yaml if name.lower().endswith((".yaml", ".yml")) else pretty_config)(self.to_dict())
@@ -133,7 +133,7 @@ class Config(Keys):
         Raises:
             BuildError: the key does not exist, or does not accept the value.
         """
-        from dsconfig.model.compose import iter_paths, put
+        from dsconfig.model.config_operations import iter_paths, put
 
         copy = self.model_copy(deep=True)
         for path, value in (*iter_paths({} if changes is None else changes, "."), *iter_paths(values, "__")):
@@ -148,7 +148,7 @@ class Config(Keys):
         Raises:
             BuildError: a mapping has an unknown key, or a value that its key does not accept.
         """
-        from dsconfig.model.compose import merge_into
+        from dsconfig.model.config_operations import merge_into
 
         copy = self.model_copy(deep=True)
         for other in others:
@@ -163,7 +163,7 @@ class Config(Keys):
 
     def diff(self, other: Config | Mapping[str, Any]) -> tuple[Difference, ...]:
         """Differences to another config, each with `path`, `kind`, `before` and `after`."""
-        from dsconfig.model.compose import differences, json_object
+        from dsconfig.model.config_operations import differences, json_object
 
         return tuple(differences(self.to_dict(), json_object(other)))
 
@@ -191,7 +191,7 @@ class Config(Keys):
         Raises:
             ConfigError: DeepSpeed rejects the config, or fails during initialization because of it.
         """
-        from dsconfig.api.typed_model import ConfigError
+        from dsconfig.api.construct_config import ConfigError
 
         report = self.check(target, world_size, consumer)
         if not report.ok:

@@ -14,9 +14,9 @@ from dsconfig.job.consumers import ELASTIC, accelerate_launch_file
 from dsconfig.job.consumers.consumer_versions import EXPECTED_CONSUMER, is_consumer_spec, least_deepspeed
 from dsconfig.job.detect_consumer import LaunchArguments, Reader, consumer_of_content, named_consumer
 from dsconfig.job.job import EMPTY_JOB, DetectedConsumer, Fact, Job, job_of_reader, layer, merge
-from dsconfig.job.run_facts import DSCONFIG_KEY, DeclaredFacts, Model, RunFacts, has_elasticity, read_block
-from dsconfig.job.run_facts import NO_FACTS as NOTHING_KNOWN
-from dsconfig.job.run_facts import facts_of_block as known_of_block
+from dsconfig.job.job_facts import DSCONFIG_KEY, DeclaredFacts, Model, RunFacts, has_elasticity, read_block
+from dsconfig.job.job_facts import NO_FACTS as NOTHING_KNOWN
+from dsconfig.job.job_facts import facts_of_block as known_of_block
 from dsconfig.launch import config_references, detect_config
 from dsconfig.launch.find_jobs import with_arguments, with_trainer_fact, with_version
 from dsconfig.launch.located_config import LocatedConfig, locate
@@ -179,7 +179,7 @@ def with_launch_arguments(located: LocatedConfig, reader: Reader, launch: str | 
         programs = reader.facts.program_files
         is_started = reader.launch or reader.processes or reader.training_arguments is not None
         if launch is None and len(programs) == 1 and not is_started:
-            from dsconfig.launch.program_launches import with_program_launch
+            from dsconfig.launch.scripts_of_program import with_program_launch
 
             reader = with_program_launch(reader, programs[0])
     document = located.config if located.job is None and located.config is not None else located.host
@@ -204,7 +204,7 @@ def _detected_reader(located: LocatedConfig) -> Reader:
         return Reader("accelerate", "it is an Accelerate launch file", "content")
     if host.is_in_program:
         from dsconfig.launch.notebook_jobs import reader_of_written_file
-        from dsconfig.launch.python.config import reader_of
+        from dsconfig.launch.python.config_dicts import reader_of
 
         return reader_of_written_file(host) or reader_of(host)
     content = consumer_of_content(host.value())

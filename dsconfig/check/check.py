@@ -22,10 +22,10 @@ from dsconfig.job.consumers.consumer_versions import unknown_version
 from dsconfig.job.detect_consumer import Overwrite, Reader
 from dsconfig.job.job import Job
 from dsconfig.launch import detect_config
+from dsconfig.launch.config_overwrites import overwrite_of, overwrites
 from dsconfig.launch.find_jobs import jobs_of
-from dsconfig.launch.format_table import format_of, is_script
+from dsconfig.launch.launch_file_formats import format_of, is_script
 from dsconfig.launch.located_config import LocatedConfig, locate, locate_job
-from dsconfig.launch.program_overwrites import overwrite_of, overwrites
 from dsconfig.rules import Rule
 from dsconfig.rules._batch_triplet import supported_world_sizes
 
@@ -113,8 +113,8 @@ def parsed_config(report: Report) -> JsonObject | None:
 
 def _is_rejected(located: LocatedConfig, job: Job) -> bool:
     """Whether the program of a launch script rejects its own arguments, or a launcher its flags."""
+    from dsconfig.launch.framework_checks import failed_checks
     from dsconfig.launch.launcher_checks import launcher_problems
-    from dsconfig.launch.program_checks import failed_checks
 
     if located.job is None:
         return False
@@ -149,7 +149,7 @@ def _report(
     unknown: frozenset[KeyPath] = frozenset()
     program_notes: tuple[str, ...] = ()
     if document.is_in_program:
-        from dsconfig.launch.python.config import notes_of, unknown_in, with_unknown
+        from dsconfig.launch.python.config_dicts import notes_of, unknown_in, with_unknown
 
         unknown, overwrite = unknown_in(document), with_unknown(document, overwrite)
         program_notes = notes_of(document)
@@ -470,7 +470,7 @@ def _without_claim(document: Document, fix: Fix | None) -> Fix | None:
     """Return the fix, not claimed to be safe if the program around the config looks up a key that it takes away."""
     if fix is None or not fix.safe or not document.is_in_program:
         return fix
-    from dsconfig.launch.python.config import is_read_by_program
+    from dsconfig.launch.python.config_dicts import is_read_by_program
 
     removed = [each.path for each in fix.operations if isinstance(each, Rename | Move | Remove)]
     return fix._replace(safe=not any(is_read_by_program(document, path) for path in removed))

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 
 from dsconfig.core.file_access import MAX_NOTEBOOK_SIZE, OUTSIDE, contents, is_own, may_read, repository_root
-from dsconfig.document.file_names import SUFFIXES, is_named_config, is_notebook, is_python, is_yaml
-from dsconfig.launch.format_table import is_script
+from dsconfig.document.config_file_names import SUFFIXES, is_named_config, is_notebook, is_python, is_yaml
+from dsconfig.launch.launch_file_formats import is_script
 from dsconfig.launch.repository import may_start_job
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
@@ -217,7 +217,7 @@ def _holds_python_config(path: str, data: bytes) -> bool:
     """Whether a Python source contains a config dict that is no test data."""
     if not re.search(_WORDS, data) or re.search(_IS_TEST, path.replace(os.sep, "/")):
         return False
-    from dsconfig.launch.python.config import documents_in
+    from dsconfig.launch.python.config_dicts import documents_in
 
     return bool(documents_in(data, path))
 
@@ -227,7 +227,7 @@ def _why_program_unread(path: str) -> str | None:
     data = read_small_file(path)
     if not re.search(_UNIQUE_WORDS, data) or re.search(_IS_TEST, path.replace(os.sep, "/")):
         return None
-    from dsconfig.launch.python.config import why_unread
+    from dsconfig.launch.python.config_dicts import why_unread
 
     return why_unread(data, path)
 

@@ -13,7 +13,7 @@ from dsconfig.core.releases import Origin, Target, UnknownReleaseError
 from dsconfig.core.releases import resolve as resolve_target
 from dsconfig.job.detect_consumer import LaunchArguments, Reader, named_consumer
 from dsconfig.job.job import Fact, Job, job_of_reader, layer
-from dsconfig.job.run_facts import Model, RunFacts, find_named_model
+from dsconfig.job.job_facts import Model, RunFacts, find_named_model
 from dsconfig.job.settings_file import Settings, SettingsFileError, find_settings
 from dsconfig.launch.located_config import LocatedConfig
 

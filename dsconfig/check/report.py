@@ -141,7 +141,7 @@ class Report:
 
     def edits(self, diagnostic: Diagnostic) -> Sequence[tuple[int, int, str]]:
         """Return the diagnostic's fix as edits of the text (start, end, replacement); empty without a fix."""
-        from dsconfig.document.edit import edits
+        from dsconfig.document.apply_operations import edits
         from dsconfig.document.text_edit import EditError
 
         if diagnostic.fix is None or self.document is None:

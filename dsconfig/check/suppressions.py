@@ -10,7 +10,7 @@ from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.releases import UnknownReleaseError, resolve
 from dsconfig.document.document import location, location_of
 from dsconfig.evaluation.context import MAX_FINDINGS
-from dsconfig.job.run_facts import DSCONFIG_KEY, EXPECTED_VALUES, is_valid_setting
+from dsconfig.job.job_facts import DSCONFIG_KEY, EXPECTED_VALUES, is_valid_setting
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _unused(entry: Suppression, index: _SuppressionIndex) -> Diagnostic:
 #   // dsconfig: ignore[DSC401, unknown-key]                             this line, or the next if it is alone
 #   # dsconfig: ignore-file[DSC401]                                      the whole file, from any line
 #
-# The other keys of the block (`consumer`, `target` ...) are described in dsconfig.job.run_facts.
+# The other keys of the block (`consumer`, `target` ...) are described in dsconfig.job.job_facts.
 
 CODE, NAME = "DSC008", "unused-suppression"
 _COMMENT = r"dsconfig:\s*(ignore-file|ignore)\b(?:\s*\[([^][]*)\])?"

@@ -47,7 +47,7 @@ Its module in this package has `configure(parser)`, which declares the options a
 
 def command_module(command: str) -> str:
     """Module of a command; the language server is a package of its own."""
-    return "dsconfig.lsp.command_line" if command == "lsp" else f"dsconfig.cli.{command}"
+    return "dsconfig.lsp.lsp_command" if command == "lsp" else f"dsconfig.cli.{command}"
 
 
 EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 130, 141
@@ -129,8 +129,8 @@ def _shadowing_problems() -> list[str]:
 
 def _output_error(error: OSError) -> int:
     """Report that stdout cannot be written; errors of other files carry their name."""
+    from dsconfig.cli.command_inputs import reason
     from dsconfig.cli.errors import FAILED, print_error
-    from dsconfig.cli.inputs import reason
 
     _discard_buffer(sys.stdout)
     print_error(f"cannot write the output: {reason(error)}")

@@ -6,10 +6,10 @@ import sys
 from collections.abc import Sequence
 
 from dsconfig.check.report import Report
+from dsconfig.cli.check_files import Checker
+from dsconfig.cli.command_inputs import reason
 from dsconfig.cli.errors import print_error
-from dsconfig.cli.inputs import reason
-from dsconfig.cli.output import is_lossless, rewrite_document
-from dsconfig.cli.run_check import Checker
+from dsconfig.cli.output_files import is_lossless, rewrite_document
 from dsconfig.fix.write_suppressions import accepts_comments, add_suppressions
 from dsconfig.render.summary import count
 

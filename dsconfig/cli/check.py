@@ -22,8 +22,8 @@ TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
     from dsconfig.check.effective_settings import Options
     from dsconfig.check.report import Report
-    from dsconfig.cli.run_check import Checker, Tally
-    from dsconfig.cli.run_fix import Fixer
+    from dsconfig.cli.check_files import Checker, Tally
+    from dsconfig.cli.fix_files import Fixer
     from dsconfig.render.terminal import Style
 
 
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
         return watch(args, _run)
     if args.output_file in (None, "-"):
         return _run(args)[0]
-    from dsconfig.cli.inputs import forbid_overwrite, redirect_to_file
+    from dsconfig.cli.command_inputs import forbid_overwrite, redirect_to_file
 
     args.color = "never" if args.color == "auto" else args.color
     forbid_overwrite(args.output_file, *args.paths)  # before anything is fixed
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace) -> tuple[int, set[str]]:
     """Check once. Return the exit code, and the files on which the result depends."""
-    from dsconfig.cli.inputs import as_toml, resolve_options
+    from dsconfig.cli.command_inputs import as_toml, resolve_options
 
     options = resolve_options(args)
     if args.show_settings:
@@ -136,13 +136,13 @@ def _check_usage(args: argparse.Namespace) -> None:
 def _fixer(args: argparse.Namespace, options: Options) -> Fixer | None:
     if not args.fix:
         return None
-    from dsconfig.cli.run_fix import Fixer
+    from dsconfig.cli.fix_files import Fixer
 
     return Fixer(options, unsafe=args.unsafe_fixes, diff=args.diff)
 
 
 def _checker(options: Options, fixer: Fixer | None, *, quiet: bool) -> Checker:
-    from dsconfig.cli.run_check import Checker
+    from dsconfig.cli.check_files import Checker
 
     return Checker(options, fixer, quiet=quiet)
 

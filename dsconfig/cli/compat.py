@@ -14,14 +14,14 @@ from dsconfig.cli.arguments import (
     add_text_or_json,
     set_exit_codes,
 )
+from dsconfig.cli.command_inputs import read, reason
 from dsconfig.cli.errors import CLEAN, PROBLEMS, fail
-from dsconfig.cli.inputs import read, reason
 from dsconfig.render.fingerprint import as_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dsconfig.check.compat import Stretch
+    from dsconfig.check.accepting_releases import Stretch
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -40,8 +40,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    from dsconfig.check.compat import ALL_RELEASES, compat, table
-    from dsconfig.cli.inputs import job_from_args
+    from dsconfig.check.accepting_releases import ALL_RELEASES, compat, table
+    from dsconfig.cli.command_inputs import job_from_args
     from dsconfig.core.releases import UnknownReleaseError, resolve
     from dsconfig.render.terminal import style_of
 

@@ -12,7 +12,7 @@ from dsconfig.cli.errors import CLEAN, fail, print_note
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json
-    from dsconfig.schema.editors import EditorFile, Patterns
+    from dsconfig.schema.editor_settings import EditorFile, Patterns
 
 WITH_SCHEMA = ("vscode", "neovim", "jetbrains", "zed")
 SCHEMA_ONLY = ("vscode", "zed")
@@ -40,8 +40,8 @@ def run(args: argparse.Namespace) -> int:
         return _serve(args)
     if args.editor not in WITH_SCHEMA:
         fail(f"--schema supports {', '.join(WITH_SCHEMA)}; {args.editor} uses the language server")
-    from dsconfig.cli.inputs import schema_target
-    from dsconfig.schema.editors import files
+    from dsconfig.cli.command_inputs import schema_target
+    from dsconfig.schema.editor_settings import files
 
     target, consumer = schema_target(args)
     *schemas, settings = files(args.editor, target, consumer, _patterns(args))
@@ -57,10 +57,10 @@ def run(args: argparse.Namespace) -> int:
 def _patterns(args: argparse.Namespace) -> Patterns:
     """Patterns of configs and launch files, and the paths of those in this folder that only their content tells."""
     from dsconfig.check.discover import find_configs, is_launch, read_small_file
-    from dsconfig.cli.inputs import resolve_options
+    from dsconfig.cli.command_inputs import resolve_options
     from dsconfig.document import read_bytes
-    from dsconfig.document.file_names import is_yaml
-    from dsconfig.schema.editors import patterns_of
+    from dsconfig.document.config_file_names import is_yaml
+    from dsconfig.schema.editor_settings import patterns_of
 
     configs, launch_files = [], []
     for path in find_configs(".", resolve_options(args).excludes):
@@ -75,14 +75,14 @@ def _patterns(args: argparse.Namespace) -> Patterns:
 def _is_config(data: Json) -> bool:
     """Whether the content of a file is a config, and not a launch file that names or contains one."""
     from dsconfig.launch.detect_config import is_config
-    from dsconfig.launch.format_table import format_of
+    from dsconfig.launch.launch_file_formats import format_of
 
     return isinstance(data, dict) and is_config(data.keys()) and format_of(data) is None
 
 
 def _serve(args: argparse.Namespace) -> int:
     """Show the configuration that starts the server, or write it."""
-    from dsconfig.schema.editors import SERVERS
+    from dsconfig.schema.editor_settings import SERVERS
 
     server = SERVERS[args.editor]
     if args.write:
@@ -97,8 +97,8 @@ def _serve(args: argparse.Namespace) -> int:
 
 def _write(files: list[EditorFile]) -> None:
     """Write the files, once the new text of all of them is known."""
-    from dsconfig.cli.inputs import reason, write
-    from dsconfig.schema.editors import SettingsConflictError
+    from dsconfig.cli.command_inputs import reason, write
+    from dsconfig.schema.editor_settings import SettingsConflictError
 
     pending: list[tuple[str, str, str | None]] = []
     for file in files:
@@ -120,7 +120,7 @@ def _write(files: list[EditorFile]) -> None:
 
 
 def _read(path: str) -> str | None:
-    from dsconfig.cli.inputs import forbid_link, reason
+    from dsconfig.cli.command_inputs import forbid_link, reason
     from dsconfig.core.file_access import MAX_SIZE, contents
 
     forbid_link(path)

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from dsconfig.cli.arguments import add_color, consumer, set_exit_codes, world_size
+from dsconfig.cli.command_inputs import read, read_stdin
 from dsconfig.cli.errors import CLEAN, FAILED, fail
-from dsconfig.cli.inputs import read, read_stdin
 from dsconfig.cli.markdown_to_terminal import page
 from dsconfig.core.diagnostic import rule_url
 from dsconfig.render.terminal import Style, style_of, wrapped
@@ -184,7 +184,7 @@ def _containing(word: str, names: Iterable[str]) -> list[str]:
 
 
 def _paths() -> list[str]:
-    from dsconfig.model.keyinfo import keys
+    from dsconfig.model.key_table import keys
 
     return list(dict.fromkeys(".".join(path) for path, _ in keys()))
 

@@ -170,7 +170,7 @@ def _literal(text: str) -> Json:
 def _sections() -> dict[str, str]:
     """Map the names of DeepSpeed's config classes to the dotted path of their section."""
     from dsconfig.model.key_description import source_of
-    from dsconfig.model.keyinfo import keys
+    from dsconfig.model.key_table import keys
 
     sections: dict[str, str] = {}
     for steps, info in keys():
@@ -210,7 +210,7 @@ def _rejected_key(error: PydanticError, target: Target) -> str:
 def _releases(path: str) -> str:
     """Return a sentence with the releases that read a key; empty for an unknown key."""
     from dsconfig.core.releases import NEVER, name
-    from dsconfig.model.keyinfo import keys
+    from dsconfig.model.key_table import keys
 
     for steps, info in keys():
         if ".".join(steps) == path:

@@ -20,7 +20,7 @@ from dsconfig.cli.errors import CLEAN, FAILED, PROBLEMS, fail
 
 if TYPE_CHECKING:
     from dsconfig.check.report import Report
-    from dsconfig.cli.run_fix import Fixer
+    from dsconfig.cli.fix_files import Fixer
     from dsconfig.core.releases import Target
     from dsconfig.render.terminal import Style
 
@@ -39,9 +39,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    from dsconfig.cli.inputs import resolve_options
-    from dsconfig.cli.run_check import Checker
-    from dsconfig.cli.run_fix import Fixer
+    from dsconfig.cli.check_files import Checker
+    from dsconfig.cli.command_inputs import resolve_options
+    from dsconfig.cli.fix_files import Fixer
     from dsconfig.render.terminal import flowed, style_of
 
     check_stdin_filename(args)

@@ -21,7 +21,7 @@ from dsconfig.cli.errors import CLEAN, FAILED, PROBLEMS, fail
 from dsconfig.job.consumers import ELASTIC, HUGGING_FACE
 
 if TYPE_CHECKING:
-    from dsconfig.cli.init_plan import Request
+    from dsconfig.cli.find_fitting_config import Request
     from dsconfig.job.settings_file import Settings
 
 DEFAULT, FILE = "zero2", "ds_config.json"
@@ -94,7 +94,7 @@ JOB = ("model", "world_size", "gpu", "gpus_per_node", "offload", "host", "sequen
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    from dsconfig.cli.inputs import schema_target, settings_of_folder
+    from dsconfig.cli.command_inputs import schema_target, settings_of_folder
     from dsconfig.schema import presets
 
     if args.list:
@@ -120,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
     if args.file == "-":
         sys.stdout.write(text)
         return CLEAN
-    from dsconfig.cli.inputs import write
+    from dsconfig.cli.command_inputs import write
     from dsconfig.render.terminal import printable
 
     write(args.file, text.encode())
@@ -163,8 +163,8 @@ def _asks(args: argparse.Namespace) -> bool:
 
 def _request(args: argparse.Namespace, settings: Settings) -> Request | None:
     """The job to plan for; None if the user has no model in mind."""
-    from dsconfig.cli.init_plan import Request, default_length, local_gpus
-    from dsconfig.cli.inputs import schema_target
+    from dsconfig.cli.command_inputs import schema_target
+    from dsconfig.cli.find_fitting_config import Request, default_length, local_gpus
 
     here, card = local_gpus()
     asks = _asks(args)
@@ -269,30 +269,30 @@ def _offload(text: str) -> str:
 
 def _write_plan(request: Request, args: argparse.Namespace) -> int:
     """Search, write the config and the launch command, and print why."""
-    from dsconfig.cli import init_plan
-    from dsconfig.cli.inputs import reason, write
+    from dsconfig.cli import find_fitting_config
+    from dsconfig.cli.command_inputs import reason, write
     from dsconfig.cli.resolve_helpers import with_option_names
     from dsconfig.memory.verdict import UNKNOWN
     from dsconfig.render.terminal import flowed, printable, style_of
 
     to_stdout = args.file == "-"
     stream = sys.stderr if to_stdout else sys.stdout
-    launch = os.path.join(os.path.dirname(request.file), init_plan.SCRIPT_NAME)
+    launch = os.path.join(os.path.dirname(request.file), find_fitting_config.SCRIPT_NAME)
     if not to_stdout:
         _refuse_overwriting(launch, force=args.force)
     try:
-        plan = init_plan.find_plan(request)
+        plan = find_fitting_config.find_plan(request)
     except OSError as error:
         fail(f"{error.filename}: {reason(error)}")
     except ValueError as error:
         fail(printable(with_option_names(str(error))))
-    lines = [printable(line) for line in init_plan.report(plan)]
+    lines = [printable(line) for line in find_fitting_config.report(plan)]
     style = style_of(stream)
     if plan.chosen is None:
         stream.write(flowed("\n".join([*lines, ""]), style))
         return FAILED if plan.verdict == UNKNOWN else PROBLEMS
-    text = init_plan.config_text(request, plan.chosen.level, plan.chosen.micro_batch)
-    script = init_plan.launch_script(plan)
+    text = find_fitting_config.config_text(request, plan.chosen.level, plan.chosen.micro_batch)
+    script = find_fitting_config.launch_script(plan)
     if to_stdout:
         sys.stdout.write(text)
     else:
@@ -302,7 +302,7 @@ def _write_plan(request: Request, args: argparse.Namespace) -> int:
             f"wrote {printable(request.file)} and {printable(launch)} for DeepSpeed {request.target.releases[-1]}"
         )
         lines.append(f"start it: sh {printable(launch)}{_script_hint(request)}")
-    lines.append(f"check it again: {printable(init_plan.verify_command(plan))}")
+    lines.append(f"check it again: {printable(find_fitting_config.verify_command(plan))}")
     stream.write(flowed("\n".join([*lines, ""]), style))
     return CLEAN
 

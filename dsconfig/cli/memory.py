@@ -22,8 +22,7 @@ from dsconfig.cli.arguments import (
     set_exit_codes,
     world_size,
 )
-from dsconfig.cli.errors import CLEAN, FAILED, PROBLEMS, fail, print_note
-from dsconfig.cli.inputs import (
+from dsconfig.cli.command_inputs import (
     forbid_overwriting_sources,
     is_stdout,
     read,
@@ -32,7 +31,8 @@ from dsconfig.cli.inputs import (
     require_known_values,
     write,
 )
-from dsconfig.cli.output import NEEDS_MATPLOTLIB, check_output_format, plot_suffix, write_text
+from dsconfig.cli.errors import CLEAN, FAILED, PROBLEMS, fail, print_note
+from dsconfig.cli.output_files import NEEDS_MATPLOTLIB, check_output_format, plot_suffix, write_text
 from dsconfig.cli.resolve_helpers import (
     assignment,
     fail_without_world_size,
@@ -264,7 +264,7 @@ def _advice(args: argparse.Namespace, error: ResolveError) -> tuple[str, ...]:
 
 def _options(args: argparse.Namespace) -> tuple[Document, Options]:
     """The config, and the arguments of `memory`."""
-    from dsconfig.cli.inputs import job_from_args
+    from dsconfig.cli.command_inputs import job_from_args
     from dsconfig.job.job import Fact
 
     document = read(args.file)
@@ -409,7 +409,7 @@ def fit(args: argparse.Namespace, document: Document, options: Options) -> int:
 
 def _check_usage(args: argparse.Namespace, document: Document) -> None:
     """Reject options that exclude each other, before anything is computed."""
-    from dsconfig.job.model_files import find_config_json
+    from dsconfig.job.model_config_json import find_config_json
     from dsconfig.resolve.fit_search import reject_launch_file
 
     if args.output_format == "csv":

@@ -17,8 +17,7 @@ from dsconfig.cli.arguments import (
     output_path,
     set_exit_codes,
 )
-from dsconfig.cli.errors import CLEAN, PROBLEMS, fail
-from dsconfig.cli.inputs import (
+from dsconfig.cli.command_inputs import (
     forbid_overwrite,
     forbid_overwriting_sources,
     job_from_args,
@@ -26,6 +25,7 @@ from dsconfig.cli.inputs import (
     reason,
     write,
 )
+from dsconfig.cli.errors import CLEAN, PROBLEMS, fail
 from dsconfig.core.diagnostic import dotted, truncate_middle
 from dsconfig.core.releases import UnknownReleaseError, resolve
 from dsconfig.fix.migrate import BLOCK_KEY, Migration, migrate
@@ -83,7 +83,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    from dsconfig.cli.inputs import require_config
+    from dsconfig.cli.command_inputs import require_config
     from dsconfig.fix.migrate import in_launch_file
     from dsconfig.render.terminal import style_of
 
@@ -125,7 +125,7 @@ def _launched_config(args: argparse.Namespace, document: Document) -> EditableCo
     if config is not None:
         print_note(config.note)
     if args.write and config is not None and config.embedding is None:
-        from dsconfig.cli.run_fix import is_ours
+        from dsconfig.cli.fix_files import is_ours
 
         path = os.path.realpath(config.document.name)
         if not is_ours(path, args.file):
@@ -148,7 +148,7 @@ def _check_outputs(args: argparse.Namespace) -> None:
 
 def _write_result(args: argparse.Namespace, document: Document, migration: Migration) -> str | None:
     """Print the diff or write the new text; return the file with the `elasticity` block."""
-    from dsconfig.cli.output import (
+    from dsconfig.cli.output_files import (
         check_output_format,
         print_diff,
         rewrite_document,

@@ -14,8 +14,14 @@ from dsconfig.cli.arguments import (
     set_exit_codes,
     world_size,
 )
+from dsconfig.cli.command_inputs import (
+    forbid_overwriting_sources,
+    read,
+    read_mapping,
+    require_known_values,
+    write,
+)
 from dsconfig.cli.errors import CLEAN, PROBLEMS, fail
-from dsconfig.cli.inputs import forbid_overwriting_sources, read, read_mapping, require_known_values, write
 from dsconfig.cli.resolve_helpers import (
     assignment,
     fail_without_world_size,
@@ -88,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _resolve(args: argparse.Namespace) -> Run:
-    from dsconfig.cli.inputs import job_from_args
+    from dsconfig.cli.command_inputs import job_from_args
     from dsconfig.launch.located_config import locate
     from dsconfig.resolve.resolve import resolve_job
 
@@ -110,7 +116,7 @@ def _resolve(args: argparse.Namespace) -> Run:
 
 
 def _json(config: JsonObject, release: str) -> str:
-    from dsconfig.model.keyinfo import may_read
+    from dsconfig.model.key_table import may_read
 
     for path, what in non_json_values(config):
         if may_read(path, NUMBERS[release]):

@@ -17,9 +17,9 @@ from dsconfig.cli.arguments import (
     add_text_or_json,
     set_exit_codes,
 )
+from dsconfig.cli.command_inputs import read, reason
 from dsconfig.cli.errors import CLEAN, PROBLEMS, fail
-from dsconfig.cli.inputs import read, reason
-from dsconfig.cli.output import write_text
+from dsconfig.cli.output_files import write_text
 
 if TYPE_CHECKING:
     from dsconfig.render.terminal import Style
@@ -42,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    from dsconfig.cli.inputs import job_from_args
+    from dsconfig.cli.command_inputs import job_from_args
     from dsconfig.launch.located_config import locate
     from dsconfig.render.terminal import style_of
     from dsconfig.resolve.checkpoint_folder import read_checkpoint

@@ -29,8 +29,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    from dsconfig.cli.inputs import schema_target
-    from dsconfig.document.json_format import pretty_file
+    from dsconfig.cli.command_inputs import schema_target
+    from dsconfig.document.pretty_print import pretty_file
     from dsconfig.schema import json_schema
 
     if args.path and args.output:
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
         return CLEAN
     schema = pretty_file(json_schema(target, consumer))
     if args.output:
-        from dsconfig.cli.inputs import write
+        from dsconfig.cli.command_inputs import write
 
         write(args.output, schema.encode())
     else:
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _schema_path(target: Target, consumer: str | None) -> Path:
     """Path of the installed schema file; the run ends if there is none for the release and consumer."""
-    from dsconfig.schema.files import file_of
+    from dsconfig.schema.schema_files import file_of
 
     path = None if consumer else file_of(target)
     if path is None:

@@ -15,8 +15,8 @@ from dsconfig.cli.arguments import (
     set_exit_codes,
     world_size,
 )
+from dsconfig.cli.command_inputs import read, read_mapping
 from dsconfig.cli.errors import CLEAN, PROBLEMS, fail, print_error
-from dsconfig.cli.inputs import read, read_mapping
 from dsconfig.cli.resolve_helpers import json_value, with_option_names
 from dsconfig.render.fingerprint import as_json
 
@@ -49,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    from dsconfig.cli.inputs import job_from_args
+    from dsconfig.cli.command_inputs import job_from_args
     from dsconfig.launch.located_config import locate
     from dsconfig.render.terminal import style_of
     from dsconfig.resolve.effective_values import effective_in

@@ -16,8 +16,8 @@ from dsconfig.job.consumers import ELASTIC, HUGGING_FACE
 from dsconfig.job.consumers.consumer import keys_not_filled
 from dsconfig.job.consumers.consumer_versions import does, split_spec
 from dsconfig.job.detect_consumer import LaunchArguments
-from dsconfig.job.run_facts import NO_FACTS, RunFacts
-from dsconfig.model.keyinfo import ROOT, KeyView, SectionView, child_section, find, view
+from dsconfig.job.job_facts import NO_FACTS, RunFacts
+from dsconfig.model.key_table import ROOT, KeyView, SectionView, child_section, find, view
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:

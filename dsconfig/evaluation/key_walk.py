@@ -6,7 +6,7 @@ from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple, Spec
 from dsconfig.core.releases import EVERY_RELEASE, Interval
 from dsconfig.document.tree import UNKNOWN
 from dsconfig.evaluation.coercion import Coerced, Rejected, read
-from dsconfig.model.keyinfo import KeyView, SectionView, child_section, type_named, view
+from dsconfig.model.key_table import KeyView, SectionView, child_section, type_named, view
 
 # The walk judges nothing. It records unknown, rejected, converted, deprecated and "auto" values, and the
 # effective value of every key. Rules put the events into words.

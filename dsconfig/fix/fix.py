@@ -20,9 +20,9 @@ from dsconfig.check.report import Report
 from dsconfig.core.diagnostic import SEVERITIES, Diagnostic, dotted
 from dsconfig.core.releases import Target
 from dsconfig.document import KINDS, Document, Format, read_text
-from dsconfig.document.edit import reparse
-from dsconfig.document.json_format import pretty_config
-from dsconfig.fix.verify import PlacedFix, combine_fixes, is_safe, is_textual, trial, trial_budget
+from dsconfig.document.apply_operations import reparse
+from dsconfig.document.pretty_print import pretty_config
+from dsconfig.fix.verify_fixes import PlacedFix, combine_fixes, is_safe, is_textual, trial, trial_budget
 from dsconfig.launch.config_source import ConfigSource, is_text, read
 from dsconfig.launch.located_config import editable_config, locate, value_at
 

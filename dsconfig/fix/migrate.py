@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from dsconfig.check.compat import compat
+from dsconfig.check.accepting_releases import compat
 from dsconfig.core.diagnostic import Diagnostic, Effect, Remove, Replace, Set, dotted
 from dsconfig.core.releases import NUMBERS
 from dsconfig.document import Document
-from dsconfig.document.edit import apply_operations, reparse
+from dsconfig.document.apply_operations import apply_operations, reparse
 from dsconfig.document.text_edit import EditError
 from dsconfig.fix.fix import fix_document
 from dsconfig.fix.migration_decisions import Decisions, line_of

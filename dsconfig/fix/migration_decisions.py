@@ -19,13 +19,13 @@ from dsconfig.core.diagnostic import (
 )
 from dsconfig.core.releases import NUMBERS, RELEASES
 from dsconfig.core.wording import one_of, quoted
+from dsconfig.document.apply_operations import apply_operations, apply_to_value, is_equal
 from dsconfig.document.document import location_of
-from dsconfig.document.edit import apply_operations, apply_to_value, is_equal
 from dsconfig.document.text_edit import EditError
 from dsconfig.evaluation.context import MISSING, Context
 from dsconfig.fix.migration_plan import Choice, Decision, Matter, Meaning, Transition, at, only_removes
-from dsconfig.fix.verify import trial_budget
-from dsconfig.model.keyinfo import ROOT, child_section, find, is_secret, view
+from dsconfig.fix.verify_fixes import trial_budget
+from dsconfig.model.key_table import ROOT, child_section, find, is_secret, view
 
 if TYPE_CHECKING:
     from dsconfig.check.report import Report

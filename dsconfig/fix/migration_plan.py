@@ -13,10 +13,10 @@ from dsconfig.core.diagnostic import Diagnostic, Effect, Fix, Operation, Remove,
 from dsconfig.core.releases import NUMBERS, Target
 from dsconfig.core.wording import quoted
 from dsconfig.document import Document
-from dsconfig.document.edit import apply_operations, is_equal
+from dsconfig.document.apply_operations import apply_operations, is_equal
 from dsconfig.evaluation.coercion import Coerced
 from dsconfig.evaluation.context import MISSING, Context, Source
-from dsconfig.model.keyinfo import ROOT, section_keys
+from dsconfig.model.key_table import ROOT, section_keys
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject, KeyPath

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.check.suppressions import apply
 from dsconfig.core.diagnostic import Diagnostic, Set
+from dsconfig.document.apply_operations import apply_operations, is_equal, reparse
 from dsconfig.document.document import LINE_END, line_starts
-from dsconfig.document.edit import apply_operations, is_equal, reparse
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from dsconfig.core.json_types import Json, JsonObject, NamedTuple
 from dsconfig.job.consumers.consumer_versions import split_spec
-from dsconfig.job.run_facts import NO_FACTS, RunFacts, read_block
+from dsconfig.job.job_facts import NO_FACTS, RunFacts, read_block
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:

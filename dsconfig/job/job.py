@@ -5,7 +5,7 @@ from __future__ import annotations
 from dsconfig.core.batch_triplet import NONE
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.job.detect_consumer import Origin, Reader
-from dsconfig.job.run_facts import Model, RunFacts
+from dsconfig.job.job_facts import Model, RunFacts
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:

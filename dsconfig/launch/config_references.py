@@ -10,10 +10,10 @@ from itertools import islice
 
 from dsconfig.core.file_access import contents, may_read, repository_root
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.document.file_names import is_notebook
+from dsconfig.document.config_file_names import is_notebook
 from dsconfig.job.consumers.accelerate_launch_file import LINK
 from dsconfig.job.detect_consumer import DEEPSPEED_CONFIG_FLAGS, Origin, PossibleConsumers, Reader
-from dsconfig.launch.format_table import is_script
+from dsconfig.launch.launch_file_formats import is_script
 from dsconfig.launch.repository import (
     FOLDER_STEPS,
     Budget,
@@ -482,7 +482,7 @@ def _consumers_of_command(text: str, at: int, script: str, top: str, why: str) -
     """The consumer of a flag's file, according to the program that the command starts."""
     program = _program_of_command(text[max(0, at - _COMMAND_LENGTH) : at]) if why in _COMMAND_FLAGS else ""
     if why in _DEEPSPEED_FLAGS:
-        from dsconfig.launch.program_config import consumers_of_command  # reads syntax trees
+        from dsconfig.launch.config_loaded_by_program import consumers_of_command  # reads syntax trees
 
         after = text[at : at + _CONTEXT]
         end = re.search(r"(?<!\\)\n", after)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from dsconfig import document
 from dsconfig.document import Document
-from dsconfig.launch.passed_config import read_config
+from dsconfig.launch.read_passed_config import read_config
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 
 from dsconfig.core.json_types import at
-from dsconfig.document.file_names import SUFFIXES, is_notebook
+from dsconfig.document.config_file_names import SUFFIXES, is_notebook
 from dsconfig.job.consumers.accelerate_launch_file import is_launch_file
-from dsconfig.launch.config_keys import LEAST_TYPICAL, TYPICAL, UNMISTAKABLE, are_config_keys
 from dsconfig.launch.find_jobs import exceeds_budget, job_of
-from dsconfig.launch.format_table import Format, format_of, is_script
-from dsconfig.model.keyinfo import ROOT, all_keys, section_keys
+from dsconfig.launch.launch_file_formats import Format, format_of, is_script
+from dsconfig.launch.recognize_config import LEAST_TYPICAL, TYPICAL, UNMISTAKABLE, are_config_keys
+from dsconfig.model.key_table import ROOT, all_keys, section_keys
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
@@ -126,9 +126,9 @@ _TOO_MUCH = "exceed the limit for reading a script, so none of them was read"
 def _why_no_config(launch_format: Format, data: Mapping[str, Json]) -> str:
     """Why a launch file has no config, as the end of a clause."""
     if launch_format.builds == "neox":
-        from dsconfig.launch import config_synthesis
+        from dsconfig.launch import framework_configs
 
-        return config_synthesis.why_no_config(data)
+        return framework_configs.why_no_config(data)
     config_keys = " or ".join(
         f"`{key}`" for key in launch_format.config or launch_format.commands or (launch_format.built_from,)
     )
@@ -296,7 +296,7 @@ def describe_other_file(document: Document) -> str | None:
 
 def _why_program_unread(document: Document) -> str:
     """Why a Python file was not searched for configs, as a description of the file; empty if it was."""
-    from dsconfig.launch.python.config import why_unread
+    from dsconfig.launch.python.config_dicts import why_unread
 
     why = why_unread(document.text.encode("utf-8", "surrogatepass"), document.name)
     kind = "Jupyter notebook" if is_notebook(document.name) else "Python file"

@@ -11,14 +11,14 @@ from dsconfig.core.batch_triplet import NONE, Parallelism
 from dsconfig.core.file_access import MAX_NOTEBOOK_SIZE, contents
 from dsconfig.core.json_types import Json, JsonObject, at
 from dsconfig.document import Document, read_bytes, read_dict, read_file
-from dsconfig.document.file_names import is_notebook
+from dsconfig.document.config_file_names import is_notebook
 from dsconfig.job.consumers import HUGGING_FACE
 from dsconfig.job.consumers.accelerate_launch_file import is_launch_file, num_processes
 from dsconfig.job.consumers.consumer import consumer_of
 from dsconfig.job.detect_consumer import LaunchArguments, Reader
-from dsconfig.job.run_facts import RunFacts
+from dsconfig.job.job_facts import RunFacts
 from dsconfig.launch.config_references import accelerate_scripts, launchers_of, references_exceed_budget
-from dsconfig.launch.format_table import SCRIPT, Format, format_of, is_script
+from dsconfig.launch.launch_file_formats import SCRIPT, Format, format_of, is_script
 from dsconfig.launch.repository import FOLDER_STEPS, Budget, SpentError
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
@@ -110,9 +110,9 @@ def _job_of_keys(launch_format: Format, launch: Document, data: JsonObject) -> L
     """The job of a launch file that names or contains its config under a key."""
     # Imported here because most documents are not launch files and should not load these modules.
     from dsconfig.job.consumers.accelerate_launch_file import BLOCK
+    from dsconfig.launch.framework_presets import PRESET, program_preset
     from dsconfig.launch.launched_job import LaunchedJob, decode_config
-    from dsconfig.launch.passed_config import read_passed
-    from dsconfig.launch.program_presets import PRESET, program_preset
+    from dsconfig.launch.read_passed_config import read_passed
     from dsconfig.launch.repository import installed_preset, search
     from dsconfig.launch.training_arguments import constant_value, parse_exponents, parse_human_numbers
 
@@ -168,7 +168,7 @@ def _training_arguments(launch_format: Format, launch: Document, data: JsonObjec
 
     if launch_format.name != "Transformers":
         return read_arguments(launch_format, data)
-    from dsconfig.launch.program_arguments import read_arguments_with_program
+    from dsconfig.launch.arguments_in_code import read_arguments_with_program
 
     return read_arguments_with_program(launch_format, data, launch.name)
 
@@ -203,15 +203,15 @@ def _job_of_built_config(
     launch_format: Format, launch: Document, data: Mapping[str, Json]
 ) -> LaunchedJob | None:
     """The job of a launch file whose program builds the config from its keys; None if it builds none."""
-    from dsconfig.launch import config_synthesis
+    from dsconfig.launch import framework_configs
     from dsconfig.launch.launched_job import LaunchedJob
     from dsconfig.launch.training_arguments import read_arguments
 
     if launch_format.builds == "neox":
-        config: JsonObject | None = config_synthesis.neox_config(data)
-        world = config_synthesis.world_size(data)
+        config: JsonObject | None = framework_configs.neox_config(data)
+        world = framework_configs.world_size(data)
     elif launch_format.builds == "lightning":
-        config, world = config_synthesis.lightning_config(data), _world_size(launch_format, data)
+        config, world = framework_configs.lightning_config(data), _world_size(launch_format, data)
     else:
         return None
     if config is None:

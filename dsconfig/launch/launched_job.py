@@ -16,8 +16,8 @@ from dsconfig.job.consumers.accelerate_launch_file import BLOCK, LINK, block, lo
 from dsconfig.job.consumers.consumer import consumer_of
 from dsconfig.job.consumers.consumer_versions import does
 from dsconfig.job.detect_consumer import LaunchArguments, Reader
-from dsconfig.job.run_facts import Model, RunFacts
-from dsconfig.launch.format_table import Format
+from dsconfig.job.job_facts import Model, RunFacts
+from dsconfig.launch.launch_file_formats import Format
 from dsconfig.launch.launcher_call import LauncherCall
 from dsconfig.launch.repository import Lookup, is_preset_name, search
 

@@ -22,9 +22,9 @@ from dsconfig.job.detect_consumer import Reader, consumer_of_content
 from dsconfig.launch.config_references import launchers_of
 from dsconfig.launch.detect_config import why_not_checked
 from dsconfig.launch.find_jobs import job_of, jobs_of, with_version
-from dsconfig.launch.format_table import is_script
-from dsconfig.launch.passed_config import read_passed
-from dsconfig.launch.program_presets import PRESET
+from dsconfig.launch.framework_presets import PRESET
+from dsconfig.launch.launch_file_formats import is_script
+from dsconfig.launch.read_passed_config import read_passed
 from dsconfig.launch.repository import Lookup, search
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dsconfig.core.json_types import Json, at
-from dsconfig.job.model_files import CONFIG_NAME, find_config_json, is_outside_repository
+from dsconfig.job.model_config_json import CONFIG_NAME, find_config_json, is_outside_repository
 from dsconfig.launch.repository import search
 from dsconfig.launch.training_arguments import parse_value
 

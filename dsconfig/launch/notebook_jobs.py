@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dsconfig.document import Document
 from dsconfig.document.notebook import shell_of_notebook
 from dsconfig.document.tree import Tree
-from dsconfig.launch.format_table import SCRIPT
+from dsconfig.launch.launch_file_formats import SCRIPT
 from dsconfig.launch.program_text import UnreadableError, read_program
 from dsconfig.launch.repository import Budget
 from dsconfig.launch.script_jobs import jobs_of_commands

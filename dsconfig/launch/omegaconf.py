@@ -15,10 +15,10 @@ from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple
 from dsconfig.document import Document, read_dict, read_file
 from dsconfig.document.tree import UNKNOWN
 from dsconfig.job.detect_consumer import consumer_of_content
-from dsconfig.launch.config_keys import are_config_keys
-from dsconfig.launch.config_synthesis import lightning_config
-from dsconfig.launch.format_table import FORMATS, Format
+from dsconfig.launch.framework_configs import lightning_config
+from dsconfig.launch.launch_file_formats import FORMATS, Format
 from dsconfig.launch.launched_job import LaunchedJob
+from dsconfig.launch.recognize_config import are_config_keys
 from dsconfig.launch.repository import Budget, Lookup, SpentError, search
 from dsconfig.launch.training_arguments import parse_exponents, read_arguments
 

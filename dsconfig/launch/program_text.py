@@ -9,7 +9,7 @@ import tokenize
 import warnings
 from typing import NamedTuple
 
-from dsconfig.document.file_names import is_notebook
+from dsconfig.document.config_file_names import is_notebook
 from dsconfig.document.notebook import Cell, Notebook, python_of_cell
 
 MAX_SIZE = 512 * 1024

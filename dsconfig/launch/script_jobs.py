@@ -17,17 +17,17 @@ from dsconfig.document import Document, read_bytes, read_dict, read_file
 from dsconfig.job.consumers.accelerate_launch_file import BLOCK, BLOCK_KEYS, is_launch_file
 from dsconfig.job.consumers.consumer import BY_NAME
 from dsconfig.job.detect_consumer import DEEPSPEED_CONFIG_FLAGS, Reader, consumer_of_content
-from dsconfig.launch.command import ArgumentsAtRanks, Command, ScriptSource, commands_in, script_source
+from dsconfig.launch.arguments_in_code import FILLING_ARGUMENTS, arguments_in
+from dsconfig.launch.config_loaded_by_program import consumers_of_command
 from dsconfig.launch.config_references import find_consumer
-from dsconfig.launch.config_synthesis import openrlhf_config
-from dsconfig.launch.format_table import SCRIPT, Format, format_of
+from dsconfig.launch.embedded_shell_commands import shell_text
+from dsconfig.launch.framework_configs import openrlhf_config
+from dsconfig.launch.framework_presets import PRESET, program_preset
+from dsconfig.launch.job_command import ArgumentsAtRanks, Command, ScriptSource, commands_in, script_source
+from dsconfig.launch.launch_file_formats import SCRIPT, Format, format_of
 from dsconfig.launch.launched_job import LaunchedJob, decode_config
-from dsconfig.launch.passed_config import read_passed
-from dsconfig.launch.program_arguments import FILLING_ARGUMENTS, arguments_in
-from dsconfig.launch.program_config import consumers_of_command
-from dsconfig.launch.program_presets import PRESET, program_preset
+from dsconfig.launch.read_passed_config import read_passed
 from dsconfig.launch.repository import Budget, SpentError, installed_preset, search, text_budget, tick
-from dsconfig.launch.script_text import shell_text
 from dsconfig.launch.shell.interpreter import Shell
 from dsconfig.launch.training_arguments import parse_value, read_arguments
 

@@ -15,7 +15,7 @@ from dsconfig.document import Document
 from dsconfig.job.consumers.accelerate_launch_file import BLOCK
 from dsconfig.job.consumers.consumer import BY_NAME, SCHEDULE_ARGUMENTS
 from dsconfig.job.detect_consumer import LaunchArguments, ProgramWrite
-from dsconfig.launch.format_table import Format, WriteRule
+from dsconfig.launch.launch_file_formats import Format, WriteRule
 from dsconfig.launch.repository import search
 
 if TYPE_CHECKING:
@@ -63,9 +63,9 @@ def _batch_of_program(launch_format: Format, data: Mapping[str, Json]) -> JsonOb
             if applies
             else {}
         )
-    from dsconfig.launch import config_synthesis
+    from dsconfig.launch import framework_configs
 
-    return config_synthesis.lightning_additions(data)
+    return framework_configs.lightning_additions(data)
 
 
 def _positive_or(value: Json, default: int) -> int:

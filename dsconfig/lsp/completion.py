@@ -6,18 +6,18 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dsconfig.job.run_facts import DSCONFIG_KEY as OWN
+from dsconfig.job.job_facts import DSCONFIG_KEY as OWN
 from dsconfig.lsp.completion_item import PROPERTY, SNIPPET, Item, ItemWriter, blocks, candidates, value_item
+from dsconfig.lsp.configs_in_python import documents_of, is_program
 from dsconfig.lsp.cursor import Cursor, config_in, cursor, cursor_in_program, key_at, scope, section_at
 from dsconfig.lsp.hover import key_text
-from dsconfig.lsp.program_documents import documents_of, is_program
-from dsconfig.model.keyinfo import child_section
+from dsconfig.model.key_table import child_section
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
     from dsconfig.lsp.cursor import Scope
     from dsconfig.lsp.workspace import Snapshot, Workspace
-    from dsconfig.model.keyinfo import KeyView, SectionView
+    from dsconfig.model.key_table import KeyView, SectionView
 
 _SNIPPET, _AS_IS, _ADJUST = 2, 1, 2
 _HIDDEN = frozenset(("internal", "not_json", "unread"))
@@ -225,7 +225,7 @@ def _first(key: KeyView, writer: ItemWriter, config_scope: Scope) -> str:
 def _rank(section: SectionView, key: KeyView, data: Json) -> int:
     """Sort rank of a key; keys that the config's ZeRO stage does not read come last."""
     if section.name == "ZeroOptimization" and isinstance(stage := data.get("stage"), int):
-        from dsconfig.model.keyinfo import ZERO_STAGES
+        from dsconfig.model.key_table import ZERO_STAGES
 
         if stage not in ZERO_STAGES.get(key.info.name, (stage,)):
             return 7

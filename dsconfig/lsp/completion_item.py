@@ -12,15 +12,15 @@ from dsconfig.check.rule_selector import catalog
 from dsconfig.core.releases import RELEASES
 from dsconfig.job.consumers import CONSUMERS
 from dsconfig.job.consumers.accelerate_launch_file import BLOCK, is_launch_file
-from dsconfig.job.run_facts import EXPECTED_VALUES
+from dsconfig.job.job_facts import EXPECTED_VALUES
 from dsconfig.lsp.document_filter import is_draft_launch_file
 from dsconfig.model.key_description import meaning
-from dsconfig.model.keyinfo import child_section, types_of
+from dsconfig.model.key_table import child_section, types_of
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject, KeyPath, Spec
     from dsconfig.lsp.cursor import Cursor, Scope
-    from dsconfig.model.keyinfo import KeyView, SectionView
+    from dsconfig.model.key_table import KeyView, SectionView
 
 
 PROPERTY, VALUE, SNIPPET = 10, 12, 15
@@ -305,6 +305,6 @@ def _schema_values(schema: JsonObject) -> Iterator[Json]:
 
 @cache
 def _schema() -> JsonObject:
-    from dsconfig.schema.accelerate import launch_schema
+    from dsconfig.schema.accelerate_launch import launch_schema
 
     return launch_schema()

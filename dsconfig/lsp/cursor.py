@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from dsconfig.core.releases import NUMBERS
 from dsconfig.document import Document, read_text
 from dsconfig.job.consumers.accelerate_launch_file import is_launch_file
-from dsconfig.launch.format_table import format_of, is_script
+from dsconfig.launch.launch_file_formats import format_of, is_script
 from dsconfig.lsp.document_filter import is_draft, is_draft_launch_file
-from dsconfig.model.keyinfo import ROOT, KeyView, SectionView, child_section, type_named, view
+from dsconfig.model.key_table import ROOT, KeyView, SectionView, child_section, type_named, view
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, KeyPath, Spec

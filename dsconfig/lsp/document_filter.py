@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from dsconfig.check.build_job import why_not_config
 from dsconfig.check.discover import reads_as_config
-from dsconfig.document.file_names import SUFFIXES
+from dsconfig.document.config_file_names import SUFFIXES
 from dsconfig.job.consumers.accelerate_launch_file import ROOT_KEYS, is_launch_file
-from dsconfig.job.run_facts import DSCONFIG_KEY
+from dsconfig.job.job_facts import DSCONFIG_KEY
 from dsconfig.launch.config_references import launchers_of
 from dsconfig.launch.detect_config import is_mostly_unknown, mentions_config_key, without_comments
-from dsconfig.launch.format_table import is_script
-from dsconfig.model.keyinfo import ROOT, child_section, section_keys
+from dsconfig.launch.launch_file_formats import is_script
+from dsconfig.model.key_table import ROOT, child_section, section_keys
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject

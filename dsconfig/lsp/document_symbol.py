@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dsconfig.core.diagnostic import truncate_middle
 from dsconfig.core.wording import quoted
-from dsconfig.model.keyinfo import is_secret
+from dsconfig.model.key_table import is_secret
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -78,7 +78,7 @@ def _resolve(snapshot: Snapshot, arguments: list[Json]) -> CommandResult:
 
 
 def _compat(snapshot: Snapshot, _: list[Json]) -> CommandResult:
-    from dsconfig.check.compat import compat, table
+    from dsconfig.check.accepting_releases import compat, table
     from dsconfig.render.terminal import Style
 
     report = snapshot.report

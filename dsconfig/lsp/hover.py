@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject, KeyPath
     from dsconfig.document import Node
     from dsconfig.lsp.workspace import Snapshot, Workspace
-    from dsconfig.model.keyinfo import KeyView
+    from dsconfig.model.key_table import KeyView
 
 
 def answer(workspace: Workspace, params: JsonObject) -> JsonObject | None:

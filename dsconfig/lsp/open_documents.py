@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dsconfig.core.file_access import unsaved
 from dsconfig.document import Document, Format, read_text
-from dsconfig.document.file_names import is_yaml
+from dsconfig.document.config_file_names import is_yaml
 from dsconfig.lsp.protocol import Encoding, Lines, name_of, path_of, real
 
 if TYPE_CHECKING:

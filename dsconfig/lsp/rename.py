@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.document.edit import editor
+from dsconfig.document.apply_operations import editor
 from dsconfig.document.text_edit import EditError
 from dsconfig.lsp.cursor import key_of
 from dsconfig.lsp.hover import entry_at

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, NoReturn
 
 from dsconfig.check.check import check_with_options, recheck
 from dsconfig.check.effective_settings import Options, Overrides, SettingsFinder, working_directory_options
-from dsconfig.fix.verify import verify_fixes
+from dsconfig.fix.verify_fixes import verify_fixes
 from dsconfig.job.consumers.consumer_versions import is_consumer_spec
 from dsconfig.job.settings_file import Settings
 from dsconfig.launch import repository
+from dsconfig.lsp.configs_in_python import documents_of, is_program
 from dsconfig.lsp.document_filter import is_draft, is_relevant
 from dsconfig.lsp.open_documents import OpenText, from_item, remove_overlay, set_overlay
-from dsconfig.lsp.program_documents import documents_of, is_program
 from dsconfig.lsp.protocol import real, uri_of
 
 if TYPE_CHECKING:

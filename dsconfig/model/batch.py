@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from dsconfig.model.annotations import DERIVED, Auto, PositiveInt
+from dsconfig.model.field_annotations import DERIVED, Auto, PositiveInt
 from dsconfig.model.key import Key, Was
 from dsconfig.model.section import RootKeys
 

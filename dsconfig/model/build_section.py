@@ -13,7 +13,7 @@ from dsconfig import model
 from dsconfig.core.diagnostic import dotted, truncate_middle
 from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple, Spec
 from dsconfig.core.wording import closest, expected, kind, one_of, quoted
-from dsconfig.model.keyinfo import KeyInfo, is_secret, keys_of, type_named
+from dsconfig.model.key_table import KeyInfo, is_secret, keys_of, type_named
 from dsconfig.model.to_json_value import JSON_VALUE, NotJsonError, accepts_any, as_json, in_json
 
 if TYPE_CHECKING:

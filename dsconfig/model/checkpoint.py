@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from dsconfig.model.annotations import ABSENT
+from dsconfig.model.field_annotations import ABSENT
 from dsconfig.model.key import ANYTHING, Key, Reads, Takes
 from dsconfig.model.section import RootKeys, Section
 

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from dsconfig.model.annotations import FreeForm
+from dsconfig.model.field_annotations import FreeForm
 from dsconfig.model.key import Key, Reads, Was
 from dsconfig.model.section import RootKeys, Section
 

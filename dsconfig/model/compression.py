@@ -4,7 +4,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from dsconfig.model.annotations import ABSENT, Fraction
+from dsconfig.model.field_annotations import ABSENT, Fraction
 from dsconfig.model.key import SCRIPT, Key, Reads, Was
 from dsconfig.model.section import RootKeys, Section
 

@@ -4,7 +4,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from dsconfig.model.annotations import ABSENT, Checked
+from dsconfig.model.field_annotations import ABSENT, Checked
 from dsconfig.model.key import ANYTHING, SCRIPT, Key, Reads, Takes
 from dsconfig.model.section import RootKeys, Section
 

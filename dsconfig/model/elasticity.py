@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from dsconfig.model.annotations import NonNegativeInt, PositiveInt
+from dsconfig.model.field_annotations import NonNegativeInt, PositiveInt
 from dsconfig.model.key import Key
 from dsconfig.model.section import RootKeys, Section
 

@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar, Literal
 
-from dsconfig.model.annotations import Auto, NonNegativeFloat
+from dsconfig.model.field_annotations import Auto, NonNegativeFloat
 from dsconfig.model.key import Key
 from dsconfig.model.section import RootKeys
 

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from dsconfig.model.annotations import ABSENT, Auto, NonNegativeInt, PositiveInt
+from dsconfig.model.field_annotations import ABSENT, Auto, NonNegativeInt, PositiveInt
 from dsconfig.model.key import SCRIPT, Key, Reads, Takes, Was
 from dsconfig.model.section import RootKeys, Section
 

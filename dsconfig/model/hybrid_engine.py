@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from dsconfig.model.annotations import PositiveInt
+from dsconfig.model.field_annotations import PositiveInt
 from dsconfig.model.key import Key, Reads, Was
 from dsconfig.model.section import RootKeys, Section
 

@@ -18,7 +18,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from dsconfig.core.json_types import Json, JsonObject, Spec
-from dsconfig.model.annotations import Checked
+from dsconfig.model.field_annotations import Checked
 from dsconfig.model.key import Key
 from dsconfig.model.section import Section, is_section
 

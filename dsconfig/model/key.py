@@ -10,7 +10,7 @@ from dsconfig.core.json_types import Json
 # A field of the model is the only place where a key is declared. Its annotation is the type that the newest
 # release accepts, its default the value that DeepSpeed uses if the key is absent, its docstring the description.
 # `Key` holds the rest: releases, unit, aliases, replacement, earlier types, consumers that resolve "auto".
-# `schema.generate` turns the fields into the key table of the checker, which `dsconfig.model.keyinfo` reads.
+# `schema.generate` turns the fields into the key table of the checker, which `dsconfig.model.key_table` reads.
 
 Filler: TypeAlias = Literal["transformers", "accelerate"]
 """A consumer that replaces "auto" with a value of its own."""

@@ -13,7 +13,7 @@ from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.releases import EVERY_RELEASE, NEVER, name
 from dsconfig.core.wording import expected, one_of, quoted
 from dsconfig.model._generated.descriptions import MEANINGS, OWNERS, PROSE, SOURCES
-from dsconfig.model.keyinfo import KeyInfo, KeyView, TypeInfo, keys, types_of
+from dsconfig.model.key_table import KeyInfo, KeyView, TypeInfo, keys, types_of
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, SerializeAsAny
 
-from dsconfig.model.annotations import DERIVED, Auto, Checked, FreeForm, NonNegativeFloat, Pair
+from dsconfig.model.field_annotations import DERIVED, Auto, Checked, FreeForm, NonNegativeFloat, Pair
 from dsconfig.model.key import ANYTHING, Key, Only, Reads
 from dsconfig.model.section import RootKeys, Section
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from dsconfig.model.annotations import Auto
+from dsconfig.model.field_annotations import Auto
 from dsconfig.model.key import SCRIPT, Key, Reads
 from dsconfig.model.section import RootKeys, Section
 

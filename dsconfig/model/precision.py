@@ -4,7 +4,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import ConfigDict, Field
 
-from dsconfig.model.annotations import DERIVED, Auto
+from dsconfig.model.field_annotations import DERIVED, Auto
 from dsconfig.model.key import HALF, Key, Reads, Takes, Was
 from dsconfig.model.section import RootKeys, Section
 

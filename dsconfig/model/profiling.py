@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from dsconfig.model.annotations import Names
+from dsconfig.model.field_annotations import Names
 from dsconfig.model.key import Key, Reads, Takes
 from dsconfig.model.section import RootKeys, Section
 

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from dsconfig.model.annotations import ABSENT, Checked, FreeForm
+from dsconfig.model.field_annotations import ABSENT, Checked, FreeForm
 from dsconfig.model.key import ANY_SHAPE, ANYTHING, Key, Reads, Takes
 from dsconfig.model.section import RootKeys, Section
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, SerializeAsAny
 
-from dsconfig.model.annotations import ABSENT, Auto, Checked, FreeForm, NonNegativeInt, PositiveInt
+from dsconfig.model.field_annotations import ABSENT, Auto, Checked, FreeForm, NonNegativeInt, PositiveInt
 from dsconfig.model.key import ANY_SHAPE, Key, Reads, Takes, Was
 from dsconfig.model.section import RootKeys, Section
 

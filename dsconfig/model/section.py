@@ -179,7 +179,7 @@ class Section(BaseModel):
         return hash((type(self).__name__, _frozen(self.to_dict())))
 
     def __repr_args__(self) -> Iterator[tuple[str | None, object]]:
-        from dsconfig.model.keyinfo import is_secret
+        from dsconfig.model.key_table import is_secret
 
         by_key = self.set_keys()
         order = dict.fromkeys((*(key for key in self._order if key in by_key), *by_key))
@@ -220,7 +220,7 @@ def is_section(annotation: object) -> TypeGuard[type[Section]]:
 def _for_users(section: type[Section], values: Mapping[str, object], error: ValidationError) -> Exception:
     """The error in terms of the config instead of pydantic's."""
     from dsconfig.model.build_section import KIND, build_error, in_words
-    from dsconfig.model.keyinfo import keys_of
+    from dsconfig.model.key_table import keys_of
 
     if any(each["type"] != KIND for each in error.errors(include_url=False)):
         error = in_words(section.__name__, keys_of(section), values, error)

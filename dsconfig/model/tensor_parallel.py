@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from dsconfig.model.annotations import ABSENT, Names, PythonObject
+from dsconfig.model.field_annotations import ABSENT, Names, PythonObject
 from dsconfig.model.key import SCRIPT, Alias, Key, Reads
 from dsconfig.model.section import RootKeys, Section
 

@@ -4,7 +4,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import ConfigDict, Field
 
-from dsconfig.model.annotations import EXACT_INT, Auto, Fraction, NonNegativeInt, PathText, PositiveInt
+from dsconfig.model.field_annotations import EXACT_INT, Auto, Fraction, NonNegativeInt, PathText, PositiveInt
 from dsconfig.model.key import Alias, Key, Reads, Switch, Takes, Was
 from dsconfig.model.section import RootKeys, Section
 

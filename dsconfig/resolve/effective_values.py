@@ -23,7 +23,7 @@ from dsconfig.job.detect_consumer import LaunchArguments
 from dsconfig.job.job import Fact, Job
 from dsconfig.launch.config_source import ConfigSource, read
 from dsconfig.launch.located_config import LocatedConfig, locate
-from dsconfig.model.keyinfo import ROOT, KeyView, SectionView, child_section, type_named, view
+from dsconfig.model.key_table import ROOT, KeyView, SectionView, child_section, type_named, view
 from dsconfig.resolve.batch import formula_of
 from dsconfig.resolve.errors import ResolveError
 from dsconfig.resolve.input_config import InputConfig, launch_world_size, model_config_of, read_input_config

@@ -14,7 +14,7 @@ from dsconfig.core.batch_triplet import TRAIN as BATCH
 from dsconfig.core.diagnostic import Remove, Set, dotted
 from dsconfig.core.releases import Target
 from dsconfig.document import Document, read_text
-from dsconfig.document.edit import apply_operations
+from dsconfig.document.apply_operations import apply_operations
 from dsconfig.document.text_edit import EditError
 from dsconfig.job.consumers import HUGGING_FACE
 from dsconfig.job.consumers.consumer import consumer_of

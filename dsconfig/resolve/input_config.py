@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from dsconfig.check.check import check_document
 from dsconfig.core.releases import Target
 from dsconfig.document import Document, read_dict
-from dsconfig.job import model_files
+from dsconfig.job import model_config_json
 from dsconfig.job.consumers import HUGGING_FACE, accelerate_launch_file
 from dsconfig.job.consumers.autofill import Message
 from dsconfig.job.consumers.consumer_versions import split_spec
 from dsconfig.job.detect_consumer import LaunchArguments, Reader, named_consumer
 from dsconfig.job.job import Job
-from dsconfig.job.run_facts import NO_FACTS, RunFacts
+from dsconfig.job.job_facts import NO_FACTS, RunFacts
 from dsconfig.launch.find_jobs import with_version
 from dsconfig.launch.located_config import LocatedConfig
 from dsconfig.resolve.errors import ResolveError
@@ -64,14 +64,14 @@ def model_config_of(facts: RunFacts) -> Mapping[str, Json] | None:
     model_source = facts.model.named
     if not isinstance(model_source, str):
         return model_source
-    path = model_files.find_config_json(model_source)
+    path = model_config_json.find_config_json(model_source)
     if path is None:
         from dsconfig.memory.models.model_zoo import preset_of
 
         shape = preset_of(model_source)
         return {"hidden_size": shape.hidden_size} if shape else None
     try:
-        return model_files.read_config_json(path)
+        return model_config_json.read_config_json(path)
     except (OSError, ValueError):
         return None
 

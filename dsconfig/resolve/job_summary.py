@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dsconfig.check.report import Report
 from dsconfig.core.job_summary import JobSummary
-from dsconfig.launch.format_table import SCRIPT
+from dsconfig.launch.launch_file_formats import SCRIPT
 from dsconfig.resolve.batch import UnsizedConfig, unknown_world_size_error
 from dsconfig.resolve.errors import ResolveError, UnfilledError
 from dsconfig.resolve.input_config import launch_world_size

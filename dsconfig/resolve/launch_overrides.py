@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dsconfig.core.json_types import at
 from dsconfig.document import read_file
 from dsconfig.job.consumers.accelerate_launch_file import block, is_launch_file
-from dsconfig.job.model_files import is_outside_repository
+from dsconfig.job.model_config_json import is_outside_repository
 from dsconfig.launch.config_references import launchers_of
 from dsconfig.launch.find_jobs import job_of, jobs_naming, jobs_with_arguments
 from dsconfig.launch.model_argument import (

@@ -17,10 +17,10 @@ from dsconfig.document import Document
 from dsconfig.job.consumers import HUGGING_FACE
 from dsconfig.job.consumers.consumer_versions import split_spec
 from dsconfig.job.job import Job
-from dsconfig.job.run_facts import facts_of_block
+from dsconfig.job.job_facts import facts_of_block
+from dsconfig.launch.config_overwrites import overwrite_of, overwrites
 from dsconfig.launch.config_source import read
 from dsconfig.launch.located_config import LocatedConfig, locate
-from dsconfig.launch.program_overwrites import overwrite_of, overwrites
 from dsconfig.memory.config_values import ULYSSES as SEQUENCE
 from dsconfig.memory.config_values import Values
 from dsconfig.memory.engines.setup import Setup

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from dsconfig.job.model_files import CONFIG_NAME, find_config_json, read_config_json
+from dsconfig.job.model_config_json import CONFIG_NAME, find_config_json, read_config_json
 from dsconfig.memory.graph import Adapter
 from dsconfig.memory.models.architecture import Architecture
 from dsconfig.memory.models.model_zoo import preset_of, similar_names

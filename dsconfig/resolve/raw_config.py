@@ -20,7 +20,7 @@ from dsconfig.job import detect_consumer as reader
 from dsconfig.job.consumers.autofill import Assumed, Filling, Message, MissingArgumentsError, fill
 from dsconfig.job.consumers.consumer import consumer_of
 from dsconfig.job.detect_consumer import Reader
-from dsconfig.launch.program_overwrites import overwrite_of, overwrites
+from dsconfig.launch.config_overwrites import overwrite_of, overwrites
 from dsconfig.resolve.errors import ResolveError, UnfilledError
 from dsconfig.resolve.input_config import InputConfig
 from dsconfig.resolve.run import Run, Runtime

@@ -15,8 +15,8 @@ from dsconfig.document import read_dict
 from dsconfig.evaluation.context import Context, SkipRule, Source
 from dsconfig.evaluation.key_walk import Coercion, Rejection
 from dsconfig.job.consumers.consumer import consumer_of
-from dsconfig.launch.program_overwrites import overwrite_of
-from dsconfig.model.keyinfo import KeyView, SectionView, secrets, type_named
+from dsconfig.launch.config_overwrites import overwrite_of
+from dsconfig.model.key_table import KeyView, SectionView, secrets, type_named
 from dsconfig.resolve.raw_config import report_on
 from dsconfig.resolve.run import Run
 

@@ -9,7 +9,7 @@ from dsconfig.core.did_you_mean import MATCHERS, MAX_LETTERS, Lexicon, Near, bes
 from dsconfig.core.json_types import Json, NamedTuple, Spec
 from dsconfig.evaluation.coercion import read
 from dsconfig.evaluation.key_walk import shapes_of
-from dsconfig.model.keyinfo import KeyView, SectionView, section_keys
+from dsconfig.model.key_table import KeyView, SectionView, section_keys
 
 
 class Guess(NamedTuple):

@@ -9,8 +9,8 @@ from functools import lru_cache
 from dsconfig.core.file_access import OUTSIDE
 from dsconfig.core.json_types import Json, NamedTuple
 from dsconfig.evaluation.context import Context, SkipRule
-from dsconfig.job.model_files import CONFIG_NAME, find_config_json, read_config_json
-from dsconfig.job.run_facts import Model as Named
+from dsconfig.job.job_facts import Model as Named
+from dsconfig.job.model_config_json import CONFIG_NAME, find_config_json, read_config_json
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.evaluation.key_walk import Coercion, KnownKey, Rejection
 from dsconfig.evaluation.rule import rule
 from dsconfig.model.key import HALF, SCRIPT
-from dsconfig.model.keyinfo import along, child_section, section_keys
+from dsconfig.model.key_table import along, child_section, section_keys
 from dsconfig.rules._consumer import consumer_label
 from dsconfig.rules._effective_values import training_dtype
 from dsconfig.rules._suggest_section import format_key

@@ -24,7 +24,7 @@ def json_schema(target: str | releases.Target | None = None, consumer: str | Non
         UnknownReleaseError: the target names no release.
         ValueError: the consumer is unknown.
     """
-    from dsconfig.schema.sections import root
+    from dsconfig.schema.config_schema import root
 
     if consumer is not None and consumer not in CONSUMERS:
         raise ValueError(f"unknown consumer `{consumer}`: expected one of {', '.join(CONSUMERS)}")

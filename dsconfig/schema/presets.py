@@ -15,8 +15,8 @@ from dsconfig.core import releases
 from dsconfig.job.consumers import CONSUMERS, ELASTIC, HUGGING_FACE, LOADERS
 from dsconfig.job.consumers.consumer import BY_NAME
 from dsconfig.job.detect_consumer import consumer_of_content
-from dsconfig.job.run_facts import DSCONFIG_KEY
-from dsconfig.model.keyinfo import along
+from dsconfig.job.job_facts import DSCONFIG_KEY
+from dsconfig.model.key_table import along
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
@@ -112,7 +112,7 @@ def text(
     file: str = "ds_config.json",
 ) -> str:
     """The config as commented text, in the format of the file name; raises the same errors as `config`."""
-    from dsconfig.document.json_format import pretty_for
+    from dsconfig.document.pretty_print import pretty_for
 
     body = config(name, target, consumer, remarks=True)
     # All consumers except DeepSpeed itself reject comments in JSON.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.core.releases import Target, name
-from dsconfig.model.keyinfo import SectionView, child_section, view
+from dsconfig.model.key_table import SectionView, child_section, view
 from dsconfig.schema import presets
 from dsconfig.schema.keywords import Schema
 

@@ -15,7 +15,7 @@ const SCRIPT = `
 import json
 from dsconfig import __version__
 from dsconfig.core.diagnostic import SITE
-from dsconfig.document.file_names import CONFIGS
+from dsconfig.document.config_file_names import CONFIGS
 from dsconfig.launch.detect_config import TYPICAL, UNMISTAKABLE
 from dsconfig.lsp.document_filter import CONFIG, LAUNCH
 from dsconfig.core.releases import RELEASES

@@ -29,8 +29,8 @@ _NO_LINE, _ENTRY_UNITS = 0b1_1111_000, 8
 CODECS = ("ascii", "cp437", "latin_1", "unicode_escape", "utf_8", "utf_8_sig")
 CODECS += tuple(f"utf_{bits}{end}" for bits in (16, 32) for end in ("", "_le", "_be"))
 EXCLUDED = ("_pyrepl", "asyncio.proactor_events", "asyncio.windows_events", "bdb", "cmd", "code", "ctypes")
-EXCLUDED += ("doctest", "dsconfig.lsp.server", "pdb", "unittest", "yaml.cyaml")
-EXCLUDED += ("dsconfig.lsp.command_line", "dsconfig.model.to_json_value", "dsconfig.schema.sections")
+EXCLUDED += ("doctest", "dsconfig.lsp.stdio_server", "pdb", "unittest", "yaml.cyaml")
+EXCLUDED += ("dsconfig.lsp.lsp_command", "dsconfig.model.to_json_value", "dsconfig.schema.config_schema")
 """Modules that are never used here: other platforms, debuggers, tests, stdio, or with compiled extensions."""
 WITH_DOCSTRINGS = ("_pyodide/", "pyodide/", "dsconfig/rules/")
 """Paths whose docstrings are kept: rule pages, and Pyodide's own startup, which parses its docstrings."""

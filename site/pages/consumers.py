@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.job.consumers import CONSUMERS
-from dsconfig.launch.format_table import FORMATS, Format
-from dsconfig.launch.program_checks import PROGRAM_CHECKS
+from dsconfig.launch.framework_checks import PROGRAM_CHECKS
+from dsconfig.launch.launch_file_formats import FORMATS, Format
 from pages import key_entries, markdown
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dsconfig.model.keyinfo import types_of
+from dsconfig.model.key_table import types_of
 from pages import key_entries
 
 if TYPE_CHECKING:

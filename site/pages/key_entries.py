@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dsconfig.model.keyinfo import KeyInfo, keys
+from dsconfig.model.key_table import KeyInfo, keys
 from dsconfig.rules import RULES
 from tests.cases import files, read
 

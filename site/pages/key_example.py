@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from dsconfig.api.check import check
 from dsconfig.core.diagnostic import Effect
 from dsconfig.core.releases import LATEST, NUMBERS, RELEASES
-from dsconfig.model.keyinfo import KeyInfo
+from dsconfig.model.key_table import KeyInfo
 from pages import key_configs, key_entries
 
 if TYPE_CHECKING:

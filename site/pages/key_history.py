@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from dsconfig.core.releases import NUMBERS, RELEASES
 from dsconfig.core.wording import expected, quoted
-from dsconfig.model.keyinfo import KeyInfo, find
+from dsconfig.model.key_table import KeyInfo, find
 from pages import key_entries
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from dsconfig.document.json_format import pretty_config
+from dsconfig.document.pretty_print import pretty_config
 from dsconfig.memory.memory_ledger import TERMS
 from dsconfig.model.key_description import members, page, summary
 from dsconfig.rules import RULES

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from dsconfig.core.diagnostic import SITE
-from dsconfig.schema.files import BASE, releases, settings_schema
+from dsconfig.schema.schema_files import BASE, releases, settings_schema
 from pages import markdown
 
 FOLDER = Path(__file__).resolve().parents[2] / "schema"

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from dsconfig.document.json_format import pretty_file
+from dsconfig.document.pretty_print import pretty_file
 from dsconfig.rules import RULES
 from tests.cases import Case, Content, files, place, read
 from tests.cases.words import found, verdicts

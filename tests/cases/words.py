@@ -9,9 +9,9 @@ from typing import Any
 from dsconfig.check.report import Report
 from dsconfig.core.diagnostic import Diagnostic, Fix
 from dsconfig.document import read_text
-from dsconfig.document.edit import edits
+from dsconfig.document.apply_operations import edits
 from dsconfig.document.text_edit import apply
-from dsconfig.fix.verify import is_safe
+from dsconfig.fix.verify_fixes import is_safe
 from tests.cases import Case
 
 

@@ -130,7 +130,7 @@ def test_an_unreadable_file(here: Path, run: Runs, monkeypatch: pytest.MonkeyPat
         raise PermissionError(13, "Permission denied", path)
 
     (here / "a.json").write_text(CLEAN)
-    monkeypatch.setattr("dsconfig.cli.run_check.read_file", denied)
+    monkeypatch.setattr("dsconfig.cli.check_files.read_file", denied)
     code, out, err = run("check", "a.json", "-q")
     assert (code, out, err) == (2, "", "dsconfig: error: a.json: permission denied\n")
 
@@ -145,7 +145,7 @@ def test_an_internal_error_is_one_line_and_the_next_file_is_checked(
 
     for name in ("a.json", "b.json"):
         (here / name).write_text(CLEAN)
-    monkeypatch.setattr("dsconfig.cli.run_check.read_file", broken)
+    monkeypatch.setattr("dsconfig.cli.check_files.read_file", broken)
     code, out, err = run("check", "a.json", "b.json")
     assert code == 2
     assert "Checked 1 file" in out
@@ -165,7 +165,7 @@ def test_ctrl_c(here: Path, run: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyboardInterrupt
 
     (here / "a.json").write_text(CLEAN)
-    monkeypatch.setattr("dsconfig.cli.run_check.read_file", interrupted)
+    monkeypatch.setattr("dsconfig.cli.check_files.read_file", interrupted)
     assert run("check", "a.json") == (130, "", "")
 
 

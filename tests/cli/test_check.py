@@ -196,7 +196,7 @@ def test_one_bad_path_does_not_stop_the_others(files: Path, run: Runs) -> None:
 def test_a_long_run_shows_progress_on_a_terminal_only(
     files: Path, run: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dsconfig.cli.run_check._PATIENCE", 0)
+    monkeypatch.setattr("dsconfig.cli.check_files._PATIENCE", 0)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     result = run("check", "clean.json", "unknown.json", "--color", "never")
     assert "Checking" in result.err

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import dsconfig
-from dsconfig.check.compat import compat
+from dsconfig.check.accepting_releases import compat
 from dsconfig.core.releases import RELEASES
 from dsconfig.document import read_text
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dsconfig.check.discover import find_configs, is_config, is_excluded
-from dsconfig.document.file_names import CONFIGS
+from dsconfig.document.config_file_names import CONFIGS
 
 from .conftest import Runs
 

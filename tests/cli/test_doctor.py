@@ -14,7 +14,7 @@ import pytest
 
 from dsconfig.cli import main
 from dsconfig.cli.doctor import machine as machine_module
-from dsconfig.cli.doctor.examine import NO_NEEDS, Item, Needs, examine
+from dsconfig.cli.doctor.examine_machine import NO_NEEDS, Item, Needs, examine
 from dsconfig.cli.doctor.machine import Machine
 
 A100 = "NVIDIA A100-SXM4-80GB, 81920, 8.0\n"

@@ -142,7 +142,7 @@ def test_torchx(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     from torch.distributed.elastic.rendezvous import RendezvousParameters
 
-    from dsconfig.cli.handoff.torchrun import _job
+    from dsconfig.cli.handoff.torchrun_rendezvous import _job
 
     for key, value in role.env.items():
         monkeypatch.setenv(key, value)

@@ -15,8 +15,8 @@ pty = pytest.importorskip("pty")
 COMMAND = [sys.executable, "-m", "dsconfig", "check", "--target", "0.19.8"]
 IMPATIENT = """
 import sys
-from dsconfig.cli import main, run_check
-run_check._PATIENCE = run_check._INTERVAL = 0
+from dsconfig.cli import main, check_files
+check_files._PATIENCE = check_files._INTERVAL = 0
 sys.exit(main(sys.argv[1:]))
 """
 """The command as if each file took seconds."""

@@ -11,7 +11,7 @@ import pytest
 import dsconfig
 from dsconfig.cli.editor import NAMES, SCHEMA_ONLY, WITH_SCHEMA
 from dsconfig.core.releases import LATEST, RELEASES
-from dsconfig.schema.editors import EDITORS, SERVERS
+from dsconfig.schema.editor_settings import EDITORS, SERVERS
 from tests.cli.conftest import Runs
 
 if sys.version_info >= (3, 11):

@@ -10,7 +10,7 @@ import pytest
 from dsconfig.core.did_you_mean import distance, lexicon, near
 from dsconfig.core.json_types import Json
 from dsconfig.core.releases import NUMBERS
-from dsconfig.model.keyinfo import ROOT, view
+from dsconfig.model.key_table import ROOT, view
 from dsconfig.rules._did_you_mean import guess
 
 RELEASE = NUMBERS["0.19.8"]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dsconfig.core.diagnostic import Fix, Move, Operation, Remove, Rename, Replace, Set
 from dsconfig.core.json_types import KeyPath
 from dsconfig.document import Document, read_text
-from dsconfig.document.edit import apply_to_value, edits, is_equal
+from dsconfig.document.apply_operations import apply_to_value, edits, is_equal
 from dsconfig.document.text_edit import EditError, apply, minimal_edit
 
 JSONC = """{

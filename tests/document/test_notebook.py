@@ -12,7 +12,7 @@ import pytest
 from dsconfig import check
 from dsconfig.cli import main
 from dsconfig.document.notebook import Notebook, python_of_cell
-from dsconfig.launch.python.config import python_configs
+from dsconfig.launch.python.config_dicts import python_configs
 
 PIECES = ["a", "b = {\n", "é", "\n", '"', "\\", "\t", "😀", "    x\n", "}", "'q'", "\n\n"]
 

@@ -9,10 +9,10 @@ from random import Random
 import pytest
 
 from dsconfig.core.diagnostic import Fix, Remove, Rename, Set
-from dsconfig.document.edit import apply_operations, apply_to_value, edits, reparse
+from dsconfig.document.apply_operations import apply_operations, apply_to_value, edits, reparse
 from dsconfig.document.text_edit import EditError, apply
 from dsconfig.document.tree import UNKNOWN
-from dsconfig.launch.python.config import PythonConfig, python_configs
+from dsconfig.launch.python.config_dicts import PythonConfig, python_configs
 
 
 def only(text: str) -> PythonConfig:

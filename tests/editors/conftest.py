@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dsconfig.schema import files
+from dsconfig.schema import schema_files
 from tests.source import ROOT
 
 HERE = Path(__file__).parent
@@ -32,7 +32,7 @@ class Services:
     def ask(self, ask: str, schema: str, **job: Any) -> Any:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        path = schema if schema.startswith("/") else str(files.folder() / schema)
+        path = schema if schema.startswith("/") else str(schema_files.folder() / schema)
         self._process.stdin.write(json.dumps({"ask": ask, "schema": path, **job}) + "\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()

@@ -13,7 +13,7 @@ import pytest
 
 from dsconfig import __version__
 from dsconfig.core.releases import RELEASES
-from dsconfig.document.file_names import CONFIGS
+from dsconfig.document.config_file_names import CONFIGS
 from dsconfig.lsp.document_filter import is_draft, is_relevant
 from dsconfig.lsp.open_documents import from_item
 from tests.parity.browser import command

@@ -15,8 +15,8 @@ import yaml
 import dsconfig
 from dsconfig.core.releases import LATEST, NUMBERS
 from dsconfig.document import read_text
-from dsconfig.model.keyinfo import KeyView, child_section, types_of, view
-from dsconfig.schema import files
+from dsconfig.model.key_table import KeyView, child_section, types_of, view
+from dsconfig.schema import schema_files
 from tests.editors.conftest import Services
 from tests.editors.mistakes import MISTAKES, Mistake
 from tests.parity.generators.cases import generate
@@ -213,7 +213,7 @@ def test_ajv_in_strict_mode_judges_as_jsonschema_does(
     assert 20 < sum(verdicts) < len(verdicts)
 
 
-@pytest.mark.parametrize("name", files.texts())
+@pytest.mark.parametrize("name", schema_files.texts())
 def test_every_kept_file_compiles_in_strict_mode(services: Services, name: str) -> None:
     if name != "catalog.json":
         services.ask("ajv", name, documents=[{}])

@@ -244,7 +244,7 @@ def test_a_second_run_changes_nothing(text: str, unsafe: bool, release: str) -> 
         kept = Counter(words.strip() for _, words in read_text(once.text).comments)
         assert not Counter(words.strip() for _, words in read_text(text).comments) - kept
     document = read_text(text)
-    # What a duplicate key hides is seen only once that is gone (`dsconfig.fix.verify.trial`).
+    # What a duplicate key hides is seen only once that is gone (`dsconfig.fix.verify_fixes.trial`).
     if document.is_readable() and not any(problem.rejected_by for problem in document.problems):
         new = Counter(diagnostic.code for diagnostic in once.report) - Counter(
             diagnostic.code for diagnostic in judge(read_text(text))

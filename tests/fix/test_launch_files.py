@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dsconfig import check, fix, migrate
-from dsconfig.check.compat import compat
+from dsconfig.check.accepting_releases import compat
 from dsconfig.cli import main
 from tests.cli.test_migrate_launch_files import FORMS, JOB, LAUNCH, NEW, OLD, of_yaml
 

@@ -10,8 +10,8 @@ import pytest
 from dsconfig import check
 from dsconfig.core.diagnostic import Diagnostic, KeyPath, Move, Rename
 from dsconfig.core.releases import NUMBERS
-from dsconfig.document.edit import apply_to_value
-from dsconfig.model.keyinfo import child_section, view
+from dsconfig.document.apply_operations import apply_to_value
+from dsconfig.model.key_table import child_section, view
 from tests.fuzz.drafts import strayed
 
 TARGETS = ["0.19.8", "0.16.9", "0.14.5", "0.9.5", "0.6.7", ">=0.14.5,<=0.19.8", ">=0.9.5,<0.16"]

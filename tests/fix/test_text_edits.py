@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dsconfig.core.diagnostic import Fix, Move, Set
 from dsconfig.document import read_text
-from dsconfig.document.edit import edits
+from dsconfig.document.apply_operations import edits
 from dsconfig.document.text_edit import apply
 
 

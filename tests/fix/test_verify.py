@@ -10,7 +10,7 @@ from dsconfig.check.check import check_document, recheck
 from dsconfig.check.report import Report
 from dsconfig.core.releases import resolve
 from dsconfig.document import Document, read_text
-from dsconfig.fix.verify import verified
+from dsconfig.fix.verify_fixes import verified
 
 
 def verified_with_trials(config: dict[str, object]) -> tuple[Report, int]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from dsconfig.core.json_types import Json, JsonObject
 from dsconfig.core.releases import LATEST, RELEASES, Target, resolve
 from dsconfig.job.consumers import CONSUMERS
-from dsconfig.model.keyinfo import keys
+from dsconfig.model.key_table import keys
 from tests.parity.generators import auto
 from tests.parity.generators.case import WORLD_SIZES
 from tests.parity.generators.cases import generate

@@ -6,7 +6,7 @@ import json
 import random
 
 from dsconfig.model._generated import SECTIONS
-from dsconfig.model.keyinfo import ROOT, section_keys
+from dsconfig.model.key_table import ROOT, section_keys
 from tests.fuzz.kinds import config, kind, object_of
 
 

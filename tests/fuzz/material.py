@@ -11,7 +11,7 @@ from random import Random
 
 from dsconfig.core.json_types import Spec
 from dsconfig.job.consumers.accelerate_launch_file import BLOCK_KEYS, DISTRIBUTED_TYPES, PRECISIONS, ROOT_KEYS
-from dsconfig.model.keyinfo import ROOT, child_section, section_keys, types_of
+from dsconfig.model.key_table import ROOT, child_section, section_keys, types_of
 from tests.fuzz import inputs, odd_inputs  # noqa: F401  they register their kinds
 from tests.fuzz.choices import HEADER, LARGEST
 from tests.fuzz.kinds import KINDS

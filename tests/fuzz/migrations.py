@@ -11,7 +11,7 @@ from dsconfig.core.diagnostic import Replace
 from dsconfig.core.json_types import Json, KeyPath
 from dsconfig.core.releases import NUMBERS, resolve
 from dsconfig.document import Document, read_text
-from dsconfig.document.edit import apply_operations
+from dsconfig.document.apply_operations import apply_operations
 from dsconfig.evaluation.context import MISSING, Context, Source
 from dsconfig.fix.migrate import Migration
 from dsconfig.fix.migration_decisions import _is_equivalent, _is_json_value

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 from dsconfig.core.json_types import Spec
-from dsconfig.model.keyinfo import keys
+from dsconfig.model.key_table import keys
 
 HUGE = "1" + "0" * 400
 IN_JSON = (

@@ -22,10 +22,10 @@ from dsconfig.core.json_types import Json
 from dsconfig.core.releases import NUMBERS
 from dsconfig.core.releases import resolve as releases_of
 from dsconfig.document import Document, Format, read_text
-from dsconfig.document.edit import apply_to_value, edits, is_equal
+from dsconfig.document.apply_operations import apply_to_value, edits, is_equal
 from dsconfig.document.text_edit import apply
 from dsconfig.fix.fix import FixedText, fix_document
-from dsconfig.fix.verify import does_harm, with_verified_fixes
+from dsconfig.fix.verify_fixes import does_harm, with_verified_fixes
 from dsconfig.job.consumers import HUGGING_FACE
 from dsconfig.resolve.effective_values import effective
 from dsconfig.resolve.errors import ResolveError

@@ -148,8 +148,8 @@ def _main(argv: tuple[str, ...], stdin: bytes) -> tuple[object, ...]:
 @pytest.mark.parametrize(
     ("verb", "broken"),
     [
-        (choices.check, "dsconfig.cli.run_check check"),
-        (choices.fix, "dsconfig.cli.run_fix fix_document"),
+        (choices.check, "dsconfig.cli.check_files check"),
+        (choices.fix, "dsconfig.cli.fix_files fix_document"),
         (choices.resolve, "dsconfig.resolve.resolve resolve_job"),
     ],
 )

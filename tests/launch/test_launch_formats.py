@@ -10,11 +10,11 @@ import pytest
 import yaml
 
 from dsconfig import ResolveError, check, resolve
-from dsconfig.check.compat import compat
+from dsconfig.check.accepting_releases import compat
 from dsconfig.cli import main
 from dsconfig.core.releases import resolve as target
 from dsconfig.document import read_file
-from dsconfig.launch.format_table import FORMATS, format_of
+from dsconfig.launch.launch_file_formats import FORMATS, format_of
 from dsconfig.launch.training_arguments import parse_human_numbers
 from tests.launches import AUTO, COMMANDS, JOBS, launch
 

@@ -9,7 +9,7 @@ import pytest
 
 from dsconfig import check, fix
 from dsconfig.document.tree import UNKNOWN
-from dsconfig.launch.python.config import python_configs
+from dsconfig.launch.python.config_dicts import python_configs
 
 HEAD = "import deepspeed\n"
 START = "deepspeed.initialize(model=m, config=cfg)\n"

@@ -9,8 +9,8 @@ from random import Random
 import pytest
 
 from dsconfig.core.diagnostic import Operation, Rename, Set
-from dsconfig.document.edit import apply_operations, apply_to_value
-from dsconfig.launch.python.config import python_configs
+from dsconfig.document.apply_operations import apply_operations, apply_to_value
+from dsconfig.launch.python.config_dicts import python_configs
 
 CONFIG = {
     "train_batch_size": 64,

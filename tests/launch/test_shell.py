@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dsconfig import ResolveError, UnknownWorldSizeError, check, resolve
-from dsconfig.launch.command import Command, commands_in
+from dsconfig.launch.job_command import Command, commands_in
 from dsconfig.launch.repository import SpentError
 from dsconfig.launch.shell.interpreter import Shell
 from tests.launches import AUTO

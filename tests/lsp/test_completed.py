@@ -13,7 +13,7 @@ import yaml
 
 from dsconfig.core.releases import LATEST, NUMBERS
 from dsconfig.lsp.service import Service
-from dsconfig.model.keyinfo import ROOT, child_section, types_of, view
+from dsconfig.model.key_table import ROOT, child_section, types_of, view
 from tests.lsp.client import SNIPPETS, edited, position
 
 RELEASE = NUMBERS[LATEST]

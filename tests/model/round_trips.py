@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from dsconfig import Config, ConfigError
 from dsconfig.core.releases import NUMBERS
-from dsconfig.model.keyinfo import child_section, view
+from dsconfig.model.key_table import child_section, view
 from tests.model import strategies
 from tests.parity.environment import TESTED
 

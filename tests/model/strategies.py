@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dsconfig.core.json_types import Spec
 from dsconfig.model._generated import VARIANTS
-from dsconfig.model.keyinfo import KeyView, view
+from dsconfig.model.key_table import KeyView, view
 
 Strategy = st.SearchStrategy[Any]
 WORDS = st.text("abcxyz_.0179é", max_size=6)

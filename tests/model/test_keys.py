@@ -14,7 +14,7 @@ from dsconfig.model import Config, Key, Section, iter_fields, key_description
 from dsconfig.model._generated import MISWRITTEN, SECTIONS, VARIANTS
 from dsconfig.model.iter_fields import prose
 from dsconfig.model.key import HALF, HAND, SCRIPT
-from dsconfig.model.keyinfo import child_section, keys, secrets, section_keys
+from dsconfig.model.key_table import child_section, keys, secrets, section_keys
 
 TAGS = ("0.1.0", "0.2.0", "0.3.0", "0.3.11", "0.6.2")
 """Releases that were tagged and never reached the package index."""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import dsconfig
 from dsconfig.api.config import Config
-from dsconfig.api.typed_model import construct
+from dsconfig.api.construct_config import construct
 from dsconfig.core.releases import LATEST, NUMBERS
 from dsconfig.document import read_file
 from dsconfig.model import (
@@ -23,7 +23,7 @@ from dsconfig.model import (
     OffloadOptimizer,
     WarmupLRParams,
 )
-from dsconfig.model.keyinfo import child_section, keys, view
+from dsconfig.model.key_table import child_section, keys, view
 from tests.model import strategies
 
 DEMO = sorted((Path(__file__).parents[2] / "demo" / "configs").iterdir())

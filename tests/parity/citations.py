@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from dsconfig.core.releases import LATEST, NEVER, NUMBERS, RELEASES
 from dsconfig.model.key_description import source_of
-from dsconfig.model.keyinfo import keys
+from dsconfig.model.key_table import keys
 from dsconfig.rules import RULES
 from dsconfig.rules._advisories import advisories
 from tests.parity import environment

@@ -18,8 +18,8 @@ from dsconfig.api.check import check
 from dsconfig.check.report import Report
 from dsconfig.core.diagnostic import Effect
 from dsconfig.core.releases import LATEST, NEVER
-from dsconfig.document.json_format import pretty_file
-from dsconfig.model.keyinfo import keys
+from dsconfig.document.pretty_print import pretty_file
+from dsconfig.model.key_table import keys
 from dsconfig.rules import RULES
 from tests.cases import cases
 from tests.examples import examples

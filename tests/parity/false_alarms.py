@@ -30,7 +30,7 @@ from dsconfig.job.consumers.accelerate_launch_file import is_launch_file
 from dsconfig.job.consumers.autofill import fill
 from dsconfig.job.consumers.consumer import BY_NAME
 from dsconfig.job.detect_consumer import Reader
-from dsconfig.launch.format_table import format_of
+from dsconfig.launch.launch_file_formats import format_of
 from tests.parity import environment
 from tests.parity.generators.case import Case
 from tests.parity.judges import engines, judging

@@ -66,7 +66,7 @@ HEAVY: dict[str, set[str]] = {
 """Packages that cost time to import, or that only tests may need, and the packages that may import them."""
 
 TORCH = ("elastic.agent", "elastic.launch")
-LIGHT = {f"dsconfig.model.{name}" for name in ("key", "keyinfo", "torch_classes")}
+LIGHT = {f"dsconfig.model.{name}" for name in ("key", "key_table", "torch_classes")}
 """What a rule may know of the model: the generated table of its keys, which needs no pydantic."""
 
 LARGEST_FILE = 600

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dsconfig.core.releases import NUMBERS, RELEASES
-from dsconfig.model.keyinfo import find
+from dsconfig.model.key_table import find
 from dsconfig.resolve.effective_values import effective
 from dsconfig.resolve.replaced_values import DERIVATIONS, Value
 

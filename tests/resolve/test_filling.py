@@ -12,7 +12,7 @@ from dsconfig.document.reader import read_mapping_file
 from dsconfig.job.consumers import CONSUMERS
 from dsconfig.job.consumers.consumer import BY_NAME
 from dsconfig.job.consumers.training_args import Arguments, hidden_size
-from dsconfig.model.keyinfo import keys
+from dsconfig.model.key_table import keys
 
 BATCH = {
     "train_batch_size": "auto",

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from dsconfig import check
-from dsconfig.launch.program_uses import uses_in
+from dsconfig.launch.config_sensitive_calls import uses_in
 
 TRAINER: dict[str, Any] = {
     "train_micro_batch_size_per_gpu": "auto",

@@ -12,7 +12,7 @@ import dsconfig
 from dsconfig.core.releases import LATEST, NUMBERS
 from dsconfig.document import read_bytes
 from dsconfig.job.consumers.accelerate_launch_file import is_launch_file
-from dsconfig.launch.format_table import format_of
+from dsconfig.launch.launch_file_formats import format_of
 from tests.cases import cases
 from tests.parity.generators.cases import generate
 from tests.schema.agreement import TYPES, covered, expressible, faults

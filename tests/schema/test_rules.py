@@ -13,8 +13,8 @@ import pytest
 import dsconfig
 from dsconfig.core.releases import LATEST, NUMBERS, RELEASES
 from dsconfig.job.consumers import CONSUMERS
-from dsconfig.model.keyinfo import section_keys, view
-from dsconfig.schema import files
+from dsconfig.model.key_table import section_keys, view
+from dsconfig.schema import schema_files
 from dsconfig.schema.keywords import DRAFT
 
 SAMPLE = ("0.3.1", "0.6.7", "0.9.5", "0.14.5", "0.16.9", "0.19.6", LATEST)
@@ -84,7 +84,7 @@ def test_every_release_has_a_small_one_without_loose_ends(release: str) -> None:
 
 def test_the_kept_files_are_below_320_kb() -> None:
     assert {
-        name: len(make()) for name, make in files.texts().items() if len(make().encode()) > 320 * 1024
+        name: len(make()) for name, make in schema_files.texts().items() if len(make().encode()) > 320 * 1024
     } == {}
 
 
@@ -172,10 +172,10 @@ def test_9_what_is_deprecated_says_so_twice(release: str) -> None:
 
 
 def test_10_published_files_name_themselves_and_allow_no_comments() -> None:
-    for name, make in files.texts().items():
+    for name, make in schema_files.texts().items():
         kept = json.loads(make())
         if name != "catalog.json":
-            assert kept["$id"] == f"{files.BASE}{name}"
+            assert kept["$id"] == f"{schema_files.BASE}{name}"
         assert not kept.keys() & {"allowComments", "allowTrailingCommas"}
 
 

@@ -8,21 +8,23 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from dsconfig.schema import files
+from dsconfig.schema import schema_files
 from schema import schemastore
 
 
 @pytest.mark.parametrize("name", ["deepspeed.json", "deepspeed-0.9.json", "deepspeed-0.19.6.json"])
 def test_a_schema_takes_and_refuses_its_test_files(name: str) -> None:
-    schema = json.loads((files.folder() / name).read_text("utf-8"))
-    found = schemastore.choose_samples(schema, files.releases()[name])
+    schema = json.loads((schema_files.folder() / name).read_text("utf-8"))
+    found = schemastore.choose_samples(schema, schema_files.releases()[name])
     assert all(len(found[takes]) >= 8 for takes in (True, False))
     judge = jsonschema.Draft7Validator(schema)
     assert all(judge.is_valid(config) is takes for takes in found for config in found[takes].values())
 
 
 def test_launch_files_of_accelerate() -> None:
-    judge = jsonschema.Draft7Validator(json.loads((files.folder() / "accelerate.json").read_text("utf-8")))
+    judge = jsonschema.Draft7Validator(
+        json.loads((schema_files.folder() / "accelerate.json").read_text("utf-8"))
+    )
     for takes, documents in schemastore.LAUNCH_FILES.items():
         assert documents
         assert all(judge.is_valid(each) is takes for each in documents.values())

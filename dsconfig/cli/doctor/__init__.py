@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from dsconfig.check.report import Report
-    from dsconfig.cli.doctor.examine import Item, Needs
+    from dsconfig.cli.doctor.examine_machine import Item, Needs
     from dsconfig.cli.doctor.machine import Machine
     from dsconfig.render.terminal import Style
 
@@ -37,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
     from dsconfig.cli.doctor import machine
-    from dsconfig.cli.doctor.examine import NO_NEEDS, examine
+    from dsconfig.cli.doctor.examine_machine import NO_NEEDS, examine
     from dsconfig.render.terminal import style_of
 
     examined = machine.Machine()
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
 def _report(args: argparse.Namespace, machine: Machine) -> Report:
     """Check the config for the installed release."""
     from dsconfig.check.check import check
-    from dsconfig.cli.inputs import job_from_args, read
+    from dsconfig.cli.command_inputs import job_from_args, read
     from dsconfig.launch.located_config import locate
 
     document = read(args.file)
@@ -71,7 +71,7 @@ def _report(args: argparse.Namespace, machine: Machine) -> Report:
 def _needs(report: Report) -> Needs:
     """Return what the config needs; a launch file has it in the report of the config that it refers to."""
     from dsconfig.check.check import parsed_config
-    from dsconfig.cli.doctor.examine import Needs
+    from dsconfig.cli.doctor.examine_machine import Needs
 
     for each in (*report.children, report):
         config = parsed_config(each) if each.document is not None else None
@@ -82,7 +82,7 @@ def _needs(report: Report) -> Needs:
 
 def _config_items(report: Report) -> Iterator[Item]:
     """Known defects of the release that apply to the config, and the number of other problems."""
-    from dsconfig.cli.doctor.examine import Item
+    from dsconfig.cli.doctor.examine_machine import Item
 
     diagnostics = [each for part in (report, *report.children) for each in part]
     for each in diagnostics:

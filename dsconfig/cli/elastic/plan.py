@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from dsconfig.cli.arguments import add_color, add_file, set_exit_codes, world_size
+from dsconfig.cli.command_inputs import read, write
 from dsconfig.cli.errors import CLEAN, PROBLEMS, fail, print_error
-from dsconfig.cli.inputs import read, write
-from dsconfig.cli.output import NEEDS_MATPLOTLIB, plot_suffix
+from dsconfig.cli.output_files import NEEDS_MATPLOTLIB, plot_suffix
 from dsconfig.render.fingerprint import as_json
 from dsconfig.render.matplotlib_output import picture
 from elastic import constants as c

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from dsconfig.document.python_source import NodeBuilder, PythonText, has_hidden_entries, is_dict, walk
 from dsconfig.document.python_source import with_unknown as with_unknown_value
 from dsconfig.document.tree import UNKNOWN, Member, Node, Span, Tree
-from dsconfig.launch.python.json_literal import at_span, json_tree
+from dsconfig.launch.python.json_literals import at_span, json_tree
 from dsconfig.launch.python.key_statements import variable_of
-from dsconfig.launch.python.names import ANY
+from dsconfig.launch.python.name_bindings import ANY
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, KeyPath
-    from dsconfig.launch.python.constants import Constants
-    from dsconfig.launch.python.flow import Write
-    from dsconfig.launch.python.names import Names
+    from dsconfig.launch.python.constant_expressions import Constants
+    from dsconfig.launch.python.data_flow import Write
+    from dsconfig.launch.python.name_bindings import Names
 
 _QUOTES = ("'", '"', "'''", '"""')
 _MAX_VARIABLES = 20

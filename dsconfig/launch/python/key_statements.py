@@ -1,7 +1,7 @@
 """Statements that set keys of a dict after its creation: `ds_config["train_batch_size"] = 8`, `ds_config.update(...)`.
 
 A key that such a statement sets is known if the statement certainly runs, and runs before any other code can get hold
-of the dict. All other changes make a key unknown: `dsconfig.launch.python.flow`.
+of the dict. All other changes make a key unknown: `dsconfig.launch.python.data_flow`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from itertools import islice
 from typing import NamedTuple, TypeAlias
 
 from dsconfig.document.python_source import is_dict
-from dsconfig.launch.python.calls import BUILTIN_READS, key_of, only_reads
-from dsconfig.launch.python.names import Names
+from dsconfig.launch.python.dict_calls import BUILTIN_READS, key_of, only_reads
+from dsconfig.launch.python.name_bindings import Names
 
 _READING_METHODS = frozenset(("get", "keys", "values", "items", "update", "setdefault", "pop", "copy"))
 

@@ -7,8 +7,8 @@ from typing import Protocol
 
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.launch.shell import arithmetic as shell_arithmetic
-from dsconfig.launch.shell.conditions import is_unknown
-from dsconfig.launch.shell.values import Values
+from dsconfig.launch.shell.test_expressions import is_unknown
+from dsconfig.launch.shell.variables import Values
 
 SUCCESS, FAILURE, ASSUMED, UNKNOWN = "success", "failure", "assumed", "unknown"
 """Statuses of a command. Commands other than tests are assumed to succeed."""

@@ -15,9 +15,7 @@ from dsconfig.launch.repository import Budget, SpentError, search, text_budget
 from dsconfig.launch.shell import builtins as shell_builtins
 from dsconfig.launch.shell import parser as shell_parser
 from dsconfig.launch.shell.builtins import ASSUMED, FAILURE, SUCCESS, UNKNOWN
-from dsconfig.launch.shell.conditions import is_unknown
 from dsconfig.launch.shell.lexer import MAX_LENGTH, Lexer
-from dsconfig.launch.shell.output import OutputFiles, Redirections, redirections
 from dsconfig.launch.shell.parser import (
     Arithmetic,
     Block,
@@ -35,7 +33,9 @@ from dsconfig.launch.shell.parser import (
     While,
     describe,
 )
-from dsconfig.launch.shell.values import ASSIGNMENT, CALLER_CONDITION, Scope, Value, Values, expand_numbers
+from dsconfig.launch.shell.test_expressions import is_unknown
+from dsconfig.launch.shell.variables import ASSIGNMENT, CALLER_CONDITION, Scope, Value, Values, expand_numbers
+from dsconfig.launch.shell.written_files import OutputFiles, Redirections, redirections
 from dsconfig.launch.slurm_options import slurm_variables
 
 # The tree of a script is evaluated in the order in which a shell would run it. An unknown value stays as written,

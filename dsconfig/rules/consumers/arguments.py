@@ -9,8 +9,8 @@ from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
 from dsconfig.launch.find_jobs import job_of
+from dsconfig.launch.framework_checks import FailedCheck, failed_checks
 from dsconfig.launch.launched_job import LaunchedJob
-from dsconfig.launch.program_checks import FailedCheck, failed_checks
 from dsconfig.rules._consumer import consumer_label
 from dsconfig.rules._suggest_section import format_key
 
@@ -86,7 +86,7 @@ def _matching_arguments(job: FilledConfig, mismatch: Mismatch) -> Iterator[str]:
 @rule(
     "DSC810",
     effect="rejected",
-    source="the program's own check: dsconfig/launch/program_checks.py cites each",
+    source="the program's own check: dsconfig/launch/framework_checks.py cites each",
     reads="job",
 )
 def incompatible_with_deepspeed(ctx: Context) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from dsconfig.core.diagnostic import EffectName
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.job.consumers.accelerate_launch_file import BLOCK, LINK, block
-from dsconfig.launch.program_uses import Kind, ProgramUse, uses_in
+from dsconfig.launch.config_sensitive_calls import Kind, ProgramUse, uses_in
 from dsconfig.rules._effective_values import related_stage_key, stage, stage_path
 
 # The location is that of the setting in the config, and the message names the line of the program. All are

@@ -11,7 +11,7 @@ from dsconfig.core.diagnostic import Fix, Replace, Set
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.wording import one_of, quoted
 from dsconfig.document import KINDS, Document, Node, Problem, Span
-from dsconfig.document.edit import editor
+from dsconfig.document.apply_operations import editor
 from dsconfig.document.reader import json_string
 from dsconfig.document.text_edit import EditError
 from dsconfig.document.tree import YAML_TEXT
@@ -21,7 +21,7 @@ from dsconfig.rules._suggest_section import format_key
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
-    from dsconfig.document.edit import Editor
+    from dsconfig.document.apply_operations import Editor
 
 # Problems of the text.
 

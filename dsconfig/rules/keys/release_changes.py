@@ -12,7 +12,7 @@ from dsconfig.core.wording import expected, one_of, quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.key_walk import KnownKey
 from dsconfig.evaluation.rule import rule
-from dsconfig.model.keyinfo import ROOT, KeyInfo, KeyView, SectionView, child_section, section_keys
+from dsconfig.model.key_table import ROOT, KeyInfo, KeyView, SectionView, child_section, section_keys
 from dsconfig.rules._effective_values import ZERO, bf16_optimizer, stage
 from dsconfig.rules._fixes import removal, removal_with_value
 from dsconfig.rules._suggest_section import format_key

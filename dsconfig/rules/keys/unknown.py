@@ -11,7 +11,7 @@ from dsconfig.core.wording import expected, one_of, quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.key_walk import KnownKey, UnknownKey
 from dsconfig.evaluation.rule import rule
-from dsconfig.model.keyinfo import KeyInfo, SectionView, intended_key, section_keys, view
+from dsconfig.model.key_table import KeyInfo, SectionView, intended_key, section_keys, view
 from dsconfig.rules._did_you_mean import fits, guess
 from dsconfig.rules._fixes import moved, moved_as, removal, removal_with_value, renamed
 from dsconfig.rules._suggest_section import COMMON, NOT_TO_WRITE, OF_OTHERS, is_read, only_path_of, paths_of

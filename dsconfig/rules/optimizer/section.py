@@ -11,7 +11,7 @@ from dsconfig.core.releases import name
 from dsconfig.core.wording import described, one_of, quoted
 from dsconfig.evaluation.context import MISSING, Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
-from dsconfig.model.keyinfo import TypeInfo, section_keys, type_named
+from dsconfig.model.key_table import TypeInfo, section_keys, type_named
 from dsconfig.model.torch_classes import OPTIMIZERS
 from dsconfig.rules._built_class import (
     BuiltClass,

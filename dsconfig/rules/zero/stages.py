@@ -9,7 +9,7 @@ from dsconfig.core.wording import compact, one_of, quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import Absent, Condition, Counts, Is, Needed, NotEmpty, rule
 from dsconfig.job.consumers import HUGGING_FACE
-from dsconfig.model.keyinfo import ZERO_STAGES
+from dsconfig.model.key_table import ZERO_STAGES
 from dsconfig.rules._consumer import consumer_label
 from dsconfig.rules._effective_values import (
     OPTIMIZER,

@@ -70,7 +70,7 @@ async function chosenPython(): Promise<string | undefined> {
 
 /** Why a Python cannot run the server; undefined if it can. */
 function serverError(command: string): Promise<string | undefined> {
-  const script = `${CLEAN_PATH}import dsconfig.lsp.server`;
+  const script = `${CLEAN_PATH}import dsconfig.lsp.stdio_server`;
   return new Promise((resolve) => {
     execFile(command, ["-c", script], { timeout: PATIENCE }, (error, _, stderr) =>
       resolve(error ? stderr.trim().split("\n").pop() || error.message : undefined),

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from dsconfig.document import read_text
-from dsconfig.launch.format_table import format_of
+from dsconfig.launch.launch_file_formats import format_of
 from tests.cases import cases
 from tests.fuzz.advice.follow import Attempt, attempts
 from tests.parity.generators import auto

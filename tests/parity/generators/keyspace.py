@@ -62,7 +62,7 @@ def modelled_as(release: str) -> str:
 def slots(release: str | None = None) -> tuple[Slot, ...]:
     """Every key that the release reads (None: that any release reads), parents first."""
     from dsconfig.core.releases import NUMBERS
-    from dsconfig.model.keyinfo import keys
+    from dsconfig.model.key_table import keys
 
     found: dict[tuple[Step, ...], Slot] = {}
     steps: dict[tuple[str, ...], Step] = {}

@@ -1,0 +1,197 @@
+"""Typed model of a config from any source, as one release reads it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, get_args, get_origin
+
+from dsconfig import model
+from dsconfig.api.check import check
+from dsconfig.check.check import parsed_config
+from dsconfig.check.report import Report
+from dsconfig.core.releases import NUMBERS, Target
+from dsconfig.launch.detect_config import may_be_config
+from dsconfig.model.config_operations import json_object
+from dsconfig.model.iter_fields import Field, arms, fields
+from dsconfig.model.key_table import keys_of, type_named, types_of
+from dsconfig.model.section import Section, is_section, plain
+
+if TYPE_CHECKING:
+    from dsconfig.check.build_job import MappingSource, ModelSource
+    from dsconfig.core.diagnostic import Diagnostic
+    from dsconfig.core.json_types import Json, JsonObject
+    from dsconfig.launch.config_source import ConfigSource
+
+
+# From a source to the typed model.
+
+S = TypeVar("S", bound=Section)
+_MAX_LINES = 10
+"""Lines of an error message."""
+_FIELD_RULES = ("DSC0", "DSC1")
+"""Code prefixes of rules about the text, keys and types, which need no other keys."""
+
+
+class Options(NamedTuple):
+    """Arguments of `check` besides the source."""
+
+    target: str | Target | None = None
+    world_size: int | None = None
+    consumer: str | None = None
+    training_args: MappingSource = None
+    model: ModelSource | None = None
+    launch: str | os.PathLike[str] | None = None
+
+
+class ConfigError(ValueError):
+    """DeepSpeed rejects the config, or the source has none; `report` has every diagnostic."""
+
+    def __init__(self, report: Report, errors: Iterable[Diagnostic] = ()) -> None:
+        diagnostics = list(errors) or report.rejections() or report.rejections(suppressed=True)
+        lines = [
+            f"{each.code} {each.message}{f' ({each.help})' if each.help else ''}" for each in diagnostics
+        ]
+        if len(lines) > _MAX_LINES:
+            lines[_MAX_LINES - 1 :] = [f"and {len(lines) - _MAX_LINES + 1} more"]
+        messages = lines or [report.why_not_config or "no DeepSpeed config"]
+        text = f" {messages[0]}" if len(messages) == 1 else "\n  ".join(("", *messages))
+        super().__init__(f"{report.name}:{text}")
+        self.report = report
+        self._errors = tuple(diagnostics)
+
+    def __reduce__(self) -> tuple[type[ConfigError], tuple[Report, tuple[Diagnostic, ...]]]:
+        return type(self), (self.report, self._errors)
+
+
+def read_into(
+    section: type[S],
+    source: ConfigSource,
+    options: Options,
+    *,
+    fields_only: bool = False,
+) -> tuple[S, Report]:
+    """Typed model of a source, and the report on it; for a launch file, the report on its config.
+
+    Args:
+        section: class to instantiate.
+        source: see `check`.
+        options: arguments of `check`.
+        fields_only: whether only problems of single fields are errors.
+
+    Raises:
+        ConfigError: the release rejects the config.
+        BuildError: JSON cannot represent a value of a mapping.
+        OSError: the path cannot be read.
+    """
+    if isinstance(source, Mapping):
+        source = json_object(source)
+    report = source_report = check(source, **options._asdict())
+    if (
+        fields_only
+        and report.why_not_config
+        and report.document is not None
+        and may_be_config(report.document)
+    ):
+        # Most of its keys are unknown, which `to_file` can write: check it as a dict, without detection.
+        data = report.document.value()
+        report = check(data, **options._asdict()) if isinstance(data, dict) else report
+    while report.children and not report.rejections():
+        report = report.children[0]
+    assert report.document is not None
+    release = NUMBERS[report.target.releases[-1]]
+    root = parsed_config(report)
+    errors = report.rejections()
+    if fields_only:
+        errors = [diagnostic for diagnostic in errors if diagnostic.code.startswith(_FIELD_RULES)]
+    if errors or report.why_not_config or root is None:
+        raise ConfigError(report, errors)
+    return construct(section, plain(root), release), source_report if source_report.why_not_config else report
+
+
+# Typed model of the written values, without validation.
+
+
+def construct(section: type[S], data: JsonObject, release: int) -> S:
+    """Build a section from `data` without validation, with the defaults of the release for other keys."""
+    known_fields, names = _fields(section), _spellings(section, release)
+    values: JsonObject = {}
+    spelled: dict[str, str] = {}
+    extra: JsonObject = {}
+    for word, value in data.items():
+        field = known_fields.get(names.get(word, word))
+        if field is None and word in section.model_fields:  # added by a user's subclass
+            values[word] = value
+            continue
+        if field is None or (word != field.name and field.name in data):
+            extra[word] = value
+            continue
+        values[field.attribute] = _typed(field, value, data, release)
+        if word != field.name:
+            spelled[field.attribute] = word
+    instance = section.model_construct(_fields_set=set(values), **{**_defaults(section, release), **values})
+    instance.set_spelling(spelled, extra, tuple(data))
+    return instance
+
+
+@cache
+def _fields(section: type[Section]) -> dict[str, Field]:
+    """Fields of the model's class, from which a user may have derived this one."""
+    base = next(cls for cls in section.__mro__ if cls.__module__.startswith("dsconfig."))
+    return {field.name: field for field in fields(base)}
+
+
+@cache
+def _spellings(section: type[Section], release: int) -> dict[str, str]:
+    """Aliases that the release reads."""
+    return {
+        alias: info.name
+        for info in keys_of(section).values()
+        for alias, releases in info.aliases
+        if release in releases
+    }
+
+
+def _defaults(section: type[Section], release: int) -> JsonObject:
+    """Defaults that differ in the release, also within sections that exist by default."""
+    return {
+        attribute: construct(default, {}, release) if is_section(default) else default
+        for attribute, default in _differing(section, release)
+    }
+
+
+@cache
+def _differing(section: type[Section], release: int) -> tuple[tuple[str, object], ...]:
+    """Attributes whose defaults differ in a release, with the default or the class of the default section."""
+    result: list[tuple[str, object]] = []
+    for info in keys_of(section).values():
+        attribute = _fields(section)[info.name].attribute
+        default = section.model_fields[attribute].get_default(call_default_factory=True)
+        if isinstance(default, Section):
+            result.append((attribute, type(default)))
+        elif info.defaults:
+            result.append((attribute, info.default_in(release)))
+    return tuple(result)
+
+
+def _typed(field: Field, value: Json, siblings: JsonObject, release: int) -> Json:
+    """Value with its objects turned into sections, by the type of the field."""
+    if field.name == "params" and types_of(field.owner.__name__):
+        params_type = type_named(field.owner.__name__, siblings.get("type"))
+        if params_type is None or params_type.params is None or not isinstance(value, dict):
+            return value  # the arguments of a class that is not DeepSpeed's are a free mapping
+        return construct(getattr(model, params_type.params), value, release)
+    return _with_sections(field.annotation, value, release)
+
+
+def _with_sections(annotation: object, value: Json, release: int) -> Json:
+    """Value with its objects turned into the sections that the annotation names."""
+    for arm in arms(annotation):
+        if isinstance(value, dict) and is_section(arm):
+            return construct(arm, value, release)
+        if isinstance(value, list) and get_origin(arm) is list:
+            return [_with_sections(get_args(arm)[0], item, release) for item in value]
+        if isinstance(value, dict) and get_origin(arm) is dict:
+            return {key: _with_sections(get_args(arm)[1], item, release) for key, item in value.items()}
+    return value

@@ -1,0 +1,495 @@
+"""A first config that fits: the fastest ZeRO level that stays within a GPU, and the command that starts it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from dsconfig.core.batch_triplet import MICRO, STEPS
+from dsconfig.core.gpu_memory import WITHOUT_BF16
+from dsconfig.document import read_text
+from dsconfig.document.config_file_names import is_yaml
+from dsconfig.document.pretty_print import pretty_for
+from dsconfig.job.consumers import HUGGING_FACE
+from dsconfig.memory.models.registry import weights_of
+from dsconfig.memory.verdict import EXCEEDS, FITS, UNKNOWN, NotModelledError
+from dsconfig.resolve.errors import ResolveError
+from dsconfig.resolve.limits import Limits
+from dsconfig.resolve.memory import LENGTH, Options, estimate_request
+from dsconfig.resolve.model_source import model_of
+from dsconfig.schema import presets
+
+if TYPE_CHECKING:
+    from dsconfig.core.gpu_memory import Gpu
+    from dsconfig.core.json_types import JsonObject
+    from dsconfig.core.releases import Target
+    from dsconfig.job.consumers import HUGGING_FACE
+    from dsconfig.memory.estimates import Estimate
+from dsconfig.memory.verdict import Verdict
+
+
+class Request(NamedTuple):
+    """Job that the user wants to run, and its machines."""
+
+    model: str
+    """Name, or path of its `config.json`."""
+    world_size: int
+    gpus_per_node: int
+    gpu: Gpu
+    margin: int | None
+    """Bytes of a GPU that are kept free, instead of the expected memory besides tensors; None: not requested."""
+    consumer: str
+    offload: str
+    """A key of `OFFLOADS`."""
+    host: int | None
+    """Bytes of a node; None if unknown, and then not checked."""
+    sequence_length: int
+    lora: str | None
+    target: Target
+    file: str
+    """Name of the config, which decides its format."""
+    script: str
+
+    @property
+    def limits(self) -> Limits:
+        """Memory that a GPU and a node have."""
+        return Limits(self.gpu, self.host, self.margin)
+
+    @property
+    def precision(self) -> str:
+        """`bf16`, or `fp16` if the GPU has no bfloat16."""
+        cards = {name for name, _ in self.gpu.cards}
+        return "fp16" if cards and cards <= WITHOUT_BF16 else "bf16"
+
+
+class Level(NamedTuple):
+    """A preset as one step of the search."""
+
+    preset: str
+    offload: str
+    title: str
+
+
+LEVELS = (
+    Level("zero2", "none", "ZeRO 2"),
+    Level("zero3", "none", "ZeRO 3"),
+    Level("zero2-offload", "cpu", "ZeRO 2, optimizer on the CPU"),
+    Level("zero3-offload-optimizer", "cpu", "ZeRO 3, optimizer on the CPU"),
+    Level("zero3-offload-cpu", "cpu", "ZeRO 3, optimizer and parameters on the CPU"),
+    Level("zero3-offload-nvme", "nvme", "ZeRO 3, optimizer and parameters on NVMe"),
+)
+"""Levels from the fastest step to the least memory: each communicates or copies more than the one before it."""
+OFFLOADS = {"auto": ("none", "cpu", "nvme"), "none": ("none",), "cpu": ("cpu",), "nvme": ("nvme",)}
+"""Offload that each choice allows; `auto` offloads only what would not fit otherwise."""
+MOST_MICRO = 8
+"""Largest micro batch that the search tries: beyond it, larger products hardly speed up a step."""
+ACCUMULATION = 4
+MOST_RANKS = 4096
+
+
+class Trial(NamedTuple):
+    """One tried setting with its estimate."""
+
+    level: Level
+    checkpointing: bool
+    micro_batch: int
+    estimate: Estimate
+    needed: int
+    """Bytes of a GPU; see `needed_bytes`."""
+    verdict: Verdict
+    host_verdict: Verdict | None
+
+
+class Plan(NamedTuple):
+    """Result of the search."""
+
+    request: Request
+    trials: tuple[Trial, ...]
+    """All tried settings at micro batch 1, in order; the last one fits, unless none does."""
+    chosen: Trial | None
+    larger: Trial | None = None
+    """The chosen setting with twice the micro batch, which does not fit; None if it was not tried."""
+    ranks: int | None = None
+    """World size at which the last level would fit, if none does at the requested one."""
+    skipped: tuple[tuple[str, str], ...] = ()
+    """Levels that this release or model does not support, with the reason."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether a config fits; unknown if a setting might."""
+        if self.chosen is not None:
+            return FITS
+        may_fit = any(EXCEEDS not in (each.verdict, each.host_verdict) for each in self.trials)
+        return UNKNOWN if may_fit else EXCEEDS
+
+
+def find_plan(request: Request) -> Plan:
+    """Find the fastest level that fits, without activation checkpointing if possible, and its largest micro batch.
+
+    Raises:
+        NotModelledError: the model is unknown or not supported.
+        OSError, ValueError: as `memory` does.
+    """
+    model_of(request.model)  # an unknown model is not the fault of a level
+    trials: list[Trial] = []
+    skipped: dict[str, str] = {}
+    for level in LEVELS:
+        if level.offload not in OFFLOADS[request.offload]:
+            continue
+        for checkpointing in (False, True):
+            try:
+                trial = _try(request, level, checkpointing, 1)
+            except (presets.PresetError, ResolveError, NotModelledError) as error:
+                skipped[level.title] = str(error)
+                continue
+            trials.append(trial)
+            if _fits(trial):
+                return _grown(Plan(request, tuple(trials), trial, skipped=tuple(skipped.items())))
+    if not trials:
+        raise NotModelledError("; ".join(dict.fromkeys(skipped.values())))
+    last, ranks = trials[-1], request.world_size
+    while (ranks := ranks * 2) <= MOST_RANKS:
+        if _fits(_try(request._replace(world_size=ranks), last.level, True, 1)):
+            return Plan(request, tuple(trials), None, None, ranks, tuple(skipped.items()))
+    return Plan(request, tuple(trials), None, skipped=tuple(skipped.items()))
+
+
+def _grown(plan: Plan) -> Plan:
+    """The plan with the largest micro batch that fits, a power of two."""
+    chosen = plan.chosen
+    while chosen is not None and chosen.micro_batch < MOST_MICRO:
+        larger = _try(plan.request, chosen.level, chosen.checkpointing, chosen.micro_batch * 2)
+        if not _fits(larger):
+            return plan._replace(chosen=chosen, larger=larger)
+        chosen = larger
+    return plan._replace(chosen=chosen)
+
+
+def _fits(trial: Trial) -> bool:
+    return trial.verdict == FITS and trial.host_verdict in (None, FITS)
+
+
+def _try(request: Request, level: Level, checkpointing: bool, micro_batch: int) -> Trial:
+    """Estimate exactly the text that would be written, with the arguments that the command passes."""
+    arguments = training_arguments(request, checkpointing, micro_batch)
+    options = Options(
+        request.model,
+        request.world_size,
+        request.target,
+        request.consumer,
+        request.sequence_length,
+        None if arguments else micro_batch,
+        checkpointing=checkpointing,
+        lora=request.lora,
+        gpus_per_node=request.gpus_per_node,
+        set={} if arguments else _auto_values(request),
+        training_args=arguments or None,
+        zero_init=True if _builds_in_shards(request, level) else None,
+        gpu_limit=request.gpu.usable(request.margin),
+    )
+    # Without its name, so that launch files which are already in the folder do not count.
+    text = config_text(request, level, micro_batch)
+    document = read_text(text, "<config>", "yaml" if is_yaml(request.file) else "json")
+    estimate = estimate_request(document, options).answer()
+    rank, host = request.limits.verdicts(estimate)
+    assert rank is not None
+    return Trial(level, checkpointing, micro_batch, estimate, needed_bytes(request, estimate), rank, host)
+
+
+def needed_bytes(request: Request, estimate: Estimate) -> int:
+    """Highest expected memory of a GPU in `nvidia-smi`, or of its tensors if the user sets the headroom."""
+    if request.margin is None and estimate.device is not None:
+        return estimate.device.high(request.gpu.most)
+    return estimate.rank.upper_bound
+
+
+def _builds_in_shards(request: Request, level: Level) -> bool:
+    """Whether the script itself has to build the model under `zero.Init`; Transformers and Accelerate do it alone."""
+    return level.preset.startswith("zero3") and request.consumer not in HUGGING_FACE
+
+
+def training_arguments(request: Request, checkpointing: bool, micro_batch: int) -> JsonObject:
+    """Training arguments from which the Trainer resolves "auto"; empty for other consumers."""
+    if request.consumer != "transformers":
+        return {}
+    arguments: JsonObject = {
+        "per_device_train_batch_size": micro_batch,
+        STEPS: ACCUMULATION,
+        request.precision: True,
+    }
+    return {**arguments, "gradient_checkpointing": True} if checkpointing else arguments
+
+
+def _auto_values(request: Request) -> JsonObject:
+    """Values of "auto" keys that neither the config nor the command has, but the script."""
+    return {STEPS: ACCUMULATION} if request.consumer == "accelerate" else {}
+
+
+def config_text(request: Request, level: Level, micro_batch: int) -> str:
+    """Text of the config: the preset for this consumer, precision and micro batch."""
+    body = presets.config(level.preset, request.target, request.consumer, remarks=True)
+    if request.precision == "fp16":
+        body = presets.in_fp16(body)
+    if request.consumer == "accelerate":
+        # The script passes its own optimizer, and Accelerate rejects a second one in the config. The precision
+        # stays in the file, because `accelerate launch` may run with a default of its own.
+        body = {key: value for key, value in body.items() if key not in ("optimizer", "// optimizer")}
+        if request.precision == "bf16":
+            body["bf16"] = {"enabled": True}
+    if body.get(MICRO) != "auto":
+        body[MICRO] = micro_batch
+    if level.offload == "nvme":
+        zero = body["zero_optimization"]
+        assert isinstance(zero, dict)
+        # DeepSpeed stops at a shard that is larger than a buffer (swap_tensor/partitioned_param_swapper.py).
+        parameters = zero["offload_param"]
+        assert isinstance(parameters, dict)
+        zero["offload_param"] = {**parameters, "buffer_size": _buffer_size(request)}
+    return pretty_for(request.file, body, comments=request.consumer == "deepspeed")
+
+
+def _buffer_size(request: Request) -> int:
+    """Elements of a buffer for the largest shard of a parameter, at least DeepSpeed's default."""
+    largest = max(
+        weight.numel for weight in weights_of(model_of(request.model).shape, 2, autocast=False).weights
+    )
+    return max(100_000_000, -(-largest // request.world_size // 1024) * 1024)
+
+
+# The launch command.
+
+SCRIPT_NAME = "launch.sh"
+
+
+def launch_script(plan: Plan) -> str:
+    """Shell script that starts the job; remarks say what the training script itself has to do."""
+    request, chosen = plan.request, plan.chosen
+    assert chosen is not None
+    needed = gib(chosen.needed)
+    lines = ["#!/bin/sh", f"# {headline(request)}: up to {needed} GiB per GPU"]
+    lines += [f"# {each}" for each in duties(plan)]
+    words = [" ".join(map(_quoted, line)) for line in _command(plan)]
+    return "\n".join([*lines, " \\\n  ".join(words), ""])
+
+
+def _quoted(word: str) -> str:
+    return word if word.startswith('"$') else shlex.quote(word)
+
+
+def _command(plan: Plan) -> Iterator[Sequence[str]]:
+    """Words of the command, one group a line."""
+    request, chosen = plan.request, plan.chosen
+    assert chosen is not None
+    per_node = min(request.gpus_per_node, request.world_size)
+    nodes = -(-request.world_size // per_node)
+    script, file = request.script, request.file
+    if request.consumer == "transformers":
+        rendezvous = (
+            ("--rdzv-backend", "c10d", "--rdzv-endpoint", '"$MASTER_ADDR:29500"') if nodes > 1 else ()
+        )
+        count = ("--nnodes", str(nodes)) if nodes > 1 else ()
+        yield ("torchrun", *count, "--nproc-per-node", str(per_node), *rendezvous, script)
+        yield ("--deepspeed", file)
+        if "/" in request.model:
+            yield ("--model_name_or_path", request.model)
+        for name, value in training_arguments(request, chosen.checkpointing, chosen.micro_batch).items():
+            yield (f"--{name}", str(value).lower())
+    elif request.consumer == "accelerate":
+        yield ("accelerate", "launch", "--use_deepspeed", "--deepspeed_config_file", file)
+        yield ("--num_processes", str(request.world_size), "--num_machines", str(nodes))
+        if nodes > 1:
+            yield (
+                "--machine_rank",
+                '"$NODE_RANK"',
+                "--main_process_ip",
+                '"$MASTER_ADDR"',
+                "--main_process_port",
+                "29500",
+            )
+        yield (script,)
+    elif request.consumer == "lightning":
+        yield ("python", script)
+    else:
+        many = ("--hostfile", "hostfile", "--num_nodes", str(nodes)) if nodes > 1 else ()
+        yield ("deepspeed", *many, "--num_gpus", str(per_node), script)
+        yield ("--deepspeed", "--deepspeed_config", file)
+
+
+def duties(plan: Plan) -> list[str]:
+    """Duties of the training script, which neither config nor launcher can take over."""
+    request, chosen = plan.request, plan.chosen
+    assert chosen is not None
+    per_node = min(request.gpus_per_node, request.world_size)
+    nodes, duty_lines = -(-request.world_size // per_node), []
+    if request.consumer == "lightning":
+        precision = "bf16-mixed" if request.precision == "bf16" else "16-mixed"
+        duty_lines.append(
+            f'pass to the Trainer: strategy=DeepSpeedStrategy(config="{request.file}"), devices={per_node},'
+            f' num_nodes={nodes}, precision="{precision}", accumulate_grad_batches={ACCUMULATION}'
+        )
+    if request.consumer == "accelerate":
+        accelerator = f"Accelerator(gradient_accumulation_steps={ACCUMULATION})"
+        duty_lines.append(f"create the DataLoader with batch_size={chosen.micro_batch}, and {accelerator}")
+    if _builds_in_shards(request, chosen.level):
+        duty_lines.append(
+            "build the model in configure_model(), which runs under deepspeed.zero.Init"
+            if request.consumer == "lightning"
+            else f'build the model under deepspeed.zero.Init(config_dict_or_path="{request.file}")'
+        )
+    if chosen.checkpointing and request.consumer != "transformers":
+        duty_lines.append("turn on activation checkpointing: model.gradient_checkpointing_enable()")
+    if chosen.level.offload == "nvme":
+        duty_lines.append("set nvme_path in the config to a folder on a local NVMe drive")
+    return duty_lines
+
+
+# Output.
+
+
+def gib(number: int) -> str:
+    """Bytes as GiB with one decimal."""
+    return f"{number / (1 << 30):.1f}"
+
+
+def headline(request: Request) -> str:
+    """The job in one line."""
+    gpu = request.gpu.name or f"{gib(request.gpu.least)} GiB"
+    gpus = "GPU" if request.world_size == 1 else "GPUs"
+    lora = f", LoRA {request.lora}" if request.lora else ""
+    return (
+        f"{request.model} on {request.world_size} {gpus} ({gpu}) with {request.consumer}{lora},"
+        f" {request.sequence_length} tokens per sequence"
+    )
+
+
+def report(plan: Plan) -> Iterator[str]:
+    """Lines of the result: what was tried, what was chosen, and why."""
+    request = plan.request
+    yield f"{headline(request)}:"
+    width = max(len(_title(each)) for each in plan.trials)
+    for trial in plan.trials:
+        yield f"  {_title(trial):{width}}  {gib(trial.needed):>8} GiB  {_outcome(trial)}"
+    for title, reason in plan.skipped:
+        yield f"  {title}: left out: {reason}"
+    size = f"{gib(request.gpu.least)} GiB"
+    if request.margin is None:
+        yield f"Highest memory of a GPU that nvidia-smi should show, at micro batch 1; the GPU has {size}."
+    else:
+        headroom = f"{gib(request.margin)} GiB"
+        yield f"Highest memory of the tensors at micro batch 1; the GPU has {size}, of which {headroom} stay free."
+    if plan.chosen is None:
+        yield from _advice(plan)
+        return
+    yield from _reasons(plan, plan.chosen)
+
+
+def _title(trial: Trial) -> str:
+    return trial.level.title + (", activation checkpointing" if trial.checkpointing else "")
+
+
+def _outcome(trial: Trial) -> str:
+    if trial.verdict == FITS and trial.host_verdict not in (None, FITS):
+        verb = "may need up to" if trial.host_verdict == UNKNOWN else "needs up to"
+        return f"fits, but the node {verb} {gib(trial.estimate.host.upper_bound)} GiB"
+    return str(trial.verdict)
+
+
+def _reasons(plan: Plan, chosen: Trial) -> Iterator[str]:
+    request = plan.request
+    if len(plan.trials) == 1:
+        yield f"- {_title(chosen)}: the fastest level that is allowed, and it fits."
+    else:
+        yield f"- {_title(chosen)}: the levels above it are faster, but do not fit."
+    needed = gib(chosen.needed)
+    limit = f"; {plan.larger.micro_batch} would need {gib(plan.larger.needed)} GiB" if plan.larger else ""
+    yield f"- Micro batch {chosen.micro_batch} needs {needed} GiB per GPU{limit}."
+    batch = chosen.micro_batch * ACCUMULATION * request.world_size
+    yield (
+        f"- Batch size {batch} = {chosen.micro_batch} (micro batch) × {ACCUMULATION} (accumulation steps) ×"
+        f" {request.world_size} (GPUs); more accumulation steps need no more memory."
+    )
+    if request.precision == "fp16":
+        yield f"- fp16, because {request.gpu.name} has no bfloat16."
+    if chosen.level.offload != "none":
+        host = gib(chosen.estimate.host.upper_bound)
+        known = "" if request.host is not None else "; pass --host to check it"
+        yield f"- Offload needs up to {host} GiB of memory on each node{known}."
+    for duty in duties(plan):
+        yield f"- The script has to: {duty}." if not duty.startswith("set ") else f"- You have to {duty}."
+
+
+def _advice(plan: Plan) -> Iterator[str]:
+    request, last = plan.request, plan.trials[-1]
+    ways = []
+    if last.verdict == FITS:
+        least = min(each.estimate.host.upper_bound for each in plan.trials if each.verdict == FITS)
+        yield "No level fits: the node has too little memory for those that fit the GPUs."
+        ways.append(f"{gib(least)} GiB of memory on each node")
+    else:
+        yield f"No level fits: {_title(last)} needs {gib(last.needed)} GiB per GPU."
+    if plan.ranks:
+        ways.append(f"{plan.ranks} GPUs")
+    if request.offload != "auto":
+        ways.append("--offload auto")
+    if not request.lora:
+        ways.append("--lora r=16,target=all")
+    if (request.sequence_length) > 1024:
+        ways.append("a shorter --sequence-length")
+    yield f"What would help: {', '.join(ways) or 'a GPU with more memory'}."
+
+
+def verify_command(plan: Plan) -> str:
+    """The `dsconfig memory` command that repeats the estimate of the chosen config."""
+    request, chosen = plan.request, plan.chosen
+    assert chosen is not None
+    words = [
+        "dsconfig",
+        "memory",
+        request.file,
+        "--model",
+        request.model,
+        "--world-size",
+        str(request.world_size),
+    ]
+    if request.gpus_per_node != min(8, request.world_size):
+        words += ["--gpus-per-node", str(request.gpus_per_node)]
+    words += ["--micro-batch", str(chosen.micro_batch), "--gpu", request.gpu.name or str(request.gpu.least)]
+    words += ["--checkpointing" if chosen.checkpointing else "--no-checkpointing"]
+    words += ["--zero-init"] if _builds_in_shards(request, chosen.level) else []
+    words += ["--sequence-length", str(request.sequence_length)]
+    words += ["--lora", request.lora] if request.lora else []
+    words += ["--margin", str(request.margin)] if request.margin is not None else []
+    for key, value in _auto_values(request).items():
+        words += ["--set", f"{key}={value}"]
+    if request.consumer == "transformers":
+        words += ["--set", "bf16.enabled=true"] if request.precision == "bf16" else []
+    return shlex.join(words)
+
+
+# Defaults: the sequence length, and the GPUs of this machine.
+
+
+def default_length(model: str) -> int:
+    """Tokens per sequence of `memory`, or the most that the model takes; an unknown model is reported later."""
+    try:
+        most = model_of(model).shape.max_position_embeddings
+    except (OSError, ValueError):
+        return LENGTH
+    return min(LENGTH, most or LENGTH)
+
+
+def local_gpus(folder: str = "/proc/driver/nvidia/gpus") -> tuple[int, str]:
+    """Number of NVIDIA GPUs of this machine and the name of their card; 0 without any, or if they differ.
+
+    The driver lists them in files, so that no program has to run.
+    """
+    names = []
+    try:
+        for entry in sorted(os.listdir(folder)):
+            with open(os.path.join(folder, entry, "information"), encoding="utf-8", errors="replace") as file:
+                names += [line.partition(":")[2].strip() for line in file if line.startswith("Model:")]
+    except OSError:
+        return 0, ""
+    return (len(names), names[0]) if len(set(names)) == 1 else (0, "")

@@ -1,0 +1,170 @@
+"""Apply fixes to files, and report the remaining problems."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from dsconfig.check.check import check_with_options, job_of, rechecker
+from dsconfig.check.discover import SKIPPED
+from dsconfig.check.effective_settings import Options
+from dsconfig.check.report import Report
+from dsconfig.cli.errors import print_note
+from dsconfig.cli.output_files import is_lossless, print_diff, rewrite_document, unified_diff, write_text
+from dsconfig.core.diagnostic import Diagnostic
+from dsconfig.core.file_access import may_read
+from dsconfig.document import Document
+from dsconfig.document.apply_operations import reparse
+from dsconfig.document.atomic_write import sweep
+from dsconfig.fix.fix import Checker, FixedText, combine_checks, fix_document
+from dsconfig.fix.verify_fixes import LONG_TEXT, with_verified_fixes
+from dsconfig.launch.read_passed_config import read_config
+from dsconfig.render.summary import count
+from dsconfig.render.terminal import printable
+
+
+def is_ours(path: str, launch: str) -> bool:
+    """Whether a file that a launch file names belongs to the repository or folder, and is not an installed package."""
+    return SKIPPED.isdisjoint(path.split(os.sep)) and may_read(path, launch)
+
+
+def _title(diagnostic: Diagnostic) -> str | None:
+    return diagnostic.fix.title if diagnostic.fix else None
+
+
+class Fixer:
+    """Fix one file after another; with `diff`, print the changes on stdout and write nothing."""
+
+    def __init__(self, options: Options, *, unsafe: bool, diff: bool) -> None:
+        self.options, self.unsafe, self.diff = options, unsafe, diff
+        self.by_file: dict[str, tuple[Diagnostic, ...]] = {}
+        """Fixed diagnostics by file name."""
+        self.changed = 0
+        """Number of changed files."""
+        self.more = 0
+        """Number of remaining diagnostics that only have an unsafe fix."""
+        self.notes: list[str] = []
+        """Notes of the reports."""
+        self.named_by: Mapping[str, Sequence[str]] = {}
+        """Launch files by the absolute paths of the configs that they name."""
+        self.cut = False
+        """Whether a file was too long to try every fix."""
+        self._texts: dict[str, str] = {}
+        """New texts of configs that launch files name, by path."""
+        self._swept: set[str] = set()
+        self._source: tuple[Document, str] | None = None
+        """Python source whose configs are being fixed, as it was first read, and its new text."""
+
+    def fix(self, name: str, document: Document) -> Report:
+        """Fix the document read from `name` and the files that it names; report on the new texts."""
+        job = job_of(document, self.options)  # from the original text: a fix may remove the evidence
+        report = self._fixed(name, document, lambda text: check_with_options(text, self.options, job))
+        children = tuple(self._fix_named(name, child) for child in report.children)
+        left = with_verified_fixes(report.copy_with(children=children))
+        self.notes += () if left.why_not_config else left.notes
+        self.more += sum(diagnostic.fix is not None for each in (left, *left.children) for diagnostic in each)
+        return left
+
+    def latest(self, document: Document, number: int) -> Document:
+        """Return the config with this index in a Python source, after the fixes of the configs before it."""
+        if self._source is None or not document.is_in_program:
+            return document
+        from dsconfig.launch.python.config_dicts import siblings_of
+
+        return siblings_of(document, self._source[1])[number]
+
+    def finish(self, name: str) -> None:
+        """Write a Python source after all of its configs are fixed."""
+        if self._source is not None:
+            document, text = self._source
+            self._source = None
+            self.changed += 1
+            self._keep(name, document, text)
+
+    def _fixed(self, name: str, document: Document, check_text: Checker) -> Report:
+        folder = os.path.dirname(os.path.realpath(name))
+        if folder not in self._swept and name != "-" and not self.diff:
+            self._swept.add(folder)
+            sweep(folder)
+        if is_lossless(document):
+            # Parse a long text again instead of keeping its tree alive while fixing.
+            is_long = len(document.text) > LONG_TEXT
+            fixed = fix_document(
+                reparse(document, document.text) if is_long else document, check_text, unsafe=self.unsafe
+            )
+        else:  # the file cannot be rewritten, so report on the text as it is
+            fixed = FixedText(document.text, (), check_text(document))
+        self.cut |= fixed.is_partial
+        if fixed.text != document.text:
+            if document.is_in_program:
+                text = document.file_text_with(fixed.text)
+                self._source = (self._source[0] if self._source else document, text)
+            else:
+                self._keep(name, document, fixed.text)
+                self.changed += 1
+            self.by_file[document.name] = (*self.by_file.get(document.name, ()), *fixed.applied)
+        elif name == "-" and not self.diff:
+            write_text(document.text)
+        return fixed.report
+
+    def _fix_named(self, launch: str, report: Report) -> Report:
+        """Fix a file that a launch file names, as its jobs load it: a fix has to hold for all of them."""
+        document = report.document
+        if document is None or launch == "-" or document.is_data or not os.path.isfile(document.name):
+            return report
+        path, recheck_report = os.path.realpath(document.name), rechecker(report, self.options)
+        if path in self._texts:
+            left = recheck_report(reparse(document, self._texts[path]))
+        elif not is_ours(path, launch):
+            print_note(f"{document.name} is outside of this repository and is not changed")
+            without_fixes = (each._replace(fix=None, help=each.help or _title(each)) for each in report)
+            left = report.copy_with(diagnostics=tuple(without_fixes))
+        else:
+            recheck_others = (rechecker(other, self.options) for other in self._others(path, launch))
+            fixed = self._fixed(document.name, document, combine_checks([recheck_report, *recheck_others]))
+            left = recheck_report(fixed.document or document)
+            self._texts[path] = (fixed.document or document).text
+        return left.copy_with(children=tuple(self._fix_named(launch, each) for each in report.children))
+
+    def _others(self, path: str, launch: str) -> Iterator[Report]:
+        """Reports on a config by the other launch files that name it."""
+        for name in self.named_by.get(path, ()):
+            if name != launch:
+                children = list(check_with_options(read_config(name), self.options).children)
+                yield from (each for each in children if os.path.realpath(each.name) == path)
+
+    def applied(self) -> Iterator[str]:
+        """A line for each applied fix."""
+        for name, diagnostics in self.by_file.items():
+            for diagnostic in diagnostics:
+                location = f"{name}: {diagnostic.dotted}" if diagnostic.path else name
+                yield (
+                    printable(f"{location}: {_title(diagnostic)} ({diagnostic.code} {diagnostic.name})")
+                    + "\n"
+                )
+
+    def outcome(self, left: int) -> str:
+        """One line: the number of fixed and of remaining problems."""
+        number = sum(map(len, self.by_file.values()))
+        applied = f"{'Would fix' if self.diff else 'Fixed'} {count(number, 'problem')}"
+        applied = f"{applied} in {count(self.changed, 'file')}" if number else "Nothing to fix"
+        unsafe = f", {self.more} of them fixable with --unsafe-fixes" if self.more and not self.unsafe else ""
+        hint = "; run again to fix more" if number and self.cut else ""
+        return f"{applied}; {count(left, 'problem')} left{unsafe}{hint}.\n" if left else f"{applied}.\n"
+
+    def files(self) -> Iterator[str]:
+        """A line for each fixed file, with the number of fixes by rule."""
+        for name, diagnostics in self.by_file.items():
+            rules = Counter((diagnostic.code, diagnostic.name) for diagnostic in diagnostics)
+            counts = ", ".join(
+                f"{number} x {code} ({rule})" for (code, rule), number in sorted(rules.items())
+            )
+            yield printable(f"- {name}: {counts}") + "\n"
+
+    def _keep(self, name: str, document: Document, text: str) -> None:
+        """Print the diff, or write the new text."""
+        if self.diff:
+            print_diff(unified_diff(document.name, document.file_text, text))
+        else:
+            rewrite_document(name, document, text)

@@ -1,0 +1,160 @@
+"""Facts about a run beside its arguments: model and hosts, and the `"$dsconfig"` block of a config."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from dsconfig.core.batch_triplet import NONE, Parallelism
+from dsconfig.core.json_types import Json, NamedTuple
+from dsconfig.job.consumers.consumer_versions import EXPECTED_CONSUMER, is_consumer_spec
+
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
+if TYPE_CHECKING:
+    from typing import Literal
+
+# The model is the path of its `config.json`, its directory, or a name on the Hugging Face Hub. Arguments of
+# the command win, then the config's own block `"$dsconfig"`, then settings, then the launch file.
+
+
+class Model(NamedTuple):
+    """A model as named by the user or a file: a path, a name, or the content of its `config.json`."""
+
+    named: str | Mapping[str, Json]
+    why: str
+    """Evidence as a clause: `which recipe.yaml names`."""
+    origin: Literal["argument", "file", "settings", "launch file"]
+    """Source of the name, the strongest first."""
+    is_outside: bool = False
+    """Whether its file is outside the repository of the file that names it, and is not read."""
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether the user named the model for dsconfig, and needs a message if it cannot be read."""
+        return self.origin != "launch file"
+
+    @property
+    def shown(self) -> str:
+        """The model as shown in messages."""
+        return self.named if isinstance(self.named, str) else "a model"
+
+    def __str__(self) -> str:
+        """The model with its source: `models/llama/config.json, which recipe.yaml names`."""
+        return f"{self.shown}, {self.why}"
+
+    def __hash__(self) -> int:  # the content of a `config.json` is not hashable
+        return hash((self.shown, self.why))
+
+
+class RunFacts(NamedTuple):
+    """Facts about the run; None if unknown."""
+
+    model: Model | None = None
+    host_memory: int | None = None
+    """CPU memory of a node, in bytes."""
+    gpus_per_node: int | None = None
+    """Ranks per node."""
+    program: str | None = None
+    """Program of the launch file, which may change the model in code."""
+    adapters: bool = False
+    """Whether the launch file trains adapters or parts of the model and freezes the rest."""
+    parallelism: Parallelism = NONE
+    """Degrees of parallelism other than data parallelism, from the launch file."""
+    uses_trainer: bool = False
+    """Whether the launched program trains with a Trainer of Transformers, also behind an Accelerate launch file."""
+    program_files: tuple[str, ...] = ()
+    """Paths of the Python programs that pass the config to its consumer."""
+    loads_whole: bool = False
+    """Whether `zero3_init_flag` of Accelerate is off, so that no model is partitioned while it is loaded."""
+
+    def over(self, weaker: RunFacts) -> RunFacts:
+        """Complete these facts with those of a weaker source."""
+        return RunFacts(
+            self.model or weaker.model,
+            self.host_memory or weaker.host_memory,
+            self.gpus_per_node or weaker.gpus_per_node,
+            self.program or weaker.program,
+            self.adapters or weaker.adapters,
+            self.parallelism if self.parallelism.degrees else weaker.parallelism,
+            self.uses_trainer or weaker.uses_trainer,
+            self.program_files or weaker.program_files,
+            self.loads_whole or weaker.loads_whole,
+        )
+
+
+NO_FACTS = RunFacts()
+
+
+def facts_of_block(data: Json, name: str) -> RunFacts:
+    """Facts in the block of a config; a path is relative to the config's directory."""
+    model = read_block(data).model
+    if model is None:
+        return NO_FACTS
+    folder = "" if name.startswith("<") else os.path.dirname(name)
+    return RunFacts(find_named_model(name, model, folder, 'as its own `"$dsconfig"` block says', "file"))
+
+
+def find_named_model(
+    launch: str, name: str, folder: str, why: str, origin: Literal["file", "settings"]
+) -> Model:
+    """The model that a file names, by a path relative to a directory or by a name."""
+    from dsconfig.job.model_config_json import (  # imported here: few files name a model
+        is_outside_repository,
+        resolve_beside,
+    )
+
+    if any(is_outside_repository(each, launch) for each in (os.path.join(folder, name), name)):
+        return Model(name, why, origin, is_outside=True)
+    return Model(resolve_beside(name, folder), why, origin)
+
+
+# The block `"$dsconfig"` of a config sets its consumer, release, world size and model.
+#
+# "$dsconfig": {"consumer": "transformers", "target": "0.16.9", "world-size": 8, "model":
+# "llama/config.json"}
+
+DSCONFIG_KEY = "$dsconfig"
+EXPECTED_VALUES: Mapping[str, str] = {
+    "consumer": EXPECTED_CONSUMER,
+    "target": "a release or a range of releases as a string",
+    "world-size": "a whole number above 0",
+    "model": "the path of its config.json or a name, as a string",
+}
+"""Keys of the block that describe the run, and the value that each expects."""
+
+
+class DeclaredFacts(NamedTuple):
+    """Content of the block; None for a missing or invalid value."""
+
+    consumer: str | None = None
+    target: str | None = None
+    world_size: int | None = None
+    model: str | None = None
+
+
+def read_block(data: object) -> DeclaredFacts:
+    """Read the block `"$dsconfig"` of a config."""
+    block = data.get(DSCONFIG_KEY) if isinstance(data, Mapping) else None
+    if not isinstance(block, Mapping):
+        return DeclaredFacts()
+    return DeclaredFacts(
+        *(block.get(key) if is_valid_setting(key, block.get(key)) else None for key in EXPECTED_VALUES)
+    )
+
+
+def has_elasticity(data: object) -> bool:
+    """Whether a config has the `elasticity` block that `dsconfig elastic run` needs."""
+    return isinstance(data, Mapping) and "elasticity" in data
+
+
+def is_valid_setting(key: str, value: object) -> bool:
+    """Whether a value is valid for a key of the block."""
+    match key:
+        case "consumer":
+            return is_consumer_spec(value)
+        case "target":
+            return isinstance(value, str)
+        case "model":
+            return isinstance(value, str) and value != ""
+        case _:
+            return type(value) is int and value > 0

@@ -1,0 +1,142 @@
+"""Keys that a program of the repository writes into a config before DeepSpeed reads it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+
+from dsconfig.core.file_access import repository_root
+from dsconfig.core.json_types import Json
+from dsconfig.job.detect_consumer import Overwrite
+from dsconfig.launch.config_references import may_name
+from dsconfig.launch.repository import cache_key, texts, tick
+
+# A program often sets values that only the run knows between reading the file and `deepspeed.initialize`: the
+# micro batch of an argument, or a length that depends on the data. DeepSpeed then gets a complete config
+# although the file is incomplete.
+
+_CONFIG_CALLS = (
+    rb"deepspeed\.init|\bDeepSpeed(?:Plugin|Strategy|Config)\b|\bHf\w*DeepSpeedConfig\b"
+    rb"|\bimport\s[^\n]*\binitialize\b|\bdeepspeed\s*=|\bdeepspeed_plugin\b"
+)
+_MAX_PATH = 300
+"""Longest directory path before a file name, in characters."""
+_MAX_PROGRAMS = 20
+"""Most programs that are parsed."""
+ANY = "*"
+_SECTIONS_WITH_CONFIG = ("deepspeed", "deepspeed_config", "ds_config", "ds")
+"""Keys that contain the DeepSpeed config in larger configs."""
+
+
+def overwrite_of(name: str, key: str, config: Json) -> Overwrite | None:
+    """The overwrite by a program of the repository that affects a key of the config; None if there is none.
+
+    Args:
+        name: path of the config.
+        key: dotted path of the key.
+        config: content of the file.
+    """
+    for each in overwrites(name):
+        if each.key == ANY or f"{key}.".startswith(f"{each.key}."):
+            if not each.absent_only or _value_at(config, key) in (None, "auto"):
+                return each
+        elif each.key.endswith(f".{ANY}") and key.startswith(each.key.removesuffix(ANY)):
+            return each
+    return None
+
+
+def _value_at(config: Json, key: str) -> Json:
+    for part in key.split("."):
+        config = config.get(part) if isinstance(config, Mapping) else None
+    return config if isinstance(config, str | int | float) else None if config is None else "object"
+
+
+def overwrites(name: str) -> tuple[Overwrite, ...]:
+    """Keys that programs which read the config at a path write into it.
+
+    A key that is `*`, or ends with it, stands for keys that are known only at run time.
+    """
+    if name.startswith("<") or not name:
+        return ()
+    path = os.path.abspath(name)
+    return _overwrites(path, cache_key(path))
+
+
+@lru_cache(maxsize=16)
+def _overwrites(path: str, _: tuple[int, ...]) -> tuple[Overwrite, ...]:
+    folder = os.path.dirname(path)
+    top = repository_root(folder)
+    files = texts(top or folder, path, deep=top is not None)
+    found_writes = (
+        each
+        for program in _programs(files)
+        if _may_read(program, path, files)
+        for each in _writes_of(program, tick())
+    )
+    return tuple({(each.key, each.absent_only): each for each in reversed(list(found_writes))}.values())[::-1]
+
+
+@lru_cache(maxsize=4)
+def _programs(files: tuple[tuple[str, bytes], ...]) -> tuple[str, ...]:
+    """The programs among the texts of a repository that pass a config to DeepSpeed."""
+    candidates = [each for each in files if each[0].endswith(".py") and re.search(_CONFIG_CALLS, each[1])][
+        :_MAX_PROGRAMS
+    ]
+    if not candidates:
+        return ()
+    from dsconfig.launch.config_loaded_by_program import passes_config
+    from dsconfig.launch.python.syntax_trees import parse_module
+
+    parsed_modules = (parse_module(program, data) for program, data in candidates)
+    return tuple(module.path for module in parsed_modules if module is not None and passes_config(module))
+
+
+@lru_cache(maxsize=_MAX_PROGRAMS)
+def _writes_of(program: str, _: int) -> tuple[Overwrite, ...]:
+    try:
+        return tuple(_writes(program))
+    except RecursionError:  # nesting deeper than the interpreter's stack
+        return ()
+
+
+def _writes(program: str) -> Iterator[Overwrite]:
+    from dsconfig.launch.config_changes_after_load import loaded_config_writes
+    from dsconfig.launch.config_loaded_by_program import ANY_KEY, writes_in
+    from dsconfig.launch.python.syntax_trees import program_modules
+
+    for module in program_modules(program, program):
+        for write in (*writes_in(module), *loaded_config_writes(module, program)):
+            parts = write.path[1:] if write.path[0] in _SECTIONS_WITH_CONFIG else write.path
+            key = ".".join(ANY if part == ANY_KEY else part for part in parts)
+            if key:
+                place = f"{os.path.relpath(module.path)}:{write.line}"
+                yield Overwrite(key, place, write.absent_only)
+
+
+def _may_read(program: str, path: str, files: tuple[tuple[str, bytes], ...]) -> bool:
+    """Whether the config is in or below the program's directory, or a text names both."""
+    if path.startswith(os.path.join(os.path.dirname(program), "")):
+        return True
+    return any(
+        (text_path == program or _names_file(data, program)) and _names_file(data, path)
+        for text_path, data in files
+    )
+
+
+def _names_file(data: bytes, path: str) -> bool:
+    base = os.path.basename(path)
+    stem = base.removesuffix(".py").encode()
+    if base.endswith(".py") and re.search(rb"-m\s+(?:[\w.]+\.)?%b(?![\w.])" % re.escape(stem), data):
+        return True
+    if base.encode() not in data:
+        return False
+    text = data.decode("latin-1")
+    for match in re.finditer(rf"(?<![\w-]){re.escape(base)}(?![\w.-])", text):
+        # Searched backwards: a forward search would restart at each character of a long word.
+        before = text[max(0, match.start() - _MAX_PATH) : match.start()][::-1]
+        folders = re.match(r"[\w./~${}-]*", before)
+        if folders and may_name(folders[0][::-1] + base, path):
+            return True
+    return False

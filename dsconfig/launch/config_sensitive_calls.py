@@ -1,0 +1,589 @@
+"""Calls of a Python program that do not work with some settings of its DeepSpeed config."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Literal, TypeAlias
+
+from dsconfig.core.json_types import NamedTuple
+from dsconfig.launch.python.syntax_trees import (
+    Module,
+    called_name,
+    constant,
+    keyword,
+    last_name,
+    program_modules,
+)
+from dsconfig.launch.repository import tick
+
+# Only the program file itself is examined, not the modules that it imports: those also serve evaluation and export.
+# A call counts only if the source proves that it runs in a DeepSpeed job: not in a function that nothing calls, and
+# not under a condition about the number of processes or DeepSpeed.
+
+Kind: TypeAlias = Literal[
+    "device map",
+    "spread device map",
+    "low memory load",
+    "8-bit weights",
+    "4-bit weights",
+    "save without gathering",
+    "collective save on one rank",
+    "collective save of stage 3 on one rank",
+    "move to device",
+    "prepare without loader",
+    "dummy optimizer",
+    "dummy scheduler",
+    "own optimizer",
+    "own scheduler",
+    "initialize without optimizer",
+    "model before arguments",
+    "unprepared model",
+    "partitioned construction",
+]
+
+
+class ProgramUse(NamedTuple):
+    """One call, with its location (`train.py:12`) and its text as written, shortened."""
+
+    kind: Kind
+    location: str
+    text: str
+
+
+def uses_in(program: str, launch: str = "") -> tuple[ProgramUse, ...]:
+    """The calls of a program that depend on settings of its config; empty if it cannot be read.
+
+    Args:
+        program: path of the program.
+        launch: file that starts it, or its config; it decides which files may be read.
+    """
+    return _uses_in(os.path.abspath(program), launch or program, tick())
+
+
+@lru_cache(maxsize=16)
+def _uses_in(program: str, launch: str, _: int) -> tuple[ProgramUse, ...]:
+    try:
+        modules = program_modules(program, launch)
+        return tuple(_Source(modules[0]).uses()) if modules else ()
+    except RecursionError:  # nesting deeper than the interpreter's stack
+        return ()
+
+
+_MAX_TEXT = 80
+_ABOUT_PARALLELISM = re.compile(
+    r"deepspeed|zero|stage|fsdp|distributed|world_size|n_gpu|num_gpus|device_count|ddp|local_rank|device_map|parallel",
+    re.IGNORECASE,
+)
+"""Conditions by which a program treats a run with DeepSpeed, or with several GPUs, in its own way."""
+_ABOUT_QUANTIZATION = re.compile(r"quant|bit|int\d|lora|bnb", re.IGNORECASE)
+_SPREAD = frozenset({"auto", "balanced", "balanced_low_0", "sequential"})
+_NO_MODEL = re.compile(
+    r"Tokenizer|Processor|Config|FeatureExtractor|Scheduler|Dataset|Pipeline$", re.IGNORECASE
+)
+"""Classes whose `from_pretrained` loads no module of the training."""
+_OPTIMIZERS = frozenset(
+    {
+        "Adadelta",
+        "Adafactor",
+        "Adagrad",
+        "Adam",
+        "AdamW",
+        "AdamW8bit",
+        "Adam8bit",
+        "Lion",
+        "NAdam",
+        "RMSprop",
+        "SGD",
+    }
+)
+_OPTIMIZERS_OF_DEEPSPEED = frozenset({"FusedAdam", "DeepSpeedCPUAdam"})
+_SCHEDULERS = re.compile(r"get_(?:\w+_)?schedule(?:r|_with_\w+)?|\w+LR|ReduceLROnPlateau")
+_RANK_0 = re.compile(
+    r"(?:\w+\.)*(?:is_main_process|is_local_main_process|is_world_process_zero\(\)|is_local_process_zero\(\)"
+    r"|is_rank_0\(\)|is_main_process\(\)|is_global_zero)"
+    r"|(?:\w+\.)*(?:get_rank\(\)|(?:(?:global|local|world|process)_)?rank|process_index) (?:== 0|in \[-1, 0\]|<= 0)",
+    re.IGNORECASE,
+)
+_ZERO_INIT_HANDLED = re.compile(
+    r"zero3_init|zero_init|deepspeed_plugin|zero\.Init|HfDeepSpeedConfig|GatheredParameters"
+)
+_LOADER = re.compile(r"load|data|(?:^|_)dl|iter|batch|sampl", re.IGNORECASE)
+_MODEL = re.compile(r"model|net$|policy|actor|critic|transformer", re.IGNORECASE)
+
+
+class _Source:
+    """A program file: its calls, the parent of each node, and the values assigned to each name."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.parents = {id(child): node for node in module.nodes for child in ast.iter_child_nodes(node)}
+        self.calls = [node for node in module.nodes if isinstance(node, ast.Call)]
+        self.text = "\n".join(
+            last_name(node) or (node.arg or "" if isinstance(node, ast.keyword) else "")
+            for node in module.nodes
+            if isinstance(node, ast.Name | ast.Attribute | ast.keyword)
+        )
+        self.strings = {
+            node.value
+            for node in module.nodes
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        }
+        self.values: dict[str, list[ast.expr | None]] = {}
+        for node in module.nodes:
+            for name, value in _assignments(node):
+                self.values.setdefault(name, []).append(value)
+        references = [last_name(node) for node in module.nodes if isinstance(node, ast.Name | ast.Attribute)]
+        self.referenced = frozenset(references)
+
+    def uses(self) -> Iterator[ProgramUse]:
+        yield from self._loads()
+        yield from self._saves()
+        yield from self._moves()
+        yield from self._prepares()
+        yield from self._initializes()
+        yield from self._late_arguments()
+        yield from self._unprepared()
+        for call in self.calls:
+            is_init = called_name(call) == "Init" and ast.unparse(call.func).endswith("zero.Init")
+            if is_init and keyword(call, "enabled") is None and self._is_certain(call):
+                yield self._use("partitioned construction", call)
+
+    def _use(self, kind: Kind, node: ast.AST) -> ProgramUse:
+        text = " ".join(ast.unparse(node).split())
+        text = text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 1]}…"
+        return ProgramUse(kind, self.module.location(node), text)
+
+    # Position of a node
+    # ----------------------------------------------------------------------------------------------
+
+    def _ancestors(self, node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
+        """Yield each ancestor with its child on the path to the node."""
+        child, parent = node, self.parents.get(id(node))
+        while parent is not None:
+            yield parent, child
+            child, parent = parent, self.parents.get(id(parent))
+
+    def _scope(self, node: ast.AST) -> ast.AST:
+        """The innermost function that contains a node; the module for top-level code."""
+        for parent, _ in self._ancestors(node):
+            if isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+                return parent
+        return self.module.nodes[0]
+
+    def _runs(self, node: ast.AST) -> bool:
+        """Whether nothing in the file shows that the node is never reached."""
+        for parent, _ in self._ancestors(node):
+            if isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef):
+                in_class = any(isinstance(each, ast.ClassDef) for each, _ in self._ancestors(parent))
+                if parent.name not in self.referenced and not in_class and not parent.decorator_list:
+                    return False
+        return True
+
+    def _tests(self, node: ast.AST) -> Iterator[str]:
+        """Yield the conditions under which a node runs, as text; an early `return` above it counts too."""
+        for parent, child in self._ancestors(node):
+            if isinstance(parent, ast.If | ast.IfExp | ast.While) and child is not parent.test:
+                yield ast.unparse(parent.test)
+            elif isinstance(parent, ast.ExceptHandler):
+                yield "except"
+            elif isinstance(parent, ast.BoolOp):
+                yield ast.unparse(parent)
+            body = getattr(parent, "body", None)
+            if isinstance(body, list) and child in body:
+                for earlier in body[: body.index(child)]:
+                    if isinstance(earlier, ast.If) and isinstance(earlier.body[-1], ast.Return | ast.Raise):
+                        yield ast.unparse(earlier.test)
+
+    def _is_certain(self, node: ast.AST, exception: re.Pattern[str] = _ABOUT_PARALLELISM) -> bool:
+        """Whether a node runs, and under no condition that this pattern finds."""
+        return self._runs(node) and not any(map(exception.search, self._tests(node)))
+
+    def _is_unconditional(self, node: ast.AST) -> bool:
+        return self._runs(node) and not [test for test in self._tests(node) if "__main__" not in test]
+
+    def _is_after(self, node: ast.AST, other: ast.AST) -> bool:
+        """Whether a node follows another one in the same function."""
+        return self._scope(node) is self._scope(other) and _line(node) > _line(other)
+
+    def _always(self, name: str, node: ast.AST) -> list[ast.expr]:
+        """The values of a variable, if the source shows all of them; else an empty list."""
+        values = self.values.get(name, [])
+        is_parameter = isinstance(scope := self._scope(node), ast.FunctionDef) and name in _parameters(scope)
+        return [] if is_parameter or None in values else [value for value in values if value is not None]
+
+    # Loading
+    # ----------------------------------------------------------------------------------------------
+
+    def _model_loads(self) -> Iterator[ast.Call]:
+        for call in self.calls:
+            if called_name(call) == "from_pretrained" and isinstance(call.func, ast.Attribute):
+                owner = last_name(call.func.value)
+                if owner and not _NO_MODEL.search(owner) and owner not in ("self", "cls"):
+                    yield call
+
+    def _loads(self) -> Iterator[ProgramUse]:
+        for call in self._model_loads():
+            if not self._is_certain(call):
+                continue
+            spread = self._device_map(keyword(call, "device_map"), call)
+            if spread is not None:
+                is_trained = spread and self._is_trained(call)
+                yield self._use("spread device map" if is_trained else "device map", call)
+            if constant(keyword(call, "low_cpu_mem_usage")) is True:
+                yield self._use("low memory load", call)
+        quantizing = [call for call in self.calls if called_name(call) == "BitsAndBytesConfig"]
+        for call in (*self._model_loads(), *quantizing):
+            if not self._is_certain(call) or any(map(_ABOUT_QUANTIZATION.search, self._tests(call))):
+                continue
+            if constant(keyword(call, "load_in_8bit")) is True:
+                yield self._use("8-bit weights", call)
+            elif (
+                call in quantizing
+                and constant(keyword(call, "load_in_4bit")) is True
+                and keyword(call, "bnb_4bit_quant_storage") is None
+                and all(each.arg is not None for each in call.keywords)
+            ):
+                yield self._use("4-bit weights", call)
+
+    def _is_trained(self, call: ast.Call) -> bool:
+        """Whether a loaded model is passed to a Trainer, to PEFT or to an engine."""
+        parent = self.parents.get(id(call))
+        names = {last_name(target) for target in parent.targets} if isinstance(parent, ast.Assign) else set()
+        return any(
+            last_name(argument) in names - {""}
+            for other in self.calls
+            if called_name(other).endswith("Trainer") or called_name(other) in _TRAINS
+            for argument in (*other.args, *(each.value for each in other.keywords))
+        )
+
+    def _device_map(self, value: ast.expr | None, call: ast.Call) -> bool | None:
+        """Whether a device map spreads the model over several GPUs; None if there may be no map."""
+        if isinstance(value, ast.Name):
+            values = self._always(value.id, call)
+            kinds = {self._device_map(each, call) for each in values if not isinstance(each, ast.Name)}
+            return kinds.pop() if len(kinds) == 1 and len(values) >= 1 else None
+        if isinstance(value, ast.Constant) and isinstance(value.value, str):
+            return value.value in _SPREAD
+        return False if isinstance(value, ast.Dict) and value.keys else None
+
+    # Saving
+    # ----------------------------------------------------------------------------------------------
+
+    def _results(self, *functions: str) -> dict[str, ast.Call]:
+        """Names that hold the first results of calls of these functions."""
+        results: dict[str, ast.Call] = {}
+        for node in self.module.nodes:
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+                call = node.value
+            elif (
+                isinstance(node, ast.Assign)
+                and isinstance(node.value, ast.Subscript)
+                and isinstance(node.value.value, ast.Call)
+            ):
+                call = node.value.value
+            else:
+                continue
+            if called_name(call) not in functions:
+                continue
+            for target in node.targets:
+                first = target.elts[0] if isinstance(target, ast.Tuple | ast.List) and target.elts else target
+                if isinstance(first, ast.Name | ast.Attribute):
+                    results[ast.unparse(first)] = call
+        return results
+
+    def _wrapped(self) -> dict[str, int]:
+        """Names of engines and of models that `Accelerator.prepare` has wrapped, with the line from which on."""
+        wrapped = {
+            name: _line(call)
+            for name, call in self._results("initialize").items()
+            if _is_deepspeed_initialize(call)
+        }
+        for name, call in self._results("prepare").items():
+            if call.args and not isinstance(call.args[0], ast.Starred) and _MODEL.search(name):
+                wrapped[name] = _line(call)
+        for name, call in self._results("unwrap_model").items():
+            if call.args and ast.unparse(call.args[0]) in wrapped:
+                wrapped[name] = _line(call)
+        return wrapped
+
+    def _saves(self) -> Iterator[ProgramUse]:
+        wrapped = self._wrapped()
+        engines = {
+            name for name, call in self._results("initialize").items() if _is_deepspeed_initialize(call)
+        }
+        trainers = frozenset(
+            name for name, values in self.values.items() for value in values if _is_trainer(value)
+        )
+        for call in self.calls:
+            name = called_name(call)
+            if not isinstance(call.func, ast.Attribute) or not self._is_certain(call, _ABOUT_STAGE):
+                continue
+            owner = ast.unparse(call.func.value)
+            on_one_rank = self._on_one_rank(call)
+            if on_one_rank and (
+                (name in ("save_checkpoint", "save_16bit_model", "save_fp16_model") and owner in engines)
+                or (name == "save_state" and owner.endswith("accelerator"))
+            ):
+                yield self._use("collective save on one rank", call)
+            elif on_one_rank and (
+                (name == "save_model" and owner in trainers)
+                or (name == "get_state_dict" and owner.endswith("accelerator"))
+                or name in ("_zero3_consolidated_16bit_state_dict", "_consolidated_16bit_state_dict")
+            ):
+                yield self._use("collective save of stage 3 on one rank", call)
+            elif self._is_partitioned(owner, wrapped, call) and (
+                (name == "save_pretrained" and keyword(call, "state_dict") is None)
+                or (name == "state_dict" and self._is_saved(call))
+            ):
+                yield self._use("save without gathering", call)
+
+    def _is_partitioned(self, owner: str, wrapped: dict[str, int], call: ast.Call) -> bool:
+        """Whether the owner of a method is a module whose parameters stage 3 has partitioned."""
+        base = owner.removesuffix(".module")
+        unwrapped = re.fullmatch(r"(?:\w+\.)*unwrap_model\((.+)\)", base)
+        base = unwrapped[1] if unwrapped else base
+        gathers = any(
+            isinstance(parent, ast.With) and "GatheredParameters" in ast.unparse(parent.items[0])
+            for parent, _ in self._ancestors(call)
+        )
+        return not gathers and base in wrapped and _line(call) > wrapped[base]
+
+    def _is_saved(self, call: ast.Call) -> bool:
+        """Whether a state dict is written to a file right away: `torch.save(model.state_dict(), path)`."""
+        parent = self.parents.get(id(call))
+        return (
+            isinstance(parent, ast.Call)
+            and called_name(parent) in ("save", "save_file")
+            and call in parent.args
+        )
+
+    def _on_one_rank(self, node: ast.AST) -> bool:
+        for parent, child in self._ancestors(node):
+            if isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef):
+                return False
+            is_body = isinstance(parent, ast.If) and child in parent.body
+            tests = _conjuncts(parent.test) if isinstance(parent, ast.If) else []
+            if is_body and any(_RANK_0.fullmatch(ast.unparse(test)) for test in tests):
+                return True
+        return False
+
+    # Devices and engines
+    # ----------------------------------------------------------------------------------------------
+
+    def _moves(self) -> Iterator[ProgramUse]:
+        """Yield calls that copy a model to the GPU right before `deepspeed.initialize` partitions it."""
+        for start in self.calls:
+            model = keyword(start, "model")
+            if not _is_deepspeed_initialize(start) or not isinstance(model, ast.Name):
+                continue
+            for call in self.calls:
+                is_move = called_name(call) == "cuda" or (called_name(call) == "to" and _is_device(call))
+                if not is_move or not isinstance(call.func, ast.Attribute):
+                    continue
+                is_model = last_name(call.func.value) == model.id or self._is_assigned_to(call, model.id)
+                if is_model and self._is_after(start, call) and self._is_unconditional(call):
+                    yield self._use("move to device", call)
+
+    def _is_called(self, node: ast.Name) -> bool:
+        parent = self.parents.get(id(node))
+        return isinstance(parent, ast.Call) and parent.func is node
+
+    def _is_assigned_to(self, call: ast.Call, name: str) -> bool:
+        parent = self.parents.get(id(call))
+        return isinstance(parent, ast.Assign) and any(last_name(target) == name for target in parent.targets)
+
+    def _prepares(self) -> Iterator[ProgramUse]:
+        prepares = [
+            call
+            for call in self.calls
+            if called_name(call) == "prepare"
+            and isinstance(call.func, ast.Attribute)
+            and last_name(call.func.value) == "accelerator"
+        ]
+        sets_batch = "train_micro_batch_size_per_gpu" in self.strings
+        for call in prepares:
+            names = [last_name(argument) for argument in call.args]
+            if not names or not all(names) or not self._is_certain(call):
+                continue
+            if not sets_batch and any(map(_MODEL.search, names)) and not any(map(_LOADER.search, names)):
+                yield self._use("prepare without loader", call)
+            for name in names:
+                values = self._always(name, call)
+                if values and "DummyOptim" not in self.referenced and all(map(_is_optimizer, values)):
+                    yield self._use("own optimizer", call)
+                if values and "DummyScheduler" not in self.referenced and all(map(_is_scheduler, values)):
+                    yield self._use("own scheduler", call)
+        for call in self.calls:
+            if not prepares or not self._is_unconditional(call):
+                continue
+            if called_name(call) == "DummyOptim":
+                yield self._use("dummy optimizer", call)
+            elif called_name(call) == "DummyScheduler" and keyword(call, "lr_scheduler_callable") is None:
+                yield self._use("dummy scheduler", call)
+
+    def _initializes(self) -> Iterator[ProgramUse]:
+        starts = [call for call in self.calls if _is_deepspeed_initialize(call)]
+        configs = {
+            ast.unparse(config) if (config := keyword(call, "config", "config_params")) is not None else ""
+            for call in starts
+        }
+        if len(configs) != 1 or not all(
+            self._is_unchanged(keyword(call, "config", "config_params"), call) for call in starts
+        ):
+            return
+        for call in starts:
+            has_all = (
+                all(each.arg is not None for each in call.keywords) and len(call.args) < _OPTIMIZER_POSITION
+            )
+            if has_all and not any(isinstance(each, ast.Starred) for each in call.args):
+                optimizer = keyword(call, "optimizer")
+                is_none = optimizer is None or (
+                    isinstance(optimizer, ast.Constant) and optimizer.value is None
+                )
+                if is_none and self._is_certain(call, _ABOUT_STAGE):
+                    yield self._use("initialize without optimizer", call)
+
+    def _is_unchanged(self, config: ast.expr | None, call: ast.Call) -> bool:
+        """Whether a config is a file as it is: its path, a program's argument, or the result of `json.load`."""
+        if config is None or isinstance(config, ast.Attribute) or isinstance(constant(config), str):
+            return True
+        if isinstance(config, ast.Call):
+            return called_name(config) in ("load", "loads") and "json" in ast.unparse(config.func)
+        values = self._always(config.id, call) if isinstance(config, ast.Name) else []
+        return bool(values) and all(
+            self._is_unchanged(value, call) for value in values if not isinstance(value, ast.Name)
+        )
+
+    def _late_arguments(self) -> Iterator[ProgramUse]:
+        """Yield models that are loaded before the training arguments, which enable partitioned loading."""
+        if _ZERO_INIT_HANDLED.search(self.text):
+            return
+        for start in self.calls:
+            if not called_name(start).endswith("TrainingArguments") or keyword(start, "deepspeed") is None:
+                continue
+            for call in self._model_loads():
+                if self._is_after(start, call) and self._is_certain(call) and self._is_certain(start):
+                    yield self._use("model before arguments", call)
+
+    def _unprepared(self) -> Iterator[ProgramUse]:
+        """Yield models that `zero3_init_flag` partitions, but that no engine gathers again."""
+        starts = [call for call in self.calls if called_name(call) == "Accelerator"]
+        if len(starts) != 1 or _ZERO_INIT_HANDLED.search(self.text):
+            return
+        # Diffusers and others do not partition while they load.
+        partitioned = {
+            alias.asname or alias.name
+            for node in self.module.nodes
+            if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "transformers"
+            for alias in node.names
+        }
+        for call in self._model_loads():
+            owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+            parent = self.parents.get(id(call))
+            if not isinstance(parent, ast.Assign) or len(parent.targets) != 1:
+                continue
+            if last_name(owner) not in partitioned:
+                continue
+            name = parent.targets[0].id if isinstance(parent.targets[0], ast.Name) else ""
+            if not name or not self._is_after(call, starts[0]) or not self._is_unconditional(call):
+                continue
+            # The function of a call inside an argument, `unet(encoder(batch))`, is not passed on itself.
+            is_argument = any(
+                isinstance(each, ast.Name) and each.id == name and not self._is_called(each)
+                for other in self.calls
+                for argument in (*other.args, *(word.value for word in other.keywords))
+                for each in ast.walk(argument)
+            )
+            is_run = any(
+                last_name(other.func) == name
+                or (
+                    isinstance(other.func, ast.Attribute)
+                    and other.func.attr in _FORWARDS
+                    and last_name(other.func.value) == name
+                )
+                for other in self.calls
+            )
+            if is_run and not is_argument and len(self.values.get(name, [])) == 1:
+                yield self._use("unprepared model", call)
+
+
+_ABOUT_STAGE = re.compile(
+    r"zero_?(?:stage|opt|[0-3])|stage|fsdp|deepspeed_plugin|is_deepspeed", re.IGNORECASE
+)
+_WRAPPERS = frozenset({"initialize", "prepare", "unwrap_model"})
+_TRAINS = frozenset({"initialize", "prepare", "get_peft_model", "prepare_model_for_kbit_training"})
+_FORWARDS = frozenset({"generate", "encode", "forward"})
+_OPTIMIZER_POSITION = 3
+"""Position of `optimizer` in `deepspeed.initialize(args, model, optimizer, ...)`, counted from 1."""
+
+
+def _line(node: ast.AST) -> int:
+    return getattr(node, "lineno", 0)
+
+
+def _parameters(function: ast.FunctionDef) -> frozenset[str]:
+    arguments = function.args
+    return frozenset(each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs))
+
+
+def _assignments(node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
+    """Yield the names that a statement assigns, with the value; None if it is not a value of its own."""
+    if isinstance(node, ast.Assign):
+        for target in node.targets:
+            yield from _assigned(target, node.value)
+    elif isinstance(node, ast.AnnAssign | ast.AugAssign | ast.NamedExpr):
+        yield ast.unparse(node.target), node.value
+    elif isinstance(node, ast.For | ast.comprehension):
+        yield from ((name, None) for name in _names(node.target))
+    elif isinstance(node, ast.withitem) and node.optional_vars is not None:
+        yield from ((name, None) for name in _names(node.optional_vars))
+
+
+def _assigned(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr | None]]:
+    if isinstance(target, ast.Name | ast.Attribute):
+        yield ast.unparse(target), value
+    # `prepare` and `initialize` return their arguments, wrapped: the names keep their meaning.
+    elif isinstance(target, ast.Tuple | ast.List) and not (
+        isinstance(value, ast.Call) and called_name(value) in _WRAPPERS
+    ):
+        values = value.elts if isinstance(value, ast.Tuple) else []
+        is_pairwise = len(values) == len(target.elts)
+        for at, each in enumerate(target.elts):
+            if isinstance(each, ast.Name | ast.Attribute):
+                yield ast.unparse(each), values[at] if is_pairwise else None
+
+
+def _names(node: ast.AST) -> frozenset[str]:
+    return frozenset(each.id for each in ast.walk(node) if isinstance(each, ast.Name))
+
+
+def _is_deepspeed_initialize(call: ast.Call) -> bool:
+    base = call.func.value if isinstance(call.func, ast.Attribute) else None
+    return called_name(call) == "initialize" and last_name(base) in ("deepspeed", "ds")
+
+
+def _is_trainer(value: ast.expr | None) -> bool:
+    return isinstance(value, ast.Call) and called_name(value).endswith("Trainer")
+
+
+def _is_optimizer(value: ast.expr) -> bool:
+    return isinstance(value, ast.Call) and called_name(value) in _OPTIMIZERS | _OPTIMIZERS_OF_DEEPSPEED
+
+
+def _is_scheduler(value: ast.expr) -> bool:
+    return isinstance(value, ast.Call) and _SCHEDULERS.fullmatch(called_name(value)) is not None
+
+
+def _conjuncts(test: ast.expr) -> list[ast.expr]:
+    return test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+
+
+def _is_device(call: ast.Call) -> bool:
+    """Whether `.to(...)` moves to a GPU: not to a dtype or to the CPU."""
+    argument = call.args[0] if len(call.args) == 1 and not call.keywords else keyword(call, "device")
+    text = ast.unparse(argument) if argument is not None else ""
+    return bool(re.search(r"device|cuda|gpu|local_rank", text)) and "cpu" not in text

@@ -1,0 +1,369 @@
+"""Checks by which programs around DeepSpeed reject a combination of arguments and config."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from dsconfig.core.json_types import Json, NamedTuple, at
+from dsconfig.document import Document
+from dsconfig.job.consumers import HUGGING_FACE
+from dsconfig.job.consumers.accelerate_launch_file import is_launch_file, plugin_config
+from dsconfig.job.consumers.consumer import BY_NAME
+from dsconfig.job.consumers.consumer_versions import does
+from dsconfig.launch.launch_file_formats import SCRIPT
+
+if TYPE_CHECKING:
+    from dsconfig.launch.launched_job import LaunchedJob
+
+# One row per check of a program that rejects a combination of arguments and config. Mistakes in the config
+# alone are found by the rules.
+
+
+class ProgramCheck(NamedTuple):
+    """One check of a program.
+
+    Signs: `key` is on, `!key` is off, `key=a|b` has one of these values, `key~a` contains it.
+
+    A sign with the prefix `config:` applies to the config, any other to the launch file.
+    """
+
+    key: str
+    """The rejected key, or the first sign's key if this one is not in the file."""
+    signs: tuple[str, ...]
+    condition: str
+    """Condition in words: `with DeepSpeed`."""
+    source: str
+    help: str = "remove it"
+    holds: Callable[[Mapping[str, Json]], bool] | None = None
+    """Condition on the launch file that no sign can express."""
+    of_config: Callable[[Document], bool] | None = None
+    """Condition on the config that no sign can express."""
+    changes: tuple[str, ...] = ()
+    """Changes in `consumer_versions.CHANGES` that must be in force, or, after a `!`, must not be."""
+
+
+class FailedCheck(NamedTuple):
+    """A check that fails for a job: the location and value of the rejected key."""
+
+    check: ProgramCheck
+    path: tuple[str, ...]
+    value: Json
+    program: str
+
+
+def failed_checks(job: LaunchedJob, version: str | None = None) -> Iterator[FailedCheck]:
+    """Yield the checks of a job's program that fail. `version`: of its consumer; None: the newest."""
+    arguments = job.launch.value() if job.arguments is None else job.arguments
+    if not isinstance(arguments, Mapping):
+        return
+    base = (
+        tuple(job.format.arguments_key.split("."))
+        if job.format.arguments_key and job.arguments is None
+        else ()
+    )
+    arguments_object = at(arguments, ".".join(base)) if base else arguments
+    training_arguments = job.training_arguments.arguments if job.training_arguments else {}
+    derived = {name: training_arguments[name] for name in ("bf16", "fp16") if name in training_arguments}
+    launch = {**arguments_object, **derived} if isinstance(arguments_object, Mapping) else derived
+    rows = (*PROGRAM_CHECKS.get(job.format.name, ()), *_encoding_checks(job))
+    if job.format.reader == "transformers" and job.training_arguments is not None:
+        rows += (*TRAINER_CHECKS, *_number_checks(job))
+    rows = tuple(row for row in rows if _applies(row, job.format.reader, version))
+    reported: set[str] = set()
+    for row in rows:
+        if row.key not in reported and _fails(row, launch, job.document):
+            keys = (row.key, *(sign.partition("=")[0].lstrip("!") for sign in row.signs))
+            key = next((key for key in keys if at(arguments, ".".join((*base, key))) is not None), None)
+            if key is not None:
+                reported.add(row.key)
+                place = (*base, *key.split("."))
+                script = job.format.name == SCRIPT.name
+                program = job.format.reader.capitalize() if script else job.format.name
+                yield FailedCheck(row, place, at(arguments, ".".join(place)), program)
+
+
+def _applies(row: ProgramCheck, reader: str, version: str | None) -> bool:
+    """Whether a version of the consumer has this check."""
+    return all(does(word.lstrip("!"), reader, version) != word.startswith("!") for word in row.changes)
+
+
+def _encoding_checks(job: LaunchedJob) -> Iterator[ProgramCheck]:
+    """Yield a check for a config given as text instead of a path, which old versions do not accept."""
+    if job.encoding is not None and job.format.reader in HUGGING_FACE:
+        key, changes = job.key.lstrip("-"), (f"!{job.encoding}",)
+        condition = {"json_text": "as JSON text", "base64": "as base64"}[job.encoding]
+        yield ProgramCheck(key, (), condition, "the reader's own loader", "write a path", changes=changes)
+
+
+def _number_checks(job: LaunchedJob) -> Iterator[ProgramCheck]:
+    """Yield checks for arguments that the Trainer calculates with: text, and a batch of 0."""
+    own_names = {trainer_name: name for name, trainer_name in job.format.arguments.items()}
+    for name, default in BY_NAME["transformers"].defaults.items():
+        value = job.training_arguments.arguments.get(name) if job.training_arguments else None
+        if isinstance(default, bool) or not isinstance(default, int | float) or value is None:
+            continue
+        is_count = name in _SAMPLE_COUNTS
+        if isinstance(value, str) and not _PLACEHOLDER.search(value):
+            yield ProgramCheck(
+                own_names.get(name, name), (), "because it expects a number", _ARGUMENTS, "write a number"
+            )
+        elif is_count and isinstance(value, int | float) and value < 1:
+            yield ProgramCheck(
+                own_names.get(name, name),
+                (),
+                "because it is a number of samples",
+                _ARGUMENTS,
+                "write 1 or more",
+            )
+
+
+_SAMPLE_COUNTS = ("per_device_train_batch_size", "gradient_accumulation_steps")
+_PLACEHOLDER = re.compile(r"[${?<]")
+"""Placeholders that another program replaces later."""
+_ARGUMENTS = "transformers 5.24 training_args.py:TrainingArguments.__post_init__"
+
+
+def _fails(row: ProgramCheck, launch: Mapping[str, Json], config: Document | None) -> bool:
+    data = None if config is None else config.value()
+    if is_launch_file(data) and isinstance(data, Mapping):  # Accelerate builds the config from its block
+        data = plugin_config(data)
+    return (
+        all(_sign_holds(sign, launch, data) for sign in row.signs)
+        and (row.holds is None or row.holds(launch))
+        and (row.of_config is None or (config is not None and row.of_config(config)))
+    )
+
+
+def _sign_holds(sign: str, launch: Mapping[str, Json], config: Json) -> bool:
+    if sign.startswith("config:"):
+        return isinstance(config, Mapping) and _sign_holds(sign.removeprefix("config:"), config, None)
+    if sign.startswith("!"):
+        return not _sign_holds(sign[1:], launch, config)
+    key, equals, values = sign.partition("=")
+    if equals:
+        return str(at(launch, key)) in values.split("|")
+    key, tilde, word = sign.partition("~")
+    from dsconfig.launch.training_arguments import parse_value
+
+    value = parse_value(at(launch, key))
+    if isinstance(value, str) and _PLACEHOLDER.search(value):
+        return False
+    return word in str(value) if tilde else bool(value) and value != "no"
+
+
+def _has_several_devices(launch: Mapping[str, Json]) -> bool:
+    """Whether the variables give each process of a job several GPUs."""
+    visible, count = at(launch, "ENV.CUDA_VISIBLE_DEVICES"), str(at(launch, "ENV.NPROC_PER_NODE"))
+    if visible is None or "$" in str(visible) or not count.isdecimal() or int(count) < 1:
+        return False
+    # swift utils/env.py:is_mp, by which ms-swift spreads the model over GPUs with `device_map`.
+    return len(str(visible).split(",")) // int(count) > 1
+
+
+def _lacks_zero_section(config: Document) -> bool:
+    """Whether the config has no section `zero_optimization`."""
+    data = config.value()
+    return isinstance(data, Mapping) and "zero_optimization" not in data
+
+
+def _is_known(_: Document) -> bool:
+    """Condition that only requires a config."""
+    return True
+
+
+def _is_not_strict_json(config: Document) -> bool:
+    """Whether a file is not strict JSON: `json.load` fails, or reads other values than Hjson."""
+    is_built = config.is_data or config.embedded_at is not None or ": " in config.name
+    return not is_built and not config.is_readable("json")
+
+
+def _is_tensor_parallel(launch: Mapping[str, Json]) -> bool:
+    """Whether the launch file uses tensor parallelism."""
+    size = launch.get("tensor_parallel_size")
+    return isinstance(size, int) and size > 1
+
+
+def _strict_json_check(key: str, source: str) -> ProgramCheck:
+    """Check of a program that reads a config with `json.load` and passes DeepSpeed a dict."""
+    return ProgramCheck(
+        key,
+        (key,),
+        "because it is not strict JSON",
+        source,
+        "write strict JSON",
+        of_config=_is_not_strict_json,
+    )
+
+
+_STAGE_3, _NOT_STAGE_3 = "config:zero_optimization.stage=3", "!config:zero_optimization.stage=3"
+_USE_STAGE_2 = "remove it, or use ZeRO stage 2"
+_FACTORY = "llamafactory 0.9.5 hparams/parser.py:get_train_args"
+_QUANTIZATION = "llamafactory 0.9.5 model/model_utils/quantization.py:configure_quantization"
+_AXOLOTL = "axolotl 0.19 utils/schemas/validation.py:"
+_SWIFT = "ms-swift 4.6 arguments/sft_args.py:SftArguments."
+_TRAINER = "transformers 5.24 trainer.py:Trainer."
+_MOVE_TO_FILE = "put the config into a file of its own"
+_WITH_DEEPSPEED = "together with DeepSpeed"
+PROGRAM_CHECKS: Mapping[str, tuple[ProgramCheck, ...]] = {
+    "LLaMA-Factory": (
+        *(
+            ProgramCheck(key, (key, _STAGE_3), "with ZeRO-3", _FACTORY, _USE_STAGE_2)
+            for key in ("pure_bf16", "predict_with_generate", "pissa_init", "use_unsloth", "use_kt")
+        ),
+        *(ProgramCheck(key, (key,), _WITH_DEEPSPEED, _FACTORY) for key in ("use_galore", "use_apollo")),
+        *(
+            ProgramCheck(
+                "quantization_method",
+                ("quantization_bit", f"quantization_method={method}", _STAGE_3),
+                "with ZeRO-3",
+                _QUANTIZATION,
+                "use bitsandbytes with 4 bits, or ZeRO stage 2",
+            )
+            for method in ("hqq", "eetq")
+        ),
+        ProgramCheck(
+            "quantization_bit",
+            ("quantization_bit=8", "!quantization_method=hqq|eetq", _STAGE_3),
+            "with ZeRO-3",
+            _QUANTIZATION,
+            "use 4 bits, or ZeRO stage 2",
+        ),
+        ProgramCheck(
+            "badam_mode", ("use_badam", "badam_mode=ratio"), _WITH_DEEPSPEED, _FACTORY, 'write "layer"'
+        ),
+        ProgramCheck(
+            # Layer-wise BAdam supports only ZeRO-3.
+            "use_badam",
+            ("use_badam", _NOT_STAGE_3),
+            "without ZeRO-3",
+            _FACTORY,
+            of_config=_is_known,
+        ),
+    ),
+    "Axolotl": (
+        ProgramCheck(
+            "optimizer", ("optimizer=muon",), _WITH_DEEPSPEED, f"{_AXOLOTL}check_muon_deepspeed_fsdp"
+        ),
+        ProgramCheck("optimizer", ("optimizer=polora",), _WITH_DEEPSPEED, f"{_AXOLOTL}check_polora"),
+        ProgramCheck(
+            "optimizer", ("optimizer=q_galore_adamw8bit",), _WITH_DEEPSPEED, f"{_AXOLOTL}check_qgalore"
+        ),
+        ProgramCheck(
+            "optimizer", ("optimizer~flash_",), _WITH_DEEPSPEED, f"{_AXOLOTL}check_flashoptim_deepspeed_fsdp"
+        ),
+        ProgramCheck("fsdp", ("fsdp",), _WITH_DEEPSPEED, f"{_AXOLOTL}check_fsdp_deepspeed"),
+        ProgramCheck("relora", ("relora",), _WITH_DEEPSPEED, f"{_AXOLOTL}check_relora"),
+        ProgramCheck(
+            "batch_size",
+            ("batch_size", "gradient_accumulation_steps"),
+            "together with `gradient_accumulation_steps`",
+            f"{_AXOLOTL}check_gas_bsz",
+        ),
+        ProgramCheck(
+            "batch_size",
+            ("batch_size", "!micro_batch_size", "!gradient_accumulation_steps"),
+            "without `micro_batch_size`",
+            f"{_AXOLOTL}check_batch_size_fields",
+            "add `micro_batch_size`",
+        ),
+        ProgramCheck(
+            "tensor_parallel_size",
+            (),
+            "without a section `zero_optimization`",
+            f"{_AXOLOTL}check_tensor_parallel_size_update_ds_json",
+            "add the section to the config",
+            _is_tensor_parallel,
+            _lacks_zero_section,
+        ),
+        ProgramCheck(
+            "tensor_parallel_size",
+            (),
+            "together with an embedded config",
+            f"{_AXOLOTL}check_tensor_parallel_size_update_ds_json",
+            _MOVE_TO_FILE,
+            # The validator calls `open(deepspeed)`, which raises a TypeError for a mapping.
+            lambda launch: _is_tensor_parallel(launch) and isinstance(launch.get("deepspeed"), Mapping),
+        ),
+        ProgramCheck(
+            "deepcompile",
+            ("deepcompile",),
+            "together with an embedded config",
+            f"{_AXOLOTL}check_deepcompile",
+            _MOVE_TO_FILE,
+            # This validator opens the path, too.
+            lambda launch: isinstance(launch.get("deepspeed"), Mapping),
+        ),
+    ),
+    "Determined": (
+        _strict_json_check(
+            "hyperparameters.deepspeed_config", "_deepspeed_context.py:overwrite_deepspeed_config"
+        ),
+    ),
+    "Megatron-DeepSpeed": (
+        _strict_json_check("deepspeed_config", "megatron/training.py:_create_ds_config_dict"),
+    ),
+    "ms-swift": (
+        ProgramCheck("fsdp", ("fsdp",), _WITH_DEEPSPEED, f"{_SWIFT}_init_fsdp"),
+        ProgramCheck(
+            "zero_hpz_partition_size",
+            # An `assert` without a message, so the user does not see which key is missing.
+            ("zero_hpz_partition_size",),
+            "without a section `zero_optimization`",
+            f"{_SWIFT}_init_deepspeed",
+            of_config=_lacks_zero_section,
+        ),
+        ProgramCheck(
+            "ENV.NPROC_PER_NODE",
+            ("!ENV.SWIFT_SINGLE_DEVICE_MODE=1",),
+            "if a process has several GPUs",
+            f"{_SWIFT}_init_deepspeed",
+            "write as many processes as `CUDA_VISIBLE_DEVICES` has GPUs",
+            _has_several_devices,
+        ),
+    ),
+}
+"""Checks by the program's name in the table of formats."""
+TRAINER_CHECKS = (
+    ProgramCheck(
+        "bf16",
+        ("bf16", "fp16"),
+        "together with `fp16`",
+        "transformers 5.24 training_args.py:TrainingArguments._validate_args",
+    ),
+    ProgramCheck("fsdp", ("fsdp",), _WITH_DEEPSPEED, f"{_TRAINER}__init__"),
+    ProgramCheck(
+        "auto_find_batch_size",
+        ("auto_find_batch_size",),
+        _WITH_DEEPSPEED,
+        f"{_TRAINER}create_accelerator_and_postprocess",
+        # 4.38 to 4.44 reject it with any ZeRO stage, later versions with stage 3 only.
+        changes=("find_batch_stops", "!find_batch_below_3"),
+    ),
+    ProgramCheck(
+        "auto_find_batch_size",
+        ("auto_find_batch_size", _STAGE_3),
+        "with ZeRO-3",
+        f"{_TRAINER}create_accelerator_and_postprocess",
+        _USE_STAGE_2,
+        changes=("find_batch_stops",),
+    ),
+    ProgramCheck(
+        "warmup_steps",
+        (),
+        "because it is a number of steps before version 5.0",
+        f"{_ARGUMENTS.rpartition('.')[0]}._validate_args",
+        "write a whole number, or `warmup_ratio`",
+        lambda launch: isinstance(launch.get("warmup_steps"), float),
+        changes=("!warm_up_share",),
+    ),
+    ProgramCheck(
+        "save_only_model",
+        ("save_only_model", "load_best_model_at_end"),
+        "together with DeepSpeed and `load_best_model_at_end`",
+        f"{_TRAINER}create_accelerator_and_postprocess",
+        changes=("save_whole",),
+    ),
+)
+"""Checks of every program that uses the Trainer."""

@@ -1,0 +1,496 @@
+"""Configs in Python sources: the dicts that are configs, their consumers, and what is unknown before a run."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from dsconfig.document import Document
+from dsconfig.document.config_file_names import is_named_config, is_notebook
+from dsconfig.document.python_source import PythonText, has_hidden_entries, is_dict, keys_of, member_of
+from dsconfig.document.tree import Tree, shifted
+from dsconfig.job.detect_consumer import Overwrite, Reader, consumer_of_content
+from dsconfig.launch.program_text import ProgramText, UnreadableError, decode, read_program
+from dsconfig.launch.python.config_receivers import consumer_of
+from dsconfig.launch.python.config_tree import ChangedConfig, ConfigNodes, Section, json_literal_tree
+from dsconfig.launch.python.constant_expressions import Constants
+from dsconfig.launch.python.data_flow import Flow, Receiver, Write
+from dsconfig.launch.python.json_literals import json_keys, json_tree
+from dsconfig.launch.python.key_statements import Position, statements_setting_keys, variable_of
+from dsconfig.launch.python.name_bindings import ANY, Names, last_name
+from dsconfig.launch.python.syntax_trees import Module, ProgramRepository
+from dsconfig.launch.repository import cache_key
+
+if TYPE_CHECKING:
+    from dsconfig.core.json_types import Json, KeyPath
+
+_WORDS = re.compile(
+    rb"zero_optimization|train_micro_batch_size_per_gpu|train_batch_size|gradient_accumulation_steps"
+)
+"""Keys of which every source with a config contains at least one: searching for them is cheaper than parsing."""
+_PREPARES = frozenset(("HfDeepSpeedConfig",))
+"""Calls that prepare the loading of a model, whatever library trains it."""
+_EARLY_CALLS = _PREPARES | {"Init"}
+"""Calls before the one that trains; the program may change the config in between."""
+_BY_WEIGHT = ("transformers", "accelerate", "lightning", "deepspeed")
+"""Consumers of a dict that several calls receive, the decisive one first: the Trainer fills Accelerate's dict."""
+_NAME = re.compile(
+    r"(?i)(?:\w*_)?(?:ds|deepspeed|deep_speed|zero\d?)_?(?:\w*_)?(?:config|cfg|conf|params|dict)\w*"
+)
+_ROOT_KEYS = frozenset(
+    {
+        "activation_checkpointing",
+        "bf16",
+        "fp16",
+        "gradient_accumulation_steps",
+        "gradient_clipping",
+        "optimizer",
+        "scheduler",
+        "steps_per_print",
+        "train_batch_size",
+        "train_micro_batch_size_per_gpu",
+        "wall_clock_breakdown",
+        "zero_allow_untested_optimizer",
+        "zero_optimization",
+    }
+)
+_SECTIONS = ("zero_optimization", "fp16", "bf16", "optimizer", "scheduler", "activation_checkpointing")
+_NUMBERS = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+_UNIQUE_KEYS = frozenset({"train_micro_batch_size_per_gpu", "zero_optimization"})
+"""Top-level keys that only a DeepSpeed config has."""
+_SCHEMA_WORDS = frozenset(
+    ("properties", "description", "anyOf", "oneOf", "$ref", "items", "help", "doc", "choices")
+)
+"""Keys of a JSON Schema, or of a table that documents settings."""
+_TYPES = frozenset(("int", "float", "bool", "str", "dict", "list", "object", "Any", "Optional", "Union"))
+
+
+class PythonConfig(NamedTuple):
+    """One config in a Python source."""
+
+    document: Document
+    reader: Reader | None
+    """Library that the source passes the config to; None if the source does not show it."""
+    unknown: frozenset[KeyPath]
+    """Paths whose value is only known at run time; a final `*` stands for every key that the object does not show."""
+    places: dict[KeyPath, str]
+    """Location of the code that changes a path: `train.py:12`."""
+    reads: frozenset[KeyPath]
+    """Keys that the program looks up by name."""
+
+
+def documents_in(data: bytes, path: str) -> list[Document]:
+    """Return the configs in a Python source as documents; none if it cannot be read."""
+    try:
+        return [each.document for each in _configs_in(data, path)]
+    except UnreadableError:
+        return []
+
+
+def why_unread(data: bytes, path: str) -> str | None:
+    """Return why a Python source cannot be searched for configs, as the end of a clause; None if it can."""
+    if not _WORDS.search(data):
+        return None
+    try:
+        _configs_in(data, path)
+    except UnreadableError as error:
+        return str(error)
+    return None
+
+
+def _configs_in(data: bytes, path: str) -> tuple[PythonConfig, ...]:
+    if is_notebook(path):
+        return _read(_utf8(data), path)
+    text, is_writable = decode(data)
+    configs = _read(text, path)
+    for each in () if is_writable else configs:  # it would be written back as UTF-8
+        each.document.reread = None
+    return configs
+
+
+def _utf8(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise UnreadableError(f"it is not UTF-8 ({error})") from None
+
+
+def python_configs(text: str, name: str) -> tuple[PythonConfig, ...]:
+    """Return the configs in a Python source in their order; none if it is not valid Python."""
+    try:
+        return _read(text, name)
+    except UnreadableError:
+        return ()
+
+
+def _read(text: str, name: str) -> tuple[PythonConfig, ...]:
+    path = "" if name.startswith("<") or not name else os.path.abspath(name)
+    result = _cached(text, name, cache_key(path))
+    if isinstance(result, str):
+        raise UnreadableError(result)
+    return result
+
+
+@lru_cache(maxsize=32)
+def _cached(text: str, name: str, _: tuple[int, ...]) -> tuple[PythonConfig, ...] | str:
+    """Return the configs, or why the source cannot be read."""
+    try:
+        program = read_program(text, name)
+        source = PythonText(program.text)
+        return tuple(_Source(program, source, name).configs())
+    except SyntaxError as error:
+        where = f"line {error.lineno}: " if error.lineno else ""
+        return f"it is not valid Python for the version that runs dsconfig ({where}{error.msg})"
+    except UnreadableError as error:
+        return str(error)
+    except ValueError as error:
+        return f"it cannot be parsed ({error})"
+    except (RecursionError, MemoryError):
+        return "it is nested too deep"
+
+
+def config_at(document: Document) -> PythonConfig | None:
+    """Return the config that a document was made from; None if its source no longer contains it."""
+    root = document.root
+    if root is None:
+        return None
+    number = document.cell and document.cell.number
+    for each in python_configs(document.file_text, document.name):
+        other = each.document
+        if other.root and other.root.span == root.span and (other.cell and other.cell.number) == number:
+            return each
+    return None
+
+
+def siblings_of(document: Document, text: str | None = None) -> list[Document]:
+    """Return all configs in the file of a config; `text`: an edited text of the file."""
+    text = document.file_text if text is None else text
+    return [each.document for each in python_configs(text, document.name)]
+
+
+def _reread(document: Document, index: int, count: int, text: str) -> Document:
+    """Return the same config in an edited text of its source; edits do not reorder configs."""
+    configs = python_configs(document.file_text_with(text), document.name)
+    if len(configs) != count:
+        raise ValueError("the edited source does not contain the same configs")
+    return configs[index].document
+
+
+def reader_of(document: Document) -> Reader:
+    """Return the library that loads a config: the one that the source passes it to, else a guess from its values."""
+    config = config_at(document)
+    if config is not None and config.reader is not None:
+        return config.reader
+    return consumer_of_content(document.value())
+
+
+def unknown_in(document: Document) -> frozenset[KeyPath]:
+    """Return the paths whose value is only known at run time; a final `*` stands for every key not in the source."""
+    config = config_at(document)
+    return frozenset() if config is None else config.unknown
+
+
+def notes_of(document: Document) -> tuple[str, ...]:
+    """Return a note for a config of which other code may change everything."""
+    config = config_at(document)
+    place = None if config is None else config.places.get((ANY,))
+    if place is None:
+        return ()
+    return (
+        f"{document.name}: code at {place} may change any key of this dict, so its values are not checked",
+    )
+
+
+def is_read_by_program(document: Document, path: KeyPath) -> bool:
+    """Whether the source looks up a key, or one inside of it, which breaks if a fix renames or removes it."""
+    config = config_at(document)
+    return config is not None and any(each[: len(path)] == path for each in config.reads)
+
+
+def with_unknown(
+    document: Document, overwrite: Callable[[str, Json], Overwrite | None] | None
+) -> Callable[[str, Json], Overwrite | None]:
+    """Return a function that reports an overwrite for unknown keys of the source, else calls `overwrite`."""
+    config = config_at(document)
+    unknown = sorted(config.unknown if config else (), key=len)
+    line = document.position(document.root.span.start).line if document.root else 1
+    location = f"{document.name}:{line}"
+
+    def find_overwrite(path: str, data: Json) -> Overwrite | None:
+        parts = tuple(path.split("."))
+        for each in unknown:
+            is_open = each[-1] == ANY
+            prefix = each[:-1] if is_open else each
+            if parts[: len(prefix)] == prefix and not (is_open and document.has_path(parts)):
+                place = config.places.get(each, location) if config else location
+                return Overwrite(path, place, absent_only=False)
+        return None if overwrite is None else overwrite(path, data)
+
+    return find_overwrite
+
+
+class _Candidate(NamedTuple):
+    """An expression that may be a config, and what the program does with it."""
+
+    value: ast.expr
+    flow: Flow
+    literal: ast.expr | None = None
+    """String literal with the JSON text of the config; None for a dict."""
+    text: str = ""
+    """That JSON text."""
+
+
+class _Source:
+    """A parsed source, and the configs in it."""
+
+    def __init__(self, program: ProgramText, text: PythonText, name: str) -> None:
+        self.program, self.text, self.name = program, text, name
+        self.module = Module(name, tuple(ast.walk(text.parse())))
+        self.names: Names = self.module.names
+        self.repository = ProgramRepository(name)
+        self.constants = Constants(self.module, self.repository)
+
+    # ------------------------------------------------------------ find configs
+
+    def configs(self) -> Iterator[PythonConfig]:
+        """Yield the configs in the order of the text; a dict nested in another config is not one of its own."""
+        candidates: list[_Candidate] = []
+        nested: set[ast.AST] = set()
+        for value in self._dicts():
+            if value not in nested and (candidate := self._candidate(value)):
+                candidates.append(candidate)
+                nested.update(ast.walk(value))
+        candidates += self._texts()
+        configs = [self._config(each) for each in candidates] + list(self._written_files())
+        configs.sort(
+            key=lambda each: (each.document.cell.number if each.document.cell else 0, _start(each.document))
+        )
+        for index, each in enumerate(configs):
+            each.document.reread = partial(_reread, each.document, index, len(configs))
+            yield each
+
+    def _texts(self) -> Iterator[_Candidate]:
+        """Yield the JSON texts that the program parses and uses as a config."""
+        for call in self.names.calls:
+            if last_name(call.func) != "loads" or not call.args:
+                continue
+            literal = call.args[0]
+            if isinstance(literal, ast.Name):
+                literal = self.constants.binding(literal) or literal
+            if isinstance(literal, ast.Constant) and isinstance(literal.value, str):
+                keys = json_keys(literal.value)
+                flow = Flow(self.repository, partial(consumer_of, self.repository)).follow(self.module, call)
+                if flow.receivers or (len(_ROOT_KEYS & keys) > 1 and not _UNIQUE_KEYS.isdisjoint(keys)):
+                    yield _Candidate(call, flow, literal, literal.value)
+
+    def _written_files(self) -> Iterator[PythonConfig]:
+        """Yield the configs that cells of a notebook write to files."""
+        for file in self.program.written:
+            text = file.cell.text
+            keys = json_keys(text[file.start :])
+            if file.path.endswith((".json", ".hjson")) and len(_ROOT_KEYS & keys) > (
+                not is_named_config(file.path)
+            ):
+                document = Document(self.name, text, "json", json_tree(text[file.start :], file.start))
+                document.cell = file.cell
+                if document.root is not None:
+                    yield PythonConfig(document, None, frozenset(), {}, frozenset())
+
+    def _dicts(self) -> list[ast.expr]:
+        """Return the dicts that may be configs, in the order of the text; outer ones come first."""
+        passed = {id(each) for call in self.names.calls for each in self._passed_dicts(call)}
+        dicts = [
+            node
+            for node in self.module.nodes
+            if isinstance(node, ast.expr)
+            and is_dict(node)
+            and (id(node) in passed or not _ROOT_KEYS.isdisjoint(self._keys_of(node)))
+        ]
+        return sorted(dicts, key=lambda each: (each.lineno, each.col_offset))
+
+    def _passed_dicts(self, call: ast.Call) -> Iterator[ast.expr]:
+        """Yield the dicts with keys that a call receives directly, or by a variable, as a config."""
+        arguments: list[tuple[int | str, ast.expr]] = list(enumerate(call.args))
+        arguments += [(each.arg or "", each.value) for each in call.keywords]
+        for key, argument in arguments:
+            if consumer_of(self.repository, self.module, call, key) is not None:
+                values = [argument]
+                if isinstance(argument, ast.Name):
+                    values = [
+                        each.value for each in self.names.bindings_of(argument) if each.value is not None
+                    ]
+                # The program fills an empty dict later.
+                yield from (value for value in values if is_dict(value) and self._keys_of(value))
+
+    def _candidate(self, value: ast.expr) -> _Candidate | None:
+        """Return a dict with what happens to it; None if it is not a config."""
+        flow = self._flow(value)
+        if flow.receivers:
+            return _Candidate(value, flow)
+        literal_keys, keys = keys_of(value), self._keys_of(value)
+        is_named = not _ROOT_KEYS.isdisjoint(literal_keys) and self._is_named_like_config(value)
+        if is_named or (len(_ROOT_KEYS.intersection(keys)) > 1 and not _UNIQUE_KEYS.isdisjoint(keys)):
+            return _Candidate(value, flow) if _has_config_values(value) else None
+        return None
+
+    def _keys_of(self, value: ast.expr) -> list[str]:
+        """Return the keys of a dict: those of its literal, and those that the statements behind it set."""
+        statements = statements_setting_keys(variable_of(self.names, value), _ROOT_KEYS)
+        return [*keys_of(value), *(each.path[0] for each in statements)]
+
+    def _is_named_like_config(self, value: ast.expr) -> bool:
+        """Whether a dict is assigned to a name such as `ds_config`."""
+        node: ast.AST = value
+        parent = self.names.parents.get(node)
+        # `ds_config = BASE | {...}`, and `ds_config = {...} if fp16 else {...}`
+        while isinstance(parent, ast.BinOp | ast.IfExp | ast.BoolOp):
+            node, parent = parent, self.names.parents.get(parent)
+        targets: list[ast.expr] = []
+        if isinstance(parent, ast.Assign):
+            targets = parent.targets
+        elif isinstance(parent, ast.AnnAssign | ast.NamedExpr):
+            targets = [parent.target]
+        return any(_NAME.fullmatch(last_name(target)) for target in targets)
+
+    # ------------------------------------------------------------ build documents
+
+    def _config(self, candidate: _Candidate) -> PythonConfig:
+        value, flow, literal, json_text = candidate
+        nodes = ConfigNodes(self.text, self.names, self.constants, partial(self._is_in_cell_of, value))
+        if literal is None:
+            root = nodes.node(value)
+            tree = Tree(root, (), tuple(nodes.comments))
+        else:
+            tree = json_literal_tree(self.text, literal, json_text)
+            assert tree.root is not None
+            root = tree.root
+        changed = ChangedConfig(root)
+        reader = self._reader(flow.receivers)
+        if reader is None:
+            changed.unknown.add((ANY,))  # the dict may be only part of the config that the program passes on
+        changed.unknown |= nodes.open_paths
+        for path in nodes.overwritten:
+            changed.set(path, "")
+        for section in (Section((), value), *nodes.sections):
+            section_flow = self._flow(section.value, is_section=True) if section.path else flow
+            for write in self._writes_before_use(value, section_flow, flow.receivers):
+                if write.node not in nodes.writes:
+                    changed.apply(write, self._place(write.module, write.node), section.path)
+        start, cell = self.program.cell_at(root.span.start)
+        tree = shifted(tree._replace(root=root._replace(value=changed.value)), -start)
+        text = self.text.text if cell is None else cell.text
+        document = Document(self.name, text, "python" if literal is None else "json", tree, embedded_at=())
+        document.cell = cell
+        unknown, places = frozenset(changed.unknown), changed.places
+        return PythonConfig(document, reader, unknown, places, frozenset(flow.reads))
+
+    def _is_in_cell_of(self, value: ast.expr, other: ast.expr) -> bool:
+        """Whether two expressions are in the same cell of a notebook; always in a source file."""
+        cells = [self.program.cell_at(self.text.span(each).start)[0] for each in (value, other)]
+        return cells[0] == cells[1]
+
+    def _writes_before_use(self, value: ast.expr, flow: Flow, receivers: list[Receiver]) -> Iterator[Write]:
+        """Yield the changes of a dict, without those behind the last call that receives it: they come too late."""
+        variable = variable_of(self.names, value)
+        used_at: Position | None = None
+        if variable is not None and flow.receivers == receivers:
+            calls = [
+                None if each.module is not self.module else variable.position(each.call) for each in receivers
+            ]
+            positions = [each for each in calls if each is not None]
+            is_early = all(
+                isinstance(each.call, ast.Call) and last_name(each.call.func) in _EARLY_CALLS
+                for each in receivers
+            )
+            used_at = None if is_early or len(positions) < len(calls) else max(positions)
+        for write in flow.writes:
+            at = None if used_at is None or variable is None else variable.position(write.node)
+            if at is None or used_at is None or at <= used_at:
+                yield write
+
+    def _flow(self, value: ast.expr, *, is_section: bool = False) -> Flow:
+        """Return what the program does with the value of an expression."""
+        return Flow(
+            self.repository,
+            partial(consumer_of, self.repository),
+            partial(_is_scalar, value),
+            is_section=is_section,
+        ).follow(self.module, value)
+
+    def _place(self, module: Module, node: ast.AST) -> str:
+        """Return the location of code as shown in messages: `train.py:12`, in a notebook `train.ipynb:cell 3:12`."""
+        line = getattr(node, "lineno", 1)
+        if module is self.module and self.program.cells and isinstance(node, ast.expr):
+            offset = self.text.span(node).start
+            start, cell = self.program.cell_at(offset)
+            if cell is not None:
+                line = cell.text.count("\n", 0, offset - start) + 1
+                return f"{_shown_path(module.path)}:cell {cell.number}:{line}"
+        return f"{_shown_path(module.path)}:{line}"
+
+    def _reader(self, receivers: list[Receiver]) -> Reader | None:
+        """Return the library that receives the config, and others that receive it elsewhere."""
+        why: dict[str, str] = {}
+        prepared: dict[str, str] = {}
+        for each in receivers:
+            node = each.call.func if isinstance(each.call, ast.Call) else each.call
+            name = ast.unparse(node)
+            place = self._place(each.module, each.call)
+            reasons = prepared if name.rpartition(".")[2] in _PREPARES else why
+            reasons.setdefault(each.consumer, f"{place} passes it to `{name}`")
+        if not why and not prepared:
+            return None
+        names = [name for name in _BY_WEIGHT if name in (why or prepared)]
+        if not names:
+            return None
+        first = names[0]
+        is_sure = bool(why) and len(names) == 1
+        others = () if why else tuple(name for name in _BY_WEIGHT if name not in (first, "lightning"))
+        return Reader(
+            first, (why or prepared)[first], "content", likely=not is_sure, others=tuple(names[1:]) or others
+        )
+
+
+def _has_config_values(value: ast.expr) -> bool:
+    """Whether the values of a dict can be those of a config: a JSON Schema or a table of help texts has others."""
+    for key in keys_of(value):
+        item = member_of(value, key)
+        if isinstance(item, ast.Name) and item.id in _TYPES:
+            return False
+        if key in _SECTIONS and isinstance(item, ast.JoinedStr | ast.List | ast.Tuple):
+            return False
+        if key in (*_SECTIONS, *_NUMBERS) and isinstance(item, ast.Constant) and _is_prose(item.value):
+            return False
+        if item is not None and is_dict(item):
+            inner = [member_of(item, each) for each in keys_of(item)]
+            texts = [each.value for each in inner if isinstance(each, ast.Constant)]
+            if not _SCHEMA_WORDS.isdisjoint(keys_of(item)) or (texts and all(map(_is_prose, texts))):
+                return False
+    return True
+
+
+def _is_prose(value: object) -> bool:
+    """Whether a value is a text with several words, such as a description of a setting."""
+    return isinstance(value, str) and " " in value.strip() and not value.strip().startswith(("$", "{", "<"))
+
+
+def _start(document: Document) -> int:
+    return document.root.span.start if document.root else 0
+
+
+def _is_scalar(root: ast.expr, path: tuple[str, ...]) -> bool:
+    """Whether the literal has a number, string, boolean or None at a path, which no code can change in place."""
+    value: ast.expr | None = root
+    for key in path:
+        if value is None or not is_dict(value) or has_hidden_entries(value):
+            return False
+        value = member_of(value, key)
+    return isinstance(value, ast.Constant)
+
+
+def _shown_path(path: str) -> str:
+    return os.path.relpath(path) if os.path.isabs(path) else path

@@ -1,0 +1,103 @@
+"""Calls in a Python program that receive a DeepSpeed config, by the packages that define the functions."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from dsconfig.launch.python.name_bindings import Binding, Names, last_name
+from dsconfig.launch.python.syntax_trees import Module, ProgramRepository
+
+_CONFIG_CALLS: dict[str, tuple[str, tuple[str, ...], int | None, tuple[str, ...]]] = {
+    "initialize": ("deepspeed", ("config", "config_params"), None, ("deepspeed",)),
+    "Init": ("deepspeed", ("config_dict_or_path", "config"), None, ("deepspeed",)),
+    "DeepSpeedConfig": ("deepspeed", ("config",), 0, ("deepspeed",)),
+    "HfDeepSpeedConfig": ("transformers", ("config_file_or_dict",), 0, ("transformers", "accelerate")),
+    "HfTrainerDeepSpeedConfig": ("transformers", ("config_file_or_dict",), 0, ("transformers",)),
+    "DeepSpeedPlugin": ("accelerate", ("hf_ds_config",), 0, ("accelerate",)),
+    "DeepSpeedStrategy": (
+        "lightning",
+        ("config",),
+        None,
+        ("lightning", "pytorch_lightning", "lightning_fabric"),
+    ),
+}
+"""Consumer, keyword and positional argument of each call that accepts a config, and the packages that define it."""
+_FABRIC = "fabric"
+"""Consumer of a strategy without the Trainer; dsconfig knows nothing of what it fills."""
+_AMBIGUOUS = frozenset(("initialize", "Init"))
+"""Functions that many libraries have under the same name."""
+_ARGUMENTS_CLASS = re.compile(r"\w*(?:Arguments|Args|Config)")
+"""`TrainingArguments` and its subclasses, such as TRL's configs; they take the config as `deepspeed`."""
+_TRAINER_ARGUMENT = "deepspeed"
+
+
+def consumer_of(repository: ProgramRepository, module: Module, call: ast.Call, key: int | str) -> str | None:
+    """Return the consumer if an argument of a call, by its name or position, is a config."""
+    name = last_name(call.func)
+    if name in _CONFIG_CALLS:
+        consumer, keywords, position, packages = _CONFIG_CALLS[name]
+        if key in keywords if isinstance(key, str) else key == position:
+            if not _is_from(repository, module, call.func, packages):
+                return None
+            is_fabric = consumer == "lightning" and _uses_fabric(repository, module, call)
+            return _FABRIC if is_fabric else consumer
+        return None
+    if key == _TRAINER_ARGUMENT and _ARGUMENTS_CLASS.fullmatch(name):
+        return "transformers"
+    return None
+
+
+def _uses_fabric(repository: ProgramRepository, module: Module, strategy: ast.Call) -> bool:
+    """Whether a strategy is for Lightning's Fabric, or its predecessor LightningLite, instead of the Trainer.
+
+    Only the Trainer rejects or fills batch keys: the method returns if there is no module.
+    Source: lightning pytorch/strategies/deepspeed.py:DeepSpeedStrategy._format_batch_size_and_grad_accum_config.
+    """
+    names = module.names
+    keyword = names.parents.get(strategy)
+    call = names.parents.get(keyword) if isinstance(keyword, ast.keyword) else None
+    definition = repository.definition(module, call.func) if isinstance(call, ast.Call) else None
+    if definition is not None and isinstance(definition[1], ast.ClassDef):
+        return not any(last_name(base).endswith("Trainer") for base in definition[1].bases)
+    return any((names.tree, name) in names.bindings for name in ("Fabric", "LightningLite")) or any(
+        name in names.attributes for name in ("Fabric", "LightningLite")
+    )
+
+
+def _is_from(
+    repository: ProgramRepository, module: Module, function: ast.expr, packages: tuple[str, ...]
+) -> bool:
+    """Whether a function of this name is the one of these packages, not one of the program or another library."""
+    root = function
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    if not isinstance(root, ast.Name):
+        return "deepspeed" in ast.unparse(function).lower()
+    # Two libraries have functions called `initialize`, but hardly two a class called `DeepSpeedPlugin`.
+    is_ambiguous = function is root and root.id in _AMBIGUOUS
+    bindings = module.names.bindings_of(root)
+    for each in bindings:
+        if each.kind != "import":
+            continue
+        if _package_of(module.names, each).partition(".")[0] in (*packages, "deepspeed"):
+            return True
+        # A module may pass a class on: `from llm.utils import DeepSpeedPlugin`.
+        if function is root and not is_ambiguous and repository.definition(module, root) is None:
+            return True
+    if function is not root:
+        return root.id in packages or "deepspeed" in ast.unparse(function).lower()
+    if bindings:
+        return False
+    stars = module.names.bindings.get((module.names.tree, "*"), ())
+    return not is_ambiguous or any(
+        _package_of(module.names, each).partition(".")[0] in packages for each in stars
+    )
+
+
+def _package_of(names: Names, binding: Binding) -> str:
+    """Return the package that an import names; empty for a relative import."""
+    statement, alias = names.parents.get(binding.node), binding.node
+    if isinstance(statement, ast.ImportFrom):
+        return "" if statement.level else statement.module or ""
+    return alias.name if isinstance(alias, ast.alias) else ""

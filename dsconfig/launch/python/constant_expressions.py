@@ -1,0 +1,105 @@
+"""Values of constant expressions in a Python program, which is not executed."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from dsconfig.document.tree import UNKNOWN
+from dsconfig.launch.python.name_bindings import Binding
+from dsconfig.launch.python.syntax_trees import Module, ProgramRepository
+
+if TYPE_CHECKING:
+    from dsconfig.core.json_types import Json
+
+_LIMIT = 1e18
+"""Numbers beyond this are not computed."""
+
+
+class Constants:
+    """Constants of a module. `repository`: other modules, which may bind its names again."""
+
+    def __init__(self, module: Module, repository: ProgramRepository) -> None:
+        self._module, self._names, self._repository = module, module.names, repository
+
+    def value(self, value: ast.expr, depth: int = 0) -> Json:
+        """Evaluate constants, simple arithmetic, and names with a single assignment; anything else is `UNKNOWN`."""
+        if isinstance(value, ast.Constant) and isinstance(value.value, str | bool | int | float | None):
+            return value.value
+        if depth > 8:
+            return UNKNOWN
+        if isinstance(value, ast.Name):
+            bound = self.binding(value)
+            return UNKNOWN if bound is None else self.value(bound, depth + 1)
+        if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub | ast.UAdd):
+            number = self.value(value.operand, depth + 1)
+            if isinstance(number, int | float) and not isinstance(number, bool):
+                return -number if isinstance(value.op, ast.USub) else number
+        if isinstance(value, ast.BinOp):
+            return _arithmetic(
+                value.op, self.value(value.left, depth + 1), self.value(value.right, depth + 1)
+            )
+        if (
+            isinstance(value, ast.Call)
+            and isinstance(value.func, ast.Name)
+            and value.func.id in ("int", "float")
+            and not self._names.bindings_of(value.func)
+            and len(value.args) == 1
+        ):
+            number = self.value(value.args[0], depth + 1)
+            if isinstance(number, int | float) and abs(number) < _LIMIT:
+                return int(number) if value.func.id == "int" else float(number)
+        return UNKNOWN
+
+    def binding(self, name: ast.Name) -> ast.expr | None:
+        """Return the only value that a name can have; None if another statement may bind it."""
+        bindings = self._names.bindings_of(name)
+        if len(bindings) != 1 or bindings[0].kind != "value":
+            return None
+        (binding,) = bindings
+        is_global = self._names.owner_of(name, name.id) is self._names.tree
+        if is_global and (self._names.is_dynamic or self._is_set_elsewhere(binding, name.id)):
+            return None
+        value = binding.value
+        for step in binding.steps:
+            is_element = isinstance(value, ast.Tuple | ast.List) and isinstance(step, int)
+            if not is_element or step >= len(value.elts):  # type: ignore[union-attr, operator]
+                return None
+            value = value.elts[step]  # type: ignore[union-attr]
+            if isinstance(value, ast.Starred):
+                return None
+        return value
+
+    def _is_set_elsewhere(self, binding: Binding, name: str) -> bool:
+        """Whether `import *` after the assignment, or another module, may bind a global name again."""
+        stars = self._names.bindings.get((self._names.tree, "*"), ())
+        line = getattr(binding.node, "lineno", 0)
+        if any(getattr(each.node, "lineno", 0) > line for each in stars):
+            return True
+        accesses = self._repository.attributes_of(self._module, name)
+        return any(
+            isinstance(each, ast.Attribute) and not isinstance(each.ctx, ast.Load) for _, each in accesses
+        )
+
+
+def _arithmetic(operator: ast.operator, left: Json, right: Json) -> Json:
+    """Compute simple arithmetic; `UNKNOWN` for numbers that are too large for a config."""
+    if not all(isinstance(each, int | float) and abs(each) < _LIMIT for each in (left, right)):
+        return UNKNOWN
+    try:
+        match operator:
+            case ast.Add():
+                return left + right
+            case ast.Sub():
+                return left - right
+            case ast.Mult():
+                return left * right
+            case ast.Div():
+                return left / right
+            case ast.FloorDiv():
+                return left // right
+            case ast.Pow() if abs(right) < 64:
+                return left**right
+    except (ArithmeticError, ValueError):
+        pass
+    return UNKNOWN

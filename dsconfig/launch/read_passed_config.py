@@ -1,0 +1,86 @@
+"""Documents of configs whose paths a job passes on, parsed as the job parses them, whatever the suffix."""
+
+from __future__ import annotations
+
+import re
+
+from dsconfig.core.file_access import MAX_NOTEBOOK_SIZE, contents
+from dsconfig.document import Document, read_bytes
+from dsconfig.document.config_file_names import is_notebook, is_python
+from dsconfig.job.consumers import ELASTIC
+from dsconfig.job.consumers.accelerate_launch_file import is_launch_file
+from dsconfig.launch.config_references import consumer_of_path, program_texts
+from dsconfig.launch.launch_file_formats import format_of
+
+# DeepSpeed parses the file as Hjson (runtime/config.py, `DeepSpeedConfig.__init__`). Accelerate and the
+# Trainer use `json.load` (accelerate utils/deepspeed.py, `HfDeepSpeedConfig.__init__`), and so does Lightning
+# (strategies/deepspeed.py, `_load_config`). None of them reads YAML, but a program can load YAML itself and
+# pass on a dict.
+
+_SECTIONS = ("zero_optimization", "fp16", "bf16", "optimizer", "scheduler")
+"""Sections that every release opens: Hjson turns the indented lines below such a YAML key into one string."""
+_LOADS_YAML = rb"\b(?:(?:import|from) yaml|[Oo]mega[Cc]onf|ruamel|hydra|(?:load|read)_yaml)\b"
+
+
+def read_config(path: str) -> Document:
+    """Read the config at a path, with the parser of the consumer that is given this path.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    data = contents(path, MAX_NOTEBOOK_SIZE) if is_notebook(path) else contents(path)
+    if is_python(path):
+        from dsconfig.launch.python.config_dicts import documents_in
+
+        if configs := documents_in(data, path):
+            return configs[0]
+    document = read_bytes(data, path, "yaml" if _is_yaml(path) else "json")
+    if not _is_yaml(path) or _is_launch_document(document):
+        return document
+    reader = consumer_of_path(path, flags_only=not _is_json(data))
+    document = document if reader is None else read_passed(data, path, reader)
+    return _resolved(document)
+
+
+def _resolved(document: Document) -> Document:
+    """A YAML config with its interpolations resolved; plain JSON with `${...}` is a template."""
+    if document.format != "yaml" or "${" not in document.text:
+        return document
+    from dsconfig.launch.omegaconf import with_interpolations
+
+    return with_interpolations(document)
+
+
+def read_passed(data: bytes, path: str, reader: str, *, is_direct: bool = False) -> Document:
+    """Read a file whose path is passed to this consumer.
+
+    `is_direct`: no program in between could load the file itself.
+    """
+    document = read_bytes(data, path, "json")
+    if not _is_yaml(path) or _is_json(data):
+        return document
+    yaml = read_bytes(data, path, "yaml")
+    if _is_launch_document(yaml) or reader == ELASTIC:
+        return yaml
+    value = document.value()
+    has_strings = isinstance(value, dict) and any(isinstance(value.get(key), str) for key in _SECTIONS)
+    if document.is_readable("hjson" if reader == "deepspeed" else "json") and not has_strings:
+        return document
+    if not isinstance(yaml.value(), dict):
+        return yaml
+    # A program that loads YAML itself passes on a dict, which every consumer accepts.
+    loads_yaml = not is_direct and any(re.search(_LOADS_YAML, each) for each in program_texts(path))
+    return yaml if loads_yaml else yaml.passed_as_json()
+
+
+def _is_launch_document(document: Document) -> bool:
+    value = document.value()
+    return is_launch_file(value) or format_of(value) is not None
+
+
+def _is_json(data: bytes) -> bool:
+    return data.lstrip().startswith(b"{")
+
+
+def _is_yaml(path: str) -> bool:
+    return path.lower().endswith((".yaml", ".yml"))

@@ -1,0 +1,196 @@
+"""Operations on configs: set a value by path, merge two configs, list their differences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from typing import Literal
+
+from dsconfig.core.diagnostic import dotted
+from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple
+from dsconfig.model.build_section import BuildError, Problem, not_a_key
+from dsconfig.model.key_table import keys_of, type_named
+from dsconfig.model.section import Section, plain
+from dsconfig.model.to_json_value import JSON_VALUE, NotJsonError, in_json
+
+
+class Difference(NamedTuple):
+    """One key at which two configs differ; None is the value of an absent key."""
+
+    path: KeyPath
+    kind: Literal["added", "removed", "changed"]
+    before: Json
+    after: Json
+
+    @property
+    def dotted(self) -> str:
+        """The path as a string, such as `zero_optimization.stage`."""
+        return dotted(self.path)
+
+
+def differences(before: JsonObject, after: JsonObject, parent: KeyPath = ()) -> Iterator[Difference]:
+    """The changes that turn one config into the other, key by key; a list is one value."""
+    for key, old in before.items():
+        path = (*parent, key)
+        if key not in after:
+            yield Difference(path, "removed", old, None)
+        elif isinstance(old, dict) and isinstance(after[key], dict):
+            yield from differences(old, after[key], path)
+        elif _comparable(old) != _comparable(after[key]):
+            yield Difference(path, "changed", old, after[key])
+    for key, new in after.items():
+        if key not in before:
+            yield Difference((*parent, key), "added", None, new)
+
+
+def json_object(config: object) -> JsonObject:
+    """The JSON object of a config or a mapping.
+
+    Raises:
+        BuildError: a value has no JSON representation.
+        TypeError: the argument is neither.
+    """
+    if isinstance(config, Section):
+        return config.to_dict()
+    if not isinstance(config, Mapping):
+        raise TypeError(f"expected a Config or a mapping, not {type(config).__name__}")
+    converted = [_convert(key, value) for key, value in config.items()]
+    if problems := [each for each in converted if isinstance(each, Problem)]:
+        raise BuildError("Config", problems)
+    return {key: value for each in converted if isinstance(each, dict) for key, value in each.items()}
+
+
+def _convert(key: object, value: object) -> JsonObject | Problem:
+    try:
+        return {str(key): plain(item) for key, item in in_json({key: value}).items()}
+    except NotJsonError as error:
+        return Problem(dotted(error.path), error.message, JSON_VALUE, value)
+
+
+def _comparable(value: Json) -> object:
+    """A form of a JSON value for comparison, in which `true` differs from 1."""
+    if isinstance(value, dict):
+        return {key: _comparable(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_comparable(item) for item in value]
+    return (isinstance(value, bool), value)
+
+
+def put(section: Section, path: tuple[str, ...], value: object) -> None:
+    """Set one value by its path; absent sections on the path are created.
+
+    Raises:
+        BuildError: the key is unknown, or does not accept the value.
+    """
+    head, *rest = path
+    name = _attribute(section, head)
+    inner = getattr(section, name) if name else section.unknown_keys.get(head)
+    if rest and isinstance(inner, Section):
+        try:
+            put(inner, tuple(rest), value)
+        except BuildError as error:
+            raise _in_section(section, head, error) from None
+        return
+    for key in reversed(rest):
+        value = {key: value}
+    if rest and isinstance(inner, dict) and isinstance(value, dict):
+        value = _merged(inner, value)
+    _assign(section, name, head, value)
+
+
+def iter_paths(changes: object, separator: str) -> Iterator[tuple[tuple[str, ...], object]]:
+    """Values with their paths: a path is a tuple of keys, or a string of keys with `separator` between them.
+
+    Raises:
+        TypeError: the argument is no mapping, or a path is neither.
+    """
+    if not isinstance(changes, Mapping):
+        raise TypeError(f"expected values by path, not {type(changes).__name__}")
+    for path, value in changes.items():
+        keys = tuple(path.split(separator)) if isinstance(path, str) else path
+        if not (isinstance(keys, tuple) and keys and all(isinstance(key, str) for key in keys)):
+            raise TypeError(
+                f"expected a path such as `zero_optimization.stage`, or a tuple of keys, not {path!r}"
+            )
+        yield keys, value
+
+
+def merge_into(section: Section, other: Section | Mapping[str, object]) -> None:
+    """Merge `other` into a section, inner sections key by key; values of `other` take precedence.
+
+    Params belong to one type: if the type changes, the old ones are removed. Values of another section are not
+    validated, because it may come from a file; values of a mapping are.
+
+    Raises:
+        BuildError: a key is unknown, or does not accept its value.
+        TypeError: `other` is neither a section nor a mapping.
+    """
+    if not isinstance(other, Section | Mapping):
+        raise TypeError(f"expected a Config or a mapping, not {type(other).__name__}")
+    set_keys = other.set_keys() if isinstance(other, Section) else None
+    values = dict(other) if set_keys is None else {key: value for key, (_, value) in set_keys.items()}
+    if _changes_type(section, values.get("type")) and "params" in section.model_fields_set:
+        section.unset("params")
+    # The type comes first, because it determines how params are read.
+    for key in sorted(values, key=lambda key: key != "type"):
+        value, name = values[key], _attribute(section, key)
+        inner = section.__dict__.get(name) if name else section.unknown_keys.get(key)
+        if isinstance(inner, Section) and isinstance(value, Section | Mapping):
+            try:
+                merge_into(inner, value)
+            except BuildError as error:
+                raise _in_section(section, key, error) from None
+            section.model_fields_set.add(name or key)
+        elif isinstance(inner, dict) and isinstance(value, Mapping) and (set_keys is None or not name):
+            _assign(section, name, key, _merged(inner, value))
+        elif set_keys is not None and name:
+            if isinstance(inner, dict) and isinstance(value, Mapping):
+                value = _merged(inner, value)
+            section.set_unvalidated(name, deepcopy(value), key)
+        elif set_keys is not None:
+            section.unknown_keys[key] = deepcopy(value)
+        else:
+            _assign(section, name, key, value)
+
+
+def _changes_type(section: Section, new: object) -> bool:
+    old = getattr(section, "type", None)
+    old_kind, new_kind = (type_named(type(section).__name__, each) for each in (old, new))
+    return isinstance(new, str) and (old_kind != new_kind if old_kind or new_kind else new != old)
+
+
+def _merged(below: Mapping[str, Json], above: Mapping[str, Json]) -> JsonObject:
+    """Merge two JSON objects; values of `above` take precedence."""
+    merged = dict(below)
+    for key, value in above.items():
+        old = merged.get(key)
+        merged[key] = _merged(old, value) if isinstance(old, dict) and isinstance(value, Mapping) else value
+    return merged
+
+
+def _attribute(section: Section, key: str) -> str | None:
+    """The attribute of a key, given its name or an alias."""
+    if not isinstance(key, str):
+        raise BuildError(
+            type(section).__name__, (Problem("", f"must have strings as keys, not `{key!r}`", None, key),)
+        )
+    if key in type(section).model_fields:
+        return key
+    keys = keys_of(type(section)).values()
+    return next((info.name for info in keys if any(key == alias for alias, _ in info.aliases)), None)
+
+
+def _assign(section: Section, name: str | None, key: str, value: object) -> None:
+    if name is not None:
+        setattr(section, name, value)
+    elif section.allows(key):
+        section.unknown_keys.update(json_object({key: value}))
+    else:
+        message, similar = not_a_key(key, keys_of(type(section)))
+        raise BuildError(type(section).__name__, (Problem(key or '""', message, None, value, similar),))
+
+
+def _in_section(section: Section, key: str, error: BuildError) -> BuildError:
+    """The error of the outer section, with the whole path."""
+    problems = (each._replace(path=f"{key}.{each.path}") for each in error.problems)
+    return BuildError(type(section).__name__, problems)

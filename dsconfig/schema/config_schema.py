@@ -1,0 +1,420 @@
+"""JSON Schema of the whole config, with a definition for each section."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+
+from dsconfig.core.releases import NUMBERS, Interval, name
+from dsconfig.evaluation.rule import Condition, Counts, Is, Less, Needed, NotEmpty, Test, Written
+from dsconfig.job.consumers import ELASTIC, HUGGING_FACE
+from dsconfig.model.key_description import AUTO, deprecation, describe, meanings, use_instead
+from dsconfig.model.key_table import (
+    KeyInfo,
+    KeyView,
+    SectionView,
+    child_section,
+    section_keys,
+    types_of,
+    view,
+)
+from dsconfig.model.scheduler import SCHEDULERS
+from dsconfig.rules import RULES
+from dsconfig.schema import keywords, snippets
+from dsconfig.schema.keywords import ANY_SHAPE, ANYTHING, AUTO_PATTERN, Auto, Refer, Schema, any_case, needs
+
+_REMARKS = ("comment", "comments", "description", "note", "notes")
+REMARK_PATTERN = f"^(_|//|#)|{any_case(_REMARKS)}"
+"""Names of remarks, the same as in a check."""
+
+
+def root(release: int, consumer: str | None) -> Schema:
+    """The keywords of the whole config, definitions last."""
+    builder = Builder(release, consumer)
+    body = builder.body("Config")
+    properties: Schema = body.pop("properties")
+    meta: Schema = {
+        "$schema": {"type": "string", "description": "The JSON Schema that editors check this file with."},
+        "$dsconfig": {"type": "object", "description": "Settings of dsconfig for this file."},
+    }
+    return {
+        "type": "object",
+        "properties": {**meta, **properties},
+        "patternProperties": {REMARK_PATTERN: {}},
+        "defaultSnippets": list(snippets.whole(release, consumer)),
+        **body,
+        "definitions": dict(sorted(builder.definitions.items())),
+    }
+
+
+# Definitions of sections for one release and one consumer.
+
+_LAST_ELASTIC = NUMBERS["0.19.7"]
+
+
+@dataclass(slots=True)
+class Builder:
+    """Builder of the schemas of sections; collects the definitions that they reference."""
+
+    release: int
+    consumer: str | None
+    definitions: dict[str, Schema] = field(default_factory=dict)
+
+    def refer(self, section: str, shapes: frozenset[str] = frozenset()) -> Schema:
+        """A reference to the definition of a section that may also be one of `shapes`."""
+        title = title_of(section, shapes)
+        if title not in self.definitions:
+            self.definitions[title] = {}  # avoids endless recursion: sections may contain each other
+            self.definitions[title] = {**shaped(shapes), **self.body(section)}
+        return {"$ref": f"#/definitions/{title}"}
+
+    def body(self, section: str) -> Schema:
+        """The keywords of a section that is an object."""
+        section_view = self._view(section)
+        is_typed = section in TYPED
+        properties = {
+            word: self.property(section_view, word, key)
+            for word, key in section_view.keys.items()
+            if not is_typed or word != "params"
+        }
+        if is_typed:
+            return typed_section(section_view, self.release, properties, self.refer)
+        schema: Schema = {"properties": properties}
+        closed = section == "Config" or section_view.unknown == "rejected"
+        if closed:
+            schema["additionalProperties"] = False
+        unavailable = dict(unavailable_keys(section_view, self.release, closed=closed))
+        for word, message in unavailable.items():
+            properties.setdefault(word, {"description": message, "doNotSuggest": True})
+        # Editors show the message of the object that contains the `false` at the key itself.
+        rejections = [
+            {"properties": {word: False}, "errorMessage": message} for word, message in unavailable.items()
+        ]
+        demands = [
+            *rejections,
+            *_move_deprecations(properties),
+            *section_conditions(section_view, self.release, self.consumer),
+        ]
+        return {**schema, "allOf": demands} if demands else schema
+
+    def _view(self, section: str) -> SectionView:
+        """The section as the release reads it; `dsconfig elastic run` reads `elasticity` with every release."""
+        section_view = view(section, self.release)
+        if self.consumer != ELASTIC or section not in ("Config", "Elasticity"):
+            return section_view
+        last = view(section, _LAST_ELASTIC)
+        if section == "Elasticity":
+            return last
+        return section_view._replace(keys={**section_view.keys, "elasticity": last.keys["elasticity"]})
+
+    def property(self, section_view: SectionView, word: str, key: KeyView) -> Schema:
+        """The schema of one key; `word` is its name or an alias."""
+        auto = self._auto(section_view, key.info)
+        inner = child_section(key.type)
+        schema = (
+            self.refer(inner, shapes_of(section_view, key, auto))
+            if inner
+            else self._scalar(section_view, key, auto)
+        )
+        suggestions = snippets.snippets_of(section_view, word, inner, self.release) if inner else []
+        extra = {"defaultSnippets": suggestions} if suggestions else {}
+        return {**schema, **editor_keywords(word, key, auto, self.release), **extra}
+
+    def _auto(self, section_view: SectionView, info: KeyInfo) -> Auto:
+        if self.consumer in info.fills or (self.consumer is None and info.fills):
+            return "filled"
+        # Accelerate's plugin raises for an "auto" that it does not resolve, even if DeepSpeed would drop it.
+        dropped = (
+            section_view.drops_auto
+            and "auto_is_value" not in info.flags
+            and self.consumer not in HUGGING_FACE
+        )
+        return "dropped" if dropped else None
+
+    def _scalar(self, section_view: SectionView, key: KeyView, auto: Auto) -> Schema:
+        # Hand-written parsing does not validate sections inside a list or a map.
+        loose = keywords.ANYTHING if section_view.dialect == "hand" else frozenset[str]()
+        schema = keywords.of(key.type, lambda section, shapes: self.refer(section, shapes or loose))
+        known_values = [word for word in key.info.known if self._is_known(key.info, word)]
+        if known_values:
+            schema = keywords.suggesting(schema, known_values)
+        elif "fold_case" in key.info.flags:
+            schema = keywords.folded(schema)
+        schema = keywords.explained(keywords.with_auto(schema, auto), key.type, auto)
+        return keywords.described(schema, _value_meanings(key.info, auto))
+
+    def _is_known(self, info: KeyInfo, word: str) -> bool:
+        types = {kind.name: kind for kind in types_of(info.section).values()} if info.name == "type" else {}
+        return word not in types or self.release in types[word].releases
+
+
+def _move_deprecations(properties: dict[str, Schema]) -> Iterator[Schema]:
+    """Move the deprecation of sections into a separate schema: yaml-language-server ignores it next to a `$ref`."""
+    for word, schema in properties.items():
+        if "$ref" in schema and "deprecationMessage" in schema:
+            deprecation_keywords = {key: schema.pop(key) for key in ("deprecated", "deprecationMessage")}
+            schema["doNotSuggest"] = True
+            yield {"properties": {word: deprecation_keywords}}
+
+
+# Sections for which a release also accepts other values than an object.
+
+
+def shapes_of(section_view: SectionView, key: KeyView, auto: Auto) -> frozenset[str]:
+    """Values other than an object that the release accepts without a warning."""
+    shapes = set(key.takes) - {"auto"}
+    if section_view.dialect != "hand" and key.type[0] == "union" and ("null",) in key.type[1:]:
+        shapes.add("null")
+    if auto == "dropped":
+        shapes.add("auto")
+    return frozenset(shapes)
+
+
+def title_of(section: str, shapes: frozenset[str]) -> str:
+    """The name of the definition of a section that may also have one of the shapes."""
+    if shapes == ANYTHING:
+        return f"{section}OrAnything"
+    return section + "".join(f"Or{_TITLES[shape]}" for shape in sorted(shapes))
+
+
+_TITLES = {
+    "null": "Null",
+    "true": "True",
+    "false": "False",
+    "[]": "Empty",
+    "list": "List",
+    "string": "String",
+    "number": "Number",
+    "auto": "Auto",
+    "falsy": "Falsy",
+    "mapping": "Pairs",
+}
+_FALSY: Schema = {"maxLength": 0, "maxItems": 0, "minimum": 0, "maximum": 0}
+_TYPES = {
+    "null": ("null",),
+    "true": ("boolean",),
+    "false": ("boolean",),
+    "[]": ("array",),
+    "list": ("array",),
+    "string": ("string",),
+    "number": ("number",),
+    "auto": ("string",),
+    "falsy": ("null", "boolean", "number", "string", "array"),
+    "mapping": ("array", "string"),
+}
+
+
+def shaped(shapes: frozenset[str]) -> Schema:
+    """The types of a section, and keywords for other values than an object, each of which applies to one type."""
+    types = dict.fromkeys(
+        ["object", *(name for shape in _TYPES if shape in shapes for name in _TYPES[shape])]
+    )
+    if shapes >= ANYTHING:
+        return {}
+    if shapes >= ANY_SHAPE:
+        return {"not": {"const": "auto"}}
+    schema: Schema = {"type": list(types) if len(types) > 1 else "object"}
+    if "falsy" in shapes:
+        schema |= {**_FALSY, "not": {"const": True}}
+    if "[]" in shapes and "list" not in shapes:
+        schema["maxItems"] = 0
+    if "auto" in shapes and "string" not in shapes:
+        schema |= {"pattern": AUTO_PATTERN, "patternErrorMessage": "expected an object"}
+    if "string" in shapes:  # "auto" is for consumers, and none resolves it here
+        schema["not"] = {"const": "auto"}
+    if "mapping" in shapes:
+        schema |= {"maxLength": 0, "items": {"type": "array", "minItems": 2, "maxItems": 2}}
+    return schema
+
+
+# The optimizer and the scheduler, whose params depend on the type.
+
+TYPED = ("Optimizer", "Scheduler")
+
+
+def typed_section(
+    section_view: SectionView, release: int, properties: dict[str, Schema], refer: Refer
+) -> Schema:
+    """The keywords of the section; `properties` are its other keys."""
+    is_scheduler = section_view.name == "Scheduler"
+    shapes: frozenset[str] = frozenset() if is_scheduler else frozenset({"null"})
+    params: Schema = {"description": describe(section_view.keys["params"].info).only("Unit").plain()}
+    properties["params"] = params
+    kinds = [
+        kind
+        for kind in types_of(section_view.name).values()
+        if kind.params is not None and release in kind.releases
+    ]
+    cases: list[Schema] = [{"if": {"minProperties": 1}, "then": needs("type")}]
+    if is_scheduler:
+        cases.append({"if": _when_type({"type": "string"}), "then": needs("params")})
+    for kind in kinds:
+        named = _named(section_view.name, [kind.name])
+        cases.append(_when(named, {**refer(str(kind.params), shapes), **params}))
+        needed = _NEEDED.get(kind.name)
+        if needed:
+            cases.append(_when(named, needs(*needed)))
+    named_types = _named(section_view.name, [kind.name for kind in kinds])
+    text = _when_type({"type": "string"})
+    for case, accepted in (
+        ({**text, "not": _when_type(named_types)}, shapes),
+        ({"not": text}, keywords.ANY_SHAPE),  # without a type DeepSpeed does not read the params
+    ):
+        base = {**refer(f"{section_view.name}Params", accepted), **params}
+        cases.append({"if": case, "then": {"properties": {"params": base}}})
+    return {"properties": properties, "allOf": cases}
+
+
+_NEEDED = {kind.name: kind.required for kind in SCHEDULERS if kind.required}
+
+
+def _when_type(schema: Schema) -> Schema:
+    return {"properties": {"type": schema}, "required": ["type"]}
+
+
+def _when(schema: Schema, params: Schema) -> Schema:
+    return {"if": _when_type(schema), "then": {"properties": {"params": params}}}
+
+
+def _named(section: str, names: list[str]) -> Schema:
+    """A schema of type names; DeepSpeed compares those of optimizers in lower case."""
+    if section == "Optimizer":
+        return {"type": "string", "pattern": any_case(names)}
+    return {"const": names[0]} if len(names) == 1 else {"enum": names}
+
+
+# Keywords that editors show about a key: description, default, deprecation.
+
+_EXACT = 2**53
+"""JavaScript, in which most editors are written, rounds integers beyond this one."""
+
+
+def editor_keywords(word: str, key: KeyView, auto: Auto, release: int) -> Schema:
+    """The keywords about a key that do not constrain its value; `word` is its name or an alias."""
+    info = key.info
+    description = describe(info, view=key, alias=word)
+    is_offered = word == info.name and not info.flags & {"internal", "not_json"}
+    is_exact = not isinstance(key.default, int) or abs(key.default) <= _EXACT
+    # Everything else that is known of the key has a keyword of its own.
+    titles = ["Unit", *([] if is_exact else ["Default"]), *([AUTO] if auto == "filled" else [])]
+    plain = description.only(*titles).plain()
+    if is_offered and key.default is not None:
+        titles.append("Default")  # no editor shows the keyword `default` in a hover
+    markdown = description.only(*titles).paragraph()
+    schema: Schema = {"description": plain}
+    if markdown != plain:
+        schema["markdownDescription"] = markdown
+    if key.default is not None and is_exact:
+        schema["default"] = key.default
+    if not is_offered:
+        schema["doNotSuggest"] = True
+    message = deprecation(info, release)
+    if message:
+        schema |= {"deprecated": True, "deprecationMessage": message}
+    return schema
+
+
+def _value_meanings(info: KeyInfo, auto: Auto) -> dict[object, str]:
+    """The documented values of the key, each with its meaning."""
+    by_value: dict[object, str] = dict(meanings(info))
+    if auto == "filled":
+        by_value["auto"] = next(fact.text for fact in describe(info).facts if fact.title == AUTO)
+    return by_value
+
+
+# Keys that only other releases read.
+
+
+def unavailable_keys(section_view: SectionView, release: int, *, closed: bool) -> Iterator[tuple[str, str]]:
+    """Keys of other releases that the release rejects or ignores, each with a message."""
+    for word, info in section_keys(section_view.name).items():
+        if word in section_view.keys or not (closed or release >= info.refused_from):
+            continue
+        before = [last for _, last in info.spans if last < release]
+        after = [first for first, _ in info.spans if first > release]
+        if before:
+            yield word, f"`{word}` was removed from DeepSpeed after {name(max(before))}{use_instead(info)}"
+        elif after:
+            yield word, f"`{word}` requires DeepSpeed {name(min(after))} or later, not {name(release)}"
+
+
+# Conditions that rules declare, as JSON Schema.
+
+
+def section_conditions(section_view: SectionView, release: int, consumer: str | None) -> Iterator[Schema]:
+    """The conditions of a section: first keys that must be absent, then keys that are required."""
+    for condition, releases in _declared_conditions(section_view.name):
+        is_readable = all(key in section_view.keys for key in _keys(condition))
+        if (
+            release in releases
+            and is_readable
+            and (not condition.consumers or consumer in condition.consumers)
+        ):
+            when = _all_of(condition.when)
+            yield {"if": when, "then": _demand(condition)} if when else _demand(condition)
+
+
+@cache
+def _declared_conditions(section: str) -> tuple[tuple[Condition, Interval], ...]:
+    """The conditions that rules declare for a section, in the order of their codes, with their releases."""
+    conditions = [
+        (condition, rule.releases)
+        for _, rule in sorted(RULES.items())
+        for condition in rule.conditions
+        if condition.section == section
+    ]
+    return tuple(sorted(conditions, key=lambda one: isinstance(one[0].then, Needed)))
+
+
+def _keys(condition: Condition) -> Iterator[str]:
+    """The keys of the section in a condition, which a release without one of them does not need."""
+    for part in (*condition.when, condition.then):
+        if not isinstance(part, NotEmpty):
+            yield part.key.partition(".")[0]
+
+
+def _all_of(tests: tuple[Test, ...]) -> Schema:
+    schema: Schema = {}
+    for test in tests:
+        if isinstance(test, NotEmpty):
+            schema["minProperties"] = 1
+        else:
+            _add(schema, test.key.split("."), _value(test), required=not isinstance(test, Counts))
+    return schema
+
+
+def _value(test: Written | Is | Counts | Less) -> Schema:
+    if isinstance(test, Written):
+        # VS Code also suggests values of conditions, and some of these are old names.
+        return {"not": {"const": "auto"}, "doNotSuggest": True}
+    if isinstance(test, Less):
+        return {"type": "number", "exclusiveMaximum": test.bound}
+    return {"const": test.values[0]} if len(test.values) == 1 else {"enum": list(test.values)}
+
+
+def _add(schema: Schema, path: list[str], value: Schema, *, required: bool) -> None:
+    """Add the test of one key to the schema of its object; inner objects are created as needed."""
+    key, *rest = path
+    properties = schema.setdefault("properties", {})
+    if rest:
+        inner_schema = properties.setdefault(key, {})
+        if required:
+            inner_schema["type"] = "object"  # otherwise null would pass all tests
+        _add(inner_schema, rest, value, required=required)
+    else:
+        properties[key] = value
+    if required and key not in schema.setdefault("required", []):
+        schema["required"].append(key)
+
+
+def _demand(condition: Condition) -> Schema:
+    then = condition.then
+    *outer, key = then.key.split(".")
+    if isinstance(then, Needed):
+        schema = needs(key)
+    else:
+        schema = {"properties": {key: False}, "errorMessage": then.message}
+    for word in reversed(outer):
+        schema = {"properties": {word: schema}}
+    return schema

@@ -1,0 +1,375 @@
+"""Settings that make editors use the schemas or start the language server."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from html import escape
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from dsconfig.core.releases import Target
+from dsconfig.document import Node, read_text
+from dsconfig.document.apply_operations import editor
+from dsconfig.document.config_file_names import CONFIGS, LAUNCH_FILES
+from dsconfig.document.pretty_print import pretty_file
+from dsconfig.document.text_edit import Edit, EditError, apply
+from dsconfig.schema import json_schema
+from dsconfig.schema.accelerate_launch import launch_schema
+
+# Editor files, and how settings are added to an existing file.
+#
+# Existing content is kept byte for byte: settings are added to it, or the file is not changed.
+
+Entry: TypeAlias = "tuple[tuple[str, ...], object]"
+"""A setting: its path of keys, and its value."""
+
+
+class SettingsConflictError(ValueError):
+    """Existing settings to which ours cannot be added; the message is one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class EditorFile:
+    """A file of an editor, and its text if the file does not exist yet."""
+
+    path: str
+    text: str
+    entries: tuple[Entry, ...] = ()
+    """Settings to add to existing JSON; if empty, the whole file is generated."""
+    mark: str | None = None
+    """Text by which a generated file is recognized, which may be overwritten."""
+
+    def merged(self, old: str | None) -> str:
+        """The text of the file with our settings added.
+
+        Raises:
+            SettingsConflictError: the file has another value for one of our settings.
+        """
+        is_generated = old is not None and self.mark is not None and self.mark in old
+        if old is None or old == self.text or not old.strip() or is_generated:
+            return self.text
+        if not self.entries:
+            raise SettingsConflictError(f"{self.path}: exists with different content")
+        for path, value in self.entries:
+            old = _added(self.path, old, path, value)
+        return old
+
+
+def _added(name: str, text: str, path: tuple[str, ...], value: object) -> str:
+    """The settings with one more entry; unchanged if they contain it."""
+    document = read_text(text, name)
+    root = document.root
+    if (
+        root is None
+        or root.kind != "object"
+        or not {problem.kind for problem in document.problems} <= _ACCEPTED_PROBLEMS
+    ):
+        raise SettingsConflictError(f"{name}: is not a JSON object, so settings cannot be added")
+    try:
+        existing = document.node(path)
+        if existing is None:
+            return apply(text, editor(document).set(path, value))
+        if isinstance(value, list) and existing.kind == "array":
+            return _extended(text, existing, value)
+    except EditError as error:
+        raise SettingsConflictError(f"{name}: {error}") from None
+    raise SettingsConflictError(f"{name}: `{'.'.join(path)}` is {existing.kind}, expected a list")
+
+
+_ACCEPTED_PROBLEMS = frozenset(("comment", "trailing-comma", "bom"))
+"""Deviations from strict JSON that editors accept in their settings."""
+
+
+def _extended(text: str, existing: Node, value: list[Any]) -> str:
+    """The list with our missing items appended."""
+    for item in value:
+        if (known_patterns := _own_entry(existing, item)) is not None:  # with patterns of an earlier run
+            return _extended(text, known_patterns, item["fileMatch"])
+    items = [_plain(item) for item in existing.items]
+    missing = [item for item in value if item not in items]
+    if not missing:
+        return text
+    new_items = ", ".join(json.dumps(item) for item in missing)
+    if not existing.items:
+        return apply(text, [Edit(existing.span.start, existing.span.end, f"[{new_items}]")])
+    end = existing.items[-1].span.end
+    return apply(text, [Edit(end, end, f", {new_items}")])
+
+
+def _own_entry(existing: Node, item: Any) -> Node | None:
+    """The patterns of the entry of `json.schemas` that already names the schema of `item`."""
+    if not isinstance(item, dict):
+        return None
+    for entry in existing.items:
+        members = {member.key: member.node for member in entry.members} if entry.kind == "object" else {}
+        url, patterns = members.get("url"), members.get("fileMatch")
+        if url is not None and url.value == item["url"] and patterns is not None and patterns.kind == "array":
+            return patterns
+    return None
+
+
+def _plain(node: Node) -> Any:
+    if node.kind == "object":
+        return {member.key: _plain(member.node) for member in node.members}
+    return [_plain(item) for item in node.items] if node.kind == "array" else node.value
+
+
+# Schema files, and editor settings that refer to them.
+
+Name: TypeAlias = Literal["vscode", "neovim", "jetbrains", "zed"]
+EDITORS: tuple[Name, ...] = ("vscode", "neovim", "jetbrains", "zed")
+_MARK = '"x-dsconfig-target"'
+CONFIG, LAUNCH = "deepspeed.schema.json", "accelerate.schema.json"
+_FOLDERS = {"vscode": ".vscode", "neovim": ".nvim", "jetbrains": ".idea", "zed": ".zed"}
+
+
+class Patterns(NamedTuple):
+    """Patterns of the files that a schema is for: those of the names, and paths of the repository's own files."""
+
+    configs: tuple[str, ...] = CONFIGS
+    launch_files: tuple[str, ...] = LAUNCH_FILES
+
+
+BY_NAME = Patterns()
+
+
+def patterns_of(configs: Sequence[str], launch_files: Sequence[str]) -> Patterns:
+    """Patterns that also match these files of a repository, whose paths are relative to its folder."""
+    return Patterns(
+        (*CONFIGS, *_unmatched(configs, CONFIGS)), (*LAUNCH_FILES, *_unmatched(launch_files, LAUNCH_FILES))
+    )
+
+
+def _unmatched(paths: Sequence[str], patterns: tuple[str, ...]) -> list[str]:
+    """Paths that no pattern matches. `**/` stands for any folder, and a pattern without a slash for any place."""
+    globs = ["*/" + pattern.removeprefix("**/") for pattern in patterns]
+    slashed = [path.replace(os.sep, "/") for path in paths]
+    return sorted(path for path in slashed if not any(fnmatchcase("/" + path, pattern) for pattern in globs))
+
+
+def files(
+    name: Name, target: Target, consumer: str | None, patterns: Patterns = BY_NAME
+) -> Iterator[EditorFile]:
+    """The files for an editor: first the schemas, then its settings."""
+    folder = _FOLDERS[name]
+    yield EditorFile(f"{folder}/{CONFIG}", pretty_file(json_schema(target, consumer)), mark=_MARK)
+    yield EditorFile(f"{folder}/{LAUNCH}", pretty_file(launch_schema()), mark=_MARK)
+    yield _SETTINGS[name](folder, patterns)
+
+
+def _vscode(folder: str, patterns: Patterns) -> EditorFile:
+    return _json(
+        f"{folder}/settings.json",
+        (("json.schemas",), [{"fileMatch": list(patterns.configs), "url": f"./{folder}/{CONFIG}"}]),
+        (("yaml.schemas", f"./{folder}/{LAUNCH}"), list(patterns.launch_files)),
+    )
+
+
+def _zed(folder: str, patterns: Patterns) -> EditorFile:
+    def settings(server: str, language: str) -> tuple[str, ...]:
+        return ("lsp", server, "settings", language, "schemas")
+
+    return _json(
+        f"{folder}/settings.json",
+        (
+            settings("json-language-server", "json"),
+            [{"fileMatch": list(patterns.configs), "url": f"./{folder}/{CONFIG}"}],
+        ),
+        ((*settings("yaml-language-server", "yaml"), f"./{folder}/{LAUNCH}"), list(patterns.launch_files)),
+    )
+
+
+def _json(path: str, *entries: Entry) -> EditorFile:
+    settings: dict[str, Any] = {}
+    for keys, value in entries:
+        section = settings
+        for key in keys[:-1]:
+            section = section.setdefault(key, {})
+        section[keys[-1]] = value
+    return EditorFile(path, json.dumps(settings, indent=2) + "\n", entries)
+
+
+def _neovim(folder: str, patterns: Patterns) -> EditorFile:
+    """Settings for Neovim 0.11 and later with 'exrc'; otherwise they belong in the user's configuration."""
+    lines = [
+        EXRC,
+        f'local schemas = vim.fs.joinpath(vim.fn.getcwd(), "{folder}")',
+        'vim.lsp.config("jsonls", {',
+        "  settings = { json = { validate = { enable = true }, schemas = { {",
+        f"    fileMatch = {_lua(patterns.configs)},",
+        f'    url = vim.uri_from_fname(vim.fs.joinpath(schemas, "{CONFIG}")),',
+        "  } } } },",
+        "})",
+        'vim.lsp.config("yamlls", {',
+        "  settings = { yaml = { schemas = {",
+        f'    [vim.uri_from_fname(vim.fs.joinpath(schemas, "{LAUNCH}"))] = {_lua(patterns.launch_files)},',
+        "  } } },",
+        "})",
+        'vim.lsp.enable({ "jsonls", "yamlls" })',
+        "",
+    ]
+    return EditorFile(".nvim.lua", "\n".join(lines))
+
+
+def _lua(words: tuple[str, ...]) -> str:
+    return "{ " + ", ".join(json.dumps(word) for word in words) + " }"
+
+
+def _jetbrains(folder: str, patterns: Patterns) -> EditorFile:
+    mappings = [
+        line
+        for title, file, globs in (
+            ("DeepSpeed", CONFIG, patterns.configs),
+            ("Accelerate", LAUNCH, patterns.launch_files),
+        )
+        for line in _mapping(title, f"{folder}/{file}", globs)
+    ]
+    lines = [
+        '<?xml version="1.0" encoding="UTF-8"?>',
+        '<project version="4">',
+        '  <component name="JsonSchemaMappingsProjectConfiguration">',
+        "    <state><map>",
+        *mappings,
+        "    </map></state>",
+        "  </component>",
+        "</project>",
+        "",
+    ]
+    return EditorFile(f"{folder}/jsonSchemas.xml", "\n".join(lines))
+
+
+def _mapping(title: str, file: str, patterns: tuple[str, ...]) -> Iterator[str]:
+    yield f'      <entry key="{title}"><value><SchemaInfo>'
+    yield f'        <option name="name" value="{title}" />'
+    yield f'        <option name="relativePathToSchema" value="{file}" />'
+    yield '        <option name="patterns"><list>'
+    for pattern in patterns:
+        if "*" in pattern or "?" in pattern or "/" not in pattern:
+            yield '          <Item><option name="pattern" value="true" />'
+        else:  # one file of the project
+            yield "          <Item>"
+        yield f'            <option name="path" value="{escape(pattern, quote=True)}" /></Item>'
+    yield "        </list></option>"
+    yield "      </SchemaInfo></value></entry>"
+
+
+_SETTINGS = {"vscode": _vscode, "neovim": _neovim, "jetbrains": _jetbrains, "zed": _zed}
+
+
+# Settings that start the language server.
+
+
+class Server(NamedTuple):
+    """Settings, and their place: in this folder, or in the user's settings."""
+
+    file: EditorFile
+    place: str = ""
+    """Description of the place, if the editor reads them only from the user's settings."""
+
+
+EXRC = "-- Neovim reads this file only with `vim.o.exrc = true` in your init.lua, and after `:trust`."
+_NEOVIM = f"""\
+{EXRC}
+-- Neovim 0.11 and later use the first branch, versions from 0.7 on the second.
+local filetypes = {{ "json", "jsonc", "hjson", "yaml", "sh" }}
+if vim.lsp.config then
+  vim.lsp.config("dsconfig", {{
+    cmd = {{ "dsconfig", "lsp" }},
+    filetypes = filetypes,
+    root_markers = {{ "dsconfig.toml", "pyproject.toml", ".git" }},
+  }})
+  vim.lsp.enable("dsconfig")
+else
+  local client
+  vim.api.nvim_create_autocmd("FileType", {{
+    pattern = filetypes,
+    callback = function(opened)
+      client = client or vim.lsp.start_client({{
+        name = "dsconfig",
+        cmd = {{ "dsconfig", "lsp" }},
+        root_dir = vim.fn.getcwd(),
+      }})
+      vim.lsp.buf_attach_client(opened.buf, client)
+    end,
+  }})
+end
+"""
+_HELIX = """\
+[language-server.dsconfig]
+command = "dsconfig"
+args = ["lsp"]
+
+[[language]]
+name = "json"
+language-servers = ["dsconfig", "vscode-json-language-server"]
+
+[[language]]
+name = "jsonc"
+language-servers = ["dsconfig", "vscode-json-language-server"]
+
+[[language]]
+name = "yaml"
+language-servers = ["dsconfig", "yaml-language-server"]
+
+[[language]]
+name = "bash"
+language-servers = ["dsconfig", "bash-language-server"]
+
+# Helix has no built-in support for Hjson.
+[[language]]
+name = "hjson"
+scope = "source.hjson"
+file-types = ["hjson"]
+comment-tokens = ["#", "//"]
+language-servers = ["dsconfig"]
+"""
+_EMACS = """\
+(with-eval-after-load 'eglot
+  (add-to-list 'eglot-server-programs
+               '((js-json-mode json-mode json-ts-mode hjson-mode yaml-mode yaml-ts-mode)
+                 . ("dsconfig" "lsp"))))
+;; Emacs before 29 has no mode for JSON unless the package json-mode is installed.
+(unless (or (fboundp 'js-json-mode) (fboundp 'json-mode))
+  (define-derived-mode js-json-mode js-mode "JSON")
+  (add-to-list 'auto-mode-alist '("\\\\.jsonc?\\\\'" . js-json-mode)))
+"""
+_SUBLIME = """\
+{
+  "clients": {
+    "dsconfig": {
+      "enabled": true,
+      "command": ["dsconfig", "lsp"],
+      "selector": "source.json | source.hjson | source.yaml | source.shell"
+    }
+  }
+}
+"""
+_JETBRAINS = """\
+{
+  "id": "dsconfig",
+  "name": "dsconfig",
+  "programArgs": { "default": "dsconfig lsp" },
+  "fileTypeMappings": [
+    { "fileType": { "patterns": ["*.json", "*.jsonc"] }, "languageId": "json" },
+    { "fileType": { "patterns": ["*.hjson"] }, "languageId": "hjson" },
+    { "fileType": { "patterns": ["*.yaml", "*.yml"] }, "languageId": "yaml" },
+    { "fileType": { "patterns": ["*.sh", "*.bash"] }, "languageId": "shellscript" }
+  ]
+}
+"""
+SERVERS: Mapping[str, Server] = {
+    "neovim": Server(EditorFile(".nvim.lua", _NEOVIM)),
+    "helix": Server(EditorFile(".helix/languages.toml", _HELIX)),
+    "jetbrains": Server(
+        EditorFile("lsp4ij-dsconfig/template.json", _JETBRAINS),
+        "the template that LSP4IJ's `New Language Server` imports from a folder",
+    ),
+    "emacs": Server(EditorFile("dsconfig.el", _EMACS), "your init file"),
+    "sublime": Server(
+        EditorFile("LSP.sublime-settings", _SUBLIME), "the settings of the package LSP, in `Packages/User`"
+    ),
+}
+"""Settings by editor. Zed starts only servers of its extensions, and VS Code has one of its own."""

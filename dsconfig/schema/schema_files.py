@@ -1,0 +1,238 @@
+"""Published schema files in `schema/`: DeepSpeed configs, YAML with an embedded config, settings of dsconfig.
+
+Each minor series has a file for its last release. The newest series also has one for each release after which the
+schema changes. The wheel contains only those of the newest release, in `dsconfig/_schema/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from itertools import pairwise
+from pathlib import Path
+
+from dsconfig.core.releases import LATEST, NUMBERS, RELEASES, Target
+from dsconfig.document.config_file_names import CONFIGS, LAUNCH_FILES
+from dsconfig.document.pretty_print import pretty_file
+from dsconfig.job.consumers import CONSUMERS
+from dsconfig.job.consumers.consumer_versions import VERSION_PATTERN
+from dsconfig.job.settings_file import FAIL_ON, MIN_SEVERITY, OVERRIDES
+from dsconfig.model._generated import SECTIONS, TYPES
+from dsconfig.model.key_table import view
+from dsconfig.rules import RULES
+from dsconfig.schema import json_schema
+from dsconfig.schema.accelerate_launch import launch_schema
+from dsconfig.schema.keywords import DRAFT, Schema
+
+BASE = "https://www.schemastore.org/"
+"""URL at which the schemas are published, also in the catalog."""
+COMMENT = "Generated from dsconfig/model by `make generate`; do not edit."
+FIRST_SERIES = (0, 9)
+_CATALOG = "catalog.json"
+
+
+def folder() -> Path:
+    """The folder of the schemas: in the wheel, or in the repository."""
+    package = Path(__file__).resolve().parents[1]
+    shipped = package / "_schema"
+    return shipped if shipped.is_dir() else package.parent / "schema"
+
+
+def file_of(target: Target) -> Path | None:
+    """The file for the newest release of a target; None if there is none."""
+    release = target.releases[-1]
+    for name, kept in releases().items():
+        if kept == release or (_series(kept) == _series(LATEST) and _alike(kept) == _alike(release)):
+            path = folder() / name
+            return path if path.exists() else None
+    return None
+
+
+def texts() -> dict[str, Callable[[], str]]:
+    """Every file by its name, with the function that returns its text."""
+    wrapped: dict[str, Callable[[], Schema]] = {
+        "accelerate.json": launch_schema,
+        "deepspeed-in-yaml.json": yaml_schema,
+        "dsconfig.json": settings_schema,
+    }
+    return {
+        **{name: partial(_text, name, release) for name, release in releases().items()},
+        **{name: partial(_wrapped, name, make) for name, make in wrapped.items()},
+        _CATALOG: _catalog,
+    }
+
+
+@cache
+def releases() -> dict[str, str]:
+    """The files with their releases: `deepspeed.json` for the newest, then the others, oldest first."""
+    by_name = {"deepspeed.json": LATEST}
+    for series in dict.fromkeys(map(_series, RELEASES)):
+        if series >= FIRST_SERIES:
+            last = _members(series)[-1]
+            by_name[f"deepspeed-{series[0]}.{series[1]}.json"] = last
+    by_name |= {f"deepspeed-{release}.json": release for release in _different(_series(LATEST))}
+    return by_name
+
+
+def _series(release: str) -> tuple[int, int]:
+    major, minor, _ = release.split(".")
+    return int(major), int(minor)
+
+
+def _members(series: tuple[int, int]) -> list[str]:
+    return [release for release in RELEASES if _series(release) == series]
+
+
+def _different(series: tuple[int, int]) -> Iterator[str]:
+    """The releases of a series after which the schema changes, without the last one."""
+    members = _members(series)
+    for release, following in pairwise(members):
+        if _alike(release) != _alike(following):
+            yield release
+
+
+@cache
+def _alike(release: str) -> tuple[object, ...]:
+    """A value that is equal for releases that read every section in the same way."""
+    number = NUMBERS[release]
+    types = tuple(
+        first <= number <= last for entries in TYPES.values() for _, _, first, last, *_ in entries.values()
+    )
+    return (*(view(section, number).releases for section in SECTIONS), types)
+
+
+def _catalog() -> str:
+    """The entries for SchemaStore's catalog, in its format."""
+    versions = {
+        name.removeprefix("deepspeed-").removesuffix(".json"): f"{BASE}{name}"
+        for name in releases()
+        if name != "deepspeed.json"
+    }
+    entries = [
+        {
+            "name": "DeepSpeed",
+            "description": "DeepSpeed training configuration",
+            "fileMatch": list(CONFIGS),
+            "url": f"{BASE}deepspeed.json",
+            "versions": versions,
+        },
+        {
+            "name": "Hugging Face Accelerate",
+            "description": "Configuration of accelerate launch, with DeepSpeed",
+            "fileMatch": list(LAUNCH_FILES),
+            "url": f"{BASE}accelerate.json",
+        },
+    ]
+    return pretty_file({"$comment": COMMENT, "schemas": entries})
+
+
+@cache
+def _wrapped(name: str, make: Callable[[], Schema]) -> str:
+    return published(name, make())
+
+
+@cache
+def _text(name: str, release: str) -> str:
+    return published(name, json_schema(release))
+
+
+def published(name: str, schema: Schema) -> str:
+    """The text of a schema file."""
+    draft = schema.pop("$schema")
+    return pretty_file({"$comment": COMMENT, "$schema": draft, "$id": f"{BASE}{name}", **schema})
+
+
+# The schema of YAML files with an embedded config.
+
+
+def yaml_schema(release: str = LATEST) -> Schema:
+    """The schema of YAML with a config or its path under `deepspeed`: Transformers, Axolotl, LLaMA-Factory.
+
+    Source: transformers 5.24 training_args.py, TrainingArguments.deepspeed.
+    """
+    config = json_schema(release)
+    definitions: Schema = config.pop("definitions")
+    for key in ("$schema", "title", "x-dsconfig-target"):
+        del config[key]
+    return {
+        "$schema": DRAFT,
+        "title": f"YAML with a DeepSpeed {release} config",
+        "x-dsconfig-target": release,
+        "type": "object",
+        "properties": {
+            "deepspeed": {
+                "$ref": "#/definitions/ConfigOrPath",
+                "description": "A DeepSpeed config, or the path of one.",
+            }
+        },
+        "definitions": {
+            "ConfigOrPath": {**config, "type": ["object", "string", "null"]},
+            **definitions,
+        },
+    }
+
+
+# The schema of dsconfig's own settings.
+
+_CONSUMERS: list[Schema] = [{"enum": list(CONSUMERS)}, {"type": "string", "pattern": VERSION_PATTERN}]
+_TEXTS: Schema = {"type": "array", "items": {"type": "string"}}
+
+
+def settings_schema() -> Schema:
+    """The schema of `[tool.dsconfig]` in pyproject.toml, and of dsconfig.toml."""
+    properties = {key: {"description": text, **value} for key, (text, value) in _properties().items()}
+    files: Schema = {"description": "Patterns of the files to which the override applies.", **_TEXTS}
+    override: Schema = {
+        "type": "object",
+        "properties": {"files": files, **properties},
+        "required": ["files"],
+        "additionalProperties": False,
+    }
+    description = "Settings for some files only; the last override that matches a file takes precedence."
+    overrides: Schema = {"description": description, "type": "array", "items": override}
+    return {
+        "$schema": DRAFT,
+        "title": "dsconfig settings",
+        "type": "object",
+        "properties": {**properties, OVERRIDES: overrides},
+        "additionalProperties": False,
+    }
+
+
+def _properties() -> dict[str, tuple[str, Schema]]:
+    """The description and the schema of each setting."""
+    rule: Schema = {"anyOf": [{"enum": sorted(RULES)}, {"type": "string"}]}
+    rules: Schema = {"type": "array", "items": rule}
+    return {
+        "target": (
+            "DeepSpeed release, or range of releases, to check against; `installed` works too.",
+            {"type": "string", "examples": [LATEST, f">=0.14,<{LATEST}", "installed"]},
+        ),
+        "world-size": ("Number of processes.", {"type": "integer", "minimum": 1}),
+        "consumer": (
+            "Consumer: the program that loads the configs; detected by default.",
+            {"anyOf": _CONSUMERS},
+        ),
+        "model": (
+            "Model: path of its config.json or of its folder, or a name such as llama-3-8b.",
+            {"type": "string", "minLength": 1},
+        ),
+        "host-memory": ("Memory per node, such as 512GiB.", {"type": "string", "examples": ["512GiB"]}),
+        "gpus-per-node": ("GPUs (ranks) per node; 8 by default.", {"type": "integer", "minimum": 1}),
+        "select": ("Rules to enable: codes, prefixes of codes, names, or `ALL`.", rules),
+        "ignore": ("Rules to disable.", rules),
+        "extend-select": ("Additional rules to enable.", rules),
+        "fixable": ("Rules whose diagnostics are fixed; all by default.", rules),
+        "unfixable": ("Rules whose diagnostics are not fixed.", rules),
+        "fail-on": (
+            "Lowest severity that causes exit code 1.",
+            {"enum": list(FAIL_ON), "default": "warning"},
+        ),
+        "min-severity": ("Lowest severity that is shown.", {"enum": list(MIN_SEVERITY)}),
+        "exclude": ("Patterns of files and folders to exclude.", _TEXTS),
+        "extend-exclude": ("Additional patterns to exclude, if `exclude` is set elsewhere.", _TEXTS),
+        "per-file-ignores": (
+            "Rules to disable in the files that match a pattern.",
+            {"type": "object", "additionalProperties": rules},
+        ),
+    }
